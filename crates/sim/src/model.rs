@@ -191,6 +191,16 @@ impl Model {
         })
     }
 
+    /// Whether some bytes are surely not what they are in `other`.
+    #[must_use]
+    pub fn surely_differs(&self, other: &Self) -> bool {
+        let whole = Extent::new(0, self.size);
+        self.parts(whole).into_iter().flat_map(|part| other.parts(part)).any(|part| {
+            let others = other.values(part);
+            !self.values(part).iter().any(|it| others.contains(it))
+        })
+    }
+
     /// What `part` of a piece may hold by now.
     fn values(&self, part: Extent<Addr>) -> Vec<Value> {
         self.piece(part.start.0).visible(Moment::MAX).collect()

@@ -95,8 +95,6 @@ pub struct Server {
     has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
-    /// The disk had content when it was opened.
-    had_content: bool,
     /// Progress of the search for holes, or for space; none when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.
@@ -170,9 +168,9 @@ impl Server {
         }
     }
 
-    /// Whether the open epoch may have changes of an earlier life of the server, for all that a start knows.
-    pub fn may_have_changed(&self) -> bool {
-        self.had_content || self.open_epoch() > 1
+    /// Whether the open epoch has changes, as a start says.
+    pub fn has_changed(&self) -> bool {
+        self.volume.has_open_epoch_changed()
     }
 
     /// Whether a file system was found in `extent`, or in the partition there.

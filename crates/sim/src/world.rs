@@ -203,7 +203,7 @@ impl World {
         self.receipts_lost();
         self.pending.clear();
         self.model.power_cut();
-        self.book.restarted(&self.server, false)?;
+        self.book.restarted(&self.server, &self.model, false)?;
         self.hear()
     }
 
@@ -218,7 +218,7 @@ impl World {
             () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }
-        self.book.restarted(&self.server, is_clean)?;
+        self.book.restarted(&self.server, &self.model, is_clean)?;
         self.hear()
     }
 

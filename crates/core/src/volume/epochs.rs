@@ -40,13 +40,17 @@ struct Cut {
 }
 
 impl Closes {
-    /// The state at a start. Nobody has noted whether the open epoch `is_changed`.
+    /// The state at a start, when the open epoch may have a change already.
     pub(super) fn new(is_changed: bool) -> Self {
         Self { is_changed, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.cut.is_none()
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.is_changed
     }
 
     /// Notes that a change arrives.

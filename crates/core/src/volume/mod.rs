@@ -307,7 +307,10 @@ fn refusal(error: &MediumError) -> Refusal {
 
 /// The refusal of a write that got no place.
 fn no_place() -> Refusal {
-    Refusal::NoSpace("the overlay has no slot left: make room on the host, or free blocks of the disk".into())
+    Refusal::NoSpace(
+        "the disk has no place left for new content: make room on the host, or free blocks of the disk"
+            .into(),
+    )
 }
 
 /// Whether a request of this kind has to be refused once the disk is latched. A flush too: its reply would

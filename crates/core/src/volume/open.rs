@@ -19,7 +19,7 @@ use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::place::Place;
 use crate::policy::Seed;
-use crate::store::{self, Store, StoreError};
+use crate::store::{self, Content, Store, StoreError};
 use crate::units::{Addr, Extent, Millis, Pos};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
@@ -203,8 +203,10 @@ impl Volume {
         capabilities: Capabilities,
     ) -> Self {
         let receipts = found.state.counters.receipts;
-        let may_have_changed =
-            store.allocated_bytes() > 0 || store.epochs().is_some_and(|it| it.open().0 > 1);
+        // A death that the store does not know yet is of the open epoch.
+        let is_new = |(extent, _)| store.first(Content::Own, extent).is_some();
+        let has_dead = found.state.ledger.dead().iter().any(is_new);
+        let has_changed = store.epochs().is_some_and(|it| it.has_changed() || has_dead);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
         let mut volume = Self {
@@ -212,7 +214,7 @@ impl Volume {
             state: found.state,
             commits: Commits::new(journal, recording),
             outstanding: Outstanding::default(),
-            requests: Requests { closes: Closes::new(may_have_changed), ..Requests::default() },
+            requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
             erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
             checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),

@@ -214,6 +214,12 @@ impl Volume {
         self.state.receipts.len()
     }
 
+    /// Whether the open epoch has a change, so that a close makes an epoch of it.
+    #[must_use]
+    pub fn has_open_epoch_changed(&self) -> bool {
+        self.requests.closes.has_changed()
+    }
+
     /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -64,8 +64,8 @@ impl OpenDisk {
     fn keep_clients_out(&self) -> Result<Closed<'_>, String> {
         if self.engine.ask(|volume| volume.watch_status().is_some()) {
             return Err(
-                "cannot restore a disk whose deaths are inferred from the order of writes; stop its server, \
-                        or serve it with --detect off"
+                "cannot restore a disk whose deaths are inferred: a restore writes in the order of addresses, and live \
+                 blocks would be taken for dead ones; stop its server, or serve it with --detect off"
                     .into(),
             );
         }

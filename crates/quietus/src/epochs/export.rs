@@ -1,6 +1,6 @@
 //! The disk as an epoch had it, read-only.
 
-use super::{At, States, list};
+use super::{At, States, list, note_doubts};
 use crate::disk::EpochEnd;
 use crate::engine::Engine;
 use crate::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
@@ -8,6 +8,7 @@ use crate::open_disk::OpenDisk;
 use quietus_core::request::{AsOf, Buf, Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A disk as `epoch` had it.
 pub struct Past {
@@ -115,53 +116,67 @@ impl OpenDisk {
 }
 
 /// A disk that keeps versions, and its epochs.
-pub struct Versioned(Arc<OpenDisk>);
+pub struct Versioned {
+    disk: Arc<OpenDisk>,
+    /// When a flush last closed an epoch, in milliseconds since 1970.
+    closed_ms: AtomicU64,
+}
 
 impl Versioned {
     /// Offers `disk`.
     #[must_use]
     pub fn new(disk: Arc<OpenDisk>) -> Self {
-        Self(disk)
+        Self { disk, closed_ms: AtomicU64::new(0) }
+    }
+
+    /// Closes the epoch at a flush, ahead of it.
+    fn close(&self, flush: &Request) {
+        let (clock, when) = (&self.disk.clock, self.disk.clock.now_ms());
+        // Only a clock that seems wrong is worth a look at the index, which others wait for.
+        if clock.check(self.closed_ms.fetch_max(when, Ordering::Relaxed)).is_err() {
+            note_doubts(&self.disk);
+        }
+        let close = Request { op: Op::CloseEpoch { when }, ..flush.clone() };
+        self.disk.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
     }
 
     fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
-        let found = at.parse::<At>()?.find(&self.0.engine, &self.0.names);
+        let found = at.parse::<At>()?.find(&self.disk.engine, &self.disk.names);
         let epoch = found.map_err(|error| error.to_string())?;
-        let name = format!("{}@{at}", self.0.dir.name());
-        let past = Past::new(Arc::clone(&self.0.engine), name, epoch);
-        Ok(Arc::new(PastOf { disk: Arc::clone(&self.0), past }))
+        let name = format!("{}@{at}", self.disk.dir.name());
+        let past = Past::new(Arc::clone(&self.disk.engine), name, epoch);
+        Ok(Arc::new(PastOf { disk: Arc::clone(&self.disk), past }))
     }
 }
 
 impl Export for Versioned {
     fn info(&self) -> ExportInfo {
-        self.0.engine.info()
+        self.disk.engine.info()
     }
 
     fn size(&self) -> u64 {
-        self.0.engine.size()
+        self.disk.engine.size()
     }
 
     fn connected(&self, process: Option<u32>) -> u64 {
-        self.0.gate.enter();
-        self.0.engine.connected(process)
+        self.disk.gate.enter();
+        self.disk.engine.connected(process)
     }
 
     fn disconnected(&self, client: u64) {
-        self.0.engine.disconnected(client);
-        self.0.gate.leave();
+        self.disk.engine.disconnected(client);
+        self.disk.gate.leave();
     }
 
     fn submit(&self, request: Request, reply: ReplyTo) {
-        if self.0.gate.is_closed() {
+        if self.disk.gate.is_closed() {
             return reply.send(Err(Refusal::Restoring));
         }
-        let ends = self.0.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
-        if ends && request.op == Op::Flush && !self.0.dir.is_read_only() {
-            let close = Request { op: Op::CloseEpoch { when: self.0.clock.now_ms() }, ..request.clone() };
-            self.0.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
+        let ends = self.disk.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
+        if ends && request.op == Op::Flush && !self.disk.dir.is_read_only() {
+            self.close(&request);
         }
-        self.0.engine.submit(request, reply);
+        self.disk.engine.submit(request, reply);
     }
 
     fn past(&self, at: &str) -> Option<Result<Arc<dyn Export>, String>> {
@@ -169,15 +184,15 @@ impl Export for Versioned {
     }
 
     fn changes_since(&self, at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
-        Some(self.0.changes(at, AsOf::Now))
+        Some(self.disk.changes(at, AsOf::Now))
     }
 
     fn epochs(&self) -> Option<Vec<u64>> {
-        Some(self.0.first_epochs())
+        Some(self.disk.first_epochs())
     }
 
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
-        self.0.engine.liveness(extent, runs_max)
+        self.disk.engine.liveness(extent, runs_max)
     }
 }
 

@@ -135,11 +135,8 @@ fn expired(kept: &[Listed], rules: &Retention, names: &Names, now: u64) -> Vec<E
         let next_closed = kept.get(n + 1).map(|next| next.closed_ms);
         let candidate = Candidate { closed: it.closed_ms, next_closed, younger: (kept.len() - n - 1) as u64 };
         let alone = EpochRange { from: epoch, to: epoch };
-        // Nobody knows when an epoch closed that a crash ended.
-        let is_kept = it.closed_ms == 0
-            || rules.keeps(candidate, now)
-            || named.contains_key(&it.epoch)
-            || names.check_held(alone).is_err();
+        let is_kept =
+            rules.keeps(candidate, now) || named.contains_key(&it.epoch) || names.check_held(alone).is_err();
         match runs.last_mut().filter(|_| follows) {
             _ if is_kept => {}
             Some(run) => run.to = epoch,
@@ -166,9 +163,9 @@ mod tests {
     #[test]
     fn what_no_rule_keeps_expires_in_runs_of_kept_epochs() {
         let rules = "all 1d".parse().expect("rules");
-        let kept = listed(&[(1, DAY), (2, 2 * DAY), (5, 3 * DAY), (6, 0), (7, 4 * DAY), (9, 10 * DAY)]);
+        let kept = listed(&[(1, DAY), (2, 2 * DAY), (5, 3 * DAY), (7, 4 * DAY), (9, 10 * DAY)]);
         let run = |from, to| EpochRange { from: Epoch(from), to: Epoch(to) };
-        assert_eq!(expired(&kept, &rules, &Names::default(), 10 * DAY), [run(1, 5), run(7, 7)]);
+        assert_eq!(expired(&kept, &rules, &Names::default(), 10 * DAY), [run(1, 7)]);
         assert_eq!(expired(&kept, &rules, &Names::default(), 2 * DAY + DAY / 2), [run(1, 1)]);
         assert_eq!(expired(&kept, &Retention::default(), &Names::default(), 10 * DAY), []);
     }

@@ -2,7 +2,7 @@
 
 use quietus::control::{self, Call, Control};
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
-use quietus::epochs::{self, Clock, Reading, Timer};
+use quietus::epochs::{self, Clock, Reading, Timer, Versioned};
 use quietus::export::carry_out;
 use quietus::keys::Source;
 use quietus::open_disk::OpenDisk;
@@ -35,10 +35,15 @@ struct Served {
 
 impl Bench {
     fn new() -> Self {
+        Self::closing("manual")
+    }
+
+    /// A disk whose epochs close at this end.
+    fn closing(end: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let versions = VersionsOptions {
             seal: Some(Seal::None),
-            epoch: Some("manual".parse().expect("an end of epochs")),
+            epoch: Some(end.parse().expect("an end of epochs")),
             retention: Some("all 2d".parse().expect("a rule")),
             ..VersionsOptions::default()
         };
@@ -118,6 +123,11 @@ impl Served {
         let request =
             Request { op: Op::Write(vec![byte; 4096].into()), extent: Extent::new(0, 4096), fua: false };
         carry_out(&*self.disk.engine, request).expect("it is written");
+    }
+
+    fn trim(&self) {
+        let request = Request { op: Op::Trim, extent: Extent::new(0, 4096), fua: true };
+        carry_out(&*self.disk.engine, request).expect("it is freed");
     }
 
     fn stop(self) {
@@ -224,6 +234,57 @@ fn a_clock_that_was_set_while_nobody_looked_is_noticed_before_any_epoch_closes()
         bench.pass(DAY);
         bench.wait_until(|| !bench.kept().contains(&2));
         assert_eq!(bench.stopped(), None);
+        served.stop();
+    }
+}
+
+#[test]
+fn a_clock_that_leapt_is_noticed_before_a_flush_closes_an_epoch() {
+    let bench = Bench::closing("flush");
+    // No rule looks at the clock meanwhile.
+    let served = bench.serve_with(Duration::from_secs(3600));
+    let guest = Versioned::new(Arc::clone(&served.disk));
+    let flush = || {
+        let flush = Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false };
+        carry_out(&guest, flush).expect("it is durable");
+    };
+    served.write(1);
+    flush();
+    bench.wait_until(|| bench.kept() == [1]);
+    assert_eq!(served.disk.names.doubt(), None);
+    bench.set(|now| now + 30 * DAY);
+    served.write(2);
+    flush();
+    let doubt = served.disk.names.doubt().expect("the clock is in doubt");
+    assert!(doubt.after == 1 && doubt.why.contains("leapt by 2592000 s"), "{doubt:?}");
+    drop(guest);
+    served.stop();
+}
+
+#[test]
+fn the_first_close_after_a_start_makes_an_epoch_only_if_something_has_changed() {
+    let bench = Bench::new();
+    let served = bench.serve();
+    served.write(1);
+    bench.close(None, false);
+    served.stop();
+    for change in [false, true, false] {
+        let served = bench.serve();
+        let before = bench.kept();
+        bench.close(None, false);
+        assert_eq!(bench.kept(), before, "nothing has changed");
+        if change {
+            served.write(2);
+            served.trim();
+        }
+        served.stop();
+        let served = bench.serve();
+        bench.close(None, false);
+        assert_eq!(
+            bench.kept().len(),
+            before.len() + usize::from(change),
+            "what changed before the stop counts"
+        );
         served.stop();
     }
 }

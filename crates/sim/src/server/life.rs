@@ -8,7 +8,7 @@ use crate::rng::Rng;
 use crate::violation::Violation;
 use quietus_core::media::MediumId;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::units::{Extent, Millis};
+use quietus_core::units::Millis;
 use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
 use std::error::Error;
@@ -60,7 +60,6 @@ impl Server {
             has_sync_failed: false,
             is_latched: false,
             is_stopping: false,
-            had_content: false,
             search_from: None,
             is_space_known: false,
             figures: Figures::default(),
@@ -155,7 +154,6 @@ impl Server {
         }
         self.media.power.restore();
         self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
-        self.had_content = self.volume.first_allocated(Extent::new(0, self.setup.disk_bytes)).is_some();
         self.watch();
         let unknown = self.volume.status().holes_unknown;
         self.is_space_known = false;

@@ -36,6 +36,8 @@ pub(super) struct Book {
     later: Vec<Tag>,
     /// A change has arrived since the last cut.
     is_changed: bool,
+    /// A change may have arrived since the end of the last closed epoch, in this life or an earlier one.
+    is_touched: bool,
 }
 
 /// The end of an epoch.
@@ -117,7 +119,8 @@ impl Closed {
 impl Book {
     /// The epochs of a disk that was just made.
     pub(super) fn new(server: &Server) -> Self {
-        Self { open: server.open_epoch(), is_changed: server.may_have_changed(), ..Self::default() }
+        let is_changed = server.has_changed();
+        Self { open: server.open_epoch(), is_changed, is_touched: is_changed, ..Self::default() }
     }
 
     /// The epochs that `ask` is about.
@@ -151,6 +154,7 @@ impl Book {
             Some(_) if self.is_changed => self.later.push(tag),
             Some(cut) => cut.waiters.push(tag),
             None if std::mem::take(&mut self.is_changed) => {
+                self.is_touched = false;
                 self.cut = Some(Cut::new(model, tag, moment, vec![tag]));
             }
             // No epoch is made, and the number is that of the last one.
@@ -163,7 +167,7 @@ impl Book {
 
     /// Notes that a change is sent.
     pub(super) fn change_sent(&mut self) {
-        self.is_changed = true;
+        (self.is_changed, self.is_touched) = (true, true);
     }
 
     /// Notes that a forget is sent.
@@ -233,7 +237,7 @@ impl Book {
             self.open += 1;
             let waiters = std::mem::take(&mut self.later);
             if !waiters.is_empty() {
-                self.is_changed = false;
+                (self.is_changed, self.is_touched) = (false, false);
                 self.cut = Some(Cut::new(model, newest, moment, waiters));
             }
         }
@@ -255,8 +259,15 @@ impl Book {
     }
 
     /// Notes a start of the disk, after a stop that was `clean` or not.
-    pub(super) fn restarted(&mut self, server: &Server, is_clean: bool) -> Result<(), Violation> {
+    pub(super) fn restarted(
+        &mut self,
+        server: &Server,
+        model: &Model,
+        is_clean: bool,
+    ) -> Result<(), Violation> {
         let open = server.open_epoch();
+        let is_cut_off = self.cut.is_some() && open == self.open;
+        self.is_touched |= is_cut_off || open < self.open;
         if let Some(cut) = self.cut.take().filter(|_| open > self.open) {
             self.closed.insert(self.open, Closed { cut, is_told: false, fate: Fate::Kept });
             self.open += 1;
@@ -277,7 +288,24 @@ impl Book {
                 closed.fate = Fate::Perhaps;
             }
         }
-        (self.open, self.is_changed, self.later) = (open, server.may_have_changed(), Vec::new());
+        (self.open, self.is_changed, self.later) = (open, server.has_changed(), Vec::new());
+        self.check_changed(model)
+    }
+
+    /// Checks what a start says of the open epoch: whether it has a change.
+    fn check_changed(&self, model: &Model) -> Result<(), Violation> {
+        let before = self.open.saturating_sub(1);
+        let Some(last) = self.closed.get(&before) else { return Ok(()) };
+        if !self.is_changed && last.fate == Fate::Kept && model.surely_differs(&last.cut.model) {
+            return Err(broken(format!("a change since epoch {before} is forgotten after a start")));
+        }
+        // The index may not know any more what an epoch had that is forgotten, or lacks blocks.
+        let is_whole = last.fate == Fate::Kept && self.lost.may_be_whole(before);
+        if self.is_changed && !self.is_touched && is_whole {
+            return Err(broken(format!(
+                "a start says that something has changed since epoch {before}, and nothing has"
+            )));
+        }
         Ok(())
     }
 

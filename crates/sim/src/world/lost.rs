@@ -65,6 +65,11 @@ impl AllLost {
         self.0.iter_mut().filter(|it| it.fate == Fate::Asked).for_each(|it| it.fate = Fate::Perhaps);
     }
 
+    /// Whether nobody has asked to forget blocks of `epoch`.
+    pub(super) fn may_be_whole(&self, epoch: u64) -> bool {
+        self.0.iter().all(|it| it.to < epoch)
+    }
+
     /// The blocks that `epoch` shows no more for sure.
     pub(super) fn surely_of(&self, epoch: u64) -> Vec<Extent<Addr>> {
         let of = self.0.iter().filter(|it| epoch <= it.to && it.fate == Fate::Forgotten);

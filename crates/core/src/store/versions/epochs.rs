@@ -16,8 +16,7 @@ impl Epochs for Versions {
     }
 
     fn has_changed(&self) -> bool {
-        let [open, _] = self.catalog.history.counts().changed;
-        open > 0 || !self.todo.is_empty()
+        self.catalog.history.has_changed() || !self.todo.is_empty()
     }
 
     fn can_close(&self) -> bool {

@@ -18,7 +18,7 @@ use super::span::{Dead, LEN, Span};
 use crate::mutant::{self, Mutant};
 use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
-use crate::units::Epoch;
+use crate::units::{Epoch, Extent};
 pub(super) use gaps::ForgetBlocks;
 use gaps::Gaps;
 use roaring::RoaringBitmap;
@@ -191,6 +191,16 @@ impl History {
     /// What a head notes.
     pub(super) fn counts(&self) -> Counts {
         Counts { changed: self.changed, retired: self.retired(), owed: self.owed() }
+    }
+
+    /// Whether the open epoch differs from the one before it, as far as the index knows. If that one is not kept, or lacks
+    /// blocks, ends of blocks that it had may be gone.
+    pub(super) fn has_changed(&self) -> bool {
+        let [open, _] = self.changed;
+        let before = Epoch(self.open.0 - 1);
+        let whole = Extent::new(0, u64::MAX);
+        let is_whole = self.last_kept[0] == Some(before) && self.gaps.of(before, whole).next().is_none();
+        open > 0 || before.0 > 0 && !is_whole
     }
 
     /// Looks at all inner pages, and finds the free ones, and the last kept epochs. `others` adds the pages of

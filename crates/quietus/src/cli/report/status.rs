@@ -197,7 +197,6 @@ fn versions(
     store: &VersionsStatus,
 ) -> fmt::Result {
     let said = |it: &Option<Listed>| match it {
-        Some(Listed { epoch, closed_ms: 0, .. }) => epoch.to_string(),
         Some(Listed { epoch, closed_ms, .. }) => format!("{epoch} ({})", At::Time(*closed_ms)),
         None => "none".into(),
     };
