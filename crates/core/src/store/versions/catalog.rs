@@ -393,8 +393,9 @@ impl Catalog {
         bytes.iter().any(|byte| *byte != 0) && !is_old()
     }
 
-    /// Takes the next sector of the log, as a start read it.
-    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8]) -> Result<Replayed, Absent> {
+    /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
+    /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
+    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
         let (_, last) = self.log.position();
         let next = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1);
         let Some(mut sector) = next else { return Ok(Replayed::End) };
@@ -402,8 +403,9 @@ impl Catalog {
             return Ok(Replayed::OtherCell(sector.sequence));
         }
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
-        for entry in &sector.entries[..sector.entries.len() - skipped] {
+        for entry in &sector.entries[*done..sector.entries.len() - skipped] {
             self.replay_entry(&sector, entry)?;
+            *done += 1;
         }
         self.log.replay(at, &sector);
         Ok(Replayed::Sector)

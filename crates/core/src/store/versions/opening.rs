@@ -234,7 +234,8 @@ impl Index<'_> {
         while let Some(Place { extent, .. }) = self.catalog.next_sector() {
             let mut bytes = vec![0; extent.len as usize];
             self.stubs.read(extent.start, &mut bytes)?;
-            match self.ask(|catalog| catalog.replay(extent.start, &bytes))? {
+            let mut done = 0;
+            match self.ask(|catalog| catalog.replay(extent.start, &bytes, &mut done))? {
                 Replayed::Sector => log.extend(bytes),
                 Replayed::End => break,
                 Replayed::OtherCell(sequence) => return Err(RootError::OtherTime { sequence }.into()),

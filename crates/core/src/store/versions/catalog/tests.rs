@@ -417,7 +417,8 @@ impl Rig {
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
             let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
-            match self.ask(|store| store.replay(at, &bytes)) {
+            let mut done = 0;
+            match self.ask(|store| store.replay(at, &bytes, &mut done)) {
                 Replayed::Sector => {}
                 Replayed::End => break,
                 other @ Replayed::OtherCell(_) => panic!("{other:?}"),

@@ -181,3 +181,20 @@ fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_no
     let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
     assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
 }
+
+#[test]
+fn an_entry_of_the_log_is_replayed_once_whatever_page_the_next_one_waits_for() {
+    let media = Media::new();
+    let mut store = media.open(false).expect("a new disk");
+    for n in 0..TIMES {
+        store.write(n * LONG, LONG / 4);
+        media.index(&mut store);
+        media.renew(&mut store);
+    }
+    store.free(Block(5), store.open);
+    let [there, _] = [5, (TIMES - 1) * LONG].map(|block| store.write(block, 1));
+    media.checkpoint(&mut store);
+    let store = media.open(false).expect("nothing is damaged");
+    let found: Vec<Place> = Store::locate(&store, extent(5, 1)).iter().collect();
+    assert_eq!(found, there);
+}
