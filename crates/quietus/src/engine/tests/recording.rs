@@ -248,7 +248,8 @@ fn many_small_deaths_make_few_lines() {
 
 #[test]
 fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is_told() {
-    const DEATHS: u64 = 70_000;
+    // More than wait and are being written together.
+    const DEATHS: u64 = 200_000;
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
     engine.recorder().flush().expect("it can be written");
