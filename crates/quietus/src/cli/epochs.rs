@@ -8,8 +8,11 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The state after Ctrl-C during `forget --wait`.
-const INTERRUPTED: &str = "interrupted: what is forgotten cannot be read any more, and is destroyed while the disk is \
-                           served; `quietus status` shows when it is";
+const INTERRUPTED: &str = "interrupted: the epochs cannot be read any more, and what only they showed is destroyed while \
+                           the disk is served; `quietus status` shows when it is";
+/// The same for blocks.
+const INTERRUPTED_BLOCKS: &str = "interrupted: what is forgotten cannot be read any more, and is destroyed while the disk \
+                                  is served; `quietus status` shows when it is";
 
 /// A disk, and what follows the last `@`, if no directory has the whole name.
 pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
@@ -58,7 +61,7 @@ pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
         out.weighed(&ask(&disk, &Call::Weigh { epochs })?);
         return Ok(());
     }
-    out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait })?);
+    out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait }, INTERRUPTED)?);
     Ok(())
 }
 
@@ -76,14 +79,14 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
         return Ok(());
     }
     let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
-    out.blocks_forgotten(&carry_out(&disk, &call)?);
+    out.blocks_forgotten(&carry_out(&disk, &call, INTERRUPTED_BLOCKS)?);
     Ok(())
 }
 
 /// Asks for a forget, and waits for the answer.
-fn carry_out(disk: &Path, call: &Call) -> Result<Value, Failure> {
+fn carry_out(disk: &Path, call: &Call, interrupted: &str) -> Result<Value, Failure> {
     with_bar(|step| match control::ask(disk, call, None, step) {
-        Err(Refused::Interrupted) => Err(Failure::Error(INTERRUPTED.into())),
+        Err(Refused::Interrupted) => Err(Failure::Error(interrupted.into())),
         answer => Ok(answer?),
     })
 }
