@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Bytes of the disk that one page of the map is for.
 const PAGE: u64 = 1024 * BLOCK;
 /// Pages of the disk: more than memory keeps of so small a disk.
-const PAGES: u64 = 290;
+const PAGES: u64 = 4400;
 
 /// A large disk with one block in each page of its map, and no page in memory.
 fn large() -> Bench {
