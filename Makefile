@@ -28,7 +28,8 @@ test:
 	$(MAKE) lint
 	cargo test --workspace --locked
 	cargo xtask mutants
-	lab/demo
+	cargo test --release --locked -p quietus-core -p quietus-detect --features quietus-core/mutants,quietus-detect/mutants --lib caught
+	lab/demo --marks
 	lab/lib/test_labkit.py
 	lab/lib/test_bench.py
 	lab/lib/test_guests.py
@@ -56,7 +57,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	lab/lib/check-other
 	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/demo-forget.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
+	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/demo-forget.sh lab/lib/demo-marks.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
 	cargo xtask deny
 
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
@@ -102,7 +103,8 @@ lab:
 bench:
 	lab/setup build lab
 	$(MAKE) build
-	for name in io "io --store overlay" overlay shrink shred sparse detect instructions attach latency seal; do \
+	for name in io "io --store overlay" "io --store versions" overlay shrink shred sparse detect instructions attach latency seal \
+		forget bonnie epochs "months --scale 1" vault; do \
 		lab/bench $$name --update docs/benchmarks.md || exit; done
 	lab/overlays --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md

@@ -2,6 +2,7 @@
 
 use crate::extents::{ExtentMap, Value};
 use crate::units::{Addr, Extent, Millis};
+use crate::watch::Class;
 use serde::{Deserialize, Serialize};
 
 /// Why bytes are dead: who declared or inferred it.
@@ -58,11 +59,55 @@ pub enum Due {
         /// Keep the space allocated.
         no_hole: bool,
     },
+    /// Free: the bytes are dead, and read as zeros; what they held was plain ([`Class::Plain`]), so their space is
+    /// given back without passes. Known in memory only: to the journal the bytes are to be shredded.
+    Free {
+        /// Keep the space allocated.
+        no_hole: bool,
+    },
     /// Overwrite conservatively: content below the present one may be dead.
     ConservativeOverwrite,
     /// Destroy before the next write: the bytes were overwritten conservatively, and the content that was
     /// kept may itself be dead.
     Suspicious,
+}
+
+impl Due {
+    /// Whether the bytes are dead, and so read as zeros.
+    #[must_use]
+    pub fn is_dead(self) -> bool {
+        matches!(self, Self::Shred { .. } | Self::Free { .. })
+    }
+
+    /// Whether nothing has to be destroyed.
+    #[must_use]
+    pub fn is_plain(self) -> bool {
+        matches!(self, Self::Free { .. })
+    }
+
+    /// Whether the zeros that dead bytes read as are data, and keep their space.
+    #[must_use]
+    pub fn keeps_space(self) -> bool {
+        matches!(self, Self::Shred { no_hole: true } | Self::Free { no_hole: true })
+    }
+
+    /// Class of the content that is owed.
+    #[must_use]
+    pub fn class(self) -> Class {
+        if self.is_plain() { Class::Plain } else { Class::Sensitive }
+    }
+
+    /// How bytes are to be destroyed that are `self` already, and now `next` too: what is owed is never
+    /// forgotten, and a plain death never makes a sensitive one of the same bytes plain.
+    #[must_use]
+    pub fn and(self, next: Self) -> Self {
+        let no_hole = self.keeps_space() || next.keeps_space();
+        match (self, next) {
+            (Self::Free { .. }, Self::Free { .. }) => Self::Free { no_hole },
+            (Self::Free { .. } | Self::Shred { .. }, _) | (_, Self::Free { .. }) => Self::Shred { no_hole },
+            (_, next) => next,
+        }
+    }
 }
 
 /// An entry of the ledger.
@@ -80,7 +125,7 @@ impl Obligation {
     /// Whether the bytes are dead, and so read as zeros.
     #[must_use]
     pub fn is_dead(&self) -> bool {
-        matches!(self.due, Due::Shred { .. })
+        self.due.is_dead()
     }
 
     /// Whether the obligation needs an erase task even without a further write.
@@ -265,7 +310,7 @@ impl Ledger {
     pub fn insert(&mut self, extent: Extent<Addr>, obligation: Obligation) {
         self.remove(extent);
         let entries = match obligation.due {
-            Due::Shred { .. } => &mut self.dead,
+            Due::Shred { .. } | Due::Free { .. } => &mut self.dead,
             Due::ConservativeOverwrite => &mut self.conservative,
             Due::Suspicious => &mut self.suspicious,
         };
@@ -359,10 +404,19 @@ pub struct Counters {
     pub passed_bytes: u64,
     /// The number of writes that had to wait for an erase task.
     pub revocations: u64,
+    /// Bytes of plain content that were freed and not destroyed, with a receipt.
+    // A proof that was signed before this counter existed stays as it was signed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub plain_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The number of fields of [`Counters`].
-pub const COUNTERS: usize = 23;
+pub const COUNTERS: usize = 24;
 
 impl Counters {
     /// Notes one death.
@@ -385,6 +439,7 @@ impl Counters {
             self.receipts,
             self.passed_bytes,
             self.revocations,
+            self.plain_bytes,
         ]);
         all
     }
@@ -403,7 +458,8 @@ impl Counters {
             counters.receipts,
             counters.passed_bytes,
             counters.revocations,
-        ] = all[16..].try_into().expect("seven numbers are left of the twenty-three");
+            counters.plain_bytes,
+        ] = all[16..].try_into().expect("eight numbers are left of the twenty-four");
         counters
     }
 }

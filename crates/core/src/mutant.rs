@@ -78,7 +78,7 @@ pub enum Mutant {
     SkipReplay,
     /// A page of homes gets another cell while a checkpoint brings stubs there.
     BringMeanwhile,
-    /// What stays of a page of homes is written under the cell that the page had.
+    /// The rest of a page of homes is written under the cell that the page had.
     KeepHomeCell,
     /// A page of homes of which some stubs are to die stays as it is.
     SparePage,
@@ -107,11 +107,18 @@ pub enum Mutant {
     /// Bytes under a conservative overwrite get an obligation at once, which the end of
     /// the overwrite then removes.
     DieDuringOverwrite,
+    /// A plain death makes a sensitive one plain that is still owed at the same bytes.
+    ForgetSensitive,
+    /// The class of content is asked for after the watcher has observed the change that frees it.
+    AskClassLate,
 }
 
 impl Mutant {
     /// The mutants that show below a watcher only.
     pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
+
+    /// The mutants that show below a watcher that knows plain content only: `volume/tests/classes.rs` catches them.
+    pub const OF_CLASSES: [Self; 2] = [Self::ForgetSensitive, Self::AskClassLate];
 
     /// The mutants that show where versions are kept only.
     pub const OF_VERSIONS: [Self; 24] = [

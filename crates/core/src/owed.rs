@@ -18,13 +18,15 @@ pub struct OwedContent {
     pub cause: Cause,
     /// When the obligation arose.
     pub since: Millis,
+    /// Whether the content was plain: its place is given back without passes.
+    pub is_plain: bool,
 }
 
 impl OwedContent {
-    /// The entry of content that begins at place `from`, and whose first byte was at `address`.
+    /// The entry of sensitive content that begins at place `from`, and whose first byte was at `address`.
     #[must_use]
     pub fn new(from: Pos, address: Addr, cause: Cause, since: Millis) -> Self {
-        Self { shift: address.0.wrapping_sub(from.0), cause, since }
+        Self { shift: address.0.wrapping_sub(from.0), cause, since, is_plain: false }
     }
 
     /// The address of `place`, a part of the entry.
@@ -37,7 +39,8 @@ impl OwedContent {
 impl Value for OwedContent {
     fn merged(&self, next: &Self) -> Option<Self> {
         let since = self.since.min(next.since);
-        (self.shift == next.shift && self.cause == next.cause).then_some(Self { since, ..*self })
+        let is_alike = (self.shift, self.cause, self.is_plain) == (next.shift, next.cause, next.is_plain);
+        is_alike.then_some(Self { since, ..*self })
     }
 }
 

@@ -111,6 +111,12 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// No passes: content is freed, and not destroyed.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { name: "none".into(), passes: Vec::new() }
+    }
+
     /// The passes, at most [`PASSES_MAX`]. Without passes, dead content is
     /// freed and not destroyed, which only a store whose content has no fixed place can do.
     #[must_use]
@@ -158,7 +164,7 @@ impl FromStr for Policy {
             patterns => patterns,
         };
         if name == "none" {
-            return Ok(Self { name: name.into(), passes: Vec::new() });
+            return Ok(Self::none());
         }
         let passes: Option<Vec<Pattern>> = passes.split(',').map(pattern).collect();
         match passes {

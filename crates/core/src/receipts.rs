@@ -27,6 +27,8 @@ pub enum Done {
     Retired,
     /// The space is free; nothing was destroyed, as the policy has no passes.
     Freed,
+    /// The content was plain: its space is free, and nothing was destroyed.
+    Plain,
 }
 
 /// A statement that dead content is gone. The last sync of the medium came before.
@@ -40,7 +42,7 @@ pub struct Receipt {
     pub passes: u16,
     /// The bytes. Of a forget only the length counts: that of the content that died with it.
     pub extent: Extent<Addr>,
-    /// What was forgotten; none if the bytes died in the open epoch.
+    /// The forgotten scope; none if the bytes died in the open epoch.
     pub forgot: Option<Scope>,
 }
 

@@ -178,7 +178,7 @@ impl KeptEpoch {
 pub enum Question {
     /// Which epochs are kept, from this one on. The reply has a [`KeptEpoch`] for each, at most [`EPOCHS_MAX`] of them.
     Epochs(Epoch),
-    /// What a forget would destroy. The reply has the next state of the count ([`Weighing::from_bytes`]): ask with it again
+    /// The amount that a forget would destroy. The reply has the next state of the count ([`Weighing::from_bytes`]): ask with it again
     /// until it is complete.
     Weigh(Weighing),
     /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed. The reply is

@@ -23,7 +23,7 @@ pub struct Slot(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Session(pub u16);
 
-/// What a sealed block is bound to, besides the disk, the keys and the [`Sealing`] itself.
+/// The context that a sealed block is bound to, besides the disk, the keys and the [`Sealing`] itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Context {
     /// The block's address.
@@ -41,7 +41,7 @@ pub struct Sealing {
     pub session: Session,
     /// The number of the sealing within the session.
     pub number: u32,
-    /// What has to be destroyed to destroy the block.
+    /// The bytes whose destruction destroys the block.
     pub stub: Stub,
 }
 
@@ -99,7 +99,7 @@ impl Debug for Stub {
 /// A block in a place, which is sealed or is to be sealed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
-    /// What the block is bound to.
+    /// The block's context.
     pub context: Context,
     /// Where the rest of what opens it comes from.
     pub sealing: SealingAt,

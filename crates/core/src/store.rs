@@ -79,7 +79,7 @@ pub trait Store: Debug + Send {
     /// Whether `blocks` can leave their places before the next checkpoint.
     fn can_leave(&self, blocks: Extent<Addr>) -> bool;
 
-    /// What has to be destroyed for content that is owed at `place`, part by part; what is not known yet is left out.
+    /// The bytes to destroy for content that is owed at `place`, part by part; what is not known yet is left out.
     fn residue(&self, place: Place) -> Vec<Residue>;
 
     /// Notes that the journal says durably what is owed at these places of the data medium, which were [left](Store::leave).
@@ -141,7 +141,7 @@ pub trait Store: Debug + Send {
 /// Writes that may be carried out together: the places of each, and its bytes.
 pub type Phase = Vec<(Places, Vec<u8>)>;
 
-/// What has to be destroyed for content that is owed at a place.
+/// The bytes to destroy for content that is owed at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Residue {
     /// The place of the content.
@@ -232,7 +232,7 @@ impl Gone {
     }
 }
 
-/// What is known of content that later states share with an epoch and those before.
+/// An answer about content that later states share with an epoch and those before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
     /// There is none.
@@ -393,7 +393,7 @@ pub enum Job {
 pub struct Rekey {
     /// Fresh keys, and their places.
     pub keys: (Vec<Place>, Vec<u8>),
-    /// What is hidden under them, and its places.
+    /// The content hidden under them, and its places.
     pub content: (Vec<Place>, Vec<u8>),
     /// Where the keys lie that are destroyed.
     pub old: Vec<Place>,

@@ -62,7 +62,7 @@ impl EpochRange {
     }
 }
 
-/// What a forget is about: epochs as a whole, or some blocks in these epochs and all before.
+/// The scope of a forget: epochs as a whole, or some blocks in these epochs and all before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Scope {
     /// The epochs.

@@ -94,6 +94,19 @@ pub enum WaitsFor {
 /// Runs that wait, each with what it waits for; disjoint for each such reason.
 pub type Waits<'a> = Box<dyn Iterator<Item = (WaitsFor, Extent<Addr>)> + 'a>;
 
+/// Class of some content: what the marks of a file system say of its owner (`chattr +s`, ext's
+/// `EXT2_SECRM_FL`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// No marked file owns the content, nor ever did while the content lay there.
+    Plain,
+    /// No metadata has told yet whose content it is. Its death is one of sensitive content.
+    Unsettled,
+    /// A marked file owns the content, or nothing can tell: only destruction ends this.
+    Sensitive,
+}
+
 /// The verdicts that are asked for.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
@@ -256,6 +269,12 @@ pub trait Observer: Send + std::fmt::Debug {
     /// The runs that wait for a verdict, whether they have data or not.
     fn waiting(&self) -> Waits<'_>;
 
+    /// Runs of `extent` with the class of their present content; in order, disjoint, all of `extent`.
+    /// Where no marks are followed, everything is sensitive.
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        vec![(extent, Class::Sensitive)]
+    }
+
     /// The parts of `extent` whose present content may be dead, and has to be destroyed before `extent` is
     /// written. From now on these parts count as destroyed. Called before the write is observed
     /// ([`Observation::Arrived`]).
@@ -276,6 +295,9 @@ pub trait Watcher: Observer {
 
     /// The state of the watcher.
     fn status(&self) -> WatchStatus;
+
+    /// A watcher of the same disk that has observed nothing, as after a start without a view.
+    fn anew(&self) -> Box<dyn Watcher>;
 }
 
 /// The state of a [`Watcher`].
@@ -291,6 +313,9 @@ pub struct WatchStatus {
     pub inferred: Vec<(String, bool)>,
     /// Figures, by name: blocks, unless the name says otherwise.
     pub figures: Vec<(String, u64)>,
+    /// Why all content is sensitive, although only that of marked files is to be ([`Class`]); none if marks tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_sensitive: Option<String>,
     /// How much of the search through an existing file system is done and to
     /// be done, in bytes, while it goes on.
     pub progress: Option<(u64, u64)>,

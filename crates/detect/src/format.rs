@@ -111,6 +111,75 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Role of a block in the tree of a marked file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Role {
+    /// Level of the pointers in the block, as in [`Kind::Pointers`]; 0: none.
+    pub level: u8,
+    /// Whether the block, or the blocks below it, hold the entries of a folder.
+    pub is_folder: bool,
+}
+
+impl Role {
+    /// The least role.
+    pub const MIN: Self = Self { level: 0, is_folder: false };
+    /// The greatest role.
+    pub const MAX: Self = Self { level: u8::MAX, is_folder: true };
+
+    /// Whether the content of the block leads to more of the tree.
+    #[must_use]
+    pub fn leads_on(self) -> bool {
+        self > Self::MIN
+    }
+}
+
+/// Blocks in the tree of a marked file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Branch {
+    /// The first of the blocks.
+    pub start: Block,
+    /// The block after the last one.
+    pub end: Block,
+    /// The role of each.
+    pub role: Role,
+}
+
+/// An inode, as far as marks are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// The number by which folders name the inode.
+    pub number: u32,
+    /// A number that differs from that of other files with the same inode number.
+    pub generation: u32,
+    /// Whether the inode belongs to a file.
+    pub is_in_use: bool,
+    /// Whether the inode has the mark itself.
+    pub is_marked: bool,
+}
+
+/// Marks of files (`chattr +s`), and the way from a marked file to all its blocks.
+pub trait Marking {
+    /// The inodes in `content` of `block`, one of the blocks of inodes.
+    fn owners(&self, block: Block, content: &[u8]) -> Vec<Owner>;
+
+    /// The blocks that the inode `number` in `content` of `block` names, if it is in use.
+    fn branches_of(&self, block: Block, content: &[u8], number: u32) -> Vec<Branch>;
+
+    /// The blocks named in `content` of a block of pointers in this `role`.
+    fn branches(&self, role: Role, content: &[u8]) -> Vec<Branch>;
+
+    /// The numbers of the inodes that the entries in `content` of a folder's block name, but for the folder
+    /// itself and its parent.
+    fn entries(&self, content: &[u8]) -> Vec<u32>;
+
+    /// The block of inodes in which the inode `number` lies; none if there is no such inode.
+    fn table_of(&self, number: u32) -> Option<Block>;
+
+    /// Whether each owner writes all its blocks. Otherwise a block may belong to one file, and hold the content
+    /// of another for as long as the file lasts.
+    fn owners_write(&self) -> bool;
+}
+
 /// The format of one file system. Blocks are numbered from the first byte of the disk; numbers at
 /// or beyond [`Format::blocks`] are never handed in.
 pub trait Format: Send + fmt::Debug {
@@ -144,7 +213,7 @@ pub trait Format: Send + fmt::Debug {
     fn kind(&self, block: Block) -> Kind;
 
     /// The blocks that are of `kind` by their place ([`Kind::Geometry`], [`Kind::Map`] or
-    /// [`Kind::Inodes`]), ascending and disjoint. Maps and geometry that hold pointers are among
+    /// [`Kind::Inodes`]; with [`Format::marking`] also [`Kind::Fixed`]), ascending and disjoint. Maps and geometry that hold pointers are among
     /// the inodes too.
     fn survey(&self, kind: Kind) -> Vec<Range<Block>>;
 
@@ -227,6 +296,11 @@ pub trait Format: Send + fmt::Debug {
     /// first write.
     fn is_opened_by(&self, _extent: Extent<Addr>) -> bool {
         false
+    }
+
+    /// Marks of files; none if the format has none, or if they cannot all be followed.
+    fn marking(&self) -> Option<&dyn Marking> {
+        None
     }
 
     /// The meaning of a change of `block`, of [`Kind::Geometry`], from `old` to `new`.

@@ -15,6 +15,7 @@ pub mod ext2;
 pub mod fat;
 pub mod format;
 mod jbd2;
+mod marks;
 pub mod mutant;
 pub mod ntfs;
 pub mod options;

@@ -54,6 +54,22 @@ pub enum Mutant {
     ReplayAtOnce,
     /// External journal: time settles that a map was not too old.
     LateMapSettles,
+    /// Marks: the flag of an inode is not read.
+    FlagIgnored,
+    /// Marks: a marked folder marks nothing but itself.
+    FolderNotFollowed,
+    /// Marks: content of an unknown owner is plain.
+    UnsettledIsPlain,
+    /// Marks: content is plain once no marked file names it any more.
+    SensitiveTakenBack,
+    /// Marks: content is plain as soon as an unmarked file names it.
+    NameSettles,
+    /// Marks: a crash of the guest does not matter.
+    CrashSettles,
+    /// Marks: copies of inodes in the journal are not looked at.
+    JournalFlagUnseen,
+    /// Marks: content stays plain though transactions were missed.
+    LossKeepsPlain,
     /// Rule J: a written block is dead after one commit that shows it free.
     OneCommitProves,
     /// Rule J: a transaction counts before all its blocks have arrived.
@@ -114,6 +130,19 @@ impl Mutant {
 
     /// The mutants of both rules that show above a whole volume only, and not below every guest.
     pub const ANY_PAIR: [Self; 1] = [Self::RefusalIgnored];
+
+    /// The mutants of marks.
+    pub const MARKS: [Self; 6] = [
+        Self::FlagIgnored,
+        Self::FolderNotFollowed,
+        Self::UnsettledIsPlain,
+        Self::SensitiveTakenBack,
+        Self::NameSettles,
+        Self::CrashSettles,
+    ];
+
+    /// The mutants of marks below a journal: `rule_j/tests/marks.rs` catches them.
+    pub const FIRST_MARK: [Self; 2] = [Self::JournalFlagUnseen, Self::LossKeepsPlain];
 
     /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];

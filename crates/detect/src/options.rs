@@ -15,6 +15,18 @@ pub enum Grade {
     Content,
 }
 
+/// Which deaths count as those of sensitive content.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sensitive {
+    /// All of them.
+    #[default]
+    All,
+    /// Deaths of content of marked files (`chattr +s`), and of content whose owner is not known
+    /// (`docs/decisions/0025-marks.md`).
+    Marked,
+}
+
 /// Options of inference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -29,10 +41,18 @@ pub struct Options {
     /// Time of guest activity, in milliseconds, after which everything that the guest had yet to
     /// write has been written.
     pub settle_ms: u64,
+    /// Which content is sensitive.
+    pub sensitive: Sensitive,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 60_000 }
+        Self {
+            grade: Grade::Generation,
+            eager: false,
+            reorder_window_ms: 1000,
+            settle_ms: 60_000,
+            sensitive: Sensitive::All,
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Finds the file system on a disk, and watches below it.
 
 use crate::format::{Contents, Format, Probe, Prober};
-use crate::options::Options;
+use crate::options::{Options, Sensitive};
 use crate::rule::Rule;
 use crate::rule_e::RuleE;
 use crate::rule_j::RuleJ;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher,
+    Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher,
 };
 use std::collections::VecDeque;
 
@@ -172,11 +172,18 @@ impl Watch {
 }
 
 /// The state of a watch, for its status.
-fn state_of(rule: &dyn Rule) -> String {
-    match (rule.progress(), rule.hindrance()) {
+fn state_of(rule: &dyn Rule, sensitive: Sensitive) -> String {
+    let state = match (rule.progress(), rule.hindrance()) {
         (Some(_), _) => "searching it".into(),
         (None, Some(why)) => format!("watching it, nothing is called dead: {why}"),
         (None, None) => "watching it".into(),
+    };
+    match sensitive {
+        Sensitive::All => state,
+        Sensitive::Marked => match rule.marks() {
+            Ok(note) => format!("{state}; {note}"),
+            Err(why) => format!("{state}; everything counts as sensitive: {why}"),
+        },
     }
 }
 
@@ -268,6 +275,10 @@ impl Observer for Watch {
         self.rule().map_or_else(|| Box::new(std::iter::empty()) as _, |rule| rule.waiting())
     }
 
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        self.rule().map_or_else(|| vec![(extent, Class::Sensitive)], |rule| rule.classes(extent))
+    }
+
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         self.rule_mut().map_or_else(Vec::new, |rule| rule.take_suspicious(extent))
     }
@@ -285,6 +296,10 @@ impl Observer for Watch {
 }
 
 impl Watcher for Watch {
+    fn anew(&self) -> Box<dyn Watcher> {
+        Box::new(Self::new(self.disk_bytes, self.probers.clone(), self.options))
+    }
+
     fn restore(&mut self, view: Vec<u8>) {
         self.view = Some(view);
     }
@@ -304,13 +319,17 @@ impl Watcher for Watch {
                 };
                 let properties = rule.format().properties();
                 status.file_system = Some(rule.format().name().into());
-                status.state = state_of(&**rule);
+                status.state = state_of(&**rule, self.options.sensitive);
                 status.properties = named(&properties.named());
                 status.inferred = named(&properties.inferable().named());
                 status.figures =
                     rule.figures().into_iter().map(|(name, figure)| (name.to_string(), figure)).collect();
                 status.progress = rule.progress();
             }
+        }
+        if self.options.sensitive == Sensitive::Marked {
+            let why = self.rule().map_or(Some("no file system is watched"), |rule| rule.marks().err());
+            status.all_sensitive = why.map(String::from);
         }
         status
     }

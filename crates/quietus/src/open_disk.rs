@@ -6,6 +6,7 @@ use crate::epochs::{Clock, Gate, Names};
 use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
+use quietus_detect::options::Sensitive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ pub struct OpenDisk {
     pub served: bool,
     /// Whether they may use its current state.
     pub gate: Gate,
+    /// Which content is sensitive to the watcher.
+    pub sensitive: Sensitive,
 }
 
 impl OpenDisk {
@@ -79,7 +82,8 @@ impl OpenDisk {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
         let (clock, gate) = (Clock::default(), Gate::default());
-        Ok(Self { dir, engine: Arc::new(engine), names, clock, served, gate })
+        let (engine, sensitive) = (Arc::new(engine), Sensitive::All);
+        Ok(Self { dir, engine, names, clock, served, gate, sensitive })
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

@@ -72,7 +72,7 @@ pub struct Proof {
     /// The epochs of a disk that keeps versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<EpochsProven>,
-    /// What was found on the stub medium, and in the root, of a disk whose content dies with its stubs.
+    /// Findings on the stub medium and in the root of a disk whose content dies with its stubs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stubs: Option<StubsFound>,
 }

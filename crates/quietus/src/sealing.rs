@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// As many threads can draw without waiting for each other.
 const GENERATORS: usize = 16;
 
-/// What seals the blocks of a disk that is served.
+/// The sealer of a served disk's blocks.
 pub type DiskSealer = quietus_seal::DiskSealer<Generators, Locked<Unlocked>>;
 
 /// The seal `none`: content as it is, for comparison.

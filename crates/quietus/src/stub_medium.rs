@@ -22,7 +22,7 @@ const RESIDUE_MAX: usize = 1000;
 /// How often a stub that nobody names is looked at, before it counts: its destruction may just have ended.
 const LOOKS: usize = 3;
 
-/// What lies on a stub medium, or in a root.
+/// The content of a stub medium, or of a root.
 #[derive(Default)]
 pub(crate) struct StubScan {
     /// Bytes that were read, by [`crate::media::Way`]; the rest are holes.
@@ -139,7 +139,7 @@ fn whole_pages(piece: Extent<Pos>, size: u64) -> Extent<Pos> {
     Extent::between(start, piece.end().next_multiple_of(PAGE_BYTES).min(size))
 }
 
-/// What the stub or cell at `at` is known by, of the `bytes` of a page.
+/// The mark of the stub or cell at `at`, of the `bytes` of a page.
 fn mark(page: Extent<Pos>, bytes: &[u8], at: Pos) -> Option<&[u8]> {
     let from = (at.0 - page.start.0) as usize;
     bytes.get(from..(from + MARK_BYTES).min(bytes.len()))

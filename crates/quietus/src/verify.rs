@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) struct Check {
     /// The file, or the part of the disk.
     what: &'static str,
-    /// What was found to be right, or what is wrong.
+    /// The result: a statement of what is right, or the fault.
     found: Result<String, String>,
 }
 

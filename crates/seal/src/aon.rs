@@ -17,7 +17,7 @@ pub(crate) const TAG_BYTES: usize = 16;
 pub(crate) struct Aon<C> {
     first: C,
     mac: Mac,
-    /// What follows t in the key of the second encryption, where that is longer than t.
+    /// The bytes behind t in the key of the second encryption, where that is longer than t.
     rest: Zeroizing<[u8; 16]>,
 }
 

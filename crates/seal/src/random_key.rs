@@ -95,7 +95,7 @@ fn unwrap(
     Ok((key, tag))
 }
 
-/// What the wrap authenticates besides the key: the context, and the data by its tag.
+/// The data that the wrap authenticates besides the key: the context, and the data by its tag.
 fn header(bound: &Bound, tag: &[u8; TAG_BYTES]) -> [u8; 64 + TAG_BYTES] {
     let mut header = [0; 64 + TAG_BYTES];
     header[..64].copy_from_slice(bound.as_bytes());

@@ -27,7 +27,7 @@ pub struct Sealer {
     generation: Generation,
 }
 
-/// What each seal needs. Every part wipes itself.
+/// The keys of each seal. Every part wipes itself.
 enum Keys {
     None,
     AesXts(Box<Xts>),

@@ -1,4 +1,4 @@
-//! What a seal leaves beside the ciphertext.
+//! The part of a seal beside the ciphertext.
 
 use crate::seal::Seal;
 

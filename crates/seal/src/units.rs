@@ -1,4 +1,4 @@
-//! What a seal is bound to: newtypes, and their encoding as associated data.
+//! The context that a seal is bound to: newtypes, and their encoding as associated data.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
@@ -32,7 +32,7 @@ pub struct Slot(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Sequence(pub u32);
 
-/// What one sealed block is bound to, besides the session and the generation of the
+/// The context of one sealed block, besides the session and the generation of the
 /// [`Sealer`](crate::Sealer).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Context {

@@ -47,7 +47,7 @@ impl<T: Clone> Cache<T> {
         Self { is_between, upper, lower, sent: BTreeMap::new(), now_ms: 0 }
     }
 
-    /// What a server that knows of the cache takes the guest for.
+    /// How a server that knows of the cache takes the guest to be attached.
     pub fn attached(&self) -> Attached {
         if self.is_between { Attached::Cached { hold_ms: HOLD_MS } } else { Attached::Direct }
     }

@@ -1,5 +1,6 @@
 //! Both versions of some rules, driven by the same events.
 
+use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict};
 use quietus_detect::format::Block;
@@ -72,11 +73,6 @@ pub struct Differential<const BYTES: usize> {
     reads_at_once: bool,
 }
 
-/// The bytes of `block`.
-fn place<const BYTES: usize>(block: Block) -> Extent<Addr> {
-    Extent::new(u64::from(block) * BYTES as u64, BYTES as u64)
-}
-
 /// The blocks that `extent` touches.
 fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
     (extent.start.0 / BYTES as u64) as Block..extent.end().div_ceil(BYTES as u64) as Block
@@ -116,7 +112,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         self
     }
 
-    fn observe(&mut self, observation: Observation<'_>) {
+    pub fn observe(&mut self, observation: Observation<'_>) {
         self.rule_observes(observation);
         self.literal_observes(observation);
     }
@@ -147,7 +143,7 @@ impl<const BYTES: usize> Differential<BYTES> {
             let content = self.read(extent);
             self.rule_observes(given(extent, &content));
         }
-        while let Some(extent) = self.reference_wants().first().map(|it| place::<BYTES>(*it)) {
+        while let Some(extent) = self.reference_wants().first().map(|it| place(*it, BYTES as u32)) {
             let content = self.read(extent);
             self.literal_observes(given(extent, &content));
         }
@@ -187,8 +183,10 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.reference.iter().for_each(|it| it.digest(hasher));
     }
 
-    /// Writes `bytes` from `extent` on, as the guest. Returns what is to be destroyed before.
-    pub fn write(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Block>, String> {
+    /// Writes `bytes` at `from` in `block`, as the guest. Returns what is to be destroyed before.
+    pub fn write(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<Vec<Block>, String> {
+        let start = place(block, BYTES as u32).start.0 + from as u64;
+        let extent = Extent::new(start, bytes.len() as u64);
         let taken = self.take(extent)?;
         self.change(extent, Content::Bytes(bytes))?;
         Ok(taken)
@@ -206,13 +204,13 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     /// Reads `block`, as the guest.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
-        self.observe(Observation::Read(place::<BYTES>(block)));
+        self.observe(Observation::Read(place(block, BYTES as u32)));
         self.compare()
     }
 
     /// Frees `block`, as the guest.
     pub fn free(&mut self, block: Block) -> Result<(), String> {
-        self.change(place::<BYTES>(block), Content::Zeros)
+        self.change(place(block, BYTES as u32), Content::Zeros)
     }
 
     fn take(&mut self, extent: Extent<Addr>) -> Result<Vec<Block>, String> {
@@ -242,7 +240,9 @@ impl<const BYTES: usize> Differential<BYTES> {
         let blocks = ours.iter().map(|it| it.iter().copied().flat_map(touched::<BYTES>).collect()).next();
         let theirs = self.reference.as_ref().map(|it| it.needs(extent));
         let blocks = agreed("needed before a write", blocks, theirs)?;
-        for old_extent in ours.unwrap_or_else(|| blocks.into_iter().map(place::<BYTES>).collect()) {
+        for old_extent in
+            ours.unwrap_or_else(|| blocks.into_iter().map(|it| place(it, BYTES as u32)).collect())
+        {
             let old = self.read(old_extent);
             self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
         }
@@ -269,7 +269,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         let ours = if self.rule.is_some() {
             self.rule_wants()
         } else {
-            theirs.first().map(|it| place::<BYTES>(*it))
+            theirs.first().map(|it| place(*it, BYTES as u32))
         };
         let Some(extent) = ours else {
             return agree("wanted at last", &BTreeSet::new(), &theirs).map(|()| false);
@@ -296,16 +296,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.compare()
     }
 
-    /// Begins to make the evidence durable.
-    pub fn cut(&mut self) {
-        self.observe(Observation::Cut);
-    }
-
-    /// Makes the evidence durable.
-    pub fn proven(&mut self) {
-        self.observe(Observation::Proven);
-    }
-
     /// Takes all verdicts that there are.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, all)).transpose()?;
@@ -325,7 +315,8 @@ impl<const BYTES: usize> Differential<BYTES> {
         if reference.is_over() {
             return Ok(());
         }
-        let (census, figures) = (reference.census(), rule.figures());
+        let (mut census, figures) = (reference.census(), rule.figures());
+        census.sort_unstable();
         let is_told = |name| census.iter().any(|(it, _)| *it == name);
         let mut figures: Census = figures.into_iter().filter(|(name, _)| is_told(*name)).collect();
         figures.sort_unstable();
@@ -353,7 +344,7 @@ fn handed_out<const BYTES: usize>(
     Ok(verdicts)
 }
 
-/// What is said by whoever watches.
+/// The answer of whoever watches.
 fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option<T>) -> Result<T, String> {
     if let (Some(ours), Some(theirs)) = (&ours, &theirs) {
         agree(what, ours, theirs)?;

@@ -1,6 +1,5 @@
 //! Histories: the events of a disk, in order. A seed makes one; shrinking takes parts of it away.
 
-mod listing;
 mod make;
 
 use crate::content::Tag;
@@ -9,6 +8,7 @@ use quietus_core::media::MediumId;
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, Extent};
 use quietus_seal::Seal;
+use std::fmt;
 
 /// A disk, and its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,13 +58,11 @@ pub struct Setup {
 
 impl Setup {
     /// Whether content lies where the guest put it.
-    #[must_use]
     pub fn is_in_place(&self) -> bool {
         self.store == Store::InPlace
     }
 
     /// Whether the disk keeps versions.
-    #[must_use]
     pub fn keeps_versions(&self) -> bool {
         matches!(self.store, Store::Versions { .. })
     }
@@ -203,7 +201,6 @@ pub enum Ask {
 
 impl Ask {
     /// Whether the request is about epochs, which some stores keep.
-    #[must_use]
     pub fn is_about_epochs(self) -> bool {
         matches!(
             self,
@@ -216,8 +213,31 @@ impl Ask {
     }
 
     /// Whether the request reads, and nothing else.
-    #[must_use]
     pub fn is_read(self) -> bool {
         matches!(self, Self::Read | Self::ReadPast { .. } | Self::ListEpochs { .. })
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "// seed {}", self.seed)?;
+        writeln!(f, "let setup = {:#?};", self.setup)?;
+        writeln!(f, "let steps = [")?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "    {step},"))?;
+        write!(f, "];")
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "after({:3}, {:#018x}, ", self.turns, self.salt)?;
+        match self.action {
+            Action::Send { ask, extent, fua } => {
+                let fua = if fua { ".fua()" } else { "" };
+                write!(f, "{:?}.sends({ask:?}, {}, {}){fua}", self.tag, extent.start.0, extent.len)?;
+            }
+            action => write!(f, "{action:?}")?,
+        }
+        write!(f, ")")
     }
 }

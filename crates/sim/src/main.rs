@@ -4,17 +4,18 @@ use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
 #[cfg(feature = "mutants")]
-use quietus_sim::mutants::{Caught, TRIALS, hunt, hunt_pair};
+use quietus_sim::mutants::{Caught, TRIALS, hunt, hunt_pair, hunt_vault};
 #[cfg(feature = "mutants")]
 use quietus_sim::pairs::Guest;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
-use quietus_sim::soak::{soak, threads};
+use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;
 use quietus_sim::verdict::silence_panics;
+use std::fmt::Debug;
+use std::ops::AddAssign;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Lets made-up histories happen to a disk on simulated media, and says which
@@ -94,7 +95,12 @@ fn main() -> ExitCode {
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only }), _) => {
-            hunt_vault(seeds_max, &only) & hunt_rules(&only) & hunt_pairs(&only) & hunt_core(seeds_max, &only)
+            use quietus_core::mutant::Mutant;
+            let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
+            hunt_all(quietus_vault::mutant::Mutant::ALL, &only, |it| hunt_vault(it, seeds_max))
+                & hunt_rules(&only)
+                & hunt_pairs(&only)
+                & hunt_all(core, &only, |it| hunt(it, seeds_max))
         }
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
@@ -122,49 +128,36 @@ fn list_pairs() -> bool {
 
 fn soak_pairs(only: Option<usize>, from: u64, seeds: Option<u64>) -> bool {
     let pairs = PAIRS.iter().enumerate().filter(|(n, _)| only.is_none_or(|it| it == *n));
-    pairs.filter(|pair| !soak_with_bar(*pair, from, seeds)).count() == 0
+    pairs.filter(|pair| !soak_pair(*pair, from, seeds)).count() == 0
 }
 
-fn soak_with_bar((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bool {
-    let seeds = seeds.unwrap_or(pair.histories);
+/// Lets the histories of some seeds happen, and tells what came of it; `again` is what repeats one.
+fn soak_with_bar<F: AddAssign + Debug + Default + Send>(
+    name: &str,
+    (from, seeds): (u64, u64),
+    played: impl Fn(u64) -> (Part, F) + Sync,
+    again: impl Fn(u64) -> String,
+) -> bool {
     let (bar, start) = (bar(seeds), Instant::now());
-    let tally = soak(pair, from..from.saturating_add(seeds), threads(), || {}, |done| bar.set_position(done));
+    let tally = soak(played, from..from.saturating_add(seeds), || {}, |done| bar.set_position(done));
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
-    println!("{pair}: {} histories, {} steps, in {seconds:.1} s", tally.histories, tally.steps);
+    println!("{name}: {} histories, {} steps, in {seconds:.1} s", tally.histories, tally.steps);
     println!("{:?}", tally.figures);
     if let Some((seed, part)) = &tally.failure {
         told(part);
-        println!("again: cargo run -p quietus-sim --release -- --pair {n} --seed {seed}");
+        println!("again: cargo run -p quietus-sim --release -- {}", again(*seed));
     }
     tally.failure.is_none()
+}
+
+fn soak_pair((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bool {
+    let seeds = (from, seeds.unwrap_or(pair.histories));
+    soak_with_bar(&pair.to_string(), seeds, |it| pair.played(it), |it| format!("--pair {n} --seed {it}"))
 }
 
 fn soak_vault(from: u64, seeds: u64) -> bool {
-    let start = Instant::now();
-    let tally = vault::soak(from..from.saturating_add(seeds), threads(), || {});
-    println!("a vault: {} histories in {:.1} s", tally.histories, start.elapsed().as_secs_f64());
-    println!("{:?}", tally.figures);
-    if let Some((seed, violation)) = &tally.failure {
-        println!("{violation}\nagain: cargo run -p quietus-sim --release -- vault --from {seed} --seeds 1");
-    }
-    tally.failure.is_none()
-}
-
-/// Defects of the vault whose names contain `name`.
-#[cfg(feature = "mutants")]
-fn hunt_vault(seeds_max: u64, name: &str) -> bool {
-    use quietus_vault::mutant::{Mutant, activate};
-    let named = Mutant::ALL.into_iter().filter(|it| format!("{it:?}").contains(name));
-    let missed = named.filter(|it| {
-        let tally = vault::soak(0..seeds_max.min(20_000), threads(), || activate(Some(*it)));
-        match &tally.failure {
-            Some((seed, violation)) => println!("{it:?}: found by seed {seed}: {violation}"),
-            None => println!("{it:?}: NOT FOUND"),
-        }
-        tally.failure.is_none()
-    });
-    missed.count() == 0
+    soak_with_bar("a vault", (from, seeds), vault::played, |it| format!("vault --from {it} --seeds 1"))
 }
 
 /// ext2's rules, what FAT makes of them, and the rules below a journal.
@@ -199,22 +192,6 @@ fn trial_of(
     walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
 }
 
-/// `work` on the numbers below `end`, over all processors.
-fn split(end: u64, work: impl Fn(u64) -> Part + Sync) -> Vec<Part> {
-    let next = AtomicU64::new(0);
-    let work = || -> Vec<_> {
-        std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < end))
-            .map(|n| (n, work(n)))
-            .collect()
-    };
-    let mut parts = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|it| it.join().expect("parts catch panics")).collect::<Vec<_>>()
-    });
-    parts.sort_by_key(|(n, _)| *n);
-    parts.into_iter().map(|(_, part)| part).collect()
-}
-
 /// Whether `part` kept every promise; tells of the one that it broke.
 fn told(part: &Part) -> bool {
     if let Some((history, broken)) = &part.failure {
@@ -228,26 +205,24 @@ fn bar(len: u64) -> ProgressBar {
     ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// Defects of the core whose names contain `name`.
+/// Whether all of the defects `all` whose names contain `name` are found, each by its `hunt`; tells how.
 #[cfg(feature = "mutants")]
-fn hunt_core(seeds_max: u64, name: &str) -> bool {
-    use quietus_core::mutant::Mutant;
-    let all = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
-    let named = all.filter(|it| format!("{it:?}").contains(name));
-    let missed = named.filter(|it| !found(&format!("{it:?}"), hunt(*it, seeds_max)));
-    missed.count() == 0
-}
-
-/// Whether the defect `name` was `caught`; tells how.
-#[cfg(feature = "mutants")]
-fn found(name: &str, caught: Caught) -> bool {
-    let Some((histories, part)) = caught else {
-        println!("{name}: NOT FOUND");
-        return false;
-    };
-    println!("{name}: found after {histories} histories");
-    told(&part);
-    true
+fn hunt_all<M: Copy + Debug>(
+    all: impl IntoIterator<Item = M>,
+    name: &str,
+    hunt: impl Fn(M) -> Caught,
+) -> bool {
+    let mut is_well = true;
+    for it in all.into_iter().filter(|it| format!("{it:?}").contains(name)) {
+        let Some((histories, part)) = hunt(it) else {
+            println!("{it:?}: NOT FOUND");
+            is_well = false;
+            continue;
+        };
+        println!("{it:?}: found after {histories} histories");
+        told(&part);
+    }
+    is_well
 }
 
 /// Defects of the rules whose names contain `name`.
@@ -272,13 +247,11 @@ fn hunt_rules(name: &str) -> bool {
 #[cfg(feature = "mutants")]
 fn hunt_pairs(name: &str) -> bool {
     use quietus_detect::mutant::Mutant;
-    let is_named = |it: &Mutant| format!("{it:?}").contains(name);
     let pairs = || PAIRS.iter().filter(|it| it.guest != Guest::Bare);
-    let in_any = Mutant::ANY_PAIR.into_iter().filter(is_named);
-    let missed_by_any =
-        in_any.filter(|it| !found(&format!("{it:?}"), pairs().find_map(|pair| hunt_pair(*it, pair))));
-    let in_all = pairs().flat_map(|pair| Mutant::VOLUME.map(|mutant| (pair, mutant)));
-    let in_all = in_all.filter(|(_, it)| is_named(it));
-    let missed = in_all.filter(|(pair, it)| !found(&format!("{pair}, {it:?}"), hunt_pair(*it, pair)));
-    missed_by_any.count() + missed.count() == 0
+    let in_any = hunt_all(Mutant::ANY_PAIR, name, |it| pairs().find_map(|pair| hunt_pair(it, pair)));
+    let in_all = pairs().map(|pair| {
+        println!("{pair}:");
+        hunt_all(Mutant::VOLUME, name, |it| hunt_pair(it, pair))
+    });
+    in_all.fold(in_any, |is_well, it| it && is_well)
 }

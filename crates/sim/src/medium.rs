@@ -46,16 +46,9 @@ pub struct Fault {
     pub after: u32,
 }
 
-/// The file system that media lie on together. While it is full, no medium gets new space.
+/// The file system that media lie on together, and whether it is full: then no medium gets new space.
 #[derive(Clone, Debug, Default)]
-pub struct Host(Rc<Cell<bool>>);
-
-impl Host {
-    /// Fills the host, or gives it space again.
-    pub fn set_full(&self, is_full: bool) {
-        self.0.set(is_full);
-    }
-}
+pub struct Host(pub Rc<Cell<bool>>);
 
 /// Power supply of some media. The supply can be made to fail after some changes.
 #[derive(Clone, Debug, Default)]
@@ -156,11 +149,9 @@ impl SimMedium {
 
     /// A medium without a byte, that grows to `size_max` bytes with what is written.
     pub fn growing(size_max: u64, passes_min: usize, punch: bool, power: Power) -> Self {
-        let medium = Self::new(size_max, passes_min, punch, power);
-        {
-            let mut inner = medium.inner.borrow_mut();
-            (inner.len, inner.durable_len) = (0, 0);
-        }
+        let mut medium = Self::new(size_max, passes_min, punch, power);
+        let inner = medium.inner.get_mut();
+        (inner.len, inner.durable_len) = (0, 0);
         medium
     }
 
@@ -171,27 +162,19 @@ impl SimMedium {
     }
 
     /// The medium of stubs of so many bytes, which begin like cells.
-    pub fn of_stubs(self, bytes: usize) -> Self {
+    pub fn of_stubs(mut self, bytes: usize) -> Self {
         if bytes > 0 {
-            let mut inner = self.inner.borrow_mut();
-            inner.remains = inner.remains.clone().of_heads(bytes);
+            self.inner.get_mut().remains.take_heads(bytes);
         }
         self
     }
 
     /// The medium of content that only shows under keys, or of such keys: bytes count as destroyed after `passes_min`
     /// passes.
-    pub fn with_layers(self, passes_min: usize) -> Self {
-        {
-            let mut inner = self.inner.borrow_mut();
-            inner.layers = Some(Layers::new(inner.sectors.len(), passes_min));
-        }
+    pub fn with_layers(mut self, passes_min: usize) -> Self {
+        let inner = self.inner.get_mut();
+        inner.layers = Some(Layers::new(inner.sectors.len(), passes_min));
         self
-    }
-
-    /// The same where bytes never count as destroyed: somebody has copies of all that ever was.
-    pub fn with_all_layers(self) -> Self {
-        self.with_layers(usize::MAX)
     }
 
     pub fn reseed(&self, seed: u64) {
@@ -258,7 +241,7 @@ impl SimMedium {
         look(&self.inner.borrow().remains)
     }
 
-    /// What the sector at `start` is, is below the cache, and was, each with bytes of `from..to` that have fewer than `passes`
+    /// The contents of the sector at `start`, now, below the cache, and before, each with bytes of `from..to` that have fewer than `passes`
     /// passes.
     pub fn layers(&self, start: Pos, from: usize, to: usize, passes: usize) -> Vec<[u8; SECTOR_BYTES]> {
         let inner = self.inner.borrow();
@@ -341,9 +324,9 @@ impl Platter {
     fn put(&mut self, sector: usize, part: Extent<Pos>, bytes: &[u8]) {
         self.len = self.len.max(part.end());
         self.cache[indices(part, 0)].copy_from_slice(bytes);
-        let mask = Mask::of_part(part);
+        let from = part.start.0 as usize % SECTOR_BYTES;
         let state = self.soil(sector);
-        state.touched.add(mask);
+        state.touched.add(Mask::of(from, from + part.len as usize));
         state.has_space = true;
     }
 
@@ -473,14 +456,6 @@ impl Platter {
         }
         self.faults.clear();
         self.is_unsure = false;
-    }
-}
-
-impl Mask {
-    /// The bytes of `part` in its sector.
-    fn of_part(part: Extent<Pos>) -> Self {
-        let from = part.start.0 as usize % SECTOR_BYTES;
-        Self::of(from, from + part.len as usize)
     }
 }
 

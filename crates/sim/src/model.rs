@@ -153,7 +153,6 @@ impl Model {
     }
 
     /// The model of content that changes no more: a closed epoch's. What is not sure yet is what the first read shows.
-    #[must_use]
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();
         (kept.life, kept.reads_open) = (u32::MAX / 2, 0);
@@ -173,7 +172,6 @@ impl Model {
     }
 
     /// Whether `extent` may hold these bytes.
-    #[must_use]
     pub fn allows(&self, extent: Extent<Addr>, bytes: &[u8]) -> bool {
         self.parts(extent).into_iter().all(|part| {
             let (values, own) = (self.values(part), &bytes[indices(part, extent.start.0)]);
@@ -183,7 +181,6 @@ impl Model {
     }
 
     /// Whether `extent` holds these bytes, and nothing else.
-    #[must_use]
     pub fn has_only(&self, extent: Extent<Addr>, bytes: &[u8]) -> bool {
         self.parts(extent).into_iter().all(|part| {
             let (values, own) = (self.values(part), &bytes[indices(part, extent.start.0)]);
@@ -192,7 +189,6 @@ impl Model {
     }
 
     /// Whether some bytes are surely not what they are in `other`.
-    #[must_use]
     pub fn surely_differs(&self, other: &Self) -> bool {
         let whole = Extent::new(0, self.size);
         self.parts(whole).into_iter().flat_map(|part| other.parts(part)).any(|part| {
@@ -201,7 +197,7 @@ impl Model {
         })
     }
 
-    /// What `part` of a piece may hold by now.
+    /// Contents that `part` of a piece may hold by now.
     fn values(&self, part: Extent<Addr>) -> Vec<Value> {
         self.piece(part.start.0).visible(Moment::MAX).collect()
     }
@@ -234,28 +230,19 @@ impl Model {
         bytes: &[u8],
         moment: Moment,
     ) -> Result<(), Violation> {
-        let piece = self.piece(part.start.0);
-        let fits: Vec<Value> = piece.visible(reading.since).filter(|it| it.is(part.start.0, bytes)).collect();
-        let Some(value) = fits.first().copied() else {
-            if !self.is_even
-                && is_mixed(&piece.visible(reading.since).collect::<Vec<_>>(), part.start.0, bytes)
-            {
+        let (piece, start) = (self.piece(part.start.0), part.start.0);
+        let visible: Vec<Value> = piece.visible(reading.since).collect();
+        let mut fits = visible.iter().filter(|it| it.is(start, bytes));
+        let Some(value) = fits.next().copied() else {
+            if !self.is_even && is_mixed(&visible, start, bytes) {
                 return Ok(());
             }
-            let seen = describe(part.start.0, bytes);
-            return Err(unsafe_read(format!(
-                "{} bytes at {} read as {seen}; allowed: {:?}",
-                part.len,
-                part.start.0,
-                piece.visible(reading.since).collect::<Vec<_>>()
-            )));
+            let (len, seen) = (part.len, describe(start, bytes));
+            return Err(unsafe_read(format!("{len} bytes at {start} read as {seen}; allowed: {visible:?}")));
         };
         // A few bytes may be those of several versions.
-        let is_sure = fits.iter().all(|it| *it == value);
-        if is_sure
-            && piece.is_open(reading.since)
-            && piece.may_decide(self.life, reading.since, reading.newest)
-        {
+        let is_sure = fits.all(|it| *it == value);
+        if is_sure && visible.len() > 1 && piece.may_decide(self.life, reading.since, reading.newest) {
             self.change(part, |piece| piece.decide(value, moment));
         }
         Ok(())

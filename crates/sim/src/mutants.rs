@@ -4,15 +4,19 @@ use crate::differential::Watchers::{self, Both, Product};
 use crate::files::FileSystem::{Ext2, Fat};
 use crate::pairs::{Guest, PAIRS, Pair, Store};
 use crate::rule_e::known::{self, Known};
+use crate::rule_e::marks;
 use crate::rule_e::trial::{Part, parts, retold, searched, walked};
 use crate::rule_j::guest::Mode;
 use crate::rule_j::known::histories;
 use crate::rule_j::play::{Setup, Step};
 use crate::rule_j::reference::RULE;
 use crate::rule_j::trial as journal;
-use crate::soak::{Tally, soak, threads};
+use crate::soak::{Tally, soak};
+use crate::vault;
 use quietus_core::mutant::{Mutant, activate};
 use quietus_detect::mutant::{self as detect, Mutant as Defect};
+use quietus_vault::mutant as vault_mutant;
+use std::ops::AddAssign;
 
 /// The history that found a defect, and the number of histories until then.
 pub type Caught = Option<(u64, Part)>;
@@ -21,9 +25,12 @@ pub type Caught = Option<(u64, Part)>;
 const TRANSITIONS: u64 = 5_000;
 /// Walks after which a defect of the rules is given up.
 const WALKS_MAX: u64 = 8_000;
-
+/// Histories after which a defect of the vault is given up.
+const VAULTS_MAX: u64 = 20_000;
 /// Histories of a guest above a volume after which its judge gives a defect of the rules up.
 const LIVES_MAX: u64 = 2_000;
+/// Lives with marked files after which a defect of marks is given up.
+const MARKED_LIVES_MAX: u64 = 5_000;
 
 /// Switches `mutant` on and lets at most `seeds_max` histories happen to each pair that may show
 /// it.
@@ -34,20 +41,29 @@ pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
         (it.guest != Guest::Bare) == is_watched && (!needs_versions || it.store == Store::Versions)
     };
     let mut pairs = PAIRS.iter().filter(may_show);
-    pairs.find_map(|pair| play(pair, seeds_max, || activate(Some(mutant))))
+    pairs.find_map(|pair| play(|seed| pair.played(seed), seeds_max, || activate(Some(mutant))))
+}
+
+/// Switches `mutant` of the vault on.
+pub fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
+    play(vault::played, seeds_max.min(VAULTS_MAX), || vault_mutant::activate(Some(mutant)))
 }
 
 /// Switches `mutant` of the rules on below `pair`.
 pub fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
-    play(pair, WALKS_MAX, || detect::activate(Some(mutant)))
+    play(|seed| pair.played(seed), WALKS_MAX, || detect::activate(Some(mutant)))
 }
 
-fn play(pair: &Pair, seeds_max: u64, prepare: impl Fn() + Sync) -> Caught {
-    let Tally { histories, failure, .. } = soak(pair, 0..seeds_max, threads(), prepare, |_| {});
+fn play<F: AddAssign + Default + Send>(
+    played: impl Fn(u64) -> (Part, F) + Sync,
+    seeds_max: u64,
+    prepare: impl Fn() + Sync,
+) -> Caught {
+    let Tally { histories, failure, .. } = soak(played, 0..seeds_max, prepare, |_| {});
     failure.map(|(_, part)| (histories, part))
 }
 
-/// What guests live through above rules with a defect.
+/// The lives of guests above rules with a defect.
 pub struct Trial {
     /// Where the guests live.
     pub name: &'static str,
@@ -57,49 +73,49 @@ pub struct Trial {
     judge: fn() -> Option<String>,
     /// Both versions of the rules.
     differential: fn() -> Caught,
-    /// Whether it is enough that the judge, and that both versions, found a defect.
-    is_enough: fn(bool, bool) -> bool,
+    /// The judge must find a defect, and both versions, too; else it is enough that one does.
+    needs_both: bool,
 }
 
 /// All trials of the rules.
-pub const TRIALS: [Trial; 4] = [
+pub const TRIALS: [Trial; 5] = [
     Trial {
         name: "below no journal",
         defects: &Defect::ALL,
         judge: || kept(&known::histories(), Product).or_else(|| lived(&[EXT2, FAT])),
         differential: || rules(&known::histories()),
-        is_enough: |judge, differential| judge || differential,
+        needs_both: false,
+    },
+    Trial {
+        name: "with marks",
+        defects: &Defect::MARKS,
+        judge: || (0..MARKED_LIVES_MAX).find_map(|seed| marks::lived(seed).err()),
+        differential: || None,
+        needs_both: false,
     },
     Trial {
         name: "below a cache",
         defects: &Defect::CACHED,
         judge: || lived(&[Guest::Cached(Ext2), Guest::Cached(Fat)]),
         differential: || rules(&known::cached()),
-        is_enough: |judge, differential| judge && differential,
+        needs_both: true,
     },
     Trial {
         name: "below a journal",
         defects: &Defect::RULE_J,
-        judge: || {
-            let setup = Setup::large(Mode::Ordered);
-            told(histories(), |it| retold_journal(&setup, it), |seed| journal::lived(seed, Product))
-        },
+        judge: || told(&Setup::large(Mode::Ordered), |seed| journal::lived(seed, Product)),
         differential: || walk(journal::walked).or_else(|| search(journal::parts(), journal::searched)),
-        is_enough: |judge, differential| judge || differential,
+        needs_both: false,
     },
     Trial {
         name: "above an external journal",
         defects: &Defect::EXTERNAL_JOURNAL,
         judge: || {
             let setup = Setup::large(Mode::Ordered).external_journal();
-            told(
-                histories(),
-                |it| retold_journal(&setup, it),
-                |seed| journal::external_journal(seed, Product),
-            )
+            told(&setup, |seed| journal::external_journal(seed, Product))
         },
         differential: || walk(|seed| journal::external_journal(seed, Both)),
-        is_enough: |judge, differential| judge || differential,
+        needs_both: false,
     },
 ];
 
@@ -110,7 +126,8 @@ impl Trial {
         detect::activate(Some(defect));
         let (judge, differential) = ((self.judge)(), (self.differential)());
         detect::activate(None);
-        let is_enough = (self.is_enough)(judge.is_some(), differential.is_some());
+        let found = [judge.is_some(), differential.is_some()];
+        let is_enough = if self.needs_both { found == [true; 2] } else { found.contains(&true) };
         (judge, differential, is_enough)
     }
 }
@@ -126,23 +143,16 @@ fn kept(known: &[Known], watchers: Watchers) -> Option<String> {
 /// The objection to the life of one of these guests above a volume in place, while a defect is on.
 fn lived(guests: &[Guest]) -> Option<String> {
     let mut pairs = PAIRS.iter().filter(|it| guests.contains(&it.guest) && it.store == Store::InPlace);
-    pairs.find_map(|pair| {
-        let mut lives = (0..LIVES_MAX).map(|seed| pair.played(seed).0);
-        lives.find_map(|it| Some(format!("{}, {}", it.name, it.failure?.1)))
-    })
+    pairs.find_map(|pair| (0..LIVES_MAX).find_map(|seed| objection(pair.played(seed).0)))
 }
 
-/// What both versions of rule E find.
+/// The finding of both versions of rule E.
 fn rules(known: &[Known]) -> Caught {
     let kept = kept(known, Both).map(|broken| {
         let failure = Some((String::new(), broken));
         (0, Part { name: String::new(), states: 0, transitions: 0, depth: 0, failure })
     });
     kept.or_else(|| walk(walked)).or_else(|| search(parts(), searched))
-}
-
-fn retold_journal(setup: &Setup, steps: &[Step]) -> Result<(), String> {
-    journal::retold(setup, steps, Product, RULE)
 }
 
 /// The first walk that fails.
@@ -156,13 +166,15 @@ fn search(parts: usize, searched: impl Fn(usize, u64) -> Part) -> Caught {
     search.find(|(_, part)| part.failure.is_some())
 }
 
-/// The objection of the judge, and its place: in the histories that are kept, or in walks.
-fn told<S>(
-    known: Vec<(&'static str, Vec<S>)>,
-    retold: impl Fn(&[S]) -> Result<(), String>,
-    walked: impl Fn(u64) -> Part,
-) -> Option<String> {
-    let mut known =
-        known.into_iter().filter_map(|(name, it)| Some(format!("{name}, {}", retold(&it).err()?)));
-    known.next().or_else(|| walk(walked).and_then(|(_, it)| Some(format!("{}, {}", it.name, it.failure?.1))))
+/// The objection of rule J's judge, and its place: in the histories that are kept, of a guest of `setup`, or in walks.
+fn told(setup: &Setup, walked: impl Fn(u64) -> Part) -> Option<String> {
+    let retold = |(name, steps): (_, Vec<Step>)| {
+        Some(format!("{name}, {}", journal::retold(setup, &steps, Product, RULE).err()?))
+    };
+    histories().into_iter().find_map(retold).or_else(|| objection(walk(walked)?.1))
+}
+
+/// The objection to `part`, and its place.
+fn objection(part: Part) -> Option<String> {
+    Some(format!("{}, {}", part.name, part.failure?.1))
 }

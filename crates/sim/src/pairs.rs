@@ -105,11 +105,18 @@ impl Pair {
         self.lived(seed, &[part], Some(false)).0
     }
 
+    /// The same with a watcher that is kept out at times, and begins anew.
+    pub fn renewed(&self, seed: u64) -> Part {
+        let Guest::Files(parts) = self.guest else { return self.played(seed).0 };
+        let setup = files::Setup { renews: true, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
+        taken(&format!("{self}, {setup:?}"), seed, || Files::new(&setup), |_| ())
+    }
+
     fn lived(&self, seed: u64, parts: &[FileSystem], cache: Option<bool>) -> (Part, Figures) {
         let setup = files::Setup { cache, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
         let mut figures = Figures::default();
         let name = format!("{self}, {setup:?}");
-        let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.figures());
+        let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.server.figures);
         (part, figures)
     }
 

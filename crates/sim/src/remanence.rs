@@ -75,14 +75,8 @@ pub struct Trace {
     pub cell: Cell,
     /// Bytes of the trace, if the sector does not end before.
     bytes: usize,
-    passes: Passes,
-}
-
-/// Passes over the bytes of a trace.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Passes {
-    All(u8),
-    Each(Box<[u8; CELL_BYTES as usize]>),
+    /// Passes over each byte.
+    passes: [u8; CELL_BYTES as usize],
 }
 
 impl Trace {
@@ -90,18 +84,17 @@ impl Trace {
     /// never were there.
     fn new(mark: Mark, bytes: &[u8], most: usize) -> Self {
         let Mark { at, tag, cell } = mark;
-        let mut trace = Self { at, tag, cell, bytes: most, passes: Passes::All(0) };
+        let mut trace = Self { at, tag, cell, bytes: most, passes: [0; CELL_BYTES as usize] };
         let (own, len) = (trace.cell.bytes(trace.tag), trace.len());
         let there = &bytes[trace.at..trace.at + len];
         if there != &own[..len] {
-            let mut each = Box::new([u8::MAX; CELL_BYTES as usize]);
-            for from in (0..len).step_by(WORD_BYTES).filter(|from| is_word(*from, len)) {
+            trace.passes.fill(u8::MAX);
+            for from in (0..len / WORD_BYTES * WORD_BYTES).step_by(WORD_BYTES) {
                 let word = from..from + WORD_BYTES;
                 if own[word.clone()] == there[word.clone()] {
-                    each[word].fill(0);
+                    trace.passes[word].fill(0);
                 }
             }
-            trace.passes = Passes::Each(each);
         }
         trace
     }
@@ -110,11 +103,7 @@ impl Trace {
     /// such words.
     pub fn passes_within(&self, extent: Extent<Addr>) -> Option<u8> {
         let (from, to) = self.words(extent);
-        match &self.passes {
-            _ if from >= to => None,
-            Passes::All(passes) => Some(*passes),
-            Passes::Each(each) => each[from..to].iter().min().copied(),
-        }
+        self.passes.get(from..to)?.iter().min().copied()
     }
 
     /// Words that are content of `extent`, whole, and have fewer than `passes` passes over them.
@@ -135,10 +124,7 @@ impl Trace {
     }
 
     fn fewest(&self) -> u8 {
-        match &self.passes {
-            Passes::All(passes) => *passes,
-            Passes::Each(each) => each[..self.len()].iter().min().copied().unwrap_or(0),
-        }
+        self.passes[..self.len()].iter().min().copied().unwrap_or(0)
     }
 
     /// Length of the trace in its sector, bytes.
@@ -158,18 +144,11 @@ impl Trace {
         match near.next() {
             _ if hit == 0 => {}
             Some(_) if content => self.pass_some(bytes, touched, None),
-            None if hit == self.len() => self.pass_all(),
+            None if hit == self.len() => self.passes.iter_mut().for_each(|it| *it = it.saturating_add(1)),
             None => self.pass_some(bytes, touched, None),
             Some(mark) if mark.at == self.at => self.pass_some(bytes, touched, Some(*mark)),
             // Content that lies across it: no pass, to be on the safe side.
             Some(_) => {}
-        }
-    }
-
-    fn pass_all(&mut self) {
-        match &mut self.passes {
-            Passes::All(passes) => *passes = passes.saturating_add(1),
-            Passes::Each(each) => each.iter_mut().for_each(|it| *it = it.saturating_add(1)),
         }
     }
 
@@ -178,10 +157,6 @@ impl Trace {
     fn pass_some(&mut self, bytes: &[u8], touched: Mask, mark: Option<Mark>) {
         let (own, at, len) = (self.cell.bytes(self.tag), self.at, self.len());
         let other = mark.map_or(own, |mark| mark.cell.bytes(mark.tag));
-        let mut each = match &self.passes {
-            Passes::All(passes) => Box::new([*passes; CELL_BYTES as usize]),
-            Passes::Each(each) => each.clone(),
-        };
         for from in (0..len).step_by(WORD_BYTES) {
             let word = from..len.min(from + WORD_BYTES);
             let written = || word.clone().filter(|n| touched.has(at + n));
@@ -189,17 +164,10 @@ impl Trace {
             let is_whole = written().count() == WORD_BYTES;
             let is = |content: &[u8]| is_whole && &content[word.clone()] == there;
             for n in written().filter(|_| is(&own) || !is(&other)) {
-                each[n] = if is(&own) { 0 } else { each[n].saturating_add(1) };
+                self.passes[n] = if is(&own) { 0 } else { self.passes[n].saturating_add(1) };
             }
         }
-        let is_even = each[..len].iter().all(|it| *it == each[0]);
-        self.passes = if is_even { Passes::All(each[0]) } else { Passes::Each(each) };
     }
-}
-
-/// Whether a whole word begins at `from` in a trace of `len` bytes.
-fn is_word(from: usize, len: usize) -> bool {
-    from + WORD_BYTES <= len
 }
 
 /// All traces of a medium.
@@ -221,10 +189,10 @@ impl Remains {
         Self { passes_min, trace_bytes, sectors: vec![Vec::new(); sectors], adrift: Vec::new() }
     }
 
-    /// The same, where content is recognised that has only the first bytes of each cell.
-    pub fn of_heads(self, trace_bytes: usize) -> Self {
+    /// Recognises content that has only the first bytes of each cell.
+    pub fn take_heads(&mut self, trace_bytes: usize) {
         assert!((HEAD_BYTES..=CELL_BYTES as usize).contains(&trace_bytes), "a head is recognised as a whole");
-        Self { trace_bytes, ..self }
+        self.trace_bytes = trace_bytes;
     }
 
     /// Adds a layer of `sector`, which is `bytes` now, `touched` of them written.

@@ -22,12 +22,13 @@ use crate::history::Setup;
 use crate::media::SimMedia;
 use crate::medium::{FaultKind, SimMedium};
 use crate::rng::Rng;
+use crate::soak::figures;
 use crate::violation::{Oracle, Violation};
 use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
-use quietus_core::request::{Outcome, Refusal, Request, RequestId};
+use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
@@ -76,7 +77,7 @@ pub struct Server {
     origin: Vec<u8>,
     pub(crate) volume: Volume,
     checkpoint: Option<Checkpoint>,
-    now: Millis,
+    pub(crate) now: Millis,
     moment: Moment,
     rng: Rng,
     /// Input and output that is not done yet.
@@ -92,7 +93,7 @@ pub struct Server {
     /// Failures of the media in this life of the server.
     pub(crate) trouble: Vec<FaultKind>,
     /// A sync of content failed, and nobody has heard of that yet.
-    has_sync_failed: bool,
+    pub(crate) has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
     /// Progress of the search for holes, or for space; none when it is over.
@@ -100,23 +101,6 @@ pub struct Server {
     /// The search for space is over, in this life.
     is_space_known: bool,
     pub figures: Figures,
-}
-
-macro_rules! figures {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Events of a history: evidence that the oracles had something to judge.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct Figures {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl Figures {
-            /// Adds the figures of another history.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$name += other.$name;)*
-            }
-        }
-    };
 }
 
 figures! {
@@ -193,10 +177,6 @@ impl Server {
         self.media.all().for_each(|medium| medium.reseed(self.rng.roll()));
     }
 
-    pub fn now(&self) -> Millis {
-        self.now
-    }
-
     pub fn next_moment(&mut self) -> Moment {
         self.moment += 1;
         self.moment
@@ -205,16 +185,6 @@ impl Server {
     /// Messages since this was last called.
     pub fn take_said(&mut self) -> Vec<(Moment, Said)> {
         std::mem::take(&mut self.said)
-    }
-
-    /// Whether a sync of content failed since this was last called.
-    pub fn take_sync_failed(&mut self) -> bool {
-        std::mem::take(&mut self.has_sync_failed)
-    }
-
-    /// Sends request `id` to the volume.
-    pub fn send(&mut self, id: RequestId, request: Request) -> Result<(), Violation> {
-        self.tell(Event::Request(id, request))
     }
 
     /// Whether request `id` was refused by the last event.
@@ -242,7 +212,7 @@ impl Server {
                 }
                 Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
                 Command::Latched(reason) => self.latched(&reason)?,
-                Command::Died(Cause::Map, extent) => {
+                Command::Died(Cause::Map, extent, _) => {
                     self.figures.inferred += 1;
                     self.say(Said::Died(extent));
                 }

@@ -3,18 +3,21 @@
 use crate::history::History;
 use crate::violation::{Oracle, Violation};
 use crate::world::{self, Figures};
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lets `history` happen, and takes a panic for what it is: a broken promise.
+/// Lets `history` happen.
 pub fn verdict(history: &History) -> Result<Figures, Violation> {
-    let caught = catch_unwind(AssertUnwindSafe(|| world::run(history)));
-    caught.unwrap_or_else(|payload| Err(Violation { oracle: Oracle::Panic, what: message(payload.as_ref()) }))
+    caught(|| world::run(history))
 }
 
-pub(crate) fn message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it says nothing".into())
+/// The result of `work`; takes a panic for what it is: a broken promise.
+pub(crate) fn caught<T, E: From<Violation>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let what = text.unwrap_or_else(|| "it says nothing".into());
+        Err(Violation { oracle: Oracle::Panic, what }.into())
+    })
 }
 
 /// Keeps panics, which are verdicts here, off the screen.

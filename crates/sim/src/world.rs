@@ -31,7 +31,7 @@ pub struct World {
     pending: BTreeMap<RequestId, Pending>,
     model: Model,
     book: Book,
-    /// What has to be gone of forgotten epochs.
+    /// Content of forgotten epochs that has to be gone.
     dying: Vec<Dying>,
 }
 
@@ -66,7 +66,7 @@ impl Above for World {
     }
 
     fn hear(&mut self) -> Result<(), Violation> {
-        if self.server.take_sync_failed() {
+        if std::mem::take(&mut self.server.has_sync_failed) {
             self.model.sync_failed();
         }
         self.look_at_epochs();
@@ -163,7 +163,7 @@ impl World {
         let about = self.book.about(ask);
         let op = ask.op(tag, extent, about.epochs);
         self.pending.insert(id, Pending { ask, extent, fua, since, reading, about });
-        self.server.send(id, Request { op, extent, fua })?;
+        self.server.tell(Event::Request(id, Request { op, extent, fua }))?;
         if !self.server.has_refused(id) {
             self.note_for_epochs(tag, (ask, extent), since);
         }

@@ -4,14 +4,16 @@
 mod trial;
 
 use quietus_sim::Watchers::{Both, Product};
-use quietus_sim::rule_e::known;
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
+use quietus_sim::rule_e::{known, marks};
 use quietus_sim::verdict::silence_panics;
 use trial::{assert_searched, assert_walked};
 
 /// Steps tried in each part.
 const TRANSITIONS: u64 = 20_000;
 const WALKS: u64 = 20_000;
+/// Lives of guests with marked files.
+const LIVES: u64 = 1000;
 
 #[test]
 fn both_versions_agree_in_every_enumerated_state() {
@@ -38,4 +40,14 @@ fn live_data_dies_in_the_histories_that_are_kept_unless_the_cache_is_known() {
         let broken = retold(&it, false, Product).expect_err(it.name);
         assert!(broken.starts_with("safety"), "{}: {broken}", it.name);
     }
+}
+
+#[test]
+fn content_of_marked_files_is_never_plain_and_dies_in_the_end() {
+    let (mut plain, mut all) = (0, 0);
+    for seed in 0..LIVES {
+        let (more, of) = marks::lived(seed).unwrap_or_else(|broken| panic!("{broken}"));
+        (plain, all) = (plain + more, all + of);
+    }
+    assert!(plain * 2 > all, "{plain} of {all} blocks of unmarked files are plain");
 }

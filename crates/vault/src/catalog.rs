@@ -98,7 +98,7 @@ impl<'m> Catalog<'m> {
         self.layout
     }
 
-    /// What is known, apart from slots.
+    /// The state, apart from slots.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -174,7 +174,7 @@ impl<'m> Catalog<'m> {
     }
 }
 
-/// What one frame may take besides the snapshot.
+/// Bytes that one frame may take besides the snapshot.
 const FRAME_ROOM: u64 = 4096;
 
 impl std::fmt::Debug for Catalog<'_> {
@@ -183,7 +183,7 @@ impl std::fmt::Debug for Catalog<'_> {
     }
 }
 
-/// What a frame is: asked by the log's reader.
+/// The kind of a frame, for the log's reader.
 fn is_snapshot(frame: &Frame) -> bool {
     frame.kind == FrameKind::Snapshot
 }

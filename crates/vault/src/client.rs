@@ -57,7 +57,7 @@ impl Writer {
         match vault.offer(self.put, &[fingerprint])?[..] {
             [Some(found)] => Ok(found),
             _ => {
-                let packed = self.packer.pack(class, content);
+                let packed = self.packer.pack_named(class, fingerprint, content);
                 self.stored.0 += 1;
                 self.stored.1 += packed.stored().len() as u64;
                 vault.store(self.put, &packed)
@@ -216,7 +216,7 @@ const WINDOW_BYTES: usize = 16 * CHUNK_BYTES_MAX;
 #[derive(Default, Debug)]
 pub struct FileWriter {
     recipe: RecipeBuilder,
-    /// What is not cut yet.
+    /// Bytes that are not cut yet.
     rest: Vec<u8>,
 }
 

@@ -27,7 +27,7 @@ pub enum VaultError {
     Head {
         /// Its slot.
         slot: SlotNumber,
-        /// What is wrong with its head.
+        /// The fault in its head.
         error: HeadError,
     },
     /// A slot has another container than the catalog says.
@@ -43,7 +43,7 @@ pub enum VaultError {
     Chunk {
         /// The container that has it.
         container: ContainerSequence,
-        /// What is wrong with it.
+        /// The fault.
         error: ChunkError,
     },
     /// A chunk that is nowhere, or whose entry was changed.
@@ -91,7 +91,7 @@ pub enum VaultError {
     /// No such snapshot.
     #[error("unknown snapshot {}; `quietus vault list` names all", .0.0)]
     NoSnapshot(SnapshotId),
-    /// What a put ends with is no snapshot.
+    /// The chunk that a put ends with is no snapshot.
     #[error("the last chunk of a put is no snapshot; use another client")]
     NoRoot,
     /// A hold forbids it.

@@ -30,7 +30,7 @@ pub struct Location {
     pub container: ContainerSequence,
 }
 
-/// What the index has of a chunk.
+/// The index's entry for a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexEntry {
     /// The chunk's name.

@@ -6,9 +6,9 @@
 pub enum Mutant {
     /// References are noted for a sanitization only after its second consistency point.
     NotifyAfterCp1,
-    /// What was committed between the two consistency points is not walked.
+    /// Snapshots committed between the two consistency points are not walked.
     SkipDifference,
-    /// What a running put refers to is not live.
+    /// Chunks that a running put refers to are not live.
     PutIsNoRoot,
     /// Containers beyond the marker are judged.
     CopyPastMarker,

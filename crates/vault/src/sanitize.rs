@@ -56,7 +56,7 @@ pub enum Live {
     },
 }
 
-/// What a sanitization is about to do.
+/// The plan of a sanitization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Ending a merge that was under way.
@@ -79,7 +79,7 @@ pub enum Progress {
     Done,
 }
 
-/// What a sanitization has done.
+/// The result of a sanitization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Figures {
     /// Containers that were judged.
@@ -92,11 +92,11 @@ pub struct Figures {
     pub dead: u64,
     /// Containers that were condemned.
     pub condemned: u64,
-    /// What the audit found.
+    /// The audit's result.
     pub found: Findings,
 }
 
-/// What an audit found: what copying and destroying will be about.
+/// The result of an audit: the work of copying and destroying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     /// Containers that have dead chunks, or none at all.
@@ -116,7 +116,7 @@ pub(crate) struct Run {
     id: RunId,
     live: Live,
     turn: u64,
-    /// What all turns together cover: the same for each, or a fingerprint could fall between two.
+    /// The range that all turns cover together: the same for each, or a fingerprint could fall between two.
     all: Option<Cover>,
     covered: Vec<ForgetId>,
     points: Points,
@@ -211,7 +211,7 @@ impl Vault<'_> {
         self.run.is_some()
     }
 
-    /// What the sanitization under way has done so far.
+    /// Progress of the sanitization under way.
     pub fn sanitization_figures(&self) -> Option<Figures> {
         self.run.as_ref().map(|run| run.figures)
     }

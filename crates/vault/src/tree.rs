@@ -1,4 +1,4 @@
-//! What a snapshot is made of: files, folders, and the recipes of both (the paper's section 3).
+//! The parts of a snapshot: files, folders, and the recipes of both (the paper's section 3).
 //!
 //! Recipes and folders are chunks themselves, of a class of their own. They are cut where their entries say
 //! so, not after a number of them: a file that changes costs a few chunks of its recipe and of

@@ -51,7 +51,7 @@ pub struct PutId(pub u64);
 /// How a recipe names a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reference {
-    /// What the chunk contains.
+    /// The hash of the chunk's content.
     pub fingerprint: Fingerprint,
     /// Its number.
     pub ordinal: Ordinal,

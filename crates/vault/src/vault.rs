@@ -50,7 +50,7 @@ use puts::Puts;
 pub(crate) use writing::Bytes;
 use writing::Writing;
 
-/// What a vault is opened with, besides its media.
+/// Parameters of an open vault, besides its media.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The vault's key.
@@ -178,7 +178,7 @@ impl<'m> Vault<'m> {
         self.catalog.state().holds.iter().map(|(name, snapshot)| (name.as_str(), *snapshot))
     }
 
-    /// What is to be destroyed, by the number of what asked for it.
+    /// Obligations, by the number of the forget that asked for them.
     pub fn owed(&self) -> impl Iterator<Item = (ForgetId, Owed)> + '_ {
         self.catalog.state().obligations.iter().map(|(forget, owed)| (*forget, *owed))
     }

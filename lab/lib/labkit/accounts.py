@@ -66,10 +66,11 @@ class Accounts:
     `story` knows when content died; `is_free(block)` whether the file system says
     at the end that a block is free; blocks that `is_fixed` never hold content of
     files, those that are `in_journal` only copies; `grade` is what counts as a death;
-    `one_pass` says that a policy has no more.
+    `one_pass` says that a policy has no more. A block of which `is_gone(block)` has died, also without a receipt.
     """
 
-    def __init__(self, story, block_bytes, grade, is_free, is_fixed, in_journal, one_pass=False):
+    def __init__(self, story, block_bytes, grade, is_free, is_fixed, in_journal, one_pass=False, is_gone=lambda _: False):
+        self.is_gone = is_gone
         self.story, self.block_bytes, self.grade = story, block_bytes, grade
         self.is_free, self.is_fixed, self.in_journal, self.one_pass = is_free, is_fixed, in_journal, one_pass
         self.blocks, self.events = {}, {}
@@ -127,6 +128,8 @@ class Accounts:
     def missed(self):
         """(block, layer, kind) of all that died and was never overwritten; kind: missed, unseen, missed_metadata."""
         for number, block in self.blocks.items():
+            if block.layers and self.is_gone(number):
+                continue
             for layer, after in zip(block.dead(float("inf")), [*block.layers[1:], None]):
                 if layer.place is None:
                     if layer.owner[0] == METADATA:

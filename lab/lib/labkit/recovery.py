@@ -109,6 +109,17 @@ def brought_back(directory, canaries):
     return Recovered(exact, part)
 
 
+def raw(paths, canaries):
+    """By file: which of the canaries it holds, wherever they lie in it."""
+    found = {}
+    for path in paths:
+        with open(path, "rb") as file:
+            data = file.read()
+        whole = {it.name for it in canaries if it.content in data}
+        found[f"raw {os.path.basename(path)}"] = Recovered(whole, compare(data, canaries).part)
+    return found
+
+
 def all_tools(image, canaries, work, fs):
     """By tool for that file system: what it brings back of the canaries. The first is no tool but the image itself."""
     with open(image, "rb") as file:

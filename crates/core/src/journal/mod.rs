@@ -145,7 +145,7 @@ pub struct State {
     pub ledger: Ledger,
     /// The dead content that is owed by place.
     pub owed: Owed,
-    /// What is to be forgotten, in the order in which that was asked for.
+    /// Scopes to be forgotten, in the order in which that was asked for.
     pub forgets: Vec<Scope>,
     /// The staging slots.
     pub slots: Slots,
@@ -175,9 +175,13 @@ impl State {
             Change::Release => self.slots.staged.clear(),
             Change::Clean => self.slots.dirty = false,
             Change::Owe(place, address, cause) => {
-                let dead = self.ledger.dead().within(Extent::new(address.0, place.extent.len));
-                let since = dead.map(|(_, it)| it.since).min().unwrap_or(now);
-                self.owed.insert(place, OwedContent::new(place.extent.start, address, cause, since));
+                let dead = || self.ledger.dead().within(Extent::new(address.0, place.extent.len));
+                let since = dead().map(|(_, it)| it.since).min().unwrap_or(now);
+                // One sensitive byte makes the whole place sensitive.
+                let is_plain = dead().next().is_some() && dead().all(|(_, it)| it.due.is_plain());
+                let mut content = OwedContent::new(place.extent.start, address, cause, since);
+                content.is_plain = is_plain;
+                self.owed.insert(place, content);
             }
             Change::ClearPlace(place) => self.owed.remove(place),
             Change::Receipt(receipt) => self.give(receipt),

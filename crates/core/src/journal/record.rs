@@ -15,7 +15,9 @@ use crate::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope}
 const HEAD_BYTES: usize = 4;
 /// Most bytes of the record of a change.
 pub(super) const CHANGE_BYTES_MAX: u64 = 32;
-/// Bytes of the record of the counters.
+/// The counters that every record of them has. The last one is there once it is not zero.
+const COUNTERS_MIN: usize = COUNTERS - 1;
+/// Most bytes of the record of the counters.
 pub(super) const COUNTERS_BYTES: u64 = (HEAD_BYTES + 8 * COUNTERS) as u64;
 /// Bytes of the record of the audit log's end.
 pub(super) const LOG_BYTES: u64 = HEAD_BYTES as u64 + 8 + 32;
@@ -97,7 +99,10 @@ pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
     bytes.extend([0; HEAD_BYTES]);
     let tag = match record {
         Record::Counters(counters) => {
-            bytes.extend(counters.to_array().iter().flat_map(|number| number.to_le_bytes()));
+            let all = counters.to_array();
+            // A disk without plain deaths can go back to a program that knows none.
+            let len = if all[COUNTERS_MIN] > 0 { COUNTERS } else { COUNTERS_MIN };
+            bytes.extend(all[..len].iter().flat_map(|number| number.to_le_bytes()));
             COUNTERS_TAG
         }
         Record::Log(log) => {
@@ -357,17 +362,21 @@ impl Body<'_> {
 
     fn counters(&mut self) -> Result<Counters, RecordError> {
         let mut counters = [0; COUNTERS];
-        for number in &mut counters {
+        for number in &mut counters[..COUNTERS_MIN] {
             *number = self.u64()?;
+        }
+        if !self.rest.is_empty() {
+            counters[COUNTERS_MIN] = self.u64()?;
         }
         Ok(Counters::from_array(counters))
     }
 }
 
+/// The journal does not say of which class content was: after a crash what is not known is sensitive.
 fn due_number(due: Due) -> u8 {
     match due {
-        Due::Shred { no_hole: false } => 1,
-        Due::Shred { no_hole: true } => 2,
+        Due::Shred { no_hole: false } | Due::Free { no_hole: false } => 1,
+        Due::Shred { no_hole: true } | Due::Free { no_hole: true } => 2,
         Due::ConservativeOverwrite => 3,
         Due::Suspicious => 4,
     }
@@ -390,6 +399,7 @@ fn done_number(done: Done) -> u8 {
         Done::Freed => 3,
         Done::Retired => 5,
         Done::Overwritten => 4,
+        Done::Plain => 6,
     }
 }
 
@@ -400,6 +410,7 @@ fn done_from(number: u8) -> Option<Done> {
         3 => Some(Done::Freed),
         5 => Some(Done::Retired),
         4 => Some(Done::Overwritten),
+        6 => Some(Done::Plain),
         _ => None,
     }
 }

@@ -50,7 +50,7 @@ fn read_each<E>(
     parts.iter_mut().try_for_each(|(place, into)| read(*place, &mut [IoSliceMut::new(into)]))
 }
 
-/// What the span of these parts is read into, in order: the parts, and parts of `between` for the gaps.
+/// The buffers for one read of all these parts, in order: the parts, and parts of `between` for the gaps.
 fn buffers<'a>(near: &'a mut [Part<'_>], between: &'a mut [u8]) -> Vec<IoSliceMut<'a>> {
     let (mut all, mut between) = (Vec::with_capacity(2 * near.len()), between);
     let mut at = near.first().map_or(0, |(first, _)| first.extent.start.0);

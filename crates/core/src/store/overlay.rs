@@ -58,7 +58,7 @@ pub enum Mode {
     Punch,
 }
 
-/// What an overlay needs to be opened, besides its media.
+/// The parameters of an overlay, besides its media.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// How space is given back.

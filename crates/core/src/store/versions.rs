@@ -66,7 +66,7 @@ const PAGES_MAX: usize = 12 << 10;
 /// With so many changed pages in memory, the index is due to be written.
 const CHANGED_PAGES_MAX: usize = 4 << 10;
 
-/// What the store needs to be opened, besides its media.
+/// The parameters of the store, besides its media.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Where things lie on the stub medium.
@@ -94,6 +94,9 @@ pub struct VersionsStatus {
     pub index_resident_bytes: u64,
     /// How much of a half of the log of stubs is used, in percent.
     pub log_percent: u64,
+    /// Why no stubs are destroyed until the next start; none if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
 }
 
 /// A change that the index has not taken yet: a page that it needs is not in memory.
@@ -123,7 +126,7 @@ pub struct Versions {
     /// The epochs before this one have closed durably. The others are not shown: a crash would give their numbers to
     /// other epochs.
     undurable: Epoch,
-    /// What the index has not taken yet, in order; and the page that the first change needs.
+    /// Changes that the index has not taken yet, in order; and the page that the first one needs.
     todo: VecDeque<Change>,
     stuck: Option<PageNo>,
     committing: Committing,
@@ -256,7 +259,7 @@ impl Versions {
     fn has_log_room(&self, more: usize) -> bool {
         let per_sector = self.catalog.layout.per_sector();
         let more = (self.writing.len() + more).div_ceil(per_sector) as u64;
-        // What frees blocks, and what closes epochs, must always find room.
+        // Changes that free blocks or close epochs must always find room.
         let reserve = self.catalog.log.sectors_max() / 8;
         self.catalog.log.sectors() + more + reserve < self.catalog.log.sectors_max()
     }
@@ -317,6 +320,7 @@ impl Store for Versions {
             index_bytes: history.pages.bytes(),
             index_resident_bytes: (history.pages.in_memory() * PAGE_BYTES) as u64,
             log_percent: log.sectors() * 100 / log.sectors_max().max(1),
+            stopped: self.killing.stopped.clone(),
         })
     }
 

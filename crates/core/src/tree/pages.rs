@@ -94,7 +94,7 @@ impl Pages {
         Ok(())
     }
 
-    /// What is wrong with a page that was read from the medium; none if nothing is, or if nothing durable reaches it.
+    /// The fault of a page that was read from the medium; none if it has none, or if nothing durable reaches it.
     #[must_use]
     pub fn fault(&self, page: PageNo, bytes: &[u8]) -> Option<PageError> {
         let is_used = page.0 >= HEADS && page < self.end && !self.free.contains(page.0);

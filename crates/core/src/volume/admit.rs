@@ -6,6 +6,7 @@ use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::watching::is_own;
 use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
+use crate::extents::ExtentMap;
 use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
@@ -40,7 +41,10 @@ impl Volume {
             out.push(Command::Reply(id, Ok(Buf::new())));
             return;
         }
+        let is_late = mutant::is(Mutant::AskClassLate);
+        let plain = if is_late { ExtentMap::default() } else { self.plain_bytes(&request) };
         let reused = self.observe(&request);
+        self.requests.plain.note(id, if is_late { self.plain_bytes(&request) } else { plain });
         self.admit(id, request, reused, out);
     }
 

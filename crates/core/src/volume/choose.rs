@@ -181,7 +181,9 @@ impl Volume {
         let (first, it) = self.first_ready()?;
         let rest = Extent::between(first.start.0, self.store.geometry().size);
         let task = match it.due {
-            Due::Shred { .. } => self.shred(self.gather(rest, it.due), it.due, Priority::Due),
+            Due::Shred { .. } | Due::Free { .. } => {
+                self.shred(self.gather(rest, it.due), it.due, Priority::Due)
+            }
             Due::ConservativeOverwrite => {
                 let conservative = self.state.ledger.conservative().within(rest).take(RUNS_MAX);
                 let ready = conservative.filter(|(extent, it)| self.is_ready(*extent, it));
@@ -263,9 +265,10 @@ impl Volume {
         let fixed = self.store.geometry().overwrites_in_place;
         // A block that is freed as a whole needs no zeros; a part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
-        let zeros = if fixed && self.erasing.capabilities.punch && due != (Due::Shred { no_hole: true }) {
+        let is_plain = due.is_plain();
+        let zeros = if (fixed || is_plain) && self.erasing.capabilities.punch && !due.keeps_space() {
             Zeros::Holes(Site::runs(&holes(&runs)))
-        } else if fixed || !runs.iter().all(is_whole) {
+        } else if fixed || is_plain || !runs.iter().all(is_whole) {
             Zeros::Always
         } else {
             Zeros::AfterPasses
@@ -281,7 +284,8 @@ impl Volume {
         };
         // Where versions are kept, what is dead leaves its place, and is destroyed there.
         let is_any = !runs.is_empty() && !self.store.geometry().keeps_versions;
-        is_any.then(|| self.erase_task(Kind::Shred, runs, Method::Destroy(method), priority))
+        let kind = if is_plain { Kind::Free } else { Kind::Shred };
+        is_any.then(|| self.erase_task(kind, runs, Method::Destroy(method), priority))
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {

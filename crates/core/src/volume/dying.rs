@@ -6,6 +6,7 @@ use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
+use crate::mutant::{self, Mutant};
 use crate::request::{Op, RequestId};
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
@@ -16,7 +17,7 @@ const PIECES_MAX: usize = 1024;
 const ENTRIES_RESERVED: usize = 16;
 
 impl Volume {
-    /// What becomes of the bytes that `op` frees, and why they die; none if it frees none.
+    /// The fate of the bytes that `op` frees, and why they die; none if it frees none.
     pub(super) fn obligation(&self, id: RequestId, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
         match op {
@@ -104,7 +105,9 @@ impl Volume {
             && let Some(extent) = rest.pop()
         {
             *left -= 1;
-            rest.extend(self.oblige_first(extent, due, cause, out));
+            let (part, its_due) = self.requests.plain.first(id, extent, due);
+            rest.extend(Some(Extent::between(part.end(), extent.end())).filter(|it| !it.is_empty()));
+            rest.extend(self.oblige_first(part, its_due, cause, out));
         }
         if !rest.is_empty() {
             self.requests.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
@@ -112,7 +115,7 @@ impl Volume {
             return;
         }
         let extent = self.requests.running.get_mut(id).extent;
-        if due == (Due::Shred { no_hole: true }) {
+        if due.keeps_space() {
             return self.provide_more(id, extent, out);
         }
         self.await_commit(id, out);
@@ -144,6 +147,7 @@ impl Volume {
             return None;
         };
         self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
+        let (run, due) = self.above_overwritten(run, due);
         // Bytes without a place of their own have nothing below them, and die by whole blocks.
         let has_place = self.store.first(Content::Own, run).is_some();
         let first = {
@@ -157,11 +161,14 @@ impl Volume {
         };
         let end = match first {
             Some((found, it)) if found.start == run.start => {
-                let is_noted = it.is_dead() && due != (Due::Shred { no_hole: true }) || it.due == due;
-                if is_noted {
+                let forgets = due.is_plain() && mutant::is(Mutant::ForgetSensitive);
+                let both = if forgets { due } else { it.due.and(due) };
+                if it.due == both {
                     self.state.counters.freed_again_bytes += found.len;
                 } else {
-                    self.oblige(found, due, cause, out);
+                    for part in self.erasing.not_being_freed(found) {
+                        self.oblige(part, both, cause, out);
+                    }
                 }
                 found.end()
             }
@@ -175,10 +182,12 @@ impl Volume {
     }
 
     fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
-        out.push(Command::Died(cause, extent));
-        self.change(Change::Oblige(extent, due, cause));
-        self.commits.undurable.note(extent);
         self.state.counters.died(cause, extent.len);
+        self.commits.undurable.note(extent);
+        for (part, due) in self.by_block(extent, due) {
+            out.push(Command::Died(cause, part, due.class()));
+            self.change(Change::Oblige(part, due, cause));
+        }
     }
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the

@@ -79,6 +79,11 @@ impl Erasing {
         self.task.as_ref().is_some_and(|task| task.is_at(extent))
     }
 
+    /// The parts of `extent` that the task under way is not giving back as plain: passes would come too late there.
+    pub(super) fn not_being_freed(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.task.as_ref().map_or_else(|| vec![extent], |task| task.not_being_freed(extent))
+    }
+
     /// Whether the task under way, if there is one, destroys nothing.
     pub(super) fn destroys_nothing(&self) -> bool {
         self.task.as_ref().is_none_or(EraseTask::gives_back)
@@ -126,12 +131,13 @@ mod tests {
 
     fn destroy_owed() -> Kind {
         let place = Place { on: MediumId::Data, extent: Extent::new(0, 4096) };
-        Kind::DestroyOwed { places: vec![place], causes: Vec::new(), are_kept: false }
+        Kind::DestroyOwed { places: vec![place], causes: Vec::new(), are_kept: false, are_plain: false }
     }
 
     #[test]
     fn a_request_waits_for_a_task_that_would_destroy_or_hide_what_it_is_about() {
         assert_eq!(waits(Kind::Shred), [true, true, false, false, false]);
+        assert_eq!(waits(Kind::Free), [true, true, false, false, false]);
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
         assert_eq!(waits(Kind::Rewrite { suspicious: false }), [true, true, true, true, false]);
         assert_eq!(waits(Kind::Job(Job::Shrink(Pos(0)))), [true, true, true, true, false]);

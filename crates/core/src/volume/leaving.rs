@@ -16,13 +16,14 @@
 use super::checkpoints::Waiter;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
-use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
 use crate::media::MediumId;
+use crate::owed::OwedContent;
 use crate::place::Place;
-use crate::store::Content;
+use crate::store::{Content, Residue};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
@@ -157,29 +158,38 @@ impl Volume {
         let residue = ready.flat_map(|(place, content)| {
             let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
             let residue = pieces.flat_map(|piece| self.store.residue(piece));
-            residue.map(|it| (content.address(it.part.extent), content.cause, it))
+            residue.map(move |it| (content, it))
         });
         let mut residue = residue.take(RUNS_MAX).peekable();
-        // What is kept has a receipt of its own.
-        let are_kept = residue.peek().is_some_and(|(.., it)| it.is_kept);
-        let alike = residue.filter(|(.., it)| it.is_kept == are_kept);
+        // A version that is kept has a receipt of its own, and so has what is plain.
+        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
+        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
+        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
         let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
-        for (address, cause, it) in self.limits().batch(alike, |(.., it)| it.part.extent.len) {
+        for (content, it) in self.limits().batch(alike, |(_, it)| it.part.extent.len) {
             places.push(it.part);
-            addresses.push((address, cause));
+            addresses.push((content.address(it.part.extent), content.cause));
             sites.extend(it.at);
         }
-        let (runs, causes) = self.once_each(&places, &addresses).into_iter().unzip();
+        let zeros = match (are_plain, self.erasing.capabilities.punch) {
+            (false, _) => Zeros::AfterPasses,
+            (true, true) => {
+                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
+                Zeros::Holes(Site::data(holes(&at)))
+            }
+            (true, false) => Zeros::Always,
+        };
+        let (runs, causes) = joined(self.once_each(&places, &addresses)).into_iter().unzip();
         let method = Destroy {
             at_once: self.limits().at_once(sites.iter().map(|place| place.extent)),
             medium: Site::medium_of(&sites),
             residue: sites.into_iter().map(Site::Place).collect(),
-            zeros: Zeros::AfterPasses,
+            zeros,
             forget: Vec::new(),
             checkpoint: true,
             record: true,
         };
-        let kind = Kind::DestroyOwed { places, causes, are_kept };
+        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
         Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
             .filter(|task| !task.runs.is_empty())
     }
@@ -208,4 +218,17 @@ impl Volume {
             self.store.reclaim(&data);
         }
     }
+}
+
+/// These deaths by address, neighbours of one cause as one: what is destroyed at once needs no receipt for each block.
+fn joined(mut died: Vec<(Extent<Addr>, Cause)>) -> Vec<(Extent<Addr>, Cause)> {
+    died.sort_by_key(|(run, _)| run.start);
+    let mut joined: Vec<(Extent<Addr>, Cause)> = Vec::new();
+    for (run, cause) in died {
+        match joined.last_mut() {
+            Some((last, its)) if last.end() == run.start.0 && *its == cause => last.len += run.len,
+            _ => joined.push((run, cause)),
+        }
+    }
+    joined
 }

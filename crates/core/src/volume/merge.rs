@@ -20,7 +20,7 @@ pub(super) struct Merge {
     read: Vec<(Extent<Addr>, Buf)>,
 }
 
-/// What is left of blocks of which a request makes a part die.
+/// The rest of blocks of which a request makes a part die.
 #[derive(Debug)]
 pub(super) struct Remainder {
     request: Request,
@@ -128,7 +128,7 @@ impl Volume {
                 self.io(Purpose::Request(id), places, op, out);
             }
             WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),
-            // What was written by now is done again, to no effect.
+            // Writes that are done by now are done again, to no effect.
             plan => {
                 let Stage::Remain(Remainder { request, .. }) = self.requests.running.take(id).stage else {
                     return;

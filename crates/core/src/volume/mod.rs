@@ -24,6 +24,7 @@ mod admit;
 mod bytes;
 mod checkpoints;
 mod choose;
+mod classes;
 mod commit;
 mod comparing;
 mod copy_up;
@@ -68,7 +69,7 @@ pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
 use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
-use crate::watch::Attached;
+use crate::watch::{Attached, Class};
 use outstanding::Purpose;
 
 /// How a volume behaves.
@@ -125,6 +126,11 @@ pub enum Event {
     Disconnected,
     /// The guest is attached so from now on.
     Attached(Attached),
+    /// The disk is about to be written in another order than a file system's: the watcher knows nothing from now on, and
+    /// infers nothing.
+    KeepWatcherOut,
+    /// A watcher that knows nothing begins, as after a start without a view, once no change is under way.
+    WatchAnew,
     /// All obligations are due now.
     ShredNow,
     /// The disk is being stopped: no new requests. All obligations are due now, or, without `drain`, left
@@ -158,8 +164,9 @@ pub enum Command {
     Io(Io),
     /// A request has ended.
     Reply(RequestId, Outcome),
-    /// Bytes have died; the obligation is durable, or will be with the next commit.
-    Died(Cause, Extent<Addr>),
+    /// Bytes have died; the obligation is durable, or will be with the next commit. What was
+    /// [plain](Class::Plain) is freed and not destroyed; all else counts as sensitive.
+    Died(Cause, Extent<Addr>, Class),
     /// Bytes have been destroyed: put the receipt with this number into the audit log, then send
     /// [`Event::Recorded`].
     Receipt(u64, Receipt),
@@ -196,6 +203,8 @@ impl Volume {
             Event::Connected => self.connected(1),
             Event::Disconnected => self.connected(-1),
             Event::Attached(attached) => self.attached(attached),
+            Event::KeepWatcherOut => self.keep_watcher_out(),
+            Event::WatchAnew => self.watch_anew(),
             Event::ShredNow => self.schedule.all_due = true,
             Event::Stop { drain } => {
                 self.schedule.stop(drain);

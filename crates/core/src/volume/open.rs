@@ -25,7 +25,7 @@ use crate::units::{Addr, Extent, Millis, Pos};
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 1;
 
-/// What a disk needs to be opened.
+/// The parameters of a disk.
 #[derive(Clone, Debug)]
 pub struct Opening {
     /// How the volume behaves.

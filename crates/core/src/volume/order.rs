@@ -116,6 +116,11 @@ impl Order {
         self.last.overlaps(extent)
     }
 
+    /// Whether every change that has arrived has ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
     /// Marks a cut of evidence: [`Order::is_cut_complete`] tells when all changes that have arrived by now
     /// have ended.
     pub(super) fn cut(&mut self) {

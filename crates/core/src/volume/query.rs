@@ -55,7 +55,7 @@ pub struct OwedStatus {
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
     pub entries_max: usize,
-    /// What is being forgotten.
+    /// Forgets under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgets: Vec<Scope>,
     /// Whether an erase task is under way.
@@ -195,7 +195,8 @@ impl Volume {
         let size = self.store.geometry().size;
         let owed = self.state.owed.iter().map(move |(place, content)| {
             let address = content.address(place.extent);
-            let due = Due::Shred { no_hole: false };
+            let no_hole = false;
+            let due = if content.is_plain { Due::Free { no_hole } } else { Due::Shred { no_hole } };
             let it = Obligation { due, cause: content.cause, since: content.since };
             (Extent::between(address.start.0, address.end().min(size)), it)
         });

@@ -1,5 +1,6 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 
+use super::classes::Plain;
 use super::epochs::Closes;
 use super::order::Order;
 use super::query::RequestsStatus;
@@ -21,6 +22,8 @@ pub(super) struct Requests {
     pub(super) waiting: Queue,
     /// The closes of epochs that are under way.
     pub(super) closes: Closes,
+    /// The bytes whose content was plain when a request arrived that frees them.
+    pub(super) plain: Plain,
 }
 
 impl Requests {
@@ -46,6 +49,7 @@ impl Requests {
 
     /// Ends change `id`, which was carried out or refused: the changes behind it are tried again.
     pub(super) fn leave(&mut self, id: RequestId) {
+        self.plain.forget(id);
         self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 

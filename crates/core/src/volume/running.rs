@@ -35,7 +35,7 @@ pub(super) enum Stage {
     CopyUp { request: Request, block: Extent<Addr>, is_read: bool },
     /// Blocks of which the request changes a part are being read.
     Merge(Merge),
-    /// What is left of blocks of which a part dies is being written.
+    /// The rest of blocks of which a part dies is being written.
     Remain(Remainder),
     /// The write is under way; the parts `zeros` are zeros, and dead after it.
     Write { zeros: Vec<Extent<Addr>>, durable: bool },

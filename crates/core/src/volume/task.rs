@@ -15,6 +15,7 @@ use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
 use crate::place::{Place, Places};
+use crate::policy::Policy;
 use crate::request::{Buf, Op, Request};
 use crate::store::{Job, JobEnd};
 use crate::units::{Addr, Extent};
@@ -37,6 +38,8 @@ pub(super) struct EraseTask {
 pub(super) enum Kind {
     /// Destroy content that has died.
     Shred,
+    /// Give back the space of plain content that has died.
+    Free,
     /// Destroy what lies below, then put content there: the content that was read, which is suspicious
     /// from then on, or the content that a request is about to write.
     Rewrite { suspicious: bool },
@@ -44,9 +47,9 @@ pub(super) enum Kind {
     GiveBack,
     /// A background job of the store.
     Job(Job),
-    /// Destroy what is owed at these places, unless kept epochs show it. The runs are the addresses that named
-    /// them, and each run died for the cause at its index.
-    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool },
+    /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
+    /// addresses that named them, and each run died for the cause at its index.
+    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
 }
 
 /// Where a step of an erase task does its work.
@@ -89,7 +92,7 @@ impl EraseTask {
     /// Whether `request` has to wait for the end of the task.
     pub(super) fn excludes(&self, request: &Request) -> bool {
         let concerns = match self.kind {
-            Kind::Shred | Kind::GiveBack => {
+            Kind::Shred | Kind::Free | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
             Kind::Rewrite { .. } | Kind::Job(_) => request.op != Op::Flush,
@@ -106,6 +109,11 @@ impl EraseTask {
     /// Whether the task works on bytes of `extent` where they lie now.
     pub(super) fn is_at(&self, extent: Extent<Addr>) -> bool {
         !matches!(self.kind, Kind::DestroyOwed { .. }) && self.area.overlaps(extent)
+    }
+
+    /// The parts of `extent` that the task is not giving back as plain.
+    pub(super) fn not_being_freed(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        if matches!(self.kind, Kind::Free) { self.area.gaps(extent) } else { vec![extent] }
     }
 
     /// Whether the task gives space back, and destroys nothing.
@@ -145,7 +153,9 @@ impl Volume {
         method: Method<Site>,
         priority: Priority,
     ) -> EraseTask {
-        EraseTask::new(kind, runs, Task::new(method, &self.config.policy, priority))
+        let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
+        let policy = if is_plain { &Policy::none() } else { &self.config.policy };
+        EraseTask::new(kind, runs, Task::new(method, policy, priority))
     }
 
     pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
@@ -185,7 +195,7 @@ impl Volume {
         let foreground = Foreground { is_due: self.may_go_on(), is_at_work: self.is_at_work() };
         while let Some(task) = &self.erasing.task {
             let sites = task.steps.next_sites(foreground).to_vec();
-            let is_shred = matches!(task.kind, Kind::Shred);
+            let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
             let is_known = |site: Site| match site {
                 Site::Run(run) => self.has_map(run, out) && (!is_shred || self.has_map_space(run, out)),
                 Site::Place(_) => true,
@@ -264,6 +274,12 @@ impl Volume {
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
             Kind::DestroyOwed { are_kept: true, .. } => {}
+            Kind::DestroyOwed { are_plain: true, .. } => self.state.counters.plain_bytes += bytes,
+            Kind::Free => {
+                self.state.counters.plain_bytes += bytes;
+                runs.iter().for_each(|run| self.shredded(*run));
+                self.gave_back(&runs);
+            }
             Kind::DestroyOwed { .. } => self.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
                 self.state.counters.destroyed_bytes += bytes;
@@ -281,7 +297,7 @@ impl Volume {
 
     fn shredded(&mut self, run: Extent<Addr>) {
         self.erasing.layers.forget(run);
-        let dead = |it: &Obligation| it.due == Due::Shred { no_hole: false };
+        let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
         // With `no_hole` the zeros are data, and stay.
         if self.store.geometry().overwrites_in_place && self.state.ledger.within(run).all(|(_, it)| dead(it))
         {
@@ -339,10 +355,11 @@ impl Volume {
         let done = match task.kind {
             Kind::Rewrite { .. } => Done::Rewritten,
             Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
+            Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
             _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
             _ => Done::Shredded,
         };
-        let passes = u16::try_from(passes).unwrap_or(u16::MAX);
+        let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
         if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
                 Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })

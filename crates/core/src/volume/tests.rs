@@ -1,5 +1,6 @@
-//! What the simulator cannot say as plainly.
+//! Cases that the simulator cannot say as plainly.
 
+mod classes;
 mod layers;
 mod leaving;
 mod overwriting;
@@ -30,9 +31,9 @@ struct Memory {
     broken: Cell<bool>,
     /// Reads fail.
     blind: Cell<bool>,
-    /// It cannot give space back.
+    /// The medium cannot give space back.
     keeps: Cell<bool>,
-    /// It cannot grow.
+    /// The medium cannot grow.
     full: Cell<bool>,
     /// Nothing of it has space, and none is to be had.
     starved: Cell<bool>,
@@ -97,6 +98,10 @@ impl Medium for Memory {
         let is_refused = self.starved.get() && !extent.is_empty();
         let error = || MediumError { kind: MediumErrorKind::NoSpace, message: "starved".into() };
         if is_refused { Err(error()) } else { Ok(()) }
+    }
+    fn shrink(&self, size: u64) -> Result<(), MediumError> {
+        self.bytes.borrow_mut().truncate(size as usize);
+        Ok(())
     }
     fn capabilities(&self) -> Capabilities {
         Capabilities { punch: !self.keeps.get() }
@@ -510,7 +515,7 @@ fn a_stop_without_draining_leaves_the_queue_for_the_next_start() {
     assert_eq!(bench.liveness()[..2], [(32768, Liveness::Dead), (32768, Liveness::Live)]);
 }
 
-/// What is to be done next, as letters: a pass, a sync of the data, a hole,
+/// The next actions, as letters: a pass, a sync of the data, a hole,
 /// anything else.
 fn under_way(bench: &Bench) -> String {
     let letter = |io: &Io| match io.op {

@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     pub(super) obstacle: Obstacle,
 }
 
-/// What a watcher has yet to see before a request replaces it.
+/// Content that a watcher has yet to see before a request replaces it.
 #[derive(Debug)]
 pub(super) enum Unseen {
     /// The watcher has not been asked, or nothing that it asked for has been read yet.

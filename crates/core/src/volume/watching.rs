@@ -2,6 +2,8 @@
 //! that is about to be replaced. The volume reads what the watcher asks for, and turns verdicts into
 //! obligations once their evidence is durable.
 
+mod kept_out;
+
 use super::checkpoints::Waiter;
 use super::waiting::{Unseen, Waiting};
 use super::{Command, Volume};
@@ -15,7 +17,7 @@ use crate::request::{Buf, Op, Request, RequestId};
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{
-    Agenda, Attached, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher,
+    Agenda, Attached, Class, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher,
 };
 
 /// Most reads for the watcher that are under way at once.
@@ -45,6 +47,8 @@ pub(super) struct Watching {
     verdict: Vec<(Extent<Addr>, Verdict)>,
     /// Since when the deaths of the last batch of evidence are known.
     since: Millis,
+    /// A new watcher begins once nothing is under way.
+    begins_anew: bool,
 }
 
 /// The state of the batch of evidence.
@@ -80,6 +84,7 @@ impl Volume {
             proof: Proof::None,
             verdict: Vec::new(),
             since: self.schedule.now,
+            begins_anew: false,
         };
         self.watching = (!self.config.read_only).then_some(watching);
     }
@@ -141,6 +146,16 @@ impl Volume {
         reused.into_iter().flat_map(|part| self.data_runs(part)).collect()
     }
 
+    /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
+    /// handed out, and which have no obligation yet, are sensitive.
+    pub(super) fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+        let watching = self.watching.as_ref()?;
+        let mut classes = watching.watcher.classes(extent);
+        let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));
+        classes.extend(handed_out.map(|part| (part, Class::Sensitive)));
+        Some(classes)
+    }
+
     /// The runs that wait for a verdict, or for room in the ledger.
     pub(super) fn waiting_runs(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
         self.watching.iter().flat_map(|it| {
@@ -178,7 +193,7 @@ impl Volume {
             Some(owed) if owed.start == extent.start => owed.end(),
             owed => {
                 let gap = Extent::between(extent.start.0, owed.map_or(extent.end(), |owed| owed.start.0));
-                out.push(Command::Died(Cause::Generation, gap));
+                out.push(Command::Died(Cause::Generation, gap, Class::Sensitive));
                 self.change(Change::Oblige(gap, Due::Suspicious, Cause::Generation));
                 self.state.counters.died(Cause::Generation, gap.len);
                 gap.end()
@@ -255,6 +270,7 @@ impl Volume {
         if self.watching.is_none() || self.schedule.halting {
             return;
         }
+        self.begin_anew();
         self.tell_watcher(Observation::Tick);
         self.begin_looks(out);
         self.prove(out);
@@ -413,7 +429,11 @@ impl Volume {
 
 impl Watching {
     fn is_idle(&self, agenda: Agenda) -> bool {
-        self.looks == 0 && matches!(self.proof, Proof::None) && self.verdict.is_empty() && !agenda.is_working
+        self.looks == 0
+            && matches!(self.proof, Proof::None)
+            && self.verdict.is_empty()
+            && !agenda.is_working
+            && !self.begins_anew
     }
 
     fn tell(&mut self, now: Millis, observation: Observation<'_>) {

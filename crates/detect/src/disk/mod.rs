@@ -20,7 +20,8 @@ use basis::Basis;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WatchStatus, Watcher,
+    Agenda, Class, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WatchStatus,
+    Watcher,
 };
 use search::Search;
 use std::collections::VecDeque;
@@ -324,6 +325,23 @@ impl Observer for Disk {
         Box::new(self.parts.iter().flat_map(Part::waiting))
     }
 
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        if self.is_uncertain() {
+            return vec![(extent, Class::Sensitive)];
+        }
+        let (mut runs, mut at) = (Vec::new(), extent.start.0);
+        let gap = |from, to| (from < to).then(|| (Extent::between(from, to), Class::Sensitive));
+        for part in &self.parts[self.touched(extent)] {
+            let Some(inner) = part.inner(extent) else { continue };
+            runs.extend(gap(at, part.outer(inner).start.0));
+            let known = part.watch.classes(inner).into_iter();
+            runs.extend(known.map(|(run, class)| (part.outer(run), class)));
+            at = part.outer(inner).end();
+        }
+        runs.extend(gap(at, extent.end()));
+        runs
+    }
+
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut taken = Vec::new();
         for index in self.touched(extent) {
@@ -344,6 +362,10 @@ impl Observer for Disk {
 }
 
 impl Watcher for Disk {
+    fn anew(&self) -> Box<dyn Watcher> {
+        Box::new(Self::new(self.disk_bytes, self.probers.clone(), self.options))
+    }
+
     fn restore(&mut self, view: Vec<u8>) {
         self.views = view::split(&view).unwrap_or_default();
     }

@@ -29,7 +29,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('I', 0x4, "needs_recovery", true),
     ('I', JOURNAL_DEV, "journal_dev", false),
     ('I', META_BG, "meta_bg", true),
-    ('I', 0x40, "extents", true),
+    ('I', EXTENTS, "extents", true),
     ('I', WIDE, "64bit", true),
     ('I', MMP, "mmp", true),
     ('I', 0x200, "flex_bg", true),
@@ -37,7 +37,7 @@ const KNOWN: [(char, u32, &str, bool); 44] = [
     ('I', 0x1000, "dirdata", false),
     ('I', 0x2000, "metadata_csum_seed", true),
     ('I', 0x4000, "large_dir", true),
-    ('I', 0x8000, "inline_data", true),
+    ('I', INLINE_DATA, "inline_data", true),
     ('I', 0x10000, "encrypt", true),
     ('I', 0x20000, "casefold", true),
     ('R', SPARSE_SUPER, "sparse_super", true),
@@ -63,9 +63,11 @@ const JOURNAL_DEV: u32 = 0x8;
 const LAZY_BG: u32 = 0x40;
 const SPARSE_SUPER2: u32 = 0x200;
 const META_BG: u32 = 0x10;
+const EXTENTS: u32 = 0x40;
 const WIDE: u32 = 0x80;
 const MMP: u32 = 0x100;
 const EA_INODE: u32 = 0x400;
+const INLINE_DATA: u32 = 0x8000;
 const SPARSE_SUPER: u32 = 0x1;
 const UNINIT_BG: u32 = 0x10;
 const BIGALLOC: u32 = 0x200;
@@ -86,6 +88,8 @@ pub(super) struct Features {
     pub wide: bool,
     pub mmp: bool,
     pub ea_inode: bool,
+    pub extents: bool,
+    pub inline_data: bool,
     pub sparse_super: bool,
     /// A bit of a map stands for a cluster of blocks.
     pub bigalloc: bool,
@@ -109,6 +113,8 @@ impl Features {
             wide: incompat & WIDE != 0,
             mmp: incompat & MMP != 0,
             ea_inode: incompat & EA_INODE != 0,
+            extents: incompat & EXTENTS != 0,
+            inline_data: incompat & INLINE_DATA != 0,
             sparse_super: ro_compat & SPARSE_SUPER != 0,
             bigalloc: ro_compat & BIGALLOC != 0,
             group_csum: ro_compat & (UNINIT_BG | METADATA_CSUM) != 0,

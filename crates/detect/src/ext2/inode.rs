@@ -4,6 +4,7 @@ use super::extents;
 use super::names::Pointer;
 use super::superblock::Superblock;
 use crate::bytes::head;
+use crate::mutant::{self, Mutant};
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
@@ -13,6 +14,8 @@ const S_IFMT: u16 = 0xF000;
 const S_IFDIR: u16 = 0x4000;
 const S_IFREG: u16 = 0x8000;
 const S_IFLNK: u16 = 0xA000;
+/// Secure deletion (`chattr +s`).
+const EXT2_SECRM_FL: u32 = 0x1;
 /// `i_block` is the root of a tree of extents.
 const EXT4_EXTENTS_FL: u32 = 0x8_0000;
 /// `i_block` is the file's content.
@@ -50,6 +53,9 @@ const _: () = {
     assert!(offset_of!(RawInode, i_block) == 0x28 && offset_of!(RawInode, i_generation) == 0x64);
     assert!(offset_of!(RawInode, i_file_acl_high) == 0x76 && size_of::<RawInode>() == 0x80);
 };
+
+/// The index of the block of extended attributes, which is no part of the file's content.
+pub(super) const OF_ATTRIBUTES: u64 = u64::MAX;
 
 /// Stands for an inode that is cut off: not in use.
 static CLEAR: [u8; size_of::<RawInode>()] = [0; size_of::<RawInode>()];
@@ -112,8 +118,17 @@ impl<'a> Inode<'a> {
         is_file.then_some((i_size, pointers))
     }
 
+    /// Whether the file is marked for secure deletion.
+    pub(super) fn is_marked(&self) -> bool {
+        self.i_flags() & EXT2_SECRM_FL != 0 && !mutant::is(Mutant::FlagIgnored)
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.raw.i_mode.get() & S_IFMT == S_IFDIR
+    }
+
     /// A deleted inode keeps its pointers, but has no links. The inode of bad blocks never has any.
-    fn is_in_use(&self) -> bool {
+    pub(super) fn is_in_use(&self) -> bool {
         self.raw.i_dtime == 0 && (self.raw.i_links_count != 0 || self.number == EXT2_BAD_INO)
     }
 
@@ -147,7 +162,7 @@ impl<'a> Inode<'a> {
     fn i_file_acl(&self) -> Pointer {
         let high = if self.superblock.features.wide { self.raw.i_file_acl_high.get() } else { 0 };
         let block = u64::from(high) << 32 | u64::from(self.raw.i_file_acl_lo);
-        Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: u64::MAX }
+        Pointer { blocks: block..block + u64::from(block != 0), level: 0, at: OF_ATTRIBUTES }
     }
 }
 

@@ -73,6 +73,11 @@ impl Descriptor {
         })
     }
 
+    /// The first block of the inode table.
+    pub(super) fn inode_table(self) -> Block {
+        self.bg_inode_table
+    }
+
     /// Whether `other` has its metadata in the same places.
     pub(super) fn is_at(self, other: Self) -> bool {
         Self { is_uninit: self.is_uninit, ..other } == self

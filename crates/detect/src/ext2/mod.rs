@@ -24,7 +24,7 @@ use self::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, Superblock};
 use crate::bits;
 use crate::bytes::{all, head};
 use crate::difference::Difference;
-use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::format::{Block, Change, Contents, Format, Geometry, Kind, Marking, Probe, Reason, Shown};
 use crate::properties::{EXT2, EXT3_WRITEBACK, Properties};
 use quietus_core::units::{Addr, Extent};
 use std::ops::Range;
@@ -36,6 +36,7 @@ mod features;
 mod inode;
 mod journal;
 mod layout;
+mod marking;
 mod names;
 mod raw;
 mod scan;
@@ -351,6 +352,10 @@ impl Format for Ext {
             },
             _ => Vec::new(),
         }
+    }
+
+    fn marking(&self) -> Option<&dyn Marking> {
+        self.follows_marks().then_some(self)
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {

@@ -47,7 +47,7 @@ fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
     contents
 }
 
-fn ext2() -> Box<dyn Format> {
+pub(super) fn ext2() -> Box<dyn Format> {
     match probe(DISK_BYTES, &contents(superblock(), descriptors())) {
         Probe::Is(format) => format,
         other => panic!("{other:?}"),

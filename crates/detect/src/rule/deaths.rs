@@ -90,6 +90,14 @@ impl Deaths {
         self.conservative.remove_range(run);
     }
 
+    /// As [`Self::forgive`], for `blocks`.
+    pub(crate) fn forgive_these(&mut self, blocks: &RoaringBitmap) {
+        if !blocks.is_empty() {
+            self.unlinked.subtract(blocks);
+            self.conservative -= blocks;
+        }
+    }
+
     pub(crate) fn forgive_all(&mut self) {
         self.unlinked.clear();
         self.conservative.clear();

@@ -3,6 +3,7 @@
 use super::READ_BYTES_MAX;
 use crate::format::{Block, Format};
 use quietus_core::units::{Addr, Extent};
+use quietus_core::watch::Class;
 use std::ops::RangeInclusive;
 
 /// The blocks of one file system.
@@ -89,6 +90,30 @@ impl Grid {
             suspicious.remove_range(whole);
         }
         self.parts(found, extent)
+    }
+
+    /// Runs of `extent` of one class each, in order; what is beyond the file system is sensitive.
+    pub(crate) fn classes(
+        self,
+        extent: Extent<Addr>,
+        class_of: impl Fn(Block) -> Class,
+    ) -> Vec<(Extent<Addr>, Class)> {
+        let mut runs: Vec<(Extent<Addr>, Class)> = Vec::new();
+        let mut add = |part: Extent<Addr>, class| match runs.last_mut() {
+            Some((run, last)) if *last == class => run.len += part.len,
+            _ => runs.push((part, class)),
+        };
+        let blocks = self.touched(extent);
+        let end = blocks.as_ref().map_or(extent.start.0, |it| self.extent_of_run(it).end().min(extent.end()));
+        for block in blocks.into_iter().flatten() {
+            if let Some(part) = self.extent_of(block).overlap(extent) {
+                add(part, class_of(block));
+            }
+        }
+        if end < extent.end() {
+            add(Extent::between(end, extent.end()), Class::Sensitive);
+        }
+        runs
     }
 
     /// The blocks of `set`, as runs.

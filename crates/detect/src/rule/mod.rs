@@ -4,6 +4,7 @@
 pub(crate) mod deaths;
 mod grid;
 pub(crate) mod history;
+pub(crate) mod needed;
 pub(crate) mod sets;
 pub(crate) mod survey;
 
@@ -15,6 +16,8 @@ use roaring::RoaringBitmap;
 
 /// Most bytes in one read.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
+/// Why everything is sensitive where no rule follows marks.
+pub(crate) const NOT_FOLLOWED: &str = "marks are not followed below this file system";
 
 /// A rule of inference above one file system. While a search goes on, the rule has no view: a cold
 /// attach would know more.
@@ -35,6 +38,14 @@ pub trait Rule: Observer {
 
     /// Figures for the status, by name, in blocks.
     fn figures(&self) -> Vec<(&'static str, u64)>;
+
+    /// The effect and the limits of marks here.
+    ///
+    /// # Errors
+    /// Why everything is sensitive.
+    fn marks(&self) -> Result<&'static str, &'static str> {
+        Err(NOT_FOLLOWED)
+    }
 
     /// Bytes read and bytes to read in all, during the search of an existing file system.
     fn progress(&self) -> Option<(u64, u64)>;

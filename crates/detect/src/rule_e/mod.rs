@@ -21,6 +21,7 @@
 //!    ([`RuleE::may_be_replayed`]).
 
 mod cached;
+mod marked;
 mod names;
 mod observing;
 mod refused;
@@ -29,6 +30,7 @@ mod told;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
+use crate::marks::Marks;
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
@@ -81,6 +83,8 @@ pub struct RuleE {
     unknown_why: Option<Reason>,
     /// All names were known at least once.
     surveyed: bool,
+    /// Classes of content; none if all of it is sensitive.
+    classes: Option<Marks>,
     changed: bool,
     broken: Option<Reason>,
     figures: Figures,
@@ -119,6 +123,7 @@ impl RuleE {
         }
         let sources = placed(&*format, [Kind::Geometry, Kind::Inodes]);
         let fixed = &sources | placed(&*format, [Kind::Map]);
+        let classes = Self::marks_of(&*format, options, !was_clean);
         Self {
             grid: Grid::of(&*format),
             format,
@@ -142,6 +147,7 @@ impl RuleE {
             unknown: RoaringBitmap::new(),
             unknown_why: None,
             surveyed: false,
+            classes,
             changed: false,
             broken: None,
             figures: Figures::default(),
@@ -158,6 +164,9 @@ impl RuleE {
         self.expire_by_time();
         let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
         let calm = self.lately.expire(active_ms, settle_ms);
+        if let Some(marks) = &mut self.classes {
+            marks.calm(&calm);
+        }
         self.clear_suspicion(calm);
         let settled = self.unconfirmed.expire(active_ms, settle_ms);
         if !settled.is_empty() {
@@ -165,6 +174,7 @@ impl RuleE {
         }
         self.names.settle(active_ms, settle_ms);
         self.deaths.settle(active_ms, settle_ms);
+        self.settle_content();
     }
 
     /// Ends suspicion of blocks that neither a write nor a new name reached for the settling time:
@@ -178,6 +188,9 @@ impl RuleE {
 
     fn written(&mut self, at: Moment, extent: Extent<Addr>, bytes: &[u8]) {
         let Some(blocks) = self.grid.touched(extent) else { return };
+        if let Some(marks) = &mut self.classes {
+            marks.written(blocks.clone(), self.grid.covered(extent), &self.live);
+        }
         let mut data: Option<RangeInclusive<Block>> = None;
         for block in blocks {
             match self.format.kind(block) {
@@ -291,16 +304,19 @@ impl RuleE {
         unconfirmed
     }
 
-    /// Condemns `blocks`, which a map shows free after their last write.
+    /// Condemns `blocks`, which a map shows free after their last write. Plain content costs nothing.
     fn condemn(&mut self, blocks: RoaringBitmap) {
         self.live -= &blocks;
         self.unconfirmed.subtract(&blocks);
         self.figures.freed += blocks.len();
-        self.deaths.condemn(blocks, self.clock.now);
+        let plain = self.plain(&blocks);
+        self.deaths.forgive_these(&plain);
+        self.deaths.condemn(blocks - plain, self.clock.now);
     }
 
     fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
         let change = self.format.geometry(block, old, new);
+        self.may_have_crashed(change);
         set_member(&mut self.marks, block, change != Geometry::Same);
         match change {
             Geometry::Same => {}
@@ -337,6 +353,7 @@ impl RuleE {
 
     fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
         self.inodes_read(block, kind, old);
+        self.table_written(block, old, new);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
         self.note_unknown(block, new);
@@ -356,7 +373,9 @@ impl RuleE {
 
     /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
-        if self.survey.owes_inodes(block) {
+        let is_first = self.survey.owes_inodes(block);
+        self.table_seen(block, content, is_first);
+        if is_first {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);
             self.note_unknown(block, content);

@@ -255,6 +255,7 @@ impl RuleE {
             let mut live = RoaringBitmap::new();
             live.insert_range(blocks.clone());
             live &= &self.live;
+            live -= self.plain(&live);
             self.figures.unlinked += live.len();
             self.deaths.unlink_all(&live);
         }
@@ -278,7 +279,7 @@ impl RuleE {
     /// Notes a generation death of `block`, unless a map shows more.
     fn lost_a_name(&mut self, block: Block) {
         let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored);
-        if counts && self.live.contains(block) {
+        if counts && self.live.contains(block) && !self.is_plain(block) {
             self.figures.unlinked += 1;
             self.deaths.unlink(block);
         }

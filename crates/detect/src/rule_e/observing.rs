@@ -3,10 +3,11 @@
 
 use super::{RuleE, replay};
 use crate::format::{Format, Kind, Reason};
+use crate::marks::Marks;
 use crate::mutant::{self, Mutant};
-use crate::rule::{READ_BYTES_MAX, Rule, overlaid};
+use crate::rule::{NOT_FOLLOWED, READ_BYTES_MAX, Rule, overlaid};
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Agenda, Content, Moment, Observation, Observer, Scope, Verdict, Waits};
+use quietus_core::watch::{Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
 
 impl RuleE {
@@ -45,7 +46,10 @@ impl RuleE {
                 }
                 Kind::Map if mutant::is(Mutant::MapHoldsNoPointers) => {}
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
-                _ => self.pointers_written(block, old, &new),
+                _ => {
+                    self.pointers_written(block, old, &new);
+                    self.tree_written(block, old, &new);
+                }
             }
         }
     }
@@ -64,9 +68,13 @@ impl RuleE {
                     self.inodes_read(block, Kind::Map, part);
                 }
                 kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
-                _ => self.pointers_read(block, part),
+                _ => {
+                    self.pointers_read(block, part);
+                    self.tree_seen(block, part);
+                }
             }
         }
+        self.settle_content();
     }
 
     pub(super) fn tick(&mut self, now: Millis) {
@@ -114,19 +122,25 @@ impl Observer for RuleE {
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let mut needed = self.names.pointers_within(blocks.clone());
-        needed.extend(self.sources.range(blocks));
+        needed.extend(self.sources.range(blocks.clone()));
+        needed.extend(self.classes.iter().flat_map(|marks| marks.sources_within(blocks.clone())));
         self.grid.runs(needed)
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
         let most = READ_BYTES_MAX / u64::from(self.format.block_bytes());
         let read = self.names.next_read(most as usize).map(|run| self.grid.extent_of_run(&run));
+        let read = read.or_else(|| {
+            let run = self.classes.as_mut()?.next_read(most as u32)?;
+            Some(self.grid.extent_of_run(&run))
+        });
         read.or_else(|| self.survey.next_read())
     }
 
     fn agenda(&self) -> Agenda {
         let waits = !self.unknown.is_empty() && self.asks_names();
         let is_idle = self.survey.is_idle() && (waits || self.deaths.is_idle()) && self.names.are_known();
+        let is_idle = is_idle && !self.classes.as_ref().is_some_and(Marks::is_reading);
         Agenda {
             unproven_since: self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names()),
             wakes_at: self.survey.begins_at(),
@@ -142,10 +156,18 @@ impl Observer for RuleE {
             self.suspicious.clear();
             self.deaths.forgive_all();
         }
+        if let Some(marks) = &mut self.classes {
+            marks.set_layers(scope.layers);
+        }
         let known = self.knows_names();
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
+        match (&mut self.classes, verdict) {
+            (Some(marks), Verdict::Dead) => marks.handed_out(run.clone()),
+            (Some(marks), Verdict::ConservativeOverwrite) => marks.below_destroyed(run.clone()),
+            (None, _) => {}
+        }
         if verdict == Verdict::ConservativeOverwrite && scope.all {
             // The owner of the block may not have written it yet.
             self.suspicious.insert_range(run.clone());
@@ -160,14 +182,20 @@ impl Observer for RuleE {
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let found = self.may_be_dead(blocks);
+        let found = self.without_plain(found);
         if found.is_empty() {
             return Vec::new();
         }
         self.figures.reused += found.len();
         if let Some(whole) = self.grid.covered(extent) {
-            self.deaths.forgive(whole);
+            self.deaths.forgive(whole.clone());
+            self.taken(&found, whole);
         }
         self.grid.suspect(&mut self.suspicious, &found, extent)
+    }
+
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        self.classes_of(extent)
     }
 
     fn view(&self) -> Option<Vec<u8>> {
@@ -197,6 +225,10 @@ impl Rule for RuleE {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         self.counted()
+    }
+
+    fn marks(&self) -> Result<&'static str, &'static str> {
+        self.classes.as_ref().map_or(Err(NOT_FOLLOWED), Marks::note)
     }
 
     fn progress(&self) -> Option<(u64, u64)> {

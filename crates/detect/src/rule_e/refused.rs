@@ -23,6 +23,7 @@ impl RuleE {
         let blocks = self.grid.touched(extent).filter(|_| !mutant::is(Mutant::RefusalIgnored));
         let Some(blocks) = blocks else { return };
         self.data_refused(blocks.clone());
+        self.marks_refused(blocks.clone(), was_shown);
         if was_shown && self.marks.range_cardinality(blocks.clone()) > 0 {
             self.changed = true;
         }
@@ -68,7 +69,19 @@ impl RuleE {
         }
     }
 
+    /// A block of a marked file's tree may not be what was shown: all trees are read anew.
+    fn marks_refused(&mut self, blocks: RangeInclusive<Block>, was_shown: bool) {
+        let Some(marks) = &mut self.classes else { return };
+        marks.refused(blocks.clone());
+        if was_shown && !marks.sources_within(blocks).is_empty() {
+            self.count_again();
+        }
+    }
+
     fn count_again(&mut self) {
+        if let Some(marks) = &mut self.classes {
+            marks.again();
+        }
         self.names = Names::default();
         self.survey.again(self.format.survey(Kind::Inodes), self.format.block_bytes());
         self.unknown.clear();

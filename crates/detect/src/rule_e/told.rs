@@ -1,6 +1,7 @@
 //! The rule's report: figures, and the blocks that wait for a verdict.
 
 use super::RuleE;
+use crate::marks::Marks;
 use quietus_core::watch::{Waits, WaitsFor};
 
 impl RuleE {
@@ -21,12 +22,15 @@ impl RuleE {
             ("written while suspicious", self.figures.reused),
             ("pointers of uncertain type", self.figures.guessed),
         ]);
+        figures.extend(self.classes.iter().flat_map(Marks::figures));
         figures
     }
 
     pub(super) fn waits(&self) -> Waits<'_> {
         let unnamed = if self.knows_names() { WaitsFor::Proof } else { WaitsFor::Names };
-        let mut unconfirmed = self.unconfirmed.all().into_iter();
+        let unconfirmed = self.unconfirmed.all();
+        let plain = self.plain(&unconfirmed);
+        let mut unconfirmed = (unconfirmed - plain).into_iter();
         let unconfirmed = std::iter::from_fn(move || unconfirmed.next_range());
         let unconfirmed = unconfirmed.map(|run| (WaitsFor::Settling, self.grid.extent_of_run(&run)));
         Box::new(self.deaths.waiting(self.grid, unnamed).chain(unconfirmed))

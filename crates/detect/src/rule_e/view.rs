@@ -2,15 +2,12 @@
 
 use super::RuleE;
 use super::names::Names;
-use crate::bytes::all;
 use crate::format::Block;
 use crate::rule::deaths::Deaths;
 use crate::rule::history::RecentBlocks;
-use crate::rule::sets::{put_sets, take_sets};
+use crate::rule::sets::{put_pairs, put_sets, take_pairs, take_sets};
 use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
-use std::collections::BTreeMap;
-use zerocopy::little_endian::U32;
 
 /// Number of sets in a view.
 const SETS: usize = 9;
@@ -19,6 +16,9 @@ const MOUNT_OBSERVED: u8 = 2;
 
 impl RuleE {
     pub(super) fn known(&self) -> Option<Vec<u8>> {
+        if self.classes.as_ref().is_some_and(|marks| !marks.is_whole()) {
+            return None;
+        }
         if self.is_broken() || !self.survey.is_done() || !self.names.is_settled() || !self.unknown.is_empty()
         {
             return None;
@@ -41,6 +41,9 @@ impl RuleE {
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
+        if let Some(marks) = &self.classes {
+            marks.put(&mut bytes);
+        }
         Some(bytes)
     }
 
@@ -51,9 +54,14 @@ impl RuleE {
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, blocks)?;
         let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, condemned, below] = sets;
         let names = Names::restore([referenced, guessed, uncertain], &mut rest, blocks)?;
+        let classes = match &self.classes {
+            Some(marks) => Some(marks.restored(&mut rest)?),
+            None => None,
+        };
         if !rest.is_empty() {
             return None;
         }
+        self.classes = classes;
         self.survey.skip_inodes();
         if rereads == 0 {
             self.survey.skip_maps();
@@ -97,21 +105,4 @@ impl Names {
             ..Self::default()
         })
     }
-}
-
-/// Writes pairs of a block and a number, preceded by their count.
-fn put_pairs(pairs: impl ExactSizeIterator<Item = (Block, u32)>, bytes: &mut Vec<u8>) {
-    bytes.extend((pairs.len() as u64).to_le_bytes());
-    for (block, number) in pairs {
-        bytes.extend(block.to_le_bytes());
-        bytes.extend(number.to_le_bytes());
-    }
-}
-
-/// The pairs that [`put_pairs`] wrote, if all their blocks are below `blocks`.
-fn take_pairs(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<Block, u32>> {
-    let count = fields.u64()?;
-    let pairs = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
-    let map: BTreeMap<_, _> = pairs.iter().map(|[block, number]| (block.get(), number.get())).collect();
-    map.keys().next_back().is_none_or(|last| *last < blocks).then_some(map)
 }

@@ -1,4 +1,4 @@
-//! Received commits that wait for their maps.
+//! Received commits that wait for their copies.
 
 use crate::format::Block;
 use roaring::RoaringBitmap;
@@ -23,6 +23,7 @@ pub(super) struct Commits {
 struct Commit {
     /// Blocks written before this commit was received, and after the one before it was.
     written: RoaringBitmap,
+    /// Copies that were not seen yet.
     left: usize,
     maps: Vec<Map>,
 }
@@ -71,29 +72,29 @@ impl Commits {
         self.written = written;
     }
 
-    /// Adds a commit that waits for `maps` maps. Returns its serial number, unless too many wait.
+    /// Adds a commit that waits for `copies` copies. Returns its serial number, unless too many wait.
     /// If the commit is `late`, writes that arrived before it may have been sent after it.
-    pub(super) fn push(&mut self, maps: usize, late: bool) -> Option<u64> {
+    pub(super) fn push(&mut self, copies: usize, late: bool) -> Option<u64> {
         if self.queue.len() >= WAITING_MAX {
             return None;
         }
         let written = if late { self.written.clone() } else { std::mem::take(&mut self.written) };
-        self.queue.push_back(Commit { written, left: maps, maps: Vec::new() });
+        self.queue.push_back(Commit { written, left: copies, maps: Vec::new() });
         self.received += 1;
         Some(self.received)
     }
 
-    /// Adds a map to commit `serial`.
-    pub(super) fn map_read(&mut self, serial: u64, map: Map) {
+    /// Notes a copy of commit `serial`, and adds it if it is of a map.
+    pub(super) fn copy_read(&mut self, serial: u64, map: Option<Map>) {
         let behind = (self.received - serial) as usize;
         let commit = self.queue.len().checked_sub(behind + 1).and_then(|at| self.queue.get_mut(at));
         if let Some(commit) = commit {
             commit.left = commit.left.saturating_sub(1);
-            commit.maps.push(map);
+            commit.maps.extend(map);
         }
     }
 
-    /// Takes the oldest commit, if it has all its maps.
+    /// Takes the oldest commit, if it has all its copies.
     pub(super) fn pop(&mut self) -> Option<Settled> {
         let commit = if self.queue.front()?.left == 0 { self.queue.pop_front()? } else { return None };
         let later = self.queue.iter().map(|it| &it.written).chain([&self.written]);

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Most blocks of the log's own in one transaction.
 const RECORDS_MAX: usize = 1 << 16;
-/// Most copies of maps in one transaction.
+/// Most copies in one transaction.
 const MAPS_MAX: usize = 1 << 18;
 /// Most bytes of copies kept until their commit block arrives; further ones are read.
 const COPIES_BYTES_MAX: usize = 16 << 20;
@@ -59,21 +59,21 @@ struct Course {
     at: u32,
     /// Number of its blocks before `at`.
     len: u32,
-    /// Copies of maps, by their block in the journal.
+    /// Wanted copies, by their block in the journal.
     maps: BTreeMap<u32, Copied>,
 }
 
 /// A block of the log's own.
 #[derive(Debug)]
 enum Held {
-    /// The number of copies that follow, and the tags of maps by their distance from the
+    /// The number of copies that follow, and the tags of those that are wanted by their distance from the
     /// descriptor.
     Descriptor(u32, Vec<(u32, Tag)>),
     Revoke,
     Commit,
 }
 
-/// A copy of a map.
+/// A copy of a map, or of a block of inodes.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) tag: Tag,
@@ -85,7 +85,7 @@ pub(super) struct Copied {
 #[derive(Debug)]
 pub(super) struct Received {
     pub(super) tid: Tid,
-    /// The copies of maps in it, by their block in the journal.
+    /// The wanted copies in it, by their block in the journal.
     pub(super) maps: BTreeMap<u32, Copied>,
 }
 
@@ -138,6 +138,11 @@ impl Log {
     /// Whether the next transaction will be followed.
     pub(super) fn is_known(&self) -> bool {
         !matches!(self.position, Position::Unknown(_))
+    }
+
+    /// Whether blocks were written in parts, and are yet to be read.
+    pub(super) fn is_torn(&self) -> bool {
+        !self.torn.is_empty()
     }
 
     /// Whether the log is between two transactions, by everything that has arrived.
@@ -226,13 +231,13 @@ impl Log {
     }
 
     /// Takes the content `block` of `index`, which just arrived, or was `read` after partial
-    /// writes. `is_map` tells which blocks are maps.
+    /// writes. `is_wanted` tells of which blocks copies are wanted.
     pub(super) fn written(
         &mut self,
         index: u32,
         block: &[u8],
         read: bool,
-        is_map: &dyn Fn(u64) -> bool,
+        is_wanted: &dyn Fn(u64) -> bool,
     ) -> News {
         let late = self.is_late(index, read);
         if read && !self.torn.contains(index) {
@@ -246,7 +251,7 @@ impl Log {
         self.fresh.insert(index);
         self.keep_copy(index, block);
         match self.superblock.records.read(block) {
-            Some(record) => self.record_written(index, record, late, is_map),
+            Some(record) => self.record_written(index, record, late, is_wanted),
             None => self.follow(late),
         }
     }
@@ -272,11 +277,11 @@ impl Log {
         index: u32,
         record: Record,
         late: bool,
-        is_map: &dyn Fn(u64) -> bool,
+        is_wanted: &dyn Fn(u64) -> bool,
     ) -> News {
         match &self.position {
             Position::Known(course) if course.tid == record.tid => {
-                self.hold(index, record.kind, is_map);
+                self.hold(index, record.kind, is_wanted);
                 let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
                 if too_many { News::Lost } else { self.follow(late) }
             }
@@ -315,13 +320,13 @@ impl Log {
         }
     }
 
-    fn hold(&mut self, index: u32, kind: RecordKind, is_map: &dyn Fn(u64) -> bool) {
+    fn hold(&mut self, index: u32, kind: RecordKind, is_wanted: &dyn Fn(u64) -> bool) {
         let held = match kind {
             RecordKind::Revoke => Held::Revoke,
             RecordKind::Commit => Held::Commit,
             RecordKind::Descriptor(tags) => {
                 let copies = tags.len() as u32;
-                let maps = (1..).zip(tags).filter(|(_, tag)| is_map(tag.block));
+                let maps = (1..).zip(tags).filter(|(_, tag)| is_wanted(tag.block));
                 Held::Descriptor(copies, maps.collect())
             }
         };
@@ -481,7 +486,7 @@ impl Course {
         Self { tid, begin, at: begin, len: 0, maps: BTreeMap::new() }
     }
 
-    /// Expects the copies of maps that a descriptor announces.
+    /// Expects the wanted copies that a descriptor announces.
     fn expect(&mut self, maps: &[(u32, Tag)], log: &Range<u32>) {
         for (behind, tag) in maps {
             let at = advanced(log, self.at, *behind);

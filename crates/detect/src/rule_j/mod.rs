@@ -6,8 +6,8 @@
 //! Invariants:
 //! 1. A block is *live* from the arrival of a write to it until a committed map that is two commits
 //!    younger than that write shows it free.
-//! 2. An unknown block is not free: a block that no committed map has shown free since the
-//!    position was lost is never called dead ([`RuleJ::lose`]).
+//! 2. An unknown block is not free: a block that no map has shown free since the position was lost
+//!    is never called dead ([`RuleJ::lose`]), and no map counts as long as it is unknown.
 //! 3. Nothing in the journal is called dead from its tail on ([`log`]).
 //! 4. Nothing is called dead before the evidence is durable ([`crate::rule::deaths`]).
 //! 5. Time proves nothing. But below a cache, which may not pass flushes on, a death waits until
@@ -15,6 +15,7 @@
 
 mod cached;
 mod commits;
+mod first_mark;
 mod log;
 mod parts;
 mod place;
@@ -30,13 +31,14 @@ use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, Rule, overlaid, set_member, split};
+use crate::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, set_member, split};
 use commits::{Commits, Map};
+use first_mark::FirstMark;
 use log::Log;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Attached, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
+    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
 };
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
@@ -78,6 +80,8 @@ pub struct RuleJ {
     in_use: bool,
     /// Blocks of geometry whose last write that was shown meant a change.
     marks: RoaringBitmap,
+    /// Whether a file has a mark; none if everything is sensitive.
+    first_mark: Option<FirstMark>,
     attached: Attached,
     changed: bool,
     broken: Option<Reason>,
@@ -136,6 +140,7 @@ impl RuleJ {
             resumes: None,
             in_use: !format.was_clean(),
             marks: RoaringBitmap::new(),
+            first_mark: FirstMark::of(&*format, options),
             attached: Attached::Direct,
             format,
             live,
@@ -157,6 +162,7 @@ impl RuleJ {
         }
         if !self.in_use {
             self.reread_maps(seen_from_start);
+            self.search_marks(false);
         }
     }
 
@@ -178,6 +184,7 @@ impl RuleJ {
                     }
                 },
                 Kind::Map => self.map_written(),
+                Kind::Inodes => self.inodes_written(block),
                 _ => {}
             }
         }
@@ -251,8 +258,15 @@ impl RuleJ {
         }
         self.suspect((&allocated & &self.candidates) - written);
         self.candidates -= &allocated;
-        self.candidates |= &free & &self.live;
-        self.free |= free;
+        if self.knows_position() {
+            self.candidates |= &free & &self.live;
+            self.free |= free;
+        }
+    }
+
+    /// Whether no transaction from here on can be missed, with the maps in it.
+    fn knows_position(&self) -> bool {
+        self.log.as_ref().is_some_and(Log::is_known)
     }
 
     fn revoke(&mut self, allocated: &RoaringBitmap) {
@@ -264,7 +278,8 @@ impl RuleJ {
 
     /// Notes that the present content of `blocks` may be of an owner that is gone.
     fn suspect(&mut self, blocks: RoaringBitmap) {
-        if self.options.grade != Grade::Block && !mutant::is(Mutant::CandidatesForgotten) {
+        let counts = self.options.grade != Grade::Block && !self.was_plain();
+        if counts && !mutant::is(Mutant::CandidatesForgotten) {
             self.suspicious |= blocks;
         }
     }
@@ -273,7 +288,9 @@ impl RuleJ {
         self.live -= &dead;
         self.candidates -= &dead;
         self.figures.freed += dead.len();
-        self.deaths.condemn(dead, self.clock.now);
+        if !self.was_plain() {
+            self.deaths.condemn(dead, self.clock.now);
+        }
     }
 
     /// Takes zeros, or a free of the guest's own.
@@ -316,13 +333,17 @@ impl RuleJ {
             Geometry::Clean => self.cleaned(false),
             Geometry::Changed => return self.changed = true,
         }
-        self.format.learn(block, new);
+        if self.format.learn(block, new) {
+            self.search_marks(false);
+        }
     }
 
     /// Notes that everything was written, so that the maps on the disk can be trusted.
     fn cleaned(&mut self, in_order: bool) {
         self.in_use = false;
-        self.reread_maps(in_order && !self.attached.is_cached());
+        let in_order = in_order && !self.attached.is_cached();
+        self.reread_maps(in_order);
+        self.search_marks(in_order);
     }
 
     /// Takes a map that was read after everything had been written. Maps committed since are newer.
@@ -349,6 +370,9 @@ impl RuleJ {
 
     /// The blocks within `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
+        if self.is_plain() {
+            return RoaringBitmap::new();
+        }
         let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
         self.deaths.add_within(blocks.clone(), &mut found);
         if self.options.grade != Grade::Block {
@@ -406,6 +430,7 @@ impl RuleJ {
                     self.settle();
                 }
                 Some((_, Purpose::Void)) => {}
+                None if self.format.kind(block) == Kind::Inodes => self.inodes_given(block, content),
                 None => self.map_reread(block, content),
             }
         }
@@ -444,6 +469,7 @@ impl Observer for RuleJ {
             Observation::Proven => self.proven(),
             Observation::Read(_) | Observation::Clients | Observation::Stopping => {}
         }
+        self.forget_plain();
     }
 
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
@@ -455,11 +481,13 @@ impl Observer for RuleJ {
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
         let read = self.reads.next().map(|block| self.grid.extent_of(block));
-        read.or_else(|| self.survey.next_read())
+        read.or_else(|| self.survey.next_read()).or_else(|| self.next_inodes())
     }
 
     fn agenda(&self) -> Agenda {
-        let is_idle = self.survey.is_idle() && self.reads.is_empty() && self.deaths.is_idle();
+        let is_reading =
+            !self.reads.is_empty() || self.first_mark.as_ref().is_some_and(FirstMark::is_reading);
+        let is_idle = self.survey.is_idle() && !is_reading && self.deaths.is_idle();
         Agenda {
             unproven_since: self.deaths.unproven_since(),
             wakes_at: self.survey.begins_at(),
@@ -485,8 +513,13 @@ impl Observer for RuleJ {
     }
 
     fn waiting(&self) -> Waits<'_> {
-        let written = self.grid.all_runs(&self.candidates).map(|run| (WaitsFor::Commits, run));
+        let candidates = Some(&self.candidates).filter(|_| !self.is_plain()).into_iter();
+        let written = candidates.flat_map(|it| self.grid.all_runs(it)).map(|run| (WaitsFor::Commits, run));
         Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(written))
+    }
+
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        self.grid.classes(extent, |_| self.class())
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
@@ -519,10 +552,9 @@ impl Rule for RuleJ {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = self.format.figures();
-        let is_known = self.log.as_ref().is_some_and(Log::is_known);
         figures.extend([
             ("blocks of the journal", self.journal.len()),
-            ("place in the journal known (1: yes)", is_known.into()),
+            ("place in the journal known (1: yes)", self.knows_position().into()),
             ("commits received", self.commits.received()),
             ("live", self.live.len()),
             ("free by a committed map", self.free.len()),
@@ -535,6 +567,10 @@ impl Rule for RuleJ {
             ("times that the place in the journal was lost", self.figures.losses),
         ]);
         figures
+    }
+
+    fn marks(&self) -> Result<&'static str, &'static str> {
+        self.first_mark.as_ref().map_or(Err(NOT_FOLLOWED), FirstMark::note)
     }
 
     fn progress(&self) -> Option<(u64, u64)> {

@@ -2,6 +2,7 @@
 
 use super::RuleJ;
 use super::commits::Map;
+use super::first_mark::FirstMark;
 use super::log::{Copied, Log, News, Received};
 use super::reads::Wanted;
 use crate::format::{Block, Kind};
@@ -53,10 +54,13 @@ impl RuleJ {
         }
         let Some(log) = &mut self.log else { return };
         let format = &self.format;
-        let is_map = |block: u64| {
-            Block::try_from(block).is_ok_and(|it| it < format.blocks() && format.kind(it) == Kind::Map)
+        let wants_inodes = self.first_mark.as_ref().is_some_and(FirstMark::wants_inodes);
+        let is_wanted = |block: u64| {
+            let kind =
+                Block::try_from(block).ok().filter(|it| *it < format.blocks()).map(|it| format.kind(it));
+            kind == Some(Kind::Map) || wants_inodes && kind == Some(Kind::Inodes)
         };
-        let news = log.written(index, content, read, &is_map);
+        let news = log.written(index, content, read, &is_wanted);
         self.apply_news(news, read);
     }
 
@@ -81,6 +85,9 @@ impl RuleJ {
         let (mut log, news) = Log::new(superblock);
         self.resume_log(&mut log);
         self.committed_unseen |= !log.is_known();
+        if let Some(first) = self.first_mark.as_mut().filter(|_| !log.is_known()) {
+            first.lose();
+        }
         self.log = Some(log);
         self.look();
         news
@@ -123,6 +130,9 @@ impl RuleJ {
     pub(super) fn lose_maps(&mut self) {
         self.figures.losses += 1;
         self.committed_unseen = true;
+        if let Some(first) = &mut self.first_mark {
+            first.lose();
+        }
         self.reads.forget_copies();
         self.commits.lose();
         if mutant::is(Mutant::LossIgnored) {
@@ -166,10 +176,14 @@ impl RuleJ {
         let restored = known.and_then(|it| it.restored(tid, &tag, copy));
         let Some(bytes) = restored else { return self.lose() };
         let block = tag.block as Block;
+        if self.format.kind(block) == Kind::Inodes {
+            self.inodes_committed(block, &bytes);
+            return self.commits.copy_read(serial, None);
+        }
         match self.format.map(self.grid.extent_of(block), &bytes) {
             Ok(shown) => {
                 let (allocated, free) = split(&shown);
-                self.commits.map_read(serial, Map { block, allocated, free });
+                self.commits.copy_read(serial, Some(Map { block, allocated, free }));
             }
             Err(reason) => self.broken = Some(reason),
         }

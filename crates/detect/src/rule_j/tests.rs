@@ -2,6 +2,7 @@ use super::*;
 use toy::*;
 
 mod cached;
+mod marks;
 mod parts;
 mod refused;
 mod toy;

@@ -1,6 +1,7 @@
 //! The knowledge of rule J, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use super::RuleJ;
+use super::first_mark::FirstMark;
 use super::log::Log;
 use crate::jbd2::Tid;
 use crate::rule::deaths::Deaths;
@@ -32,6 +33,7 @@ impl RuleJ {
         let sets: [&RoaringBitmap; SETS] =
             [&self.live, &self.free, &self.suspicious, &lately, self.commits.written(), &condemned];
         put_sets(sets, &mut bytes);
+        bytes.extend(self.first_mark.as_ref().map(FirstMark::to_byte));
         Some(bytes)
     }
 
@@ -40,6 +42,10 @@ impl RuleJ {
         let [in_use, rereads] = rest.array()?;
         let (tid, begin) = (rest.u32()?, rest.u32()?);
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, self.format.blocks())?;
+        if let Some(first) = &mut self.first_mark {
+            let [byte] = rest.array()?;
+            first.restore(byte)?;
+        }
         if !rest.is_empty() {
             return None;
         }

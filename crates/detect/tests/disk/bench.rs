@@ -11,7 +11,7 @@ use std::process::Command;
 const PROBERS: &[Prober] = &[quietus_detect::ext2::probe];
 
 fn options() -> Options {
-    Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 60_000 }
+    Options { grade: Grade::Generation, ..Options::default() }
 }
 
 pub struct Bench {

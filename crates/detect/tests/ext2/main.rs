@@ -7,4 +7,5 @@ mod device;
 mod files;
 mod image;
 mod layouts;
+mod marks;
 mod watching;

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 pub struct Scene {
     pub image: Image,
     pub watch: Watch,
+    options: Options,
     now: Millis,
     attached: Attached,
 }
@@ -26,16 +27,30 @@ impl Scene {
     }
 
     pub fn attached(image: Image, attached: Attached) -> Self {
-        let watch = Watch::new(image.bytes.len() as u64, vec![probe], Options::default());
-        let mut scene = Self { image, watch, now: Millis(1), attached };
+        Self::begin(image, attached, Options::default())
+    }
+
+    /// A watcher with these options.
+    pub fn with(image: Image, options: Options) -> Self {
+        Self::begin(image, Attached::Direct, options)
+    }
+
+    fn begin(image: Image, attached: Attached, options: Options) -> Self {
+        let watch = Watch::new(image.bytes.len() as u64, vec![probe], options);
+        let mut scene = Self { image, watch, options, now: Millis(1), attached };
         scene.settle();
         scene
+    }
+
+    /// Time passes.
+    pub fn wait(&mut self, ms: u64) {
+        self.now = Millis(self.now.0 + ms);
     }
 
     /// The server has stopped in order, and starts again.
     pub fn restart(&mut self) {
         let view = self.watch.view().unwrap();
-        self.watch = Watch::new(self.image.bytes.len() as u64, vec![probe], Options::default());
+        self.watch = Watch::new(self.image.bytes.len() as u64, vec![probe], self.options);
         self.watch.restore(view);
         self.settle();
     }
@@ -97,12 +112,12 @@ impl Scene {
         dead
     }
 
-    fn figure(&self, name: &str) -> u64 {
+    pub fn figure(&self, name: &str) -> u64 {
         self.watch.status().figures.into_iter().find(|it| it.0 == name).unwrap().1
     }
 }
 
-fn place(block: u32) -> Extent<Addr> {
+pub fn place(block: u32) -> Extent<Addr> {
     Extent::new(u64::from(block) * 1024, 1024)
 }
 

@@ -14,6 +14,7 @@ use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
+use quietus_detect::options::Sensitive;
 use std::path::PathBuf;
 pub use vault::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
@@ -50,6 +51,8 @@ pub enum Command {
     Status(StatusArgs),
     /// List what is still to be destroyed, and the audit log: deaths and receipts.
     Deaths(DeathsArgs),
+    /// Show which content is sensitive: what is marked, what awaits its destruction, what is not covered and why.
+    Sensitive(DiskArgs),
     /// Destroy queued content now.
     Shred(ShredArgs),
     /// Declare bytes dead.
@@ -195,7 +198,7 @@ pub struct ServeArgs {
     /// How deaths are inferred.
     #[command(flatten)]
     pub detect: DetectArgs,
-    /// What opens the disks that have keys.
+    /// The credentials for disks that have keys.
     #[command(flatten)]
     pub credential: CredentialArgs,
     /// Certificates of the server, PEM; turns TLS on.
@@ -260,6 +263,11 @@ pub struct DetectArgs {
     /// files that are gone; or of everything that is overwritten.
     #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
     pub grade: GradeArg,
+    /// Which content is destroyed when it dies: all of it; or only that of files marked with `chattr +s`, of folders
+    /// marked so and what they name, and what nothing can tell of. Other content is freed. Below ext3 and ext4, the first
+    /// mark makes all content sensitive; below a file system without marks, all of it is.
+    #[arg(long, value_enum, default_value_t = SensitiveArg::All)]
+    pub sensitive: SensitiveArg,
     /// Trust an allocation map alone, without waiting until no inode names the block. Faster, but
     /// after a crash of the guest a deleted file may come back full of zeros.
     #[arg(long)]
@@ -334,6 +342,24 @@ pub enum GradeArg {
     Generation,
     /// Deaths of everything that is overwritten.
     Content,
+}
+
+/// Which content is sensitive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum SensitiveArg {
+    /// All content.
+    All,
+    /// Content of marked files (`chattr +s`).
+    Marked,
+}
+
+impl From<SensitiveArg> for Sensitive {
+    fn from(arg: SensitiveArg) -> Self {
+        match arg {
+            SensitiveArg::All => Self::All,
+            SensitiveArg::Marked => Self::Marked,
+        }
+    }
 }
 
 /// Yes or no.

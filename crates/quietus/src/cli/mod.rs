@@ -106,6 +106,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::serve(args, &out),
         Command::Status(args) => status(&args, &out),
         Command::Deaths(args) => deaths(&args, &out),
+        Command::Sensitive(args) => {
+            out.sensitive(&serde_json::from_value(ask(&args.disk, &Call::Status)?)?);
+            Ok(())
+        }
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Error(

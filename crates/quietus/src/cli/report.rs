@@ -2,6 +2,7 @@
 
 mod epochs;
 mod past;
+mod sensitive;
 mod status;
 mod vault;
 
@@ -145,6 +146,12 @@ impl Report {
         });
     }
 
+    /// Prints which content is sensitive.
+    pub(crate) fn sensitive(&self, now: &StatusAnswer) {
+        let json = json!({ "name": now.name, "sensitive": now.sensitive, "waiting": now.waiting });
+        self.say(&json, |out| sensitive::report(out, now));
+    }
+
     pub(crate) fn owed(&self, answer: &Value) {
         self.say(answer, |out| {
             let owed = answer["owed"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -196,6 +203,9 @@ impl Report {
                 number("destroyed_bytes"),
                 number("rewritten_bytes")
             )?;
+            if answer["plain_bytes"].as_u64().unwrap_or(0) > 0 {
+                writeln!(out, "freed {} of plain content, which is not destroyed", number("plain_bytes"))?;
+            }
             let waiting = Vec::<Waiting>::deserialize(&answer["waiting"]).unwrap_or_default();
             status::still_waiting(out, &waiting)
         });
@@ -266,6 +276,9 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
         let (when, len) = (time(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
         let what = if event == "receipt" { text("act") } else { event.to_string() };
         write!(out, "{when} {what:<8} {:>14} {len:>12}  {}", it[0].start, text("cause"))?;
+        if it[0].kind["class"] == "plain" {
+            write!(out, ", plain: freed, not destroyed")?;
+        }
         if let Some(passes) = it[0].kind["passes"].as_u64() {
             write!(out, ", {passes} passes")?;
         }
@@ -302,6 +315,13 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
+    }
+    if proof.counters.plain_bytes > 0 {
+        let plain = bytes(proof.counters.plain_bytes);
+        writeln!(
+            out,
+            "plain        {plain:>12}  of content that nobody had marked, freed so far and not destroyed"
+        )?;
     }
     read_text(out, &proof.read_ways)?;
     writeln!(

@@ -1,7 +1,7 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::{Answer, Detect, DetectArgs, GradeArg, ServeArgs};
+use super::args::{Answer, Detect, DetectArgs, GradeArg, SensitiveArg, ServeArgs};
 use super::report::Report;
 use crate::attached::Attachment;
 use crate::control::{self, Control};
@@ -35,6 +35,7 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     if args.exit_with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
+    refuse_unfollowed(&args.detect)?;
     // From here on a signal stops in good order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
     let disks =
@@ -42,6 +43,24 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     let result = serve_disks(&args, &disks, &mut signals, out);
     let stopped = stop(&disks, &mut signals);
     result.and(stopped)
+}
+
+/// Marks are followed where ext2, ext3 or ext4 may be found; elsewhere all content is sensitive.
+fn refuse_unfollowed(args: &DetectArgs) -> Result<(), Failure> {
+    let found = match args.detect {
+        Detect::Auto | Detect::Ext2 => return Ok(()),
+        Detect::Off => "off",
+        Detect::Fat => "fat",
+        Detect::Exfat => "exfat",
+        Detect::Ntfs => "ntfs",
+    };
+    if args.sensitive == SensitiveArg::All {
+        return Ok(());
+    }
+    Err(Failure::Error(format!(
+        "serve: cannot follow marks with --detect {found}: all content would be sensitive; use --detect auto or ext2, or \
+         leave out --sensitive marked"
+    )))
 }
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
@@ -60,7 +79,8 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
     let attachment = Some(attachment).filter(|_| watcher.is_some() && !dir.is_read_only());
-    let disk = OpenDisk::start_with(dir, config, watcher, true)?;
+    let mut disk = OpenDisk::start_with(dir, config, watcher, true)?;
+    disk.sensitive = args.detect.sensitive.into();
     attachment.into_iter().for_each(|it| disk.engine.attach(it));
     Ok(Arc::new(disk))
 }
@@ -75,6 +95,7 @@ fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
         eager: args.eager,
         reorder_window_ms: args.reorder_window,
         settle_ms: args.settle,
+        sensitive: args.sensitive.into(),
     };
     let probers: Vec<Prober> = match args.detect {
         Detect::Off => return None,

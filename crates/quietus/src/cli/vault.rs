@@ -197,7 +197,7 @@ fn forget_snapshots(session: &mut Session<'_>, args: &VaultForgetArgs) -> Result
         }
         false => named(session, &args.snapshots)?,
     };
-    // What is damaged can be forgotten all the same.
+    // A damaged snapshot can be forgotten all the same.
     let weight = counting("chunks", |step| match session.vault.weigh(&gone, step) {
         Err(VaultError::Interrupted) => Err(Error::Interrupted.into()),
         weight => Ok(weight.ok()),

@@ -77,6 +77,7 @@ impl OpenDisk {
             status,
             epochs: self.epochs_kept(),
             attached: self.attached(),
+            sensitive: self.sensitivity(),
             record: self.engine.record_status(),
             space: self.space(),
             guarantees: self.dir.guarantees(),
@@ -113,6 +114,7 @@ impl OpenDisk {
         let list = obligations.iter().map(|(extent, it)| {
             let due = match it.due {
                 Due::Shred { .. } => "shred",
+                Due::Free { .. } => "free",
                 Due::ConservativeOverwrite => "conservative",
                 Due::Suspicious => "suspicious",
             };
@@ -131,9 +133,11 @@ impl OpenDisk {
         let (after, waiting) = waiting::standing(&self.engine);
         refuse(&after, drained)?;
         let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
+        let plain = after.counters.plain_bytes - before.counters.plain_bytes;
         let rewritten = after.counters.rewritten_bytes - before.counters.rewritten_bytes;
         Ok(json!({
-            "done": drained, "destroyed_bytes": destroyed, "rewritten_bytes": rewritten, "waiting": waiting,
+            "done": drained, "destroyed_bytes": destroyed, "rewritten_bytes": rewritten, "plain_bytes": plain,
+            "waiting": waiting,
         }))
     }
 

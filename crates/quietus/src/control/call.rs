@@ -1,6 +1,7 @@
 //! The calls, and the answer to the largest.
 
 use super::epochs::{Epochs, EpochsKept};
+use super::sensitivity::Sensitivity;
 use super::waiting::Waiting;
 use crate::attached::Finding;
 use crate::disk::Size;
@@ -176,6 +177,9 @@ pub struct StatusAnswer {
     /// How guests are attached, if deaths are inferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<Finding>,
+    /// Which content is sensitive, on a disk that is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitive: Option<Sensitivity>,
     /// State of the audit log.
     pub record: RecordStatus,
     /// Sizes of an overlay.

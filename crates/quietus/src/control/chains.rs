@@ -20,7 +20,7 @@ const TRIES_MAX: u32 = 100;
 /// How long it waits before.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// What kept epochs have of some blocks.
+/// The versions of some blocks in kept epochs.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BlocksWeighed {
     /// The last epoch that is kept: what epochs up to this one show is counted.

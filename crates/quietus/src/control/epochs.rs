@@ -7,6 +7,8 @@ use crate::engine::Entry;
 use crate::epochs::{self, At, HoldOf, Listed, Past};
 use crate::open_disk::OpenDisk;
 use quietus_core::request::Weighing;
+use quietus_core::store::StoreStatus;
+use quietus_core::store::versions::VersionsStatus;
 use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Scope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -207,6 +209,13 @@ impl OpenDisk {
             }
             if !status.owed.forgets.contains(&scope) {
                 return Ok(());
+            }
+            if let StoreStatus::Versions(VersionsStatus { stopped: Some(why), .. }) = status.store {
+                let refused = format!(
+                    "the forget is noted, and not carried out before the server starts again: {why}; stop the server and run \
+                     `quietus verify`"
+                );
+                return Err(refused.into());
             }
             if !step(0, 1) {
                 return Err(Refused::Interrupted);

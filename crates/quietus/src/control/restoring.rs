@@ -41,6 +41,8 @@ impl OpenDisk {
             );
             return Err(Refused::Forgotten(refused));
         }
+        // A watcher would read a file system's order into what is written.
+        self.engine.keep_watcher_out();
         let before = close(&self.engine, self.clock.now_ms())?;
         let stopped = |why: String| {
             format!(
@@ -53,6 +55,8 @@ impl OpenDisk {
         let restored = Restored { epoch: epoch.0, before: before.0, written_bytes: 0, zeroed_bytes: 0 };
         let restored = restoring.run(restored, step).map_err(stopped)?;
         carry_out(&*self.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })?;
+        // What is in part as before is no state of any file system: after a restore that fails, nobody watches.
+        self.engine.watch_anew();
         Ok(restored)
     }
 
@@ -60,15 +64,8 @@ impl OpenDisk {
         Past::new(Arc::clone(&self.engine), self.dir.name(), epoch)
     }
 
-    /// Keeps the current state from clients, and from a watcher, which would read an order into what is written.
+    /// Keeps the current state from clients.
     fn keep_clients_out(&self) -> Result<Closed<'_>, String> {
-        if self.engine.ask(|volume| volume.watch_status().is_some()) {
-            return Err(
-                "cannot restore a disk whose deaths are inferred: a restore writes in the order of addresses, and live \
-                 blocks would be taken for dead ones; stop its server, or serve it with --detect off"
-                    .into(),
-            );
-        }
         self.gate.close().map_err(|clients| match clients {
             0 => "the disk is being restored already; wait for the end of that".into(),
             _ => format!("cannot restore: {clients} clients use the disk; disconnect them (stop the guest) and try again"),

@@ -155,7 +155,7 @@ const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
 /// Policy of an overlay that destroys nothing: dead space is only freed.
 const NO_PASSES: &str = "none";
 
-/// What a store has besides its content.
+/// The files of a store besides its content.
 enum Below {
     Nothing,
     Base(OverlayToml),

@@ -33,7 +33,7 @@ pub(crate) struct MediumRow {
     /// The part of the disk that the host's guarantees are about; none if the medium never holds content
     /// that has to be destroyed.
     pub(crate) part: Option<Part>,
-    /// What an open disk has checked of it; none of the medium, which is looked at when asked.
+    /// The checks that an open disk has made of it; none of the medium, which is looked at when asked.
     pub(crate) checked: Option<fn(&DiskDir) -> &'static str>,
     /// Whether the file counts where the size of a disk on its host does.
     is_counted: bool,

@@ -54,7 +54,7 @@ pub struct DiskDir {
     base: Option<Arc<Base>>,
     /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
-    /// What seals and opens the content of a disk that keeps versions; and the number of this opening.
+    /// The sealer of a disk that keeps versions, and the number of this opening.
     sealer: Option<Arc<dyn Sealer>>,
     session: sealing::Session,
     _media_locks: Vec<Option<File>>,
@@ -210,7 +210,7 @@ impl DiskDir {
         Ok(())
     }
 
-    /// What seals and opens the disk's content, if that is sealed and the keys were [opened](Self::unlock).
+    /// The sealer of the disk's content, if that is sealed and the keys were [opened](Self::unlock).
     #[must_use]
     pub fn sealer(&self) -> Option<Arc<dyn Sealer>> {
         self.sealer.clone()

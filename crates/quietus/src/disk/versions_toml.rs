@@ -1,4 +1,4 @@
-//! What `disk.toml` says of a disk that keeps versions: the table `versions`, and when its epochs close.
+//! The part of `disk.toml` for a disk that keeps versions: the table `versions`, and when its epochs close.
 
 use super::config::parse_duration_ms;
 use super::{DiskErrorKind, StoreKind};

@@ -16,6 +16,7 @@ mod recording;
 #[cfg(test)]
 mod tests;
 mod thread_pool;
+mod watching;
 mod worker;
 
 pub use change::{Follower, Hold};
@@ -570,9 +571,9 @@ impl Inner {
                     actions.push(Action::Reply(reply, outcome));
                 }
                 Command::Receipt(number, receipt) => shared.record_receipt(number, receipt),
-                Command::Died(cause, extent) => {
+                Command::Died(cause, extent, class) => {
                     self.changes.mark(extent);
-                    shared.record_death(cause, extent);
+                    shared.record_death(Death { cause, class }, extent);
                 }
                 Command::Latched(reason) => shared.record_latch(reason),
             }

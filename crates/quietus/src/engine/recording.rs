@@ -9,6 +9,7 @@ use crate::recorder::{self, Found, Progress};
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
+use quietus_core::watch::Class;
 use serde::{Deserialize, Serialize};
 
 /// Writes the audit log of a disk.
@@ -21,6 +22,26 @@ pub type Entry = recorder::Entry<Death, Completion>;
 pub struct Death {
     /// Source of the death.
     pub cause: Cause,
+    /// Class of what died: `plain` content is freed, and not destroyed. All other content counts as sensitive.
+    #[serde(default = "sensitive", skip_serializing_if = "is_sensitive")]
+    pub class: Class,
+}
+
+impl Death {
+    /// The death of sensitive content.
+    #[must_use]
+    pub fn sensitive(cause: Cause) -> Self {
+        Self { cause, class: Class::Sensitive }
+    }
+}
+
+fn sensitive() -> Class {
+    Class::Sensitive
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_sensitive(class: &Class) -> bool {
+    *class != Class::Plain
 }
 
 /// How an obligation was completed.
@@ -90,7 +111,8 @@ impl Shared {
         self.recorder.note(Entry::Opened);
         if !found.is_stopped {
             let owed = owed.into_iter();
-            self.recorder.owed(owed.map(|(cause, extent)| (Death { cause }, extent.start.0, extent.len)));
+            let deaths = owed.map(|(cause, extent)| (Death::sensitive(cause), extent.start.0, extent.len));
+            self.recorder.owed(deaths);
         }
         self.tell(Event::Recorded { receipts: found.receipts, head: log_head(&head) });
     }
@@ -103,8 +125,8 @@ impl Shared {
         });
     }
 
-    pub(super) fn record_death(&self, cause: Cause, extent: Extent<Addr>) {
-        self.recorder.died(Death { cause }, extent.start.0, extent.len);
+    pub(super) fn record_death(&self, death: Death, extent: Extent<Addr>) {
+        self.recorder.died(death, extent.start.0, extent.len);
     }
 
     pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {

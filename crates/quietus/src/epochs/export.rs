@@ -55,7 +55,7 @@ impl Export for Past {
                 let op = Op::ReadPast(self.epoch);
                 self.engine.submit(Request { op, ..request }, reply);
             }
-            // What is kept does not change, and a cache of it is nobody's promise.
+            // A kept epoch does not change, and a cache of it is nobody's promise.
             Op::Flush | Op::Cache => reply.send(Ok(Buf::new())),
             _ => reply.send(Err(Refusal::ReadOnly)),
         }

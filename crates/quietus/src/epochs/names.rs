@@ -117,7 +117,7 @@ pub enum NamesError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         error: serde_json::Error,
     },
     /// The host failed.

@@ -1,4 +1,4 @@
-//! What a server does every so often, until it stops.
+//! Recurring work of a server, until it stops.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -38,7 +38,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It panicked, and said so.
+            // The thread panicked, and said so.
             let _ = thread.join();
         }
     }

@@ -187,7 +187,7 @@ impl Keys {
         Ok(drawn.0)
     }
 
-    /// What seals under the session, and opens what any session sealed.
+    /// The sealer: seals under this session, and opens what any session sealed.
     ///
     /// # Errors
     /// [`KeysError`]: the session's record is damaged, or its master key is not there.
@@ -226,7 +226,7 @@ pub fn new_file(disk: DiskId, secret: &Secret, path: &Path) -> Result<Vec<u8>, K
     Ok(file.to_bytes())
 }
 
-/// What is damaged in the key file of the disk in `dir`, in words.
+/// The damage to the key file of the disk in `dir`, in words.
 ///
 /// # Errors
 /// [`KeysError`]: the file cannot be read, or is no key file.

@@ -81,7 +81,7 @@ mod tests {
         tcgetattr(terminal).expect("settings").local_modes.contains(LocalModes::ECHO)
     }
 
-    /// What is made of `keys`, and all that the terminal showed.
+    /// The answer that `keys` make, and all that the terminal showed.
     fn typed(keys: &[u8]) -> (io::Result<Vec<u8>>, String) {
         let (mut person, program) = terminal();
         let question = std::thread::spawn(move || {

@@ -17,7 +17,7 @@ const ONE: Credential<'_> = Credential::KeyFile(&[1; 32]);
 const OTHER: Credential<'_> = Credential::Command(&[2; 40]);
 const SECTOR_BYTES: usize = 512;
 
-/// What the medium was asked to do.
+/// Requests to the medium.
 #[derive(Clone)]
 enum Act {
     Write(usize, Vec<u8>),
@@ -90,7 +90,7 @@ fn with_two() -> Vec<u8> {
     stored.medium.bytes.into_inner()
 }
 
-/// What a crash can leave at any time while `change` works on `before`: what was synced, and of the one write that
+/// Every state that a crash can leave while `change` works on `before`: what was synced, and of the one write that
 /// was not, each combination of its sectors. With it the number of writes that were synced.
 fn crashes(before: &[u8], change: impl FnOnce(&mut StoredKeys<Traced>)) -> Vec<(usize, Vec<u8>)> {
     let mut stored = on(before.to_vec());

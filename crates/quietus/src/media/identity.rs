@@ -43,7 +43,7 @@ pub(super) enum Change {
 /// # Errors
 /// The [`Change`], or an error of the host.
 pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Result<()> {
-    let here = check_length(file, len)?;
+    let here = check_here(file, len)?;
     // The path of a file that was moved, perhaps with its directory, cannot be looked up.
     match statx(CWD, path, AtFlags::empty(), ASKED) {
         Ok(named) if which(&named) != which(&here) => Err(io::Error::other(Change::Replaced)),
@@ -56,7 +56,8 @@ pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Resu
 ///
 /// # Errors
 /// The [`Change`], or an error of the host.
-pub(super) fn check_length(file: &File, len: impl Fn() -> u64) -> io::Result<Statx> {
+pub(super) fn check_here(file: &File, len: impl Fn() -> u64) -> io::Result<Statx> {
+    // Another thread may be changing the length: the shorter one has been true.
     let before = len();
     let here = statx(file, c"", AtFlags::EMPTY_PATH, ASKED)?;
     let bytes = len().min(before);

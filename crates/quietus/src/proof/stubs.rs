@@ -35,7 +35,7 @@ pub struct StubsFound {
     pub root: RootFound,
 }
 
-/// What was found in a root.
+/// Findings in a root.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RootFound {
     /// Path of the medium of the root.

@@ -79,7 +79,7 @@ pub struct HoldLine {
     pub since_ms: u64,
 }
 
-/// What a start has to know of the lines that are there already.
+/// The fields of present lines that a start needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub(super) enum Seen {

@@ -43,7 +43,7 @@ pub struct Recorder<D, M> {
     changed: Condvar,
 }
 
-/// What a subject is told of its audit log.
+/// News of the audit log for its subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// All receipts before this number are durable in the log, which ends so.

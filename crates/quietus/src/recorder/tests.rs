@@ -25,7 +25,7 @@ type VaultEntry = Entry<Expired, Gone>;
 
 struct Vault {
     dir: tempfile::TempDir,
-    /// What it was told last.
+    /// The last message.
     told: Mutex<Option<Progress>>,
 }
 

@@ -31,7 +31,7 @@ pub enum Change {
     Changed,
 }
 
-/// What is not the same in two snapshots.
+/// The differences between two snapshots.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     /// How it differs.
@@ -42,7 +42,7 @@ pub struct Difference<'a> {
     pub before: Option<&'a Node>,
     /// The entry of the second one.
     pub after: Option<&'a Node>,
-    /// What has changed: kind, content, target, mode, owner, time, attributes.
+    /// The changed attributes: kind, content, target, mode, owner, time, attributes.
     pub what: Vec<&'static str>,
 }
 
@@ -52,7 +52,7 @@ type TakeOne<'a> = dyn FnMut(&[u8], &Version) -> Result<(), Error> + 'a;
 type TakeAll<'a> = dyn FnMut(&[u8], &[Version]) -> Result<(), Error> + 'a;
 
 /// Calls `take` with each entry of the snapshots that `pattern` is of, and with the snapshots that have it so.
-/// What could not be read is returned.
+/// Folders that could not be read are returned.
 ///
 /// # Errors
 /// [`Error`]: the vault's media, and those of `take`.

@@ -1,4 +1,4 @@
-//! What a file has besides its content: read from the host, and given back to it.
+//! A file's attributes: read from the host, and given back to it.
 
 use quietus_vault::tree::Metadata;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -16,7 +16,7 @@ const XATTR_BYTES_MAX: usize = 64 << 10;
 const MODE_BITS: u32 = 0o7777;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// What the file at `path` has, which `about` tells the rest of. A symbolic link is not followed.
+/// The attributes of the file at `path`; `about` has the rest of them. A symbolic link is not followed.
 pub(super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno> {
     Ok(Metadata {
         mode: about.mode() & MODE_BITS,

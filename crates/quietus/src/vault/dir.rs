@@ -50,7 +50,7 @@ const SLOTS_MIN: u64 = 8;
 /// Entries of the index in memory: some 20 MB.
 const RECENT_ENTRIES_MAX: usize = 1 << 18;
 
-/// What `vault init` is told.
+/// The options of `vault init`.
 #[derive(Clone, Debug)]
 pub struct CreateVault {
     /// A block device, whose content is destroyed, or a file to make; none for `pool` in the directory.
@@ -341,7 +341,7 @@ impl VaultDir {
         &self.directory
     }
 
-    /// What `vault.toml` says.
+    /// The content of `vault.toml`.
     pub fn toml(&self) -> &VaultToml {
         &self.toml
     }
@@ -361,7 +361,7 @@ impl VaultDir {
         self.directory.path().join(&self.toml.medium)
     }
 
-    /// What the host guarantees for the pool, where all content lies.
+    /// The host's guarantee for the pool, where all content lies.
     pub fn guarantees(&self) -> DiskGuarantees {
         inspect_disk([(Part::Medium, self.pool_path())])
     }

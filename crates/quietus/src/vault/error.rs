@@ -22,7 +22,7 @@ pub enum Error {
     /// A file of the host.
     #[error("{}: cannot {act}: {error}", path.display())]
     Io {
-        /// What was tried.
+        /// The act that failed.
         act: &'static str,
         /// The file.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum Error {
     /// A signed statement.
     #[error(transparent)]
     Signed(#[from] SignedError),
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// Somebody wants no more of it.

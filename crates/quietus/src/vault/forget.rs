@@ -7,7 +7,7 @@ use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, SnapshotId, VaultError};
 use serde::Serialize;
 
-/// What was forgotten, or would be.
+/// The report of a forget, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Forgotten {
     /// The snapshots that lose something.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Most places that a proof names.
 const VIOLATIONS_MAX: usize = 1000;
 
-/// What was found in a vault. All sizes are bytes.
+/// Findings in a vault. All sizes are bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VaultProof {
     /// `quietus-vault-proof-1`.
@@ -43,7 +43,7 @@ pub struct VaultProof {
     pub free: u64,
     /// Slots that are still to be destroyed.
     pub condemned: u64,
-    /// What is still to be destroyed.
+    /// Content still to be destroyed.
     pub owed: Vec<OwedLine>,
     /// Slots that hold what is to be nowhere: the first byte of each, and what was found; the first thousand.
     pub violations: Vec<(u64, String)>,
@@ -51,7 +51,7 @@ pub struct VaultProof {
     pub violations_count: u64,
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
-    /// What the host guarantees for the pool.
+    /// The host's guarantee for the pool.
     pub guarantees: Value,
 }
 

@@ -3,7 +3,7 @@
 use quietus_vault::catalog::{Owed, Receipt};
 use serde::{Deserialize, Serialize};
 
-/// What left content behind, in a line.
+/// The cause of dead content, in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwedLine {
@@ -30,7 +30,7 @@ impl From<Owed> for OwedLine {
 pub struct ReceiptLine {
     /// The number of the forget.
     pub forget: u64,
-    /// What had left content behind.
+    /// The cause of the dead content.
     pub of: OwedLine,
     /// The sanitization that destroyed that.
     pub run: u64,
@@ -53,7 +53,7 @@ pub(super) enum Entry {
     Put { snapshot: u64, files: u64, bytes: u64, left_out: u64 },
     /// Somebody forgot something.
     Forgets { forget: u64, of: OwedLine, who: String },
-    /// What was forgotten is destroyed.
+    /// Forgotten content is destroyed.
     Receipt(ReceiptLine),
     /// Somebody holds snapshots.
     Held { name: String, snapshots: Vec<u64>, who: String, why: String },
@@ -65,7 +65,7 @@ pub(super) enum Entry {
     Proved { digest: String },
 }
 
-/// What a start has to know of a line.
+/// The fields of a line that a start needs.
 #[derive(Deserialize)]
 pub(super) struct Seen {
     pub(super) n: u64,

@@ -31,7 +31,7 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// Takes an entry, with its path.
 type Take<'a> = &'a mut dyn FnMut(&[u8], &Node) -> Result<(), Error>;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Restored {
     /// The snapshot.
@@ -44,7 +44,7 @@ pub struct Restored {
     pub folders: u64,
     /// Bytes of all files, holes included.
     pub bytes: u64,
-    /// What could not be restored, or not wholly, and why; the first thousand.
+    /// Paths that could not be restored, or not wholly, with the reason; the first thousand.
     pub refused: Vec<String>,
     /// How much could not be restored.
     pub refused_count: u64,
@@ -203,7 +203,7 @@ fn unknown(path: &[u8]) -> Error {
     Error::Invalid(format!("{path}: not in the snapshot; `quietus vault list` names all"))
 }
 
-/// What is wanted of an entry.
+/// The part of an entry that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Whole,
@@ -333,7 +333,7 @@ impl Task<'_, '_, '_> {
             Ok(()) => Ok(Ok(())),
             Err(error) => {
                 drop(file);
-                // What is left of it would pass for the file.
+                // A partial file would pass for the whole one.
                 let _ = rustix::fs::unlinkat(here, name, AtFlags::empty());
                 match error {
                     Error::Interrupted => Err(error),

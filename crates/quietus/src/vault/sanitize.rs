@@ -23,7 +23,7 @@ pub struct Sanitize {
     pub share: u32,
 }
 
-/// What a sanitization did, or would do.
+/// The report of a sanitization, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sanitized {
     /// `quietus-sanitization-1`.
@@ -46,7 +46,7 @@ pub struct Sanitized {
     pub passes: u64,
     /// The forgets whose content is destroyed.
     pub receipts: Vec<ReceiptLine>,
-    /// What is still to be destroyed: it was forgotten after this began.
+    /// Content still to be destroyed, because it was forgotten after this began.
     pub owed: Vec<OwedLine>,
     /// Containers that were judged.
     pub judged: u64,
@@ -62,7 +62,7 @@ pub struct Sanitized {
     pub copied_bytes: u64,
     /// Lines of the audit log, and the hash of the last one.
     pub record: crate::audit_log::Head,
-    /// What the host guarantees for the pool.
+    /// The host's guarantee for the pool.
     pub guarantees: Value,
 }
 
@@ -82,10 +82,7 @@ pub fn sanitize(
     let key = session.dir.directory().key()?;
     let from_ms = now_ms();
     let run = session.vault.begin_sanitization(Live::Ordinals)?.0;
-    if how.is_read_only || how.is_dry_run {
-        session.vault.refuse_puts()?;
-    }
-    let figures = step_all(session, how, tell)?;
+    let figures = Begun(session).carry_out(how, tell)?;
     let receipts = match how.is_dry_run {
         true => Vec::new(),
         false => session.vault.receipts().map(ReceiptLine::from).filter(|it| it.run == run).collect(),
@@ -132,32 +129,50 @@ fn statement(
     }
 }
 
-/// Steps to the end, or to the end of the audit in a dry run; the figures.
-fn step_all(
-    session: &mut Session<'_>,
-    how: Sanitize,
-    tell: &mut dyn FnMut(Progress, u64, u64) -> bool,
-) -> Result<Figures, Error> {
-    let mut meter = Meter::default();
-    loop {
-        let begun = Instant::now();
-        let progress = session.vault.step_sanitization()?;
-        let figures = session.vault.sanitization_figures();
-        meter.figures = figures.unwrap_or(meter.figures);
-        if progress == Progress::Done {
-            return Ok(meter.figures);
+/// A sanitization that has begun. Dropped before its end, the sanitization is cancelled: otherwise no other could begin.
+struct Begun<'s, 'd>(&'s mut Session<'d>);
+
+impl Drop for Begun<'_, '_> {
+    fn drop(&mut self) {
+        if self.0.vault.is_sanitizing()
+            && let Err(error) = self.0.vault.cancel_sanitization()
+        {
+            tracing::warn!(%error, "cannot note that the sanitization was cancelled; the next one takes its number");
         }
-        let (done, of) = meter.measure(progress);
-        let goes_on = tell(progress, done, of);
-        if how.is_dry_run && matches!(progress, Progress::Copy(_)) {
-            session.vault.cancel_sanitization()?;
-            return Ok(meter.figures);
+    }
+}
+
+impl Begun<'_, '_> {
+    /// Steps to the end, or to the end of the audit in a dry run; the figures.
+    fn carry_out(
+        self,
+        how: Sanitize,
+        tell: &mut dyn FnMut(Progress, u64, u64) -> bool,
+    ) -> Result<Figures, Error> {
+        let vault = &mut self.0.vault;
+        if how.is_read_only || how.is_dry_run {
+            vault.refuse_puts()?;
         }
-        if !goes_on {
-            session.vault.cancel_sanitization()?;
-            return Err(Error::Interrupted);
+        let mut meter = Meter::default();
+        loop {
+            let begun = Instant::now();
+            let progress = vault.step_sanitization()?;
+            meter.figures = vault.sanitization_figures().unwrap_or(meter.figures);
+            if progress == Progress::Done {
+                return Ok(meter.figures);
+            }
+            let (done, of) = meter.measure(progress);
+            let goes_on = tell(progress, done, of);
+            if how.is_dry_run && matches!(progress, Progress::Copy(_)) {
+                vault.cancel_sanitization()?;
+                return Ok(meter.figures);
+            }
+            if !goes_on {
+                vault.cancel_sanitization()?;
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(pause(begun.elapsed(), how.share));
         }
-        std::thread::sleep(pause(begun.elapsed(), how.share));
     }
 }
 
@@ -200,15 +215,4 @@ pub fn check(text: &str, known_key: Option<&str>) -> Result<SanitizeReceipt, Err
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_share_leaves_the_rest_of_the_time_to_others() {
-        let step = Duration::from_millis(60);
-        assert_eq!(pause(step, 100), Duration::ZERO);
-        assert_eq!(pause(step, 50), step);
-        assert_eq!(pause(step, 25), 3 * step);
-        assert_eq!(pause(step, 0), PAUSE_MAX);
-    }
-}
+mod tests;

@@ -52,7 +52,7 @@ fn line(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Line, Error> {
     Ok(Line { snapshot: snapshot.0, name, created_ms: found.created_ms, files, folders, bytes, holds, fault })
 }
 
-/// What is known of a snapshot that cannot be read.
+/// A snapshot that cannot be read.
 fn unknown() -> Snapshot {
     let (totals, folder) = (Totals::default(), Recipe::default());
     Snapshot { name: b"?".to_vec(), created_ms: 0, totals, folder }

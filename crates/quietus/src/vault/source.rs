@@ -27,7 +27,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Files that were left out and are named one by one.
 const LEFT_OUT_MAX: usize = 1000;
 
-/// What was put.
+/// The result of a put.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Put {
     /// The snapshot.
@@ -44,7 +44,7 @@ pub struct Put {
     pub new_chunks: u64,
     /// Bytes that the new chunks took.
     pub new_bytes: u64,
-    /// What was left out, and why; the first thousand.
+    /// Paths that were left out, with the reason; the first thousand.
     pub left_out: Vec<String>,
     /// How much was left out.
     pub left_out_count: u64,
@@ -70,7 +70,7 @@ pub fn put_files(
     task.end(name, folder)
 }
 
-/// What was named on the command line: a tree of folders, of which some are taken whole.
+/// The paths of the command line, as a tree of folders of which some are taken whole.
 #[derive(Default, Debug)]
 struct Branch {
     /// Where it is.
@@ -204,7 +204,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
         })
     }
 
-    /// What was named of a folder; `inside` is its path in the snapshot.
+    /// The named parts of a folder; `inside` is its path in the snapshot.
     fn branch(&mut self, branch: &Branch, inside: &[u8]) -> Result<Recipe, Error> {
         if branch.is_whole {
             return self.folder(&branch.path, inside);
@@ -298,7 +298,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
         about.ino() ^ (device as u64).rotate_right(8)
     }
 
-    /// What an entry is that is no folder; none if it cannot be read.
+    /// The kind of an entry that is no folder; none if it cannot be read.
     fn kind(&mut self, path: &Path, about: &fs::Metadata) -> Result<Option<Kind>, Error> {
         let of = about.file_type();
         let (major, minor) = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
@@ -320,7 +320,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
     }
 
     fn file(&mut self, path: &Path, about: &fs::Metadata) -> Result<Option<Kind>, Error> {
-        // What was a file may be a pipe by now, which would be waited for.
+        // The file may be a pipe by now, and opening that would wait.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|file| {
             let now = file.metadata()?;

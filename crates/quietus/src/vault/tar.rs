@@ -168,7 +168,7 @@ fn link<R: Read>(
     top.insert(parts, Entry::Other(metadata, kind))
 }
 
-/// What an entry is, with its content in the vault; none if that is unknown.
+/// The kind of an entry, with its content in the vault; none if the type is unknown.
 fn kind<R: Read>(
     task: &mut Task<'_, '_, '_>,
     entry: &mut tar::Entry<'_, R>,

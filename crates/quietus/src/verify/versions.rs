@@ -48,13 +48,13 @@ struct Verifying<'a> {
     checks: Vec<Check>,
 }
 
-/// What a walk over all versions has found.
+/// Findings of a walk over all versions.
 #[derive(Default)]
 struct Walk {
     versions: u64,
     opened: u64,
     used: BlockSet<Pos>,
-    /// What is wrong with entries of the index, with stubs, and with content.
+    /// Faults of entries of the index, of stubs, and of content.
     entries: Findings,
     stubs: Findings,
     content: Findings,

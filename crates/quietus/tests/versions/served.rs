@@ -10,17 +10,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-const BLOCK: usize = 4096;
+pub(super) const BLOCK: usize = 4096;
 const ACK: u32 = 1;
 
 /// A disk, and the key that opens it.
-struct Bench {
-    disk: Disk,
-    key: String,
+pub(super) struct Bench {
+    pub(super) disk: Disk,
+    pub(super) key: String,
 }
 
 impl Bench {
-    fn new(args: &[&str]) -> Self {
+    pub(super) fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
         std::fs::write(&key, [7; 32]).expect("a key");
@@ -35,12 +35,12 @@ impl Bench {
         Self::new(&["--size", "1M", "--epoch", "manual"])
     }
 
-    fn serve(&self) -> Server {
+    pub(super) fn serve(&self) -> Server {
         self.disk.serve(&["--key-file", &self.key])
     }
 
     /// A client of the disk, or of `at` behind it, or why there is none.
-    fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
+    pub(super) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
         let mut client =
             Client::new(UnixStream::connect(self.disk.path().join("nbd.sock")).expect("a server"));
         client.greet();
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     /// Runs `command` for the epochs `at` of the disk.
-    fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
+    pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
         let target = format!("{}@{at}", self.disk.path().display());
         quietus.args(["--json", command, &target]).args(args).output().expect("it runs")
@@ -108,7 +108,7 @@ impl Bench {
     }
 
     /// Waits until `is_so`.
-    fn wait_until(&self, is_so: impl Fn() -> bool) {
+    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
             assert!(start.elapsed().as_secs() < 60, "{}", self.disk.json("status", &[]));

@@ -2,7 +2,7 @@
 
 use crate::judge::{BLOCK, Bench, bring_home, filled, forget, half};
 use crate::proof::brought_back;
-use quietus::control::Call;
+use quietus::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
 use quietus_core::units::Epoch;
 use quietus_seal::Seal;
@@ -191,6 +191,27 @@ fn pages_of_homes_that_do_not_fit_their_cells_are_named_and_so_is_what_is_no_cel
     flip(&bench, "root", free);
     assert_eq!(findings_of(&running, true), []);
     running.close(true, |_| true);
+}
+
+#[test]
+fn a_forget_that_meets_a_damaged_page_of_homes_ends_and_says_so_and_status_does_until_the_next_start() {
+    let bench = disk(Seal::RandomKey);
+    let stubs = bench.file("stubs");
+    let has_stubs = |at: &usize| stubs.get(at + HEAD..at + SECTOR).is_some_and(is_filled);
+    let homes = (HOMES..stubs.len()).step_by(SECTOR).filter(has_stubs);
+    homes.for_each(|sector| flip(&bench, "stubs", sector + 3));
+    let running = bench.open();
+    let epochs = Epochs { from: "1".into(), to: None };
+    let refused = running.answer(&Call::Forget { epochs, wait: true }, None, &mut |_, _| true);
+    let refused = refused.expect_err("what died is not destroyed").to_string();
+    assert!(
+        refused.contains("the server starts again") && refused.contains("not under their key"),
+        "{refused}"
+    );
+    let status = running.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
+    let shown = status.to_string();
+    assert!(shown.contains("not under their key"), "{shown}");
+    running.close(false, |_| true);
 }
 
 #[test]

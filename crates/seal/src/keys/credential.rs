@@ -1,4 +1,4 @@
-//! What opens a slot, and how keys are made of it.
+//! Credentials that open a slot, and the keys made of them.
 
 use crate::mac::derive;
 use crate::siv::{self, Siv};
@@ -14,7 +14,7 @@ pub const STRETCH_PASSES_MAX: u32 = 64;
 /// Most lanes.
 pub const STRETCH_LANES_MAX: u32 = 64;
 
-/// What somebody shows to open the keys of a disk.
+/// A credential for the keys of a disk.
 #[derive(Clone, Copy)]
 pub enum Credential<'a> {
     /// A passphrase, stretched by Argon2id.

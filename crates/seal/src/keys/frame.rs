@@ -13,7 +13,7 @@ const VERSION: u32 = 1;
 /// Where the checksum of a page stands.
 const SUM_AT: usize = PAGE_BYTES - 4;
 
-/// What a page holds, as its magic says.
+/// The content of a page, as its magic says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageKind {
     Header,

@@ -48,11 +48,11 @@ pub const FILE_BYTES_MAX: usize = PAGES_BYTES + sessions::RECORD_BYTES * SESSION
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotNumber(pub u8);
 
-/// What wraps the master keys.
+/// The key that wraps the master keys.
 #[derive(Zeroize, ZeroizeOnDrop)]
 struct RootKey([u8; 32]);
 
-/// What a page of the file is.
+/// The kind of a page of the file.
 enum State<T> {
     Empty,
     Used(T),
@@ -82,11 +82,11 @@ const _: () = assert!(size_of::<Unlocked>() > MASTERS * size_of::<MasterKey>());
 pub struct KeyWrite {
     /// Where.
     pub offset: u64,
-    /// What.
+    /// The kind.
     pub bytes: Vec<u8>,
 }
 
-/// What a slot is.
+/// The kind of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
     /// Nothing is there.
@@ -230,7 +230,7 @@ impl KeyFile {
         self.disk
     }
 
-    /// What each slot is, in order.
+    /// The kind of each slot, in order.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotState> {
         let state = |slot: &State<Slot>| match slot {

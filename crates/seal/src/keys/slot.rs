@@ -33,7 +33,7 @@ impl Wrapped {
     }
 }
 
-/// What stands in a slot before the wrapped key.
+/// The fields of a slot before the wrapped key.
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct SlotHead {
@@ -54,7 +54,7 @@ pub(super) struct Slot {
     root: Wrapped,
 }
 
-/// What stands in the page of a master key before the wrapped key.
+/// The fields of a master key's page before the wrapped key.
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct MasterHead {

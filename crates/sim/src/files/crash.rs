@@ -49,6 +49,16 @@ impl Files {
         Ok(())
     }
 
+    /// Keeps the watcher out, whatever is under way for it, while the guests wait, and lets another one begin that knows
+    /// nothing.
+    pub(super) fn renew(&mut self) -> Result<(), String> {
+        self.tell(Event::KeepWatcherOut)?;
+        self.parts.iter_mut().for_each(|it| it.is_cold = true);
+        self.until_quiet()?;
+        self.tell(Event::WatchAnew)?;
+        self.until(|it| !it.server.volume.is_watcher_awaited())
+    }
+
     pub(super) fn crash_guest(&mut self, lands: bool) -> Result<(), String> {
         if !self.system.is_mounted() {
             return Ok(());
@@ -58,7 +68,7 @@ impl Files {
             self.arrive_all()?;
         }
         self.wire.clear();
-        // What an earlier connection sent may still land: a commit block, too.
+        // Writes of an earlier connection may still land: a commit block, too.
         self.until(|it| it.orphans.is_empty())?;
         self.until_quiet()?;
         let (found, pages) = self.read_and_judge(false)?;

@@ -7,6 +7,7 @@ use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// See [`System::label`].
 pub const LABEL: u8 = 0;
@@ -41,8 +42,8 @@ impl System for Ext2 {
         self.toy.blocks
     }
 
-    fn is_data(&self, block: Block) -> bool {
-        self.toy.data().contains(&block)
+    fn data(&self) -> Range<Block> {
+        self.toy.data()
     }
 
     fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
@@ -51,10 +52,6 @@ impl System for Ext2 {
 
     fn is_mounted(&self) -> bool {
         self.guest.is_some()
-    }
-
-    fn in_use(&self, before: Super) -> Option<Super> {
-        Some(Super { is_clean: false, ..before })
     }
 
     fn mount(&mut self, seen: &[Bytes]) {
@@ -67,11 +64,11 @@ impl System for Ext2 {
 
     fn leave(&mut self) {
         let left = self.guest.take();
-        self.next_generation = left.map_or(self.next_generation, |it| it.next_generation());
+        self.next_generation = left.map_or(self.next_generation, |it| it.next_generation);
     }
 
     fn dirty(&self) -> BTreeSet<Block> {
-        self.guest.as_ref().map(|it| it.dirty().clone()).unwrap_or_default()
+        self.guest.as_ref().map(|it| it.dirty.clone()).unwrap_or_default()
     }
 
     fn write_back(&mut self, block: Block) -> Option<Bytes> {

@@ -33,14 +33,14 @@ pub(super) struct Ext4 {
     /// The first transaction of the next mount.
     start: Start,
     judge: Judge,
-    /// What was sent on its way, and not replied to.
+    /// Writes sent and not replied to.
     posted: BTreeSet<Block>,
     /// Blocks of the log that were sent and have not arrived: of which transaction; and of the commit
     /// block, whether a map is committed.
     coming: BTreeMap<Block, (Tid, Option<bool>)>,
     /// Transactions as they were sent to the log.
     logs: BTreeMap<Tid, Vec<(Block, Bytes)>>,
-    /// What waits for a flush, and whether the flush was sent.
+    /// Writes that wait for a flush, and whether the flush was sent.
     barrier: Option<(Barrier, bool)>,
 }
 
@@ -73,11 +73,11 @@ impl Ext4 {
         }
     }
 
-    /// What a crash that left `found` made of the log: the last transaction that is there.
+    /// The last transaction in the log that a crash left in `found`.
     fn newest_on(&self, found: &[Vec<u8>]) -> Option<Tid> {
         let found: Vec<_> = found.iter().map(Vec::as_slice).collect();
         let log = recovery(self.area, &found)?;
-        Some(if log.is_empty { self.judge.newest() } else { log.next - 1 })
+        Some(if log.is_empty { self.judge.newest } else { log.next - 1 })
     }
 
     fn owners_of(&self, holds: &Holds) -> BTreeMap<Block, Owner> {
@@ -88,8 +88,7 @@ impl Ext4 {
     /// what was sent.
     fn proven(&self, possible: &[Vec<Bytes>]) -> Option<Tid> {
         let is_there = |(block, page): &(Block, Bytes)| possible[*block as usize].iter().all(|it| it == page);
-        let is_whole =
-            |tid: &Tid| !self.coming.values().any(|it| it.0 == *tid) && *tid <= self.judge.newest();
+        let is_whole = |tid: &Tid| !self.coming.values().any(|it| it.0 == *tid) && *tid <= self.judge.newest;
         let logs = self.logs.iter().rev().filter(|(tid, _)| is_whole(tid));
         logs.filter(|(_, blocks)| blocks.iter().all(is_there)).map(|(tid, _)| *tid).next()
     }
@@ -122,8 +121,8 @@ impl System for Ext4 {
         self.toy.blocks
     }
 
-    fn is_data(&self, block: Block) -> bool {
-        self.toy.data().contains(&block)
+    fn data(&self) -> Range<Block> {
+        self.toy.data()
     }
 
     fn log(&self) -> Range<Block> {
@@ -141,10 +140,6 @@ impl System for Ext4 {
         self.guest.is_some()
     }
 
-    fn in_use(&self, before: Super) -> Option<Super> {
-        Some(Super { is_clean: false, ..before })
-    }
-
     fn mount(&mut self, seen: &[Bytes]) {
         self.replayed();
         let disk: Vec<_> = seen.iter().map(<[u8; 64]>::as_slice).collect();
@@ -159,7 +154,7 @@ impl System for Ext4 {
 
     fn leave(&mut self) {
         if let Some(guest) = self.guest.take() {
-            self.next_generation = guest.crash().1;
+            self.next_generation = guest.files.next_generation;
             self.judge.unmounted();
         }
         self.posted.clear();
@@ -194,7 +189,7 @@ impl System for Ext4 {
 
     fn actions(&self) -> Vec<Action> {
         let slots: Vec<_> = (0..SLOTS).collect();
-        self.guest.iter().flat_map(|it| it.files().actions(FILES, &slots, &it.free(), 1)).collect()
+        self.guest.iter().flat_map(|it| it.files.actions(FILES, &slots, &it.free(), 1)).collect()
     }
 
     fn does(&mut self, action: Action, truth: &mut Truth) {
@@ -211,8 +206,8 @@ impl System for Ext4 {
 
     fn owners(&self) -> Option<BTreeMap<Block, Owner>> {
         Some(match &self.guest {
-            Some(guest) => guest.files().named(),
-            None => self.owners_of(&self.judge.end_of(self.judge.newest())),
+            Some(guest) => guest.files.named(),
+            None => self.owners_of(&self.judge.end_of(self.judge.newest)),
         })
     }
 
@@ -221,7 +216,7 @@ impl System for Ext4 {
     }
 
     fn holds(&self) -> Option<Holds> {
-        Some(if self.is_mounted() { self.judge.holds() } else { self.judge.end_of(self.judge.newest()) })
+        Some(if self.is_mounted() { self.judge.holds.clone() } else { self.judge.end_of(self.judge.newest) })
     }
 
     fn found(&mut self, found: &[Vec<u8>]) -> Result<(), String> {
@@ -265,7 +260,7 @@ impl System for Ext4 {
 
     fn outbox(&mut self, busy: &BTreeSet<Block>) -> Vec<What> {
         let Some(guest) = &self.guest else { return Vec::new() };
-        let ready = guest.wire().iter().filter(|it| !self.posted.contains(it.0) && !busy.contains(it.0));
+        let ready = guest.wire.iter().filter(|it| !self.posted.contains(it.0) && !busy.contains(it.0));
         let ready: Vec<_> = ready.map(|(block, sent)| (*block, sent.clone())).collect();
         let mut posts = Vec::new();
         for (block, sent) in ready {

@@ -1,42 +1,58 @@
-//! A FAT. Each block of its table notes, behind the entries, the stay to which each entry belongs: by
+//! A FAT, in the memory of a guest that knows what it owns.
+//!
+//! The guest gives the disk what FAT gives, and no more. Blocks are written as they are in memory; what was freed
+//! is not written any more; a free block is used again at once. Where a file begins stands in the
+//! directory, which is written for the rules to see; the guest itself never forgets it, as if it had
+//! others. Each block of the table notes, behind the entries, the stay to which each entry belongs: by
 //! that the truth knows one file from another that had the same blocks.
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::fat::memory::{FILES, Memory};
-use crate::rule_e::fat::{DATA, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries};
+use crate::rule_e::fat::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries, table};
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::{Mark, Owner, Stay};
-use crate::rule_e::toy::{Bytes, SUPER, Super};
+use crate::rule_e::toy::{Bytes, SUPER, Super, page};
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// See [`System::label`]: of a table that is final, and of one that needs rest.
 pub const LABELS: [u8; 2] = [1, 2];
+/// Files at once.
+const FILES: usize = 2;
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
 /// File of an owner that names a block as the next one behind itself.
 const CHAIN: u8 = u8::MAX;
+
+/// The first block of each file that has one.
+type Heads = [Option<Block>; FILES];
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Fat {
     toy: FatToy,
     memory: Option<Memory>,
-    /// Where files begin, as directories have it, which no guest forgets.
-    heads: [Option<Block>; FILES],
-    /// The stays that the table noted at the mount: those of chains that no file begins, too.
-    noted: BTreeMap<Block, u16>,
+    /// As directories have it, which no guest forgets.
+    heads: Heads,
 }
 
-impl Fat {
-    /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
-    pub fn new(data: Block, is_final: bool) -> Self {
-        let (blocks, block_bytes) = (DATA + data + 1, BLOCK_BYTES as u32);
-        let toy = FatToy { blocks, was_clean: true, is_final, block_bytes };
-        Self { toy, memory: None, heads: [None; FILES], noted: BTreeMap::new() }
-    }
+/// The memory of a guest that has mounted the file system.
+#[derive(Debug)]
+struct Memory {
+    toy: FatToy,
+    entries: Vec<u8>,
+    heads: Heads,
+    /// How often each file was made anew.
+    generations: [u8; FILES],
+    /// Blocks that are allocated to files, and the stay that each is in.
+    stays: BTreeMap<Block, Stay>,
+    /// The stays that the table noted at the mount: those of chains that no file begins, too.
+    noted: BTreeMap<Block, Stay>,
+    /// Blocks that differ from the disk, or may.
+    dirty: BTreeSet<Block>,
+    touched: u8,
 }
 
 /// The block of the table that has the entry of `block`.
@@ -51,14 +67,155 @@ fn noted(page: &Bytes, block: Block) -> Option<Stay> {
     (page[n] != 0).then(|| Stay(u16::from_le_bytes([page[at], page[at + 1]])))
 }
 
-fn noted_on(seen: &[Bytes], block: Block) -> Option<Stay> {
-    noted(&seen[table_of(block) as usize], block)
+/// All stays that the table notes.
+fn all_noted(toy: FatToy, seen: &[Bytes]) -> impl Iterator<Item = (Block, Stay)> {
+    toy.data().filter_map(|it| Some((it, noted(&seen[table_of(it) as usize], it)?)))
 }
 
 /// A stay as an owner of its block.
 fn owner(stay: Stay) -> Owner {
     let [file, generation] = stay.0.to_le_bytes();
     Owner { file, generation }
+}
+
+impl Memory {
+    /// Reads what lies on the disk, with files that begin at `heads`.
+    fn mount(toy: FatToy, seen: &[Bytes], heads: Heads) -> Self {
+        let entries = entries(seen);
+        let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
+        let directory = &seen[toy.directory() as usize];
+        let generations = std::array::from_fn(|file| directory[file * HEAD_BYTES + 1]);
+        let (noted, dirty) = (all_noted(toy, seen).collect(), BTreeSet::new());
+        let stays = BTreeMap::new();
+        let mut this = Self { toy, entries, heads, generations, stays, noted, dirty, touched: 0 };
+        let owned = (0..FILES).flat_map(|file| this.chain(file));
+        this.stays = owned.map(|it| (it, this.noted[&it])).collect();
+        this
+    }
+
+    /// The blocks of `file`; a chain that goes in circles, or ends in a free
+    /// block, ends there.
+    fn chain(&self, file: usize) -> Vec<Block> {
+        let mut chain = Vec::new();
+        let mut next = self.heads[file];
+        while let Some(block) = next.filter(|it| self.is_allocated(*it) && !chain.contains(it)) {
+            chain.push(block);
+            next = Some(Block::from(self.entries[block as usize]));
+        }
+        chain
+    }
+
+    /// Whether the table has `block` in use.
+    fn is_allocated(&self, block: Block) -> bool {
+        self.toy.data().contains(&block) && self.entries[block as usize] != 0
+    }
+
+    fn free(&self) -> Vec<Block> {
+        self.toy.data().filter(|it| self.entries[*it as usize] == 0).collect()
+    }
+
+    fn set(&mut self, block: Block, entry: u8) {
+        self.entries[block as usize] = entry;
+        self.dirty.insert(table_of(block));
+    }
+
+    /// Gives `file` the free `block`, at its end, in `stay`.
+    fn grow(&mut self, file: usize, block: Block, stay: Stay) {
+        match self.chain(file).last() {
+            Some(last) => self.set(*last, block as u8),
+            None => self.begin(file, Some(block)),
+        }
+        self.set(block, END);
+        self.stays.insert(block, stay);
+        self.dirty.insert(block);
+    }
+
+    /// Cuts `file` off behind its first `len` blocks. Returns what was freed.
+    fn cut_off(&mut self, file: usize, len: usize) -> Vec<Block> {
+        let mut chain = self.chain(file);
+        let freed = chain.split_off(len.min(chain.len()));
+        for block in &freed {
+            self.set(*block, 0);
+            self.stays.remove(block);
+            self.dirty.remove(block);
+        }
+        match chain.last() {
+            Some(last) if !freed.is_empty() => self.set(*last, END),
+            Some(_) => {}
+            None => self.begin(file, None),
+        }
+        freed
+    }
+
+    /// `file` begins at `head`, as another one than before.
+    fn begin(&mut self, file: usize, head: Option<Block>) {
+        self.heads[file] = head;
+        self.generations[file] = self.generations[file].wrapping_add(u8::from(head.is_some()));
+        if self.toy.is_final {
+            self.dirty.insert(self.toy.directory());
+        }
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        let free = self.free();
+        let of_file = |file| {
+            let len = self.chain(file).len();
+            let grow = free.iter().map(move |it| Action::Grow(file, len, *it));
+            grow.chain((0..len).map(move |it| Action::Punch(file, it))).collect::<Vec<_>>()
+        };
+        (0..FILES).flat_map(of_file).collect()
+    }
+
+    /// `block` as it is in memory.
+    fn page(&self, block: Block) -> Bytes {
+        if block == self.toy.directory() {
+            let entry = |file: usize| [self.heads[file].unwrap_or(0) as u8, self.generations[file]];
+            return page((0..FILES).flat_map(entry));
+        }
+        if block >= DATA {
+            let mut page = page([DATA as u8, END, block as u8, self.touched]);
+            self.stays
+                .get(&block)
+                .iter()
+                .for_each(|it| Mark { stay: **it, owner: owner(**it) }.put(&mut page));
+            return page;
+        }
+        let mut page = table(block - TABLE, &self.entries);
+        for (noted, stay) in self.noted.iter().chain(&self.stays).filter(|it| table_of(*it.0) == block) {
+            let at = STAYS + 2 * (*noted as usize % ENTRIES);
+            page[at..at + 2].copy_from_slice(&stay.0.to_le_bytes());
+        }
+        page
+    }
+
+    /// The table after a check: chains end where they lead nowhere, and
+    /// what is of no file is free.
+    fn mend(&mut self) {
+        let mut taken = BTreeSet::new();
+        for file in 0..FILES {
+            let chain = self.chain(file);
+            let own = chain.iter().take_while(|it| taken.insert(**it)).count();
+            let is_end = |last: Block| self.entries[last as usize] == END && own == chain.len();
+            match chain[..own].last() {
+                Some(last) if !is_end(*last) => self.set(*last, END),
+                Some(_) => {}
+                None => self.begin(file, None),
+            }
+        }
+        for block in self.toy.data().filter(|it| !taken.contains(it)) {
+            self.set(block, 0);
+            self.stays.remove(&block);
+        }
+    }
+}
+
+impl Fat {
+    /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
+    pub fn new(data: Block, is_final: bool) -> Self {
+        let (blocks, block_bytes) = (DATA + data + 1, BLOCK_BYTES as u32);
+        let toy = FatToy { blocks, was_clean: true, is_final, block_bytes };
+        Self { toy, memory: None, heads: [None; FILES] }
+    }
 }
 
 impl System for Fat {
@@ -70,8 +227,8 @@ impl System for Fat {
         self.toy.blocks
     }
 
-    fn is_data(&self, block: Block) -> bool {
-        self.toy.data().contains(&block)
+    fn data(&self) -> Range<Block> {
+        self.toy.data()
     }
 
     fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
@@ -88,11 +245,7 @@ impl System for Fat {
     }
 
     fn mount(&mut self, seen: &[Bytes]) {
-        let mut memory = Memory::mount(self.toy, seen, self.heads);
-        self.noted = self.toy.data().filter_map(|it| Some((it, noted_on(seen, it)?.0))).collect();
-        let owned: Vec<_> = (0..FILES).flat_map(|file| memory.chain(file)).collect();
-        memory.stays = owned.iter().map(|it| (*it, self.noted[it])).collect();
-        self.memory = Some(memory);
+        self.memory = Some(Memory::mount(self.toy, seen, self.heads));
     }
 
     fn at_last(&self, was_clean: bool) -> Option<Super> {
@@ -109,27 +262,16 @@ impl System for Fat {
 
     fn write_back(&mut self, block: Block) -> Option<Bytes> {
         let memory = self.memory.as_mut()?;
-        let mut page = memory.write_back(block);
-        if let Some(stay) = memory.stays.get(&block).copied().map(Stay) {
-            Mark { stay, owner: owner(stay) }.put(&mut page);
-        }
-        for (noted, stay) in self.noted.iter().chain(&memory.stays).filter(|it| table_of(*it.0) == block) {
-            let at = STAYS + 2 * (*noted as usize % ENTRIES);
-            page[at..at + 2].copy_from_slice(&stay.to_le_bytes());
-        }
-        Some(page)
+        memory.dirty.remove(&block);
+        Some(memory.page(block))
     }
 
     fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)> {
-        self.mount(seen);
-        let memory = self.memory.as_mut().expect("it is mounted");
+        let mut memory = Memory::mount(self.toy, seen, self.heads);
         memory.mend();
         self.heads = memory.heads;
-        let mut written: Vec<_> =
-            self.dirty().into_iter().filter_map(|it| Some((it, self.write_back(it)?))).collect();
-        written.extend(self.at_last(true).map(|it| (SUPER, it.bytes())));
-        self.leave();
-        written
+        let dirty = memory.dirty.iter().map(|it| (*it, memory.page(*it)));
+        dirty.chain(self.at_last(true).map(|it| (SUPER, it.bytes()))).collect()
     }
 
     fn free(&self) -> Vec<Block> {
@@ -140,21 +282,30 @@ impl System for Fat {
         self.memory.iter().flat_map(Memory::actions).collect()
     }
 
+    /// A file that loses what it has in a slot loses all that follows.
     fn does(&mut self, action: Action, truth: &mut Truth) {
         let Some(memory) = &mut self.memory else { return };
-        let before = memory.stays.clone();
-        memory.does(action, |block| truth.begin(block, owner(truth.next_stay())).0);
+        match action {
+            Action::Grow(file, _, block) if memory.free().contains(&block) => {
+                memory.grow(file, block, truth.begin(block, owner(truth.next_stay())));
+            }
+            Action::Punch(file, len) => memory.cut_off(file, len).iter().for_each(|it| truth.end(*it)),
+            Action::Touch(block) if memory.stays.contains_key(&block) => {
+                memory.touched = memory.touched.wrapping_add(1);
+                memory.dirty.insert(block);
+            }
+            _ => {}
+        }
         self.heads = memory.heads;
-        before.keys().filter(|it| !memory.stays.contains_key(it)).for_each(|it| truth.end(*it));
     }
 
     fn owners(&self) -> Option<BTreeMap<Block, Owner>> {
         let stays = &self.memory.as_ref()?.stays;
-        Some(stays.iter().map(|(block, stay)| (*block, owner(Stay(*stay)))).collect())
+        Some(stays.iter().map(|(block, stay)| (*block, owner(*stay))).collect())
     }
 
     fn owners_on(&self, seen: &[Bytes], _: &[Vec<u8>]) -> BTreeMap<Block, Owner> {
-        self.toy.data().filter_map(|it| Some((it, owner(noted_on(seen, it)?)))).collect()
+        all_noted(self.toy, seen).map(|(block, stay)| (block, owner(stay))).collect()
     }
 
     fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {

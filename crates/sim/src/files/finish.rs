@@ -64,7 +64,7 @@ impl Part {
     /// Whether nothing is to be mended. A guest that goes on after a crash with
     /// pointers that were never written may lose blocks without freeing them.
     fn is_whole(&self) -> bool {
-        let (seen, named) = (self.truth.seen(), self.named());
+        let (seen, named) = (&self.truth.seen, self.named());
         let mut shown = (0..).zip(seen).flat_map(|(block, page)| self.system.shown(block, page));
         let is_clean = Super::from_bytes(&seen[SUPER as usize]).is_some_and(|it| it.is_clean);
         let is_leaked = |it: (Block, bool)| it.1 && self.system.is_data(it.0) && !named.contains_key(&it.0);

@@ -38,7 +38,7 @@ impl Files {
     }
 
     fn left(&self, trace: &Trace, word: Extent<Addr>) -> String {
-        let mark = self.truth.record(trace.tag).mark;
+        let mark = self.truth.records[&trace.tag].mark;
         let (has, due) = (trace.passes_within(word).unwrap_or(0), self.server.passes());
         found(format!("what {mark:?} had at {word:?}, write {}, has {has} of {due} passes", trace.tag.0))
             .into()
@@ -46,10 +46,10 @@ impl Files {
 
     /// Checks that no dead content can be read, unless a crash gave it to somebody.
     fn judge_contents(&self, named: &Named) -> Result<(), String> {
-        for block in self.data() {
+        for block in self.system.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
             if let Some(tag) = dead.filter(|_| !named.contains_key(&block)) {
-                let mark = self.truth.record(tag).mark;
+                let mark = self.truth.records[&tag].mark;
                 return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
             }
         }
@@ -64,7 +64,7 @@ impl Files {
 
     /// Whether `word` of `trace`, which lacks passes, may lack them.
     fn is_excused(&self, is_placed: bool, trace: &Trace, word: Extent<Addr>, named: &Named) -> bool {
-        let (block, record) = (self.touched(word).start, self.truth.record(trace.tag));
+        let (block, record) = (self.touched(word).start, &self.truth.records[&trace.tag]);
         let is_owed = self.is_dead(trace.tag) || self.setup.options.grade == Grade::Content;
         if self.server.is_current(trace.tag, word) || !is_owed {
             return true;
@@ -85,6 +85,6 @@ impl Files {
 
 impl Part {
     fn is_dead(&self, tag: Tag) -> bool {
-        self.truth.is_dead(self.truth.record(tag).mark)
+        self.truth.is_dead(self.truth.records[&tag].mark)
     }
 }

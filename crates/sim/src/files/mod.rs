@@ -14,7 +14,6 @@
 //! - *liveness*: what is due is done, and each request is replied to once;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
-mod cached;
 mod client;
 mod crash;
 mod ext2;
@@ -36,7 +35,7 @@ use crate::history;
 use crate::rng::Rng;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::search::Space;
-use crate::server::{Above, Figures, Server, Watched};
+use crate::server::{Above, Server, Watched};
 use ext2::Ext2;
 use ext4::Ext4;
 use fat::Fat;
@@ -105,6 +104,8 @@ pub struct Setup {
     pub crashes: bool,
     /// The host may become full.
     pub fills: bool,
+    /// The watcher may be kept out for a while, and begin anew.
+    pub renews: bool,
     /// A cache stands between the guest and the disk, and the server is told of it, or not.
     pub cache: Option<bool>,
 }
@@ -119,11 +120,12 @@ impl Setup {
                 .iter()
                 .map(|it| (*it, rng.range(2, it.data_max(parts.len() == 1)) as Block))
                 .collect(),
-            options: Options { grade, eager: false, reorder_window_ms: 500, settle_ms: 3000 },
+            options: Options { grade, reorder_window_ms: 500, settle_ms: 3000, ..Options::default() },
             turns_max: rng.pick(&[2, 6, 20]),
             crashes: rng.chance(50),
             disk: history::Setup { idle_after_ms: rng.pick(&[0, 50, 250]), ..disk },
             fills: rng.chance(FULL_PERCENT),
+            renews: false,
             cache: None,
         }
     }
@@ -193,6 +195,8 @@ pub enum Event {
     /// The server stops, and destroys what is due before or not, and is started
     /// again.
     Restart(bool),
+    /// The watcher is kept out while the guests wait, and then begins anew.
+    Renew,
     /// The server is killed, and started again; the guests may crash with it.
     Kill(bool),
     /// The power is cut; and cut again after so many changes by the start after it.
@@ -225,7 +229,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Files {
     setup: Setup,
-    server: Server,
+    pub server: Server,
     parts: Vec<Part>,
     /// The current partition.
     at: usize,
@@ -289,7 +293,7 @@ impl Files {
             count: 0,
             rng: Rng::new(0),
         };
-        this.cached_until = this.server.now();
+        this.cached_until = this.server.now;
         this.server.connect(true).expect("nothing has happened yet");
         this.tell_attached().expect("nothing has happened yet");
         this.settle_server().expect("nothing has happened yet");
@@ -297,11 +301,6 @@ impl Files {
         this.settle_server().expect("nothing has happened yet");
         this.everywhere(|it| it.begin(Event::Mount)).expect("nothing has happened yet");
         this
-    }
-
-    /// Events of the history: how much there was to judge.
-    pub fn figures(&self) -> Figures {
-        self.server.figures
     }
 
     /// Does `what` in each partition.
@@ -344,6 +343,7 @@ impl Files {
             Event::Turn => self.turn(),
             Event::ShredNow => self.shred_now(),
             Event::Restart(drains) => self.restart(drains),
+            Event::Renew => self.renew(),
             Event::Kill(survives) => self.kill(survives),
             Event::CutPower(again_after) => self.cut_power(again_after),
             Event::Fill(is_full) => {

@@ -63,11 +63,6 @@ impl Part {
         (this, wide)
     }
 
-    /// The blocks of data.
-    pub(super) fn data(&self) -> Vec<Block> {
-        (0..self.system.blocks()).filter(|it| self.system.is_data(*it)).collect()
-    }
-
     /// The bytes of `block` on the disk.
     pub(super) fn place(&self, block: Block) -> Extent<Addr> {
         Extent::new(u64::from(self.base + block) * BLOCK_BYTES, BLOCK_BYTES)
@@ -89,12 +84,12 @@ impl Part {
         self.system.owners().unwrap_or_else(|| self.system.owners_on(&self.seen(), &[]))
     }
 
-    /// What has arrived, as the guest reads it.
+    /// The blocks that have arrived, as the guest reads them.
     pub(super) fn seen(&self) -> Vec<Bytes> {
-        self.through_cache(self.truth.seen().to_vec())
+        self.through_cache(self.truth.seen.clone())
     }
 
-    /// What lies on the disk, as the guest reads it.
+    /// The disk, as the guest reads it.
     pub(super) fn through_cache(&self, mut pages: Vec<Bytes>) -> Vec<Bytes> {
         for (block, what) in self.cache.waiting() {
             if let What::Write { bytes, .. } = what {
@@ -120,7 +115,7 @@ impl Part {
 
     /// Whether something is on its way to `block`, or from there.
     pub(super) fn is_busy(&self, block: Block) -> bool {
-        self.wire.iter().chain(self.pending.values()).any(|it| it.block() == Some(block))
+        self.wire.iter().chain(self.pending.values()).any(|it| it.what.block() == Some(block))
     }
 }
 

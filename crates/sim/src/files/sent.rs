@@ -52,13 +52,9 @@ impl What {
 }
 
 impl Sent {
-    pub(super) fn block(&self) -> Option<Block> {
-        self.what.block()
-    }
-
     /// The request, where `place` says where a block lies.
     pub(super) fn request(&self, place: impl FnOnce(Block) -> Extent<Addr>) -> Request {
-        let there = self.block().map_or(Extent::new(0, 0), place);
+        let there = self.what.block().map_or(Extent::new(0, 0), place);
         let beyond = Extent::new(there.start.0, 1 << 40);
         let (op, extent, fua) = match &self.what {
             What::Write { bytes, fua, .. } => (Op::Write(bytes.clone().into()), there, *fua),

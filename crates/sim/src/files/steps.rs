@@ -22,6 +22,9 @@ impl Files {
             events.extend([false, true].map(Event::Reconnect));
         }
         events.extend([Event::Restart(true), Event::Restart(false), Event::Sleep]);
+        if self.setup.renews {
+            events.extend([Event::Renew; 3]);
+        }
         if self.setup.crashes {
             events.extend([Event::Kill(true), Event::Kill(false)]);
             events.extend([Event::CutPower(None), Event::CutPower(Some(self.count % 25))]);
@@ -61,7 +64,7 @@ impl Files {
         );
         events.extend([Event::Unmount(false), Event::Unmount(true)]);
         events.extend([Event::CrashGuest(false), Event::CrashGuest(true)]);
-        let is_map = |it: &&Block| !system.shown(**it, &part.truth.seen()[**it as usize]).is_empty();
+        let is_map = |it: &&Block| !system.shown(**it, &part.truth.seen[**it as usize]).is_empty();
         events.extend(dirty.iter().filter(is_map).flat_map(|it| [Event::WriteBack(*it); 4]));
     }
 }

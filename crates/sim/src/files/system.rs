@@ -1,4 +1,4 @@
-//! What differs between the file systems of guests.
+//! The differences between the file systems of guests.
 
 use super::sent::What;
 use super::truth::Truth;
@@ -44,8 +44,13 @@ pub trait System: Debug {
     /// Number of blocks.
     fn blocks(&self) -> Block;
 
+    /// The blocks of data.
+    fn data(&self) -> Range<Block>;
+
     /// Whether `block` holds content of files, which may be gone one day.
-    fn is_data(&self, block: Block) -> bool;
+    fn is_data(&self, block: Block) -> bool {
+        self.data().contains(&block)
+    }
 
     /// The blocks of the log, where there is a journal: copies of content, which may be gone one day too.
     fn log(&self) -> Range<Block> {
@@ -59,7 +64,9 @@ pub trait System: Debug {
     fn is_mounted(&self) -> bool;
 
     /// The superblock to write at a mount, if the disk's says `before`; none: it is not written.
-    fn in_use(&self, before: Super) -> Option<Super>;
+    fn in_use(&self, before: Super) -> Option<Super> {
+        Some(Super { is_clean: false, ..before })
+    }
 
     /// Reads what lies on the disk into memory.
     fn mount(&mut self, seen: &[Bytes]);
@@ -116,7 +123,7 @@ pub trait System: Debug {
         None
     }
 
-    /// What a journal sends next, to blocks that are not `busy`.
+    /// The next writes of a journal, to blocks that are not `busy`.
     fn outbox(&mut self, _busy: &BTreeSet<Block>) -> Vec<What> {
         Vec::new()
     }

@@ -12,6 +12,7 @@ use crate::rule_e::wide::{narrowed, tagged};
 use crate::server::{Above, Said, Server};
 use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::units::{self, Addr, Extent};
+use quietus_core::volume::Event;
 use quietus_detect::format::Block;
 use std::collections::BTreeSet;
 
@@ -107,7 +108,7 @@ impl Files {
     /// Sends what a journal has to send, to blocks with nothing else on its way.
     pub(super) fn send(&mut self) {
         let busy: BTreeSet<_> =
-            self.wire.iter().chain(self.pending.values()).filter_map(Sent::block).collect();
+            self.wire.iter().chain(self.pending.values()).filter_map(|it| it.what.block()).collect();
         self.system.outbox(&busy).into_iter().for_each(|what| self.post(what));
     }
 
@@ -134,7 +135,7 @@ impl Files {
         }
         let (id, request) = (sent.id, sent.request(|block| self.place(block)));
         self.pending.insert(id, sent);
-        self.server.send(id, request)?;
+        self.server.tell(Event::Request(id, request))?;
         self.hear()
     }
 
@@ -163,7 +164,7 @@ impl Files {
         all.sort_by_key(|it| it.since);
         all.into_iter().try_for_each(|it| {
             let request = it.request(|block| self.place(block));
-            self.server.send(it.id, request)?;
+            self.server.tell(Event::Request(it.id, request))?;
             self.hear()
         })
     }
@@ -213,7 +214,7 @@ impl Files {
 
     fn replied(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
         if let Some((part, sent)) = self.orphans.remove(&id) {
-            self.within(part, |it| match (outcome, sent.block()) {
+            self.within(part, |it| match (outcome, sent.what.block()) {
                 (Ok(_), _) => it.freed(&sent.what),
                 (Err(_), block) => block.into_iter().for_each(|block| it.system.refused(block)),
             });
@@ -238,7 +239,7 @@ impl Files {
             return Ok(());
         }
         let bytes = outcome
-            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.block()))?;
+            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.what.block()))?;
         self.server.figures.done += 1;
         self.moment += 1;
         let moment = self.moment;

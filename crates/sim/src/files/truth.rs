@@ -43,10 +43,10 @@ pub struct Truth {
     /// Stays whose content was called dead, and rightly so. Nothing brings them back: pointers that
     /// name their blocks later were not written to do so.
     gone: BTreeSet<Stay>,
-    records: BTreeMap<Tag, Record>,
+    pub records: BTreeMap<Tag, Record>,
     places: Vec<Place>,
     /// Contents as they have arrived; zeros where they were called dead.
-    seen: Vec<Bytes>,
+    pub seen: Vec<Bytes>,
 }
 
 impl Truth {
@@ -54,11 +54,6 @@ impl Truth {
     pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
         Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
-    }
-
-    /// Contents as they have arrived; zeros where they were called dead.
-    pub fn seen(&self) -> &[Bytes] {
-        &self.seen
     }
 
     /// The stay that begins next.
@@ -107,11 +102,6 @@ impl Truth {
         let tag = Tag(self.records.len() as u32);
         self.records.insert(tag, Record::of(page));
         tag
-    }
-
-    /// The write `tag`.
-    pub fn record(&self, tag: Tag) -> &Record {
-        &self.records[&tag]
     }
 
     /// Notes that `page` arrives for `block`.

@@ -165,7 +165,7 @@ impl Files {
     /// Before a file loses blocks, the kernel waits for those on their way.
     pub(super) fn does(&mut self, action: Action) -> Result<(), String> {
         if action.frees() {
-            let data = self.data();
+            let data: Vec<_> = self.system.data().collect();
             self.until_idle(&data)?;
         }
         if let Some(block) = action.allocates() {
@@ -204,7 +204,7 @@ impl Files {
         self.everywhere(|it| it.hold_for(ms))?;
         self.run_ms += ms;
         self.server.pass(ms)?;
-        self.cached_until = self.server.now();
+        self.cached_until = self.server.now;
         self.hear()
     }
 

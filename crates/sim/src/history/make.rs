@@ -22,7 +22,6 @@ impl History {
     }
 
     /// The history of `seed` of a disk that keeps versions.
-    #[must_use]
     pub fn of_versions(seed: u64) -> Self {
         Self::made(seed, epochs_weight(seed), Setup::with_versions)
     }

@@ -102,11 +102,6 @@ impl Piece {
         self.versions.iter().filter(move |it| it.order >= floor).map(|it| it.value)
     }
 
-    /// Whether more than one version can be read.
-    pub(super) fn is_open(&self, since: Moment) -> bool {
-        self.visible(since).nth(1).is_some()
-    }
-
     /// Whether a read of this life, sent at `since` after request `newest`, shows content of an
     /// earlier life: nothing else has happened to the bytes.
     pub(super) fn may_decide(&self, life: u32, since: Moment, newest: Tag) -> bool {

@@ -5,9 +5,8 @@ use crate::differential::{Differential, Watchers};
 use crate::rule_e::differential;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, SUPER, Super, TABLE, Toy, page, table};
-use crate::rule_e::wide::place;
-use quietus_core::units::{Extent, Millis};
-use quietus_core::watch::Attached;
+use quietus_core::units::Millis;
+use quietus_core::watch::{Attached, Observation};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::fmt;
@@ -21,7 +20,7 @@ pub const SETTLE_MS: u64 = 400;
 
 /// Options for small state spaces.
 pub fn options(grade: Grade, eager: bool) -> Options {
-    Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS }
+    Options { grade, eager, reorder_window_ms: WINDOW_MS, settle_ms: SETTLE_MS, ..Options::default() }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,7 +116,7 @@ pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: 
 pub struct Theme {
     /// Subject of the theme.
     pub name: &'static str,
-    /// What lies there at first.
+    /// The disk at first.
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
@@ -158,7 +157,7 @@ fn attach(theme: &Theme, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BY
 }
 
 impl Fuzz {
-    /// What `theme` is about.
+    /// The subject of `theme`.
     pub fn new(theme: &Theme) -> Self {
         Self::watched_by(theme, Watchers::Both)
     }
@@ -172,12 +171,6 @@ impl Fuzz {
         let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
         self.differential = (self.theme.attach)(&self.theme, disk, now).watched_by(self.watchers);
     }
-
-    fn write(&mut self, block: Block, from: u8, bytes: &[u8]) -> Result<(), String> {
-        let extent =
-            Extent::new(place(block, BLOCK_BYTES as u32).start.0 + u64::from(from), bytes.len() as u64);
-        self.differential.write(extent, bytes).map(drop)
-    }
 }
 
 impl Space for Fuzz {
@@ -189,9 +182,9 @@ impl Space for Fuzz {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Put(block, page) => self.write(block, 0, &page.0)?,
-            Step::Half(block) => self.write(block, 0, &[0xee; BLOCK_BYTES / 2])?,
-            Step::Byte(block, at, byte) => self.write(block, at, &[byte])?,
+            Step::Put(block, page) => drop(self.differential.write(block, 0, &page.0)?),
+            Step::Half(block) => drop(self.differential.write(block, 0, &[0xee; BLOCK_BYTES / 2])?),
+            Step::Byte(block, at, byte) => drop(self.differential.write(block, at.into(), &[byte])?),
             Step::Free(block) => self.differential.free(block)?,
             Step::Read => drop(self.differential.read_one()?),
             Step::Clients(clients) => self.differential.connected(clients),
@@ -200,8 +193,8 @@ impl Space for Fuzz {
                 self.differential.attached(if is { cached } else { Attached::Direct });
             }
             Step::Restart => self.restart(),
-            Step::Cut => self.differential.cut(),
-            Step::Proven => self.differential.proven(),
+            Step::Cut => self.differential.observe(Observation::Cut),
+            Step::Proven => self.differential.observe(Observation::Proven),
             Step::Act(all) => drop(self.differential.verdicts(all)?),
             Step::Pass(ms) => self.differential.pass(ms)?,
         }
@@ -288,7 +281,6 @@ pub fn themes() -> Vec<Theme> {
 
 /// An empty file system, for a history with the times that the product has.
 pub fn empty() -> Theme {
-    let options =
-        Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms: 8000 };
+    let options = Options { settle_ms: 8000, ..Options::default() };
     Theme { disk: |_| Toy::new(BLOCKS).disk(), ..theme((disk, attach), "kept", true, options, &[]) }
 }

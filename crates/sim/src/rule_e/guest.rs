@@ -1,6 +1,6 @@
 //! An ext2-like file system in the memory of a guest: it knows what it owns.
 //!
-//! It gives the disk what ext2 gives, and no more. A block that is written is as
+//! The guest gives the disk what ext2 gives, and no more. A block that is written is as
 //! it is in memory; what was freed is not written any more; the superblock says
 //! "in use" before anything else is written, and "whole" after all else. A free
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
@@ -67,11 +67,11 @@ pub struct Guest {
     bits: Vec<bool>,
     /// Contents in memory, of blocks that are allocated.
     pages: BTreeMap<Block, Bytes>,
-    /// Blocks that differ from the disk, or may.
-    dirty: BTreeSet<Block>,
+    /// Blocks that differ from the disk, or may, and may be written back.
+    pub dirty: BTreeSet<Block>,
     /// The superblock, as it was when it was mounted.
     found: Super,
-    next_generation: u8,
+    pub next_generation: u8,
 }
 
 impl Guest {
@@ -81,17 +81,9 @@ impl Guest {
         let mut inodes = slots.map(Inode::from_bytes);
         let inodes = std::array::from_fn(|_| inodes.next().unwrap_or_default());
         let bits = (0..toy.blocks as usize).map(|it| disk[MAP as usize][it] != 0).collect();
-        let nothing = Super { is_clean: false, mended: 0, mounts: 0 };
-        let found = Super::from_bytes(&disk[SUPER as usize]).unwrap_or(nothing);
-        let mut this = Self {
-            toy,
-            inodes,
-            bits,
-            pages: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            found,
-            next_generation,
-        };
+        let found = Super::from_bytes(&disk[SUPER as usize]).unwrap_or_default();
+        let (pages, dirty) = (BTreeMap::new(), BTreeSet::new());
+        let mut this = Self { toy, inodes, bits, pages, dirty, found, next_generation };
         let named: Vec<_> = this.named().keys().copied().collect();
         this.pages = named.iter().map(|it| (*it, disk[*it as usize])).collect();
         let below: Vec<_> = this.named().keys().copied().filter(|it| !named.contains(it)).collect();
@@ -102,15 +94,6 @@ impl Guest {
     /// The superblock that is to be written.
     pub fn superblock(&self, is_clean: bool) -> Bytes {
         Super { is_clean, ..self.found }.bytes()
-    }
-
-    pub fn next_generation(&self) -> u8 {
-        self.next_generation
-    }
-
-    /// Blocks that may be written back.
-    pub fn dirty(&self) -> &BTreeSet<Block> {
-        &self.dirty
     }
 
     /// Which blocks files name, and whose they are.
@@ -180,22 +163,14 @@ impl Guest {
         Owner { file: file as u8, generation: self.inodes[file].generation }
     }
 
-    /// Gives `file` the free `block` in `slot`, with content of `stay`.
-    pub fn grow(&mut self, file: usize, slot: usize, block: Block, stay: Stay) {
-        self.allocate(file, block, stay, false);
+    /// Gives `file` the free `block` in `slot`, or as its block of pointers, with content of `stay`.
+    pub fn grow(&mut self, file: usize, slot: Option<usize>, block: Block, stay: Stay) {
+        self.allocate(file, block, stay, slot.is_none());
         match slot {
-            0 | 1 => {
-                self.inodes[file].direct[slot] = block as u8;
-                self.dirty.insert(TABLE);
-            }
-            _ => self.set_below(file, slot - 2, block as u8),
+            None => self.inodes[file].indirect = block as u8,
+            Some(slot @ (0 | 1)) => self.inodes[file].direct[slot] = block as u8,
+            Some(slot) => return self.set_below(file, slot - 2, block as u8),
         }
-    }
-
-    /// Gives `file` the free `block` as its block of pointers.
-    pub fn grow_indirect(&mut self, file: usize, block: Block, stay: Stay) {
-        self.allocate(file, block, stay, true);
-        self.inodes[file].indirect = block as u8;
         self.dirty.insert(TABLE);
     }
 

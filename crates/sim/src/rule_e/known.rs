@@ -9,9 +9,9 @@ use quietus_detect::format::Block;
 /// A history of an empty file system, and the fate of a block.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// What it shows, as a fact.
+    /// The fact that it shows.
     pub name: &'static str,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
     /// The block that the history is about.
     pub block: Block,

@@ -1,21 +1,14 @@
-//! The rules of inference below file systems with block exclusivity, on trial.
+//! The rules of inference below file systems with block exclusivity, on trial: two versions of them
+//! ([`mod@reference`], and [`crate::differential`] compares them) below guests that know no rules ([`fuzz`]),
+//! in all short histories and in long walks ([`search`]), and in those that are kept ([`known`]).
 //!
-//! - [`mod@reference`]: the same rules once more, written from the decision alone;
-//!   [`crate::differential`] lets both see the same events and compares all that shows.
-//! - [`fuzz`] writes whatever can be written, in every order: two versions of
-//!   the rules must agree whatever a guest does.
-//! - [`guest`] is a file system that knows what it owns, writes its blocks back
-//!   in the worst order that it may, crashes and is mended.
-//! - [`fat`] is another file system below the same rules, whose map is final and
-//!   holds its pointers.
-//! - [`crate::files`] has both as a driver takes them, and who owns what in them; it puts them above a
-//!   whole volume, on media that remember, perhaps above a [`crate::cache`].
-//! - [`search`] enumerates all that can be written, takes longer histories by chance, and cuts failures down.
+//! [`marks`] judges the classes of content. [`crate::files`] puts the guests that know what they own ([`guest`], [`fat`]) above a whole volume.
 
 pub(crate) mod fat;
 pub(crate) mod fuzz;
 pub(crate) mod guest;
 pub mod known;
+pub mod marks;
 pub(crate) mod reference;
 pub(crate) mod search;
 pub(crate) mod toy;

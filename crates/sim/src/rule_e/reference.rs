@@ -5,12 +5,12 @@
 //! answered by looking at all of it. It shares nothing with the product but
 //! the file system's format. Numbers in parentheses are those of the page's rules.
 
-mod cached;
 mod names;
 pub(crate) mod time;
 
 use crate::content::indices;
 use crate::differential::{Census, Version};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{self, Attached, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
@@ -19,10 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use names::Source;
-use time::{Clock, Moment};
-
-/// After so long without a change the maps are read again (1).
-const QUIET_MS: u64 = 500;
+use time::{Clock, Moment, QUIET_MS, Review};
 
 /// How far a condemned block is on its way (6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,13 +53,6 @@ struct Cell {
     touched: bool,
     /// The block lost a name and kept another, and nobody knows which are left (5).
     shaky: bool,
-}
-
-/// When the maps are to be read again, and why (8).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Review {
-    at: Millis,
-    by_tool: bool,
 }
 
 /// The second implementation.
@@ -122,8 +112,7 @@ impl<F: Format> Reference<F> {
     /// Time passes.
     fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
-        if self.review.as_ref().is_some_and(|it| it.at <= now) {
-            let review = self.review.take().expect("it was there");
+        if let Some(review) = self.review.take_if(|it| it.at <= now) {
             let maps = self.format.survey(Kind::Map).into_iter().flatten();
             self.maps = maps.map(|it| (it, review.by_tool)).collect();
         }
@@ -157,7 +146,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// What was to settle it has not come (5).
+    /// The write that was to settle it has not come (5).
     fn unlinks_settle(&mut self) {
         let settle = self.settle_ms();
         for cell in self.cells.values_mut() {
@@ -215,20 +204,13 @@ impl<F: Format> Reference<F> {
     /// The guest frees it itself (7).
     fn freed(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("it is data");
-        *cell = Cell {
-            live: false,
-            suspicious: false,
-            unconfirmed: None,
-            stage: None,
-            unlinked: None,
-            conservative: false,
-            ..*cell
-        };
+        let Cell { written, stirred, touched, shaky, .. } = *cell;
+        *cell = Cell { written, stirred, touched, shaky, ..Cell::default() };
     }
 
     /// (3)
     fn map_written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let at = extent.overlap(place_of(&self.format, block)).expect("the block is touched");
+        let at = extent.overlap(place(block, self.format.block_bytes())).expect("the block is touched");
         let from = (at.start.0 - extent.start.0) as usize;
         let Ok(shown) = self.format.map(at, &bytes[from..from + at.len as usize]) else {
             return self.stop();
@@ -299,13 +281,15 @@ impl<F: Format> Reference<F> {
         let by_tool = by_tool || self.attached.is_cached();
         (self.in_use, self.mount_observed) = (false, false);
         self.maps.clear();
-        self.review = Some(Review { at: Millis(self.clock.now().0 + QUIET_MS), by_tool });
+        self.review = Some(Review { at: Millis(self.clock.now + QUIET_MS), by_tool });
         self.cells.values_mut().for_each(|it| it.touched = false);
     }
 
     /// A map was read again (8).
     fn map_read(&mut self, block: Block, bytes: &[u8], by_tool: bool) {
-        let Ok(shown) = self.format.map(place_of(&self.format, block), bytes) else { return self.stop() };
+        let Ok(shown) = self.format.map(place(block, self.format.block_bytes()), bytes) else {
+            return self.stop();
+        };
         for (block, allocated) in each(&shown) {
             let Some(cell) = self.cells.get(&block) else { continue };
             if allocated || !cell.live || cell.touched {
@@ -339,19 +323,11 @@ impl<F: Format> Reference<F> {
         self.cells.values_mut().for_each(|it| (it.stage, it.unconfirmed, it.unlinked) = (None, None, None));
     }
 
-    /// `extent` gets `content`; `seen`, whole blocks, holds `old` (5).
-    fn overwriting(
-        &mut self,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        old_extent: Extent<Addr>,
-        old: &[u8],
-    ) {
-        for (block, old, new) in changes(&self.format, (old_extent, old), (extent, content)) {
-            match self.format.kind(block) {
-                Kind::Geometry => self.geometry(block, &old, &new),
-                _ => self.source_changes(block, &old, &new),
-            }
+    /// A block gets new content (5).
+    fn changes(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        match self.format.kind(block) {
+            Kind::Geometry => self.geometry(block, old, new),
+            _ => self.source_changes(block, old, new),
         }
     }
 
@@ -417,12 +393,50 @@ impl<F: Format> Reference<F> {
     }
 }
 
+/// Below a cache (the page's section of that name).
+impl<F: Format> Reference<F> {
+    /// `settle`, and what the cache may hold a write back for.
+    fn settle_ms(&self) -> u64 {
+        self.options.settle_ms + self.attached.hold_ms()
+    }
+
+    /// The guest is attached so from now on.
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        self.tick(now);
+        if attached == self.attached {
+            return;
+        }
+        self.attached = attached;
+        let moment = self.clock.moment();
+        for cell in self.cells.values_mut() {
+            for since in [&mut cell.unconfirmed, &mut cell.unlinked, &mut cell.stirred].into_iter().flatten()
+            {
+                *since = moment;
+            }
+            if attached.is_cached() {
+                if cell.stage.take().is_some() {
+                    (cell.live, cell.unconfirmed) = (true, Some(moment));
+                }
+                cell.stirred = if cell.live { Some(moment) } else { cell.stirred };
+            } else if cell.live {
+                cell.written = Some(moment);
+            }
+        }
+        self.sources.values_mut().filter_map(|it| it.unsettled.as_mut()).for_each(|it| *it = moment);
+        if attached.is_cached() {
+            self.review.iter_mut().for_each(|it| it.by_tool = true);
+            self.maps.values_mut().for_each(|by_tool| *by_tool = true);
+        }
+    }
+}
+
 impl<F: Format> Version for Reference<F> {
     fn observe(&mut self, at: watch::Moment, observation: Observation<'_>) {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
             Observation::Overwriting { extent, content, old_extent, old } => {
-                self.overwriting(extent, content, old_extent, old);
+                let changes = changes(&self.format, (old_extent, old), (extent, content));
+                changes.iter().for_each(|(block, old, new)| self.changes(*block, old, new));
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Read(extent) => self.read(extent),
@@ -477,12 +491,12 @@ impl<F: Format> Version for Reference<F> {
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
         for block in blocks_of(&self.format, extent) {
-            let place = place_of(&self.format, block);
-            let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
+            let there = place(block, self.format.block_bytes());
+            let Some(part) = extent.overlap(there).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
             let cell = self.cells.get_mut(&block).expect("it may be dead");
-            cell.suspicious = part != place;
-            if part == place {
+            cell.suspicious = part != there;
+            if part == there {
                 (cell.stage, cell.unconfirmed, cell.unlinked, cell.conservative) = (None, None, None, false);
             }
         }
@@ -492,7 +506,7 @@ impl<F: Format> Version for Reference<F> {
     fn census(&self) -> Census {
         let count = |is: fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
         let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        let mut census = vec![
+        vec![
             ("live", count(|it| it.live) + fixed),
             ("suspicious", count(|it| it.suspicious)),
             ("unconfirmed", count(|it| it.unconfirmed.is_some())),
@@ -502,9 +516,7 @@ impl<F: Format> Version for Reference<F> {
             ),
             ("dead, still named", count(|it| it.stage == Some(Stage::Referenced))),
             ("named by pointers", self.cells.keys().filter(|it| self.names(**it) > 0).count() as u64),
-        ];
-        census.sort_unstable();
-        census
+        ]
     }
 
     /// (9)
@@ -513,7 +525,7 @@ impl<F: Format> Version for Reference<F> {
     }
 
     fn is_unsure(&self) -> bool {
-        self.clock.is_unsure()
+        self.clock.is_unsure
     }
 
     /// States that differ in nothing but when they were reached are one.
@@ -528,7 +540,7 @@ impl<F: Format> Version for Reference<F> {
             (block, it.named, it.counted, it.ended, it.is_asked_again).hash(&mut hasher);
             (&it.links, it.unsettled.map(|it| self.ages(it))).hash(&mut hasher);
         }
-        let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
+        let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now), it.by_tool));
         (self.in_use, self.clients, self.attached.is_cached(), self.mount_observed).hash(&mut hasher);
         (review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap()).hash(&mut hasher);
     }
@@ -544,12 +556,6 @@ pub(crate) fn blocks_of(format: &dyn Format, extent: Extent<Addr>) -> Vec<Block>
     let bytes = u64::from(format.block_bytes());
     let end = extent.end().div_ceil(bytes).min(u64::from(format.blocks()));
     (extent.start.0 / bytes..end).map(|it| it as Block).collect()
-}
-
-/// The bytes of `block`.
-pub(crate) fn place_of(format: &dyn Format, block: Block) -> Extent<Addr> {
-    let bytes = u64::from(format.block_bytes());
-    Extent::new(u64::from(block) * bytes, bytes)
 }
 
 /// Each block of `old_extent`, which holds `old`, before and after `extent` gets `content`.

@@ -5,10 +5,9 @@
 //! [`walk`] takes one long way through, by chance.
 
 use crate::rng::Rng;
-use crate::verdict::message;
+use crate::verdict::caught;
 use std::collections::HashSet;
 use std::fmt::Debug;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
@@ -69,11 +68,6 @@ pub fn happen_and_finish<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(
 /// Lets `steps` happen to `space`; a panic is a broken promise.
 pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> {
     caught(|| steps.iter().try_for_each(|it| space.step(*it)))
-}
-
-fn caught(work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
-    let caught = catch_unwind(AssertUnwindSafe(work));
-    caught.unwrap_or_else(|payload| Err(format!("panic: {}", message(payload.as_ref()))))
 }
 
 /// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.

@@ -39,7 +39,7 @@ pub fn page(begin: impl IntoIterator<Item = u8>) -> Bytes {
     bytes
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Super {
     /// The superblock says that the file system is whole.
     pub is_clean: bool,
@@ -211,7 +211,7 @@ fn without(these: &Links, those: &Links) -> Vec<Link> {
     left
 }
 
-/// What changes with the superblock.
+/// The change that a superblock means.
 pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
     match (Super::from_bytes(old), Super::from_bytes(new)) {
         (_, None) | (None, _) => Geometry::Changed,

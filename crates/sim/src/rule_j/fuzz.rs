@@ -8,11 +8,13 @@ use super::rules::differential;
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
-use crate::rule_e::wide::{place, widened};
-use quietus_core::units::{Extent, Millis};
+use crate::rule_e::wide::widened;
+use quietus_core::units::Millis;
+use quietus_core::watch::Observation;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 
 /// Blocks of the journal, its superblock too.
 const JOURNAL: u32 = 9;
@@ -26,7 +28,7 @@ const LONG: u32 = 5;
 const SETTLE_MS: u64 = 8000;
 const HALF: usize = WIDE_BYTES as usize / 2;
 
-/// What a transaction logs.
+/// The content of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Shape {
     /// A map: a bit for each block of data; and whether it has to be escaped.
@@ -96,9 +98,9 @@ pub enum Step {
 /// A part of all that can happen, which is searched by itself.
 #[derive(Clone, Debug)]
 pub struct Theme {
-    /// What it is about.
+    /// The subject.
     pub name: &'static str,
-    /// What lies there at first: an empty log, and a file system that says that
+    /// The disk at first: an empty log, and a file system that says that
     /// it is whole, or that it is mounted.
     pub was_clean: bool,
     /// And was it there from the start?
@@ -108,7 +110,7 @@ pub struct Theme {
     pub flavour: Flavour,
     /// The number of the first transaction.
     pub tid: Tid,
-    /// What has happened before.
+    /// Steps that have happened before.
     pub before: Vec<Step>,
     pub steps: Vec<Step>,
 }
@@ -144,7 +146,7 @@ impl Fuzz {
         disk[MAP as usize].copy_from_slice(&map(area, 0, false));
         disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
         let options =
-            Options { grade: theme.grade, eager: false, reorder_window_ms: 10, settle_ms: SETTLE_MS };
+            Options { grade: theme.grade, reorder_window_ms: 10, settle_ms: SETTLE_MS, ..Options::default() };
         let differential = differential(
             |disk| Box::new(toy.found(&disk[SUPER as usize])),
             area,
@@ -177,16 +179,9 @@ impl Fuzz {
         self.area.encode(&Logged { tid, contents, revoked }, at)
     }
 
-    fn piece(&mut self, n: usize) -> Result<(), String> {
+    fn piece(&mut self, n: usize, part: Range<usize>) -> Result<(), String> {
         let pieces = self.pieces();
-        pieces.get(n).map_or(Ok(()), |(at, bytes)| self.write_log(*at, bytes))
-    }
-
-    fn part(&mut self, n: usize, second: bool) -> Result<(), String> {
-        let pieces = self.pieces();
-        let Some((at, bytes)) = pieces.get(n) else { return Ok(()) };
-        let from = if second { HALF } else { 0 };
-        self.write_at(self.area.block(*at), from, &bytes[from..from + HALF])
+        pieces.get(n).map_or(Ok(()), |(at, bytes)| self.write(self.area.block(*at), part.start, &bytes[part]))
     }
 
     fn all(&mut self) -> Result<(), String> {
@@ -223,12 +218,11 @@ impl Fuzz {
     }
 
     fn write_log(&mut self, at: At, bytes: &[u8]) -> Result<(), String> {
-        self.write_at(self.area.block(at), 0, bytes)
+        self.write(self.area.block(at), 0, bytes)
     }
 
-    fn write_at(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
-        let start = place(block, WIDE_BYTES).start.0 + from as u64;
-        self.differential.write(Extent::new(start, bytes.len() as u64), bytes).map(drop)
+    fn write(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<(), String> {
+        self.differential.write(block, from, bytes).map(drop)
     }
 
     fn write_tail(&mut self, says: Says, len: usize) -> Result<(), String> {
@@ -260,11 +254,12 @@ impl Space for Fuzz {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
-            Step::Data(block) => self.write_at(block, 0, &[0xda; 2 * HALF])?,
-            Step::Half(block) => self.write_at(block, 0, &[0xda; HALF])?,
+            Step::Data(block) => self.write(block, 0, &[0xda; 2 * HALF])?,
+            Step::Half(block) => self.write(block, 0, &[0xda; HALF])?,
             Step::Free(block) => self.differential.free(block)?,
-            Step::Piece(n) => self.piece(n)?,
-            Step::Part(n, second) => self.part(n, second)?,
+            Step::Piece(n) => self.piece(n, 0..2 * HALF)?,
+            Step::Part(n, false) => self.piece(n, 0..HALF)?,
+            Step::Part(n, true) => self.piece(n, HALF..2 * HALF)?,
             Step::All => self.all()?,
             Step::Turn => self.turn(),
             Step::Becomes(shape) => self.shape = shape,
@@ -272,13 +267,13 @@ impl Space for Fuzz {
             Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF])?,
             Step::Tail(says) => self.write_tail(says, 2 * HALF)?,
             Step::HalfTail(says) => self.write_tail(says, HALF)?,
-            Step::Map(bits) => self.write_at(MAP, 0, &map(self.area, bits, false))?,
+            Step::Map(bits) => self.write(MAP, 0, &map(self.area, bits, false))?,
             Step::Super(is_clean) => {
                 let bytes = Super { is_clean, mended: 0, mounts: 0 }.bytes();
-                self.write_at(SUPER, 0, &widened(&bytes, WIDE_BYTES))?;
+                self.write(SUPER, 0, &widened(&bytes, WIDE_BYTES))?;
             }
-            Step::Cut => self.differential.cut(),
-            Step::Proven => self.differential.proven(),
+            Step::Cut => self.differential.observe(Observation::Cut),
+            Step::Proven => self.differential.observe(Observation::Proven),
             Step::Act(all) => drop(self.differential.verdicts(all)?),
             Step::Pass(ms) => self.differential.pass(ms)?,
         }

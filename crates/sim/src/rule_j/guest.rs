@@ -108,7 +108,7 @@ pub struct Journaled {
     mode: Mode,
     /// The commit block does not wait for the others.
     is_async: bool,
-    files: Guest,
+    pub files: Guest,
     running: Running,
     committing: Option<Committing>,
     kept: Vec<Kept>,
@@ -119,12 +119,13 @@ pub struct Journaled {
     is_empty: bool,
     /// Freed, and not to be used before this transaction is on the disk.
     busy: BTreeMap<Block, Tid>,
-    wire: BTreeMap<Block, Sent>,
+    /// Blocks on their way.
+    pub wire: BTreeMap<Block, Sent>,
     /// First byte of the file system, on a disk on which data is tagged.
     start_bytes: Option<u64>,
 }
 
-/// What a recovery or a look at an empty log makes of it.
+/// The start that follows from a recovery, or from a look at an empty log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
     /// The first transaction.
@@ -165,15 +166,6 @@ impl Journaled {
         Self { start_bytes: Some(start_bytes), ..self }
     }
 
-    pub fn files(&self) -> &Guest {
-        &self.files
-    }
-
-    /// Blocks on their way.
-    pub fn wire(&self) -> &BTreeMap<Block, Sent> {
-        &self.wire
-    }
-
     /// Blocks that may be allocated.
     pub fn free(&self) -> Vec<Block> {
         let mut free = self.files.free();
@@ -183,7 +175,7 @@ impl Journaled {
 
     /// Data that may be written to its place.
     pub fn dirty(&self) -> Vec<Block> {
-        self.files.dirty().iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
+        self.files.dirty.iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
     }
 
     /// Whether `action` can be done now: the block that it takes may be used, and
@@ -231,7 +223,7 @@ impl Journaled {
     /// Lets blocks that have changed in memory join the running transaction.
     fn join(&mut self, allocated: Option<Block>) {
         let pointers = self.files.pointers();
-        let dirty: Vec<_> = self.files.dirty().iter().copied().collect();
+        let dirty: Vec<_> = self.files.dirty.iter().copied().collect();
         for block in dirty {
             let is_metadata = block == MAP || block == TABLE || pointers.contains(&block);
             if is_metadata || self.mode == Mode::Journal {
@@ -427,7 +419,7 @@ impl Journaled {
 
     /// Whether all that it knows is in the log.
     pub fn is_committed(&self) -> bool {
-        self.running.logged.is_empty() && self.committing.is_none() && self.files.dirty().is_empty()
+        self.running.logged.is_empty() && self.committing.is_none() && self.files.dirty.is_empty()
     }
 
     /// Whether all that it knows is in its place.
@@ -457,11 +449,6 @@ impl Journaled {
             self.tail = tail;
         }
         self.kept.retain(|it| it.tid >= tail.tid);
-    }
-
-    /// The guest is gone: what was on its way, and the next generation.
-    pub fn crash(self) -> (BTreeMap<Block, Sent>, u8) {
-        (self.wire, self.files.next_generation())
     }
 
     /// The file system's superblock that is to be written.

@@ -1,6 +1,6 @@
 //! Knows whose content lies where, and what any crash may give back to whom.
 //!
-//! What a recovery brings back is some finished transaction's state, whole. So
+//! A recovery brings back some finished transaction's state, whole. So
 //! the judge keeps who had what at the end of each transaction from the newest
 //! that is durable for certain: content is dead for good when it is nobody's in
 //! all of these, nor in the memory of the guest.
@@ -42,12 +42,12 @@ pub struct Judge {
     /// The owner of each stay.
     stays: Vec<Owner>,
     /// In the memory of a guest, if there is one.
-    holds: Holds,
+    pub holds: Holds,
     is_mounted: bool,
     /// At the end of each transaction that may be recovered.
     ends: BTreeMap<Tid, Holds>,
     /// The newest transaction that is on the disk.
-    newest: Tid,
+    pub newest: Tid,
     /// The newest transaction whose commit block is.
     ended: Tid,
     /// Commits, of all mounts, that brought a map.
@@ -115,11 +115,6 @@ impl Judge {
         self.stays[stay.0 as usize]
     }
 
-    /// The stays in the memory of the guest.
-    pub fn holds(&self) -> Holds {
-        self.holds.clone()
-    }
-
     /// The stays at the end of `tid`, if it may be recovered.
     pub fn end_of(&self, tid: Tid) -> Holds {
         self.ends.get(&tid).cloned().unwrap_or_default()
@@ -139,11 +134,6 @@ impl Judge {
         self.newest = tid;
         self.crashed();
         Ok(())
-    }
-
-    /// The newest transaction that is on the disk.
-    pub fn newest(&self) -> Tid {
-        self.newest
     }
 
     /// The guest is gone; transactions that are not on the disk are gone with it.

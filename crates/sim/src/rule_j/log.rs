@@ -252,7 +252,8 @@ impl Area {
     /// What `copy`, logged by `tid` under `tag`, stands for; none: its checksum
     /// is wrong.
     pub fn content(&self, tid: Tid, tag: Tag, copy: &[u8]) -> Option<Vec<u8>> {
-        self.is_sound(tid, copy, tag.sum).then(|| plain(copy, tag.flags))
+        let sum = || summed(summed(self.seed(), &tid.to_be_bytes()), copy);
+        (self.flavour == Flavour::Plain || sum() == tag.sum).then(|| plain(copy, tag.flags))
     }
 
     /// The transaction `tid` that begins at `at`, and what lies behind it; none:
@@ -280,11 +281,6 @@ impl Area {
             }
         }
         None
-    }
-
-    /// Whether the checksum of a copy is right.
-    fn is_sound(&self, tid: Tid, copy: &[u8], sum: u32) -> bool {
-        self.flavour == Flavour::Plain || summed(summed(self.seed(), &tid.to_be_bytes()), copy) == sum
     }
 
     fn tags(&self, bytes: &[u8]) -> Vec<Tag> {

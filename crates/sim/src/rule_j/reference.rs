@@ -6,13 +6,13 @@
 //! shares nothing with the product but the file system's format. Numbers in
 //! parentheses are those of the page's rules.
 
-mod cached;
 mod log;
 mod version;
 
-use crate::rule_e::reference::time::{Clock, Moment};
-use crate::rule_e::reference::{blocks_of, place_of};
-use crate::rule_j::log::{Area, At, Own, Tag, Tid};
+use crate::rule_e::reference::blocks_of;
+use crate::rule_e::reference::time::{Clock, Moment, QUIET_MS, Review};
+use crate::rule_e::wide::place;
+use crate::rule_j::log::{Area, At, Flavour, Own, Tag, Tid};
 use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content};
@@ -20,8 +20,6 @@ use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// After so long without a change the maps are read in place (8).
-const QUIET_MS: u64 = 500;
 /// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
 
@@ -31,13 +29,13 @@ const SECTOR: usize = 512;
 pub struct Reading {
     /// Commits that must be received after the last write (4).
     pub margin: u32,
-    /// What is counted.
+    /// The unit that is counted.
     pub counts: Counts,
-    /// What was written of the next transaction is residue too (6).
+    /// Blocks of the next transaction that were written are residue too (6).
     pub fresh_is_residue: bool,
 }
 
-/// What is taken for the number of commits received.
+/// The count that is taken for the number of commits received.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Counts {
     /// Transactions that were received.
@@ -97,13 +95,6 @@ struct Commit {
     /// How many were received then, with it.
     number: u32,
     maps: Vec<Copy>,
-}
-
-/// When the maps are to be read in place, and why (8).
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Review {
-    at: Millis,
-    by_tool: bool,
 }
 
 /// The second implementation.
@@ -202,11 +193,11 @@ impl Reference {
     }
 
     fn written(&mut self, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
-        let part = extent.overlap(place_of(&*self.format, block)).expect("the block is touched");
+        let part = extent.overlap(place(block, self.format.block_bytes())).expect("the block is touched");
         let from = (part.start.0 - extent.start.0) as usize;
         let bytes = &bytes[from..from + part.len as usize];
         if let Some(at) = self.area.at(block) {
-            let from = (part.start.0 - place_of(&*self.format, block).start.0) as usize;
+            let from = (part.start.0 - place(block, self.format.block_bytes()).start.0) as usize;
             return self.journal_written((block, at), from, bytes);
         }
         match self.format.kind(block) {
@@ -317,7 +308,7 @@ impl Reference {
 
     /// The statements of `content` of `map` about blocks of data; over, if it is no map (9).
     fn shown(&mut self, map: Block, content: &[u8]) -> Vec<(Block, bool)> {
-        let Ok(shown) = self.format.map(place_of(&*self.format, map), content) else {
+        let Ok(shown) = self.format.map(place(map, self.format.block_bytes()), content) else {
             self.stop();
             return Vec::new();
         };
@@ -434,7 +425,7 @@ impl Reference {
     /// Decides to read the maps in place (8).
     fn decide(&mut self, by_tool: bool) {
         self.maps.clear();
-        let at = Millis(self.clock.now().0 + QUIET_MS);
+        let at = Millis(self.clock.now + QUIET_MS);
         self.review = Some(Review { at, by_tool });
         self.settled.clear();
         self.was_unknown = false;
@@ -451,6 +442,7 @@ impl Reference {
         if self.settled.contains(&map) || (self.in_use && self.was_unknown) {
             return;
         }
+        let is_known = self.log.is_known();
         for (block, allocated) in self.shown(map, content) {
             if allocated {
                 let old = !self.cell(block).touched;
@@ -461,7 +453,7 @@ impl Reference {
             let written = self.cell(block).written.filter(|_| by_tool);
             let is_late = written.is_some_and(|it| self.clock.is_within_active(it, settle));
             let cell = self.cell(block);
-            cell.free = true;
+            cell.free = is_known;
             if cell.live && !cell.touched && !is_late {
                 (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
             }
@@ -494,5 +486,51 @@ impl Reference {
         let is_doubtful = cell.is_candidate() && self.options.grade != Grade::Block;
         let is_content = cell.live && self.options.grade == Grade::Content;
         cell.suspicious || cell.stage.is_some() || is_doubtful || is_content
+    }
+}
+
+/// Below a cache (the page's section of that name).
+impl Reference {
+    /// `settle`, and what the cache may hold a write back for.
+    fn settle_ms(&self) -> u64 {
+        self.options.settle_ms + self.attached.hold_ms()
+    }
+
+    /// Whether all that is older than the last write of `block` has passed the cache, if there is one.
+    fn has_passed(&mut self, block: Block) -> bool {
+        let (settle, written) = (self.settle_ms(), self.cells[&block].written);
+        !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle))
+    }
+
+    /// Whether a copy in the log is known to be of its transaction.
+    fn knows_copies(&self) -> bool {
+        self.area.flavour == Flavour::Summed || !self.attached.is_cached()
+    }
+
+    /// The guest is attached so from now on.
+    fn attached(&mut self, now: Millis, attached: Attached) {
+        self.tick(now);
+        if attached == self.attached {
+            return;
+        }
+        let (settle, moment) = (self.settle_ms(), self.clock.moment());
+        self.attached = attached;
+        for cell in self.cells.values_mut() {
+            // A time that has not run out begins anew: its length has changed.
+            cell.written = cell.written.filter(|it| self.clock.is_within_active(*it, settle)).map(|_| moment);
+            if attached.is_cached() {
+                cell.live |= cell.stage.take().is_some();
+                cell.written = if cell.live { Some(moment) } else { cell.written };
+            } else {
+                cell.count = self.received;
+            }
+        }
+        if attached.is_cached() {
+            self.review.iter_mut().for_each(|it| it.by_tool = true);
+            self.maps.values_mut().for_each(|by_tool| *by_tool = true);
+            self.log.look();
+        } else {
+            self.lost();
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What a judge puts on trial: the disks of a guest that journals, and the rules that watch them.
+//! The defendants: the disks of a guest that journals, and the rules that watch them.
 //! Below a journal that is here that is rule J; below one that lies elsewhere rule E, which does
 //! not see the log, and rule J below the log's own [`device`].
 
@@ -9,11 +9,10 @@ use super::reference::{Reading, Reference};
 use crate::differential::{Differential, Watchers};
 use crate::rule_e;
 use crate::rule_e::toy::{SUPER, Toy};
-use crate::rule_e::wide::place;
-use quietus_core::units::{Extent, Millis};
+use quietus_core::units::Millis;
 use quietus_core::watch::Verdict;
 use quietus_detect::format::{Block, Format};
-use quietus_detect::options::{Grade, Options};
+use quietus_detect::options::Options;
 use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -97,7 +96,7 @@ impl Rules {
         std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
-    /// What lies on the disk.
+    /// The disk's content.
     pub fn disk(&self) -> Vec<&[u8]> {
         let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();
@@ -113,8 +112,7 @@ impl Rules {
         let (disk, there) = self.lies(block);
         let mut taken = Vec::new();
         for (part, from) in bytes.chunks(bytes.len() / parts).zip((0..).step_by(bytes.len() / parts)) {
-            let start = place(there, WIDE_BYTES).start.0 + from;
-            taken.extend(disk.write(Extent::new(start, part.len() as u64), part)?);
+            taken.extend(disk.write(there, from, part)?);
         }
         Ok(taken.into_iter().map(|it| block + it - there).collect())
     }
@@ -142,7 +140,7 @@ impl Rules {
         Ok(verdicts)
     }
 
-    /// What lies in `block` is destroyed; no rule is told.
+    /// Destroys the content of `block`; no rule is told.
     pub fn destroy(&mut self, block: Block) {
         let (disk, there) = self.lies(block);
         disk.destroy(there);
@@ -179,6 +177,6 @@ impl Setup {
             (None, true) => 2000,
             (None, false) => 8000,
         };
-        Options { grade: Grade::Generation, eager: false, reorder_window_ms: 1000, settle_ms }
+        Options { reorder_window_ms: 1000, settle_ms, ..Options::default() }
     }
 }

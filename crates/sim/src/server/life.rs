@@ -82,7 +82,7 @@ impl Server {
     /// Fills the host from now on, or gives it space again.
     pub fn fill_host(&mut self, is_full: bool) {
         self.figures.full += u64::from(is_full);
-        self.media.host.set_full(is_full);
+        self.media.host.0.set(is_full);
     }
 
     /// Forgets failures that were planned and did not come.

@@ -25,19 +25,11 @@ pub(super) fn histories(history: &History) -> Vec<History> {
 
 /// Steps simpler than `step`, the simplest first.
 fn steps(step: &Step) -> Vec<Step> {
-    let mut simpler = Vec::new();
-    for turns in [0, step.turns / 2, step.turns.saturating_sub(1)] {
-        if turns < step.turns {
-            simpler.push(Step { turns, ..step.clone() });
-        }
-    }
-    for salt in 0..4 {
-        if salt < step.salt {
-            simpler.push(Step { salt, ..step.clone() });
-        }
-    }
-    simpler.extend(actions(step.action).into_iter().map(|action| Step { action, ..step.clone() }));
-    simpler
+    let turns = [0, step.turns / 2, step.turns.saturating_sub(1)].into_iter().filter(|it| *it < step.turns);
+    let turns = turns.map(|turns| Step { turns, ..step.clone() });
+    let salts = (0..4).filter(|it| *it < step.salt).map(|salt| Step { salt, ..step.clone() });
+    let actions = actions(step.action).into_iter().map(|action| Step { action, ..step.clone() });
+    turns.chain(salts).chain(actions).collect()
 }
 
 fn actions(action: Action) -> Vec<Action> {

@@ -1,4 +1,4 @@
-//! What a laboratory finds of items that are to be gone.
+//! A laboratory that looks for items that are to be gone.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub fn examine(media: [&SimMedium; 2], key: &VaultKey, items: &[Item]) -> Result
     Ok(())
 }
 
-/// What of `items` can be read in `bytes`.
+/// Those of `items` that can be read in `bytes`.
 fn look(bytes: &[u8], key: &VaultKey, tags: &BTreeSet<Tag>, items: &[Item]) -> Option<String> {
     if let Some(mark) = marks(bytes).find(|mark| tags.contains(&mark.tag)) {
         return Some(format!("the content {mark:?} can be read"));

@@ -1,4 +1,4 @@
-//! What a snapshot is made of, so that each piece of it is recognised wherever it turns up.
+//! The parts of a snapshot, so that each piece of it is recognised wherever it turns up.
 
 use quietus_vault::chunk::Compression;
 
@@ -65,7 +65,7 @@ impl Item {
     }
 }
 
-/// What a snapshot has.
+/// The content of a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shot {
     /// The snapshot's name.

@@ -193,7 +193,7 @@ fn unsafe_(what: String) -> Violation {
 }
 
 impl Life<'_, '_> {
-    /// What the power cut short was done, or not; nothing else has changed.
+    /// The call that the power cut short was done, or not; nothing else has changed.
     fn reconcile(&mut self) -> Result<(), Violation> {
         let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
         let held: BTreeSet<SnapshotId> = self.vault.holds().map(|(_, snapshot)| snapshot).collect();
@@ -222,7 +222,7 @@ impl Life<'_, '_> {
         result.map_err(|error| self.why().unwrap_or_else(|| Stop::Broken(refused(error))))
     }
 
-    /// What of the media's doing a call has failed for.
+    /// The failure of a medium that made a call fail.
     fn why(&self) -> Option<Stop> {
         if self.bench.power.is_off() {
             return Some(Stop::Power);
@@ -395,7 +395,7 @@ impl Life<'_, '_> {
         if self.check(stepped)? == Progress::Done {
             self.figures.sanitized += 1;
             self.figures.copied += copied;
-            // What died in the very call before it may have died after CP0 only if that call was the first step.
+            // An item that died in the very call before may have died after CP0 only if that call was the first step.
             let dead = self.model.dead_since(self.began.saturating_sub(1), &self.running());
             self.figures.gone += dead.len() as u64;
             self.examine(&dead)?;

@@ -1,4 +1,4 @@
-//! What a vault has promised.
+//! The promises of a vault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub struct Model {
     pub pruned: BTreeSet<SnapshotId>,
     /// When the last reference to an item ended, unless there is one now.
     ended: BTreeMap<Item, u64>,
-    /// What the power cut short: it was done, or not.
+    /// Calls that the power cut short: done, or not.
     pub pending: Option<Pending>,
     /// The last number of an item.
     pub last_number: u32,
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    /// What nothing has referred to since `time` or before; `running` are puts.
+    /// Items that nothing has referred to since `time` or before; `running` are puts.
     pub fn dead_since(&self, time: u64, running: &[&Shot]) -> Vec<Item> {
         let live: BTreeSet<Item> =
             self.live.values().chain(running.iter().copied()).flat_map(Shot::items).collect();

@@ -21,7 +21,7 @@ use quietus_core::request::KeptEpoch;
 use quietus_core::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use std::collections::BTreeMap;
 
-/// What is known of a disk's epochs.
+/// The world's knowledge of a disk's epochs.
 #[derive(Default)]
 pub(super) struct Book {
     /// The epochs that have closed, by number.
@@ -29,7 +29,7 @@ pub(super) struct Book {
     /// The blocks that they do not show any more.
     pub(super) lost: AllLost,
     /// The epoch that takes changes.
-    open: u64,
+    pub(super) open: u64,
     /// The close under way, which is the end of the open epoch.
     cut: Option<Cut>,
     /// The closes that wait for that.
@@ -42,7 +42,7 @@ pub(super) struct Book {
 
 /// The end of an epoch.
 struct Cut {
-    /// What the epoch shows.
+    /// The content that the epoch shows.
     model: Model,
     /// The latest request before it.
     newest: Tag,
@@ -59,8 +59,9 @@ pub(super) struct Closed {
     fate: Fate,
 }
 
+/// The outcome of a forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub(super) enum Fate {
     Kept,
     /// A forget was sent in this life, and has not been replied to.
     Asked,
@@ -69,30 +70,20 @@ enum Fate {
     Forgotten,
 }
 
-/// What a request is about, and what was known of that when it was sent.
+/// The subject of a request, and what was known of it when it was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct About {
     pub(super) epochs: EpochRange,
-    /// What was known of the first of them.
-    knowledge: Knowledge,
+    /// Somebody had been told of the first of them, and nobody had asked to forget it.
+    is_sure: bool,
+    /// The first of them was forgotten.
+    is_forgotten: bool,
     /// Not all of them had closed.
     pub(super) is_open: bool,
     /// The epochs that somebody had been told of.
     told: Vec<u64>,
     /// The blocks that the first epoch did not show any more.
     lost: Vec<Extent<Addr>>,
-}
-
-/// What is known of an epoch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Knowledge {
-    /// Nobody was told that it has closed.
-    Unknown,
-    /// It has closed; nobody has asked to forget it.
-    Told,
-    /// It may be refused or not.
-    InDoubt,
-    Forgotten,
 }
 
 impl Cut {
@@ -102,17 +93,8 @@ impl Cut {
 }
 
 impl Closed {
-    fn knowledge(&self) -> Knowledge {
-        match self.fate {
-            Fate::Forgotten => Knowledge::Forgotten,
-            Fate::Asked | Fate::Perhaps => Knowledge::InDoubt,
-            Fate::Kept if self.is_told => Knowledge::Told,
-            Fate::Kept => Knowledge::Unknown,
-        }
-    }
-
-    fn tell(&mut self) {
-        self.is_told = true;
+    fn is_sure(&self) -> bool {
+        self.is_told && self.fate == Fate::Kept
     }
 }
 
@@ -135,17 +117,19 @@ impl Book {
         EpochRange { from: Epoch(from), to: Epoch(to) }
     }
 
-    /// What is known of the epochs that `ask` is about.
+    /// The knowledge of the epochs that `ask` is about.
     pub(super) fn about(&self, ask: Ask) -> About {
         let epochs = self.meant(ask);
-        let (knowledge, is_open) = (self.knowledge(epochs.from.0), epochs.to.0 >= self.open);
+        let first = self.closed.get(&epochs.from.0);
+        let (is_sure, is_open) = (first.is_some_and(Closed::is_sure), epochs.to.0 >= self.open);
+        let is_forgotten = first.is_some_and(|it| it.fate == Fate::Forgotten);
         let told =
             self.closed.iter().filter(|(_, closed)| closed.is_told).map(|(number, _)| *number).collect();
-        About { epochs, knowledge, is_open, told, lost: self.lost.surely_of(epochs.from.0) }
+        About { epochs, is_sure, is_forgotten, is_open, told, lost: self.lost.surely_of(epochs.from.0) }
     }
 
-    fn knowledge(&self, epoch: u64) -> Knowledge {
-        self.closed.get(&epoch).map_or(Knowledge::Unknown, Closed::knowledge)
+    fn is_sure(&self, epoch: u64) -> bool {
+        self.closed.get(&epoch).is_some_and(Closed::is_sure)
     }
 
     /// Notes that a close is sent.
@@ -181,7 +165,7 @@ impl Book {
 
     /// Notes the reply to a forget.
     pub(super) fn forgotten(&mut self, epochs: EpochRange) {
-        self.closed.range_mut(..=epochs.to.0).for_each(|(_, closed)| closed.tell());
+        self.closed.range_mut(..=epochs.to.0).for_each(|(_, closed)| closed.is_told = true);
         self.each(epochs, |closed| closed.fate = Fate::Forgotten);
     }
 
@@ -190,18 +174,13 @@ impl Book {
         within.map(|(_, closed)| closed).for_each(change);
     }
 
-    /// The number of the epoch that takes changes.
-    pub(super) fn open(&self) -> u64 {
-        self.open
-    }
-
-    /// What each of these epochs showed.
+    /// The content that each of these epochs showed.
     pub(super) fn of(&self, epochs: EpochRange) -> impl Iterator<Item = &Model> {
         let last = epochs.to.0.max(epochs.from.0);
         self.closed.range(epochs.from.0..=last).map(|(_, closed)| &closed.cut.model)
     }
 
-    /// What each epoch shows that was not forgotten for sure, and the one that is closing.
+    /// The content of each epoch that was not forgotten for sure, and of the one that is closing.
     pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         let kept = self.closed.iter().filter(|(_, closed)| closed.fate != Fate::Forgotten);
         let kept = kept.map(|(number, closed)| (*number, &closed.cut.model));
@@ -209,7 +188,7 @@ impl Book {
         kept.chain(closing).map(|(number, model)| Shown { model, lost: self.lost.surely_of(number) })
     }
 
-    /// What may still learn of a change `tag`: the epochs that it belongs to.
+    /// The epochs that a change `tag` belongs to, and which may still learn of it.
     fn cuts_after(&mut self, tag: Tag) -> impl Iterator<Item = &mut Cut> {
         let closed = self.closed.values_mut().map(|closed| &mut closed.cut);
         closed.chain(&mut self.cut).filter(move |cut| tag < cut.newest)
@@ -254,7 +233,7 @@ impl Book {
         if own != number {
             return Err(bad_reply(format!("the close {tag:?} of epoch {own} was given the number {number}")));
         }
-        self.closed.range_mut(..=number).for_each(|(_, closed)| closed.tell());
+        self.closed.range_mut(..=number).for_each(|(_, closed)| closed.is_told = true);
         Ok(self.closed.get(&number).map(|closed| closed.cut.moment))
     }
 
@@ -313,7 +292,7 @@ impl Book {
     fn seen(&mut self, epoch: u64, is_there: bool) {
         let Some(closed) = self.closed.get_mut(&epoch) else { return };
         if is_there {
-            closed.tell();
+            closed.is_told = true;
         }
         if closed.fate == Fate::Perhaps {
             closed.fate = if is_there { Fate::Kept } else { Fate::Forgotten };
@@ -323,7 +302,7 @@ impl Book {
     /// Checks what a read of the past showed.
     fn read(&mut self, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
         let epoch = pending.about.epochs.from;
-        if pending.about.knowledge == Knowledge::Forgotten {
+        if pending.about.is_forgotten {
             return Err(broken(format!("{epoch:?} was forgotten, and can be read")));
         }
         self.seen(epoch.0, true);
@@ -338,9 +317,9 @@ impl Book {
     /// Checks that a read of the past may be refused: nobody has the epoch any more, or yet.
     pub(super) fn may_refuse(&mut self, pending: &Pending) -> bool {
         let epoch = pending.about.epochs.from.0;
-        let now = self.knowledge(epoch);
+        let is_sure = pending.about.is_sure && self.is_sure(epoch);
         self.seen(epoch, false);
-        pending.about.knowledge != Knowledge::Told || now != Knowledge::Told
+        !is_sure
     }
 
     /// Checks a list of epochs, each with the time of its close.
@@ -361,7 +340,7 @@ impl Book {
             self.seen(*epoch, true);
         }
         for epoch in told.iter().filter(|it| **it >= from && !list.iter().any(|listed| listed.0 == **it)) {
-            if self.knowledge(*epoch) == Knowledge::Told {
+            if self.is_sure(*epoch) {
                 return wrong(format!("{epoch} is kept, and is not"));
             }
             self.seen(*epoch, false);
@@ -371,7 +350,7 @@ impl Book {
 }
 
 impl Pending {
-    /// What the request forgets.
+    /// The scope of the request.
     pub(super) fn scope(&self) -> Scope {
         let blocks = (self.ask == Ask::ForgetBlocks).then(|| whole_blocks(self.extent));
         Scope { epochs: self.about.epochs, blocks }
@@ -388,7 +367,7 @@ impl World {
                     number.map_err(|_| bad_reply(format!("a close was replied to with {bytes:?}")))?;
                 self.server.figures.closed += 1;
                 if let Some(moment) = self.book.number_told(tag, number)? {
-                    // What a kept epoch shows is durable, and so is what is left of it.
+                    // A kept epoch's content is durable, and so is the rest of it.
                     self.model.flushed(moment);
                 }
             }

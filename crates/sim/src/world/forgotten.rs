@@ -1,4 +1,4 @@
-//! What has to be gone of forgotten epochs, for a judge who has all keys.
+//! Content of forgotten epochs that has to be gone, for a judge who has all keys.
 //!
 //! The promises:
 //!
@@ -17,7 +17,7 @@ use crate::server::{Made, found, overdue};
 use crate::violation::Violation;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Scope};
 
-/// What has to be gone when epochs are forgotten.
+/// Content that has to be gone when epochs are forgotten.
 pub(super) struct Dying {
     scope: Scope,
     /// Sealings, by their numbers, each with its block.

@@ -7,6 +7,7 @@
 //! 2. A forget that was not replied to may have been noted or not; after a crash the first answer decides that for good.
 //! 3. At the receipt nothing of what these epochs had there can be opened ([`super::forgotten`]).
 
+use super::epochs::{Fate, broken};
 use crate::content::Tag;
 use crate::model::Model;
 use crate::violation::Violation;
@@ -22,20 +23,11 @@ struct Lost {
     fate: Fate,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    /// The forget was sent in this life, and has not been replied to.
-    Asked,
-    /// In an earlier life it was not replied to.
-    Perhaps,
-    Forgotten,
-}
-
 /// All such blocks of a disk.
 #[derive(Default)]
 pub(super) struct AllLost(Vec<Lost>);
 
-/// What a state of the disk shows.
+/// A state of the disk, as it is shown.
 pub(super) struct Shown<'a> {
     pub(super) model: &'a Model,
     /// But not these blocks.
@@ -95,7 +87,7 @@ impl AllLost {
     ) -> Result<(), Violation> {
         if let Some(lost) = surely.iter().find(|lost| lost.overlap(extent).is_some()) {
             let what = format!("{lost:?} of epoch {epoch} was forgotten, and {extent:?} can be read");
-            return Err(super::epochs::broken(what));
+            return Err(broken(what));
         }
         let is_there =
             |it: &Lost| epoch <= it.to && it.fate == Fate::Perhaps && it.blocks.overlap(extent).is_some();

@@ -133,7 +133,7 @@ impl World {
                 // Nothing has closed, or another epoch has, or is closing.
                 Ask::ForgetBlocks => {
                     let to = pending.about.epochs.to.0;
-                    to == 0 || to + 1 != self.book.open() || self.book.is_closing()
+                    to == 0 || to + 1 != self.book.open || self.book.is_closing()
                 }
                 // An epoch that has not closed yet.
                 Ask::ReadPast { .. } => self.book.may_refuse(pending),

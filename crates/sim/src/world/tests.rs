@@ -33,6 +33,11 @@ fn written() -> World {
     world
 }
 
+/// Writes a pattern of this byte over the spot, behind the disk's back.
+fn overwrite(world: &World, byte: u8) {
+    world.server.media.data.write(Pos(spot().start.0), &[byte; BLOCK as usize], true).expect("a write");
+}
+
 fn objection(result: Result<(), Violation>) -> Oracle {
     result.expect_err("an oracle objects").oracle
 }
@@ -50,7 +55,7 @@ fn a_receipt_for_what_is_still_there_is_false() {
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
     world.server.judge_receipt(&receipt(Done::Rewritten)).expect("there is only what is there now");
-    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    overwrite(&world, 0);
     assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Rewritten))), Oracle::Forensic);
 }
 
@@ -59,12 +64,7 @@ fn one_pass_of_two_is_not_enough_and_both_are() {
     let mut world = written();
     for pattern in [0xaa, 0] {
         assert_eq!(objection(world.server.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
-        world
-            .server
-            .media
-            .data
-            .write(Pos(spot().start.0), &vec![pattern; BLOCK as usize], true)
-            .expect("a write");
+        overwrite(&world, pattern);
     }
     world.server.judge_receipt(&receipt(Done::Shredded)).expect("it had its passes");
 }
@@ -92,7 +92,7 @@ fn content_below_a_conservative_overwrite_is_found_once_it_is_not_current() {
     let mut world = written();
     world.model.rewritten(Tag(3), spot());
     world.judge_drained().expect("what is there now is kept");
-    world.server.media.data.write(Pos(spot().start.0), &vec![0; BLOCK as usize], true).expect("a write");
+    overwrite(&world, 0);
     assert_eq!(objection(world.judge_drained()), Oracle::Forensic);
 }
 

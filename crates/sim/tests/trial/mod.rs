@@ -1,4 +1,4 @@
-//! What every trial of a rule has to show: that nothing broke, and that enough was tried.
+//! Every trial of a rule has to show: that nothing broke, and that enough was tried.
 
 use quietus_sim::rule_e::trial::Part;
 use quietus_sim::verdict::silence_panics;

@@ -52,7 +52,7 @@ pub enum HeadError {
     Field {
         /// Its name.
         field: &'static str,
-        /// What it says.
+        /// The value found.
         value: u64,
     },
 }

@@ -20,7 +20,7 @@ const PIECE_BYTES: u64 = 64 << 10;
 pub(super) enum FrameKind {
     /// All that is known.
     Snapshot = 1,
-    /// What has changed since the frame before.
+    /// Changes since the frame before.
     Delta = 2,
 }
 

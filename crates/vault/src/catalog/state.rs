@@ -1,4 +1,4 @@
-//! What the catalog knows besides the slots, and what changes it.
+//! The catalog's state besides the slots, and the changes to it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ pub struct Numbers {
     pub put: PutId,
 }
 
-/// What left content behind that is to be destroyed.
+/// The cause of content that is to be destroyed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Owed {
     /// A snapshot was forgotten.
@@ -55,12 +55,12 @@ pub struct IndexPart {
     pub merged: ContainerSequence,
 }
 
-/// What a sanitization did about a forget.
+/// The outcome of a sanitization for one forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Receipt {
     /// The forget.
     pub forget: ForgetId,
-    /// What had left content behind.
+    /// The cause of the dead content.
     pub owed: Owed,
     /// The sanitization that destroyed that content.
     pub run: RunId,
@@ -79,7 +79,7 @@ pub enum Change {
     Seal(SlotNumber),
     /// Chunks below this number are given.
     Given(Ordinal),
-    /// What lies in the slot is to be destroyed.
+    /// The slot's content is to be destroyed.
     Condemn(SlotNumber),
     /// The slot was destroyed, and is free.
     Destroyed(SlotNumber),
@@ -87,7 +87,7 @@ pub enum Change {
     Index(IndexPart),
     /// A snapshot, and the chunk that it begins with.
     Commit(SnapshotId, Reference),
-    /// What this left behind is to be destroyed. A snapshot or a put that it names is not there any more.
+    /// Content that this cause left behind is to be destroyed. A snapshot or a put that it names is not there any more.
     Forget(ForgetId, Owed),
     /// A sanitization is under way.
     Begin(RunId),
@@ -127,11 +127,11 @@ impl Change {
 /// The sum of all changes, but for the slots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// What is given next.
+    /// The next numbers to be given.
     pub next: Numbers,
     /// The snapshots.
     pub roots: BTreeMap<SnapshotId, Reference>,
-    /// What is to be destroyed, by the number of what asked for it.
+    /// Obligations, by the number of the forget that asked for them.
     pub obligations: BTreeMap<ForgetId, Owed>,
     /// The puts that are under way, or that a crash has cut short.
     pub puts: BTreeSet<PutId>,
@@ -230,7 +230,7 @@ impl State {
         all.chain([Change::Index(self.index.clone()), Change::Numbers(self.next)]).collect()
     }
 
-    /// What a snapshot of this takes at most, whatever is forgotten and merged.
+    /// Bytes that a snapshot of this state takes at most, whatever is forgotten and merged.
     pub(super) fn bytes_max(&self, slots: u32) -> u64 {
         let owed = (self.obligations.len() + self.receipts.len() + self.puts.len()) as u64;
         let holds = self.holds.iter().map(|(name, _)| name.len() as u64 + HOLD_BYTES);

@@ -18,7 +18,7 @@ const HEAD_BYTES: usize = 32;
 /// Slots of a page.
 pub(super) const PAGE_SLOTS: usize = (PAGE_BYTES - HEAD_BYTES) / ENTRY_BYTES;
 
-/// What a slot is used for.
+/// The use of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
     /// Nothing that betrays content lies there.
@@ -27,18 +27,18 @@ pub enum SlotState {
     Open = 1,
     /// A container, whole and durable.
     Sealed = 2,
-    /// What lies there is to be destroyed.
+    /// The slot's content is to be destroyed.
     Condemned = 3,
 }
 
-/// What the table says of a slot.
+/// The table's entry for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
     /// Its state.
     pub state: SlotState,
     /// The container that it has or had; 0 if it is free.
     pub container: ContainerSequence,
-    /// What that container has.
+    /// The container's content in figures.
     pub class: Class,
 }
 

@@ -2,7 +2,7 @@
 
 use super::CHUNK_BYTES_MAX;
 
-/// What a vault compresses with.
+/// The compression of a vault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
     /// Not at all.
@@ -61,7 +61,7 @@ impl Compressor {
         }
     }
 
-    /// What to store for `raw`, and how that is made of it.
+    /// The bytes to store for `raw`, and the codec that made them.
     ///
     /// # Panics
     ///

@@ -50,7 +50,11 @@ impl Packer {
     ///
     /// If the content is longer than a chunk may be.
     pub fn pack(&mut self, class: Class, content: &[u8]) -> Packed {
-        let fingerprint = self.fingerprint(class, content);
+        self.pack_named(class, self.fingerprint(class, content), content)
+    }
+
+    /// The same of content whose name is known.
+    pub(crate) fn pack_named(&mut self, class: Class, fingerprint: Fingerprint, content: &[u8]) -> Packed {
         let (codec, stored) = self.compressor.compress(content);
         Packed { class, fingerprint, codec, stored: stored.to_vec(), raw_bytes: content.len() }
     }

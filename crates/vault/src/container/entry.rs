@@ -24,7 +24,7 @@ pub struct Stored {
     pub checksum: u32,
 }
 
-/// What an entry of a directory says.
+/// An entry of a container's directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// There is a chunk.
@@ -138,7 +138,7 @@ impl Stored {
         Ok(content)
     }
 
-    /// That the chunk's bytes are as they were `stored`: what copying them needs.
+    /// Checks that the chunk's bytes are as they were `stored`; copying needs no more.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 /// Where the checksum is: at the end.
 const CHECKED_BYTES: usize = HEAD_BYTES - 4;
 
-/// What a container holds.
+/// The content of a container.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Class {
     /// Content of files.
@@ -21,7 +21,7 @@ pub enum Class {
     Metadata = 1,
     /// A part of the index of fingerprints.
     Index = 2,
-    /// What a sanitization puts aside.
+    /// Records that a sanitization puts aside.
     Spill = 3,
 }
 
@@ -41,7 +41,7 @@ pub struct Head {
     pub vault: VaultId,
     /// The container's number.
     pub sequence: ContainerSequence,
-    /// What it holds.
+    /// The container's content.
     pub class: Class,
     /// Chunks in its directory.
     pub chunks: u32,
@@ -76,7 +76,7 @@ pub enum HeadError {
     Field {
         /// Its name.
         field: &'static str,
-        /// What it says.
+        /// The value found.
         value: u32,
     },
 }

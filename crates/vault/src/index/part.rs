@@ -3,7 +3,7 @@
 use super::{Filter, IndexEntry, PAGE_BYTES, PAGE_ENTRIES, Page};
 use crate::Fingerprint;
 
-/// What is known of a part without reading it: under 12 bits an entry.
+/// The summary of a part in memory: under 12 bits an entry.
 #[derive(Debug)]
 pub struct Part {
     /// The first 8 bytes of the first fingerprint of each page.

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::{IndexEntry, Location};
 use crate::Fingerprint;
 
-/// What was stored or moved since the last merge.
+/// Chunks stored or moved since the last merge.
 #[derive(Debug)]
 pub struct Recent {
     entries: BTreeMap<Fingerprint, Location>,

@@ -13,7 +13,7 @@ use crate::{ContainerSequence, Reference, SlotNumber, VaultError};
 /// Directories that one step reads.
 const CONTAINERS_A_STEP: usize = 16;
 
-/// What was judged so far.
+/// The tally so far.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     next: ContainerSequence,

@@ -11,7 +11,7 @@ use crate::{Reference, VaultError};
 /// Chunks of metadata that one step reads.
 const CHUNKS_A_STEP: usize = 64;
 
-/// What is still to be walked.
+/// Chunks still to be walked.
 #[derive(Debug, Default)]
 pub(super) struct Enumeration {
     /// The last one is next.

@@ -13,11 +13,11 @@ pub struct Node {
     pub name: Vec<u8>,
     /// Owner, mode and so on.
     pub metadata: Metadata,
-    /// What it is.
+    /// The entry's kind.
     pub kind: Kind,
 }
 
-/// What a file has besides its content.
+/// A file's attributes.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Metadata {
     /// The 12 bits of permissions.
@@ -34,7 +34,7 @@ pub struct Metadata {
     pub hard_link: Option<u64>,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// A file of this content.

@@ -25,7 +25,7 @@ impl Group {
         full.into_iter().chain(cut)
     }
 
-    /// What is left.
+    /// Remaining bytes.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         (!self.bytes.is_empty()).then(|| std::mem::take(&mut self.bytes))
     }

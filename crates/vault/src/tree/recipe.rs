@@ -39,7 +39,7 @@ impl Span {
     }
 }
 
-/// What the spans of a recipe are.
+/// The kind of a recipe's spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     /// Chunks of content, and holes.

@@ -1,18 +1,18 @@
-//! What a chunk of metadata is: its first byte says so. So a chunk has one meaning, whoever names it, and
+//! The kind of a chunk of metadata: its first byte says so. So a chunk has one meaning, whoever names it, and
 //! what it names needs to be walked once.
 
 use super::recipe::LAYERS_MAX;
 use super::{BadMetadata, Kind, Snapshot, nodes, spans};
 use crate::Reference;
 
-/// What a chunk is, seen from what names it.
+/// The part that a chunk plays for the one that names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
     /// Content of a file: no metadata.
     Content,
     /// Entries of a folder.
     Nodes,
-    /// What a snapshot begins with.
+    /// The root of a snapshot.
     Snapshot,
     /// Spans of a recipe.
     Spans {
@@ -29,7 +29,7 @@ const SPANS: u8 = 0x40;
 const FOLDER: u8 = 0x20;
 
 impl Role {
-    /// What the spans of a layer name.
+    /// Chunks that the spans of a layer name.
     pub(super) fn below(is_folder: bool, layer: u8) -> Role {
         match (layer.checked_sub(1), is_folder) {
             (Some(layer), _) => Role::Spans { is_folder, layer },
@@ -70,11 +70,11 @@ impl Role {
 pub struct Child {
     /// The chunk.
     pub chunk: Reference,
-    /// What it has to be.
+    /// The expected part.
     pub role: Role,
 }
 
-/// What a chunk of metadata is, and which chunks it names.
+/// The kind of a chunk of metadata, and the chunks that it names.
 ///
 /// # Errors
 ///

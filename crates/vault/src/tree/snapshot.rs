@@ -1,4 +1,4 @@
-//! What a snapshot begins with: its name, which nothing but the pool ever has, and its folder.
+//! The root of a snapshot: its name, which nothing but the pool ever has, and its folder.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What lies in a slot, read by somebody who trusts nothing but the bytes: for a proof.
+//! Reading a slot for a proof, which trusts nothing but the bytes.
 
 use roaring::RoaringTreemap;
 
@@ -9,7 +9,7 @@ use crate::catalog::{SlotEntry, SlotState};
 use crate::container::{Class, Entry, HEAD_BYTES, Head, Stored};
 use crate::index::{PAGE_BYTES, Page};
 
-/// What was found in a slot.
+/// Findings in one slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Zeros, in a free slot.
@@ -22,7 +22,7 @@ pub enum Found {
     Residue(Residue),
 }
 
-/// What is to be nowhere.
+/// Content that must be nowhere.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Residue {
     /// Bytes in a free slot.
@@ -45,7 +45,7 @@ impl Vault<'_> {
         (0..self.catalog.layout().slots).map(SlotNumber)
     }
 
-    /// What `bytes`, which were read from all of `slot`, hold besides chunks that are `live`.
+    /// Everything besides chunks that are `live` in `bytes`, which were read from all of `slot`.
     pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
         let entry = self.catalog.table().entry(slot);
         let found = match entry.state {

@@ -10,7 +10,7 @@ use crate::{Fingerprint, VaultError};
 /// See the module's documentation.
 pub(crate) struct Index {
     pub(crate) recent: Recent,
-    /// What is being merged.
+    /// The merge under way.
     pub(crate) frozen: Option<Recent>,
     pub(crate) part: Part,
 }
@@ -51,7 +51,7 @@ pub(crate) fn read_page(part: &IndexPart, page: usize, pool: &Pool<'_>) -> Resul
     Ok(Page::from_bytes(&pages[0])?)
 }
 
-/// What is known in memory of the part that the pool has.
+/// The part of the index in memory that leads to the one in the pool.
 pub(crate) fn load(part: &IndexPart, pool: &Pool<'_>) -> Result<Part, VaultError> {
     let mut builder = PartBuilder::new(part.entries);
     let mut page = 0;

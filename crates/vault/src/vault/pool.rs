@@ -131,7 +131,7 @@ impl<'m> Pool<'m> {
         self.check_head(slot, container, &head).map(|()| head)
     }
 
-    /// That the head is the container's that a slot has to have.
+    /// Checks that the head is of the container that the slot has to have.
     pub(super) fn check_head(
         &self,
         slot: SlotNumber,

@@ -27,7 +27,7 @@ pub(crate) struct Puts {
     next: PutId,
     /// Whether a sanitization keeps puts out.
     pub(crate) are_refused: bool,
-    /// What puts refer to while a sanitization listens: it keeps these chunks, whatever it marks.
+    /// Chunks that puts refer to while a sanitization listens: it keeps them, whatever it marks.
     pub(crate) revived: Option<RoaringTreemap>,
 }
 

@@ -1,4 +1,4 @@
-//! What snapshots reach, and how much that is.
+//! The chunks that snapshots reach, and their amounts.
 
 use roaring::RoaringTreemap;
 
@@ -18,7 +18,7 @@ pub struct Amount {
     pub raw_bytes: u64,
 }
 
-/// What lies in a vault.
+/// The content of a vault, in amounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// Containers of content, of metadata.
@@ -69,7 +69,7 @@ impl Vault<'_> {
         Ok(reached)
     }
 
-    /// What all snapshots reach.
+    /// Chunks that all snapshots together reach.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Vault<'_> {
         self.reached(roots, step)
     }
 
-    /// What only these snapshots have: what forgetting them destroys.
+    /// The amount that only these snapshots have, and that forgetting them destroys.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Vault<'_> {
         Ok(amount)
     }
 
-    /// What lies in the vault.
+    /// The content of the vault, in amounts.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use crate::{ContainerSequence, Ordinal, SlotNumber, VaultError};
 /// Faults that are told one by one.
 const FAULTS_MAX: usize = 100;
 
-/// What was checked. Memory for it grows by three bits for each chunk.
+/// Chunks that were checked. Memory grows by three bits for each.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Verified {
     /// Containers of chunks.
@@ -22,7 +22,7 @@ pub struct Verified {
     pub chunks: u64,
     /// Chunks that snapshots reach.
     pub reached: u64,
-    /// What is wrong, the first hundred.
+    /// Faults, the first hundred.
     pub faults: Vec<VaultError>,
     /// How much is wrong.
     pub faults_count: u64,

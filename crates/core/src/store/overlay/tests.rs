@@ -1,4 +1,4 @@
-//! What the simulator cannot say as plainly: the map, the slots, and what is
+//! Cases that the simulator cannot say as plainly: the map, the slots, and what is
 //! refused.
 
 use super::*;
@@ -333,7 +333,7 @@ fn moves_that_are_given_up_keep_no_write_from_a_slot() {
                 bench.map.read(part.start, &mut read).unwrap();
                 bench.overlay.background_done(&job, JobEnd::Done(&read));
             }
-            // What was given up is destroyed before more is moved; the guest does not wait for that.
+            // Places that were given up are destroyed before more is moved; the guest does not wait for that.
             Some(Job::Destroy(_)) => break,
             job => panic!("{job:?}"),
         }

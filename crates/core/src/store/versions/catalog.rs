@@ -1,4 +1,4 @@
-//! What a disk that keeps versions knows of them: the index, the slots, and the log of stubs, as one state that
+//! The knowledge of all versions: the index, the slots, and the log of stubs, as one state that
 //! becomes durable together. Reads and writes nothing, and answers [`Absent`] where a page of the index is needed.
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ pub(super) struct IndexCheckpoint {
     old_half: (Option<u8>, BlockSet<Pos>),
 }
 
-/// What the bytes were that a start took for the next sector of the log.
+/// The nature of the bytes that a start took for the next sector of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Replayed {
     /// A sector, after which another may come.
@@ -146,7 +146,7 @@ impl Catalog {
         self.history.reach(|pages, used| slots.reach(pages, used))
     }
 
-    /// What is wrong with a page of the index that was read from its medium, in words.
+    /// The fault of a page of the index that was read from its medium, in words.
     pub(super) fn page_fault(&self, at: Pos, bytes: &[u8]) -> String {
         let page = PageNo((at.0 / PAGE_BYTES as u64) as u32);
         if page.0 >= HEADS {
@@ -267,7 +267,7 @@ impl Catalog {
     }
 
     /// Takes the pages of homes that were to be read before they get other cells; whether they are under their cells.
-    pub(super) fn prepare_homes(&mut self, read: &[u8]) -> bool {
+    pub(super) fn prepare_homes(&mut self, read: &[u8]) -> Result<(), Place> {
         self.homes.prepare(read, &mut self.cells)
     }
 

@@ -1,4 +1,4 @@
-//! What the volume asks and tells of epochs.
+//! The volume's questions and news about epochs.
 
 use super::history::WallTime;
 use super::stubs::Entry;

@@ -6,7 +6,7 @@ use crate::tree::Absent;
 use crate::units::{Epoch, EpochRange, Scope};
 use std::collections::VecDeque;
 
-/// What is to be forgotten, in order. None of it is shown any more.
+/// Scopes to be forgotten, in order. None of them is shown any more.
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
     queue: VecDeque<Scope>,
@@ -20,7 +20,7 @@ pub(super) struct Forgetting {
 enum Stage {
     #[default]
     Begin,
-    /// What dies with epochs is being found, or what blocks have had.
+    /// The search for versions that die with epochs, or that blocks have had.
     Search(history::Forget),
     SearchBlocks(history::ForgetBlocks),
     /// The index has to say durably what was found.

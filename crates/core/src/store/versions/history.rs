@@ -73,7 +73,7 @@ pub(super) struct History {
     owed_versions: u64,
 }
 
-/// What a head notes of a history beside its trees.
+/// The notes of a head about a history, beside its trees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Counts {
     /// In how many blocks the open epoch has changed, and the one before it.
@@ -188,7 +188,7 @@ impl History {
         }
     }
 
-    /// What a head notes.
+    /// The notes for a head.
     pub(super) fn counts(&self) -> Counts {
         Counts { changed: self.changed, retired: self.retired(), owed: self.owed() }
     }
@@ -299,7 +299,7 @@ impl History {
             let Some((key, has)) = found.filter(|(key, _)| number(key, 0) == block.0) else { break };
             let born = number(&key, 1);
             if number(&has, 0) == slot.0 {
-                // What has been replaced, and is still known, is shown or owed.
+                // A version that was replaced, and is still known, is shown or owed.
                 return Ok(!is_last || self.kept_at_or_after(Epoch(born))?.is_some());
             }
             (up_to, is_last) = (born.checked_sub(1), false);
@@ -521,7 +521,7 @@ impl History {
         Ok(owed)
     }
 
-    /// What is to be removed with the versions of `span` that the index still has.
+    /// The removals that go with the versions of `span` that the index still has.
     fn dying(&self, span: Span) -> Result<Dying, Absent> {
         let mut dying = Dying::default();
         let mut versions = self.versions.searches(&self.pages);
@@ -571,7 +571,7 @@ impl History {
     }
 }
 
-/// What a forget removes from the tree of versions.
+/// The removals of a forget from the tree of versions.
 #[derive(Default)]
 struct Dying {
     versions: Vec<Dead>,

@@ -253,17 +253,19 @@ impl Homes {
         self.moving = None;
     }
 
-    /// Takes the pages that were to be read: makes what will be written. Whether they are under their cells; else nothing
-    /// is, since what stays would be lost.
-    pub(super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> bool {
-        let Some(Moving { doomed, .. }) = &self.moving else { return false };
+    /// Takes the pages that were to be read: makes what will be written.
+    ///
+    /// # Errors
+    /// The first page that is not under its cell. Nothing will be written then, since what stays would be lost.
+    pub(super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> Result<(), Place> {
+        let Some(Moving { doomed, .. }) = &self.moving else { return Ok(()) };
         let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
         let (mut written, mut known) = (Vec::new(), BTreeMap::new());
         for ((page, stay), bytes) in stay.zip(read.chunks_exact(PAGE_BYTES as usize)) {
-            let Some(home) = self.pages.get(page) else { return false };
+            let Some(home) = self.pages.get(page) else { return Err(self.page_place(*page)) };
             let mut sectors = self.sectors(*page).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
             if !sectors.all(|(n, it)| it.starts_with(&home.cell.check(n).to_le_bytes())) {
-                return false;
+                return Err(self.page_place(*page));
             }
             let mut stubs = self.stubs_in(self.layout.page(*page).start, bytes, home.cell);
             stubs.retain(|it| stay.contains(&it.slot));
@@ -276,7 +278,7 @@ impl Homes {
         if let Some(moving) = &mut self.moving {
             moving.written = Some(written);
         }
-        true
+        Ok(())
     }
 
     /// The job that gives the pages their cells, once they have been read.

@@ -1,4 +1,4 @@
-//! What a look at the stub medium, or at the root, finds: which of the stubs, or cells, there are still needed, and which
+//! The findings of a look at the stub medium, or at the root: which of the stubs, or cells, there are still needed, and which
 //! nobody names.
 //!
 //! Whoever asks has read the bytes from the medium. What they hold is told from them alone, and compared with the
@@ -27,7 +27,7 @@ struct Found<'a> {
     stub: &'a [u8],
 }
 
-/// What becomes of a stub.
+/// The fate of a stub.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     /// An epoch shows its version.

@@ -1,4 +1,4 @@
-//! What is to be destroyed, and by whom. Stubs: by jobs of the store, as the cells above them are
+//! Content to be destroyed, and by whom. Stubs: by jobs of the store, as the cells above them are
 //! ([`super::rekeying`]). Where there are none, content that the guest let die: by the volume, which owes receipts; all other
 //! content by jobs.
 //!
@@ -33,7 +33,7 @@ const PILE_MAX: u64 = 1 << 16;
 /// With so many spare slots their space is given back although the disk is busy.
 const SPARE_MAX: u64 = 1 << 17;
 
-/// What becomes of content that has left its place.
+/// The fate of content that has left its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     /// The index does not know yet.
@@ -74,8 +74,8 @@ pub(super) struct Killing {
     pub(super) sweep: Sweep,
     /// The slots of the job under way.
     pub(super) under_way: BTreeSet<Slot>,
-    /// A page of the index, or of homes, that the jobs need is damaged.
-    pub(super) is_stopped: bool,
+    /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
+    pub(super) stopped: Option<String>,
     gives_back: bool,
     has_stubs: bool,
 }
@@ -147,7 +147,7 @@ impl Killing {
         is_settled && (self.sweep.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
     }
 
-    /// What is to be destroyed for the content that was owed at `place` of the data medium, part by part.
+    /// The bytes to destroy for the content that was owed at `place` of the data medium, part by part.
     pub(super) fn residue(&self, place: Place) -> Vec<Residue> {
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end().div_ceil(BLOCK_BYTES);
         let residue = |slot: u64| {
@@ -277,11 +277,11 @@ impl Versions {
     fn searched(&mut self, part: Extent<Pos>, bytes: &[u8]) {
         let place = Place { on: MediumId::Map, extent: part };
         // Without the page the jobs cannot go on. A request that needs it is told why.
-        self.killing.is_stopped = self.loaded(place, bytes).is_err();
+        self.killing.stopped = self.loaded(place, bytes).err();
     }
 
     pub(super) fn job_backlog(&self, all: bool) -> Backlog {
-        if self.killing.is_stopped {
+        if self.killing.stopped.is_some() {
             return Backlog::Nothing;
         }
         let to_kill = self.killing.to_kill(self.catalog.history.owed());

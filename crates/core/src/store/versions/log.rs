@@ -59,7 +59,7 @@ pub(super) struct Turned {
 /// The epoch of the next sector, its entries, and which of them are versions.
 type Next = (Epoch, Vec<Entry>, Vec<Slot>);
 
-/// What is in a half.
+/// The content of a half.
 #[derive(Clone, Copy, Default, Debug)]
 struct Filled {
     /// How many sectors are used.

@@ -200,10 +200,10 @@ impl Versions {
     }
 }
 
-/// What the index says of a slot that the journal owes.
+/// The index's answer about a slot that the journal owes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
-    /// It is still what this block shows: the change that freed the block was not durable.
+    /// This block still shows the slot: the change that freed the block was not durable.
     Shown(Block),
     /// No epoch shows it.
     Owed,
@@ -424,7 +424,7 @@ impl Index<'_> {
         Ok(left)
     }
 
-    /// What the index says of each slot that the journal owes.
+    /// The index's answer about each slot that the journal owes.
     fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
         let mut all = Vec::new();
         for (slot, block) in owed_slots(owed) {

@@ -106,9 +106,13 @@ impl Versions {
     pub(super) fn rekey_job_done(&mut self, job: &Job, end: JobEnd<'_>) {
         match (job, end) {
             (Job::Read(_), JobEnd::Done(read)) => {
-                if !self.catalog.prepare_homes(read) {
+                if let Err(place) = self.catalog.prepare_homes(read) {
                     self.give_up_move();
-                    self.killing.is_stopped = true;
+                    let why = format!(
+                        "{} bytes of stubs at byte {} are not under their key: damaged, or of another time than the root",
+                        place.extent.len, place.extent.start.0
+                    );
+                    self.killing.stopped = Some(why);
                 }
             }
             (Job::Read(_), JobEnd::GivenUp) => self.give_up_move(),

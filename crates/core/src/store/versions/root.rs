@@ -38,13 +38,13 @@ pub struct Cell([u8; CELL_BYTES]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct CellOf(pub(super) HomePage, pub(super) u8);
 
-/// What a place for a cell has.
+/// The content of a place for a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// Zeros.
     Nothing,
     Cell(Cell),
-    /// What passes over a cell, or damage, have left.
+    /// Bytes that passes over a cell, or damage, have left.
     Remains,
 }
 
@@ -240,7 +240,7 @@ impl Cell {
         self.apply(nonce, stub);
     }
 
-    /// What shows that a sector was written under this cell: by its sequence in the log, or its number among the homes.
+    /// The mark of a sector that was written under this cell: by its sequence in the log, or its number among the homes.
     pub(super) fn check(self, sequence: u64) -> u64 {
         let (mut nonce, mut check) = ([0xff; 12], [0; 8]);
         nonce[..8].copy_from_slice(&sequence.to_le_bytes());

@@ -207,7 +207,7 @@ pub(super) struct Sector {
     pub(super) session: Session,
     /// All sectors up to this number were durable when this one was made.
     pub(super) after: u64,
-    /// What shows under which cell of the root the stubs are hidden.
+    /// The mark of the root's cell under which the stubs are hidden.
     pub(super) check: u64,
     pub(super) entries: Vec<Entry>,
 }

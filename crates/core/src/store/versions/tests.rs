@@ -1,4 +1,4 @@
-//! What serving costs, counted: ways down the index, places, operations.
+//! The costs of serving, counted: ways down the index, places, operations.
 
 mod damage;
 
@@ -223,6 +223,22 @@ fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_u
     }
     assert_eq!(seen, [("read", 1, 0), ("rekey", 1, 3)]);
     assert_eq!(store.catalog.history.owed(), 0);
+}
+
+#[test]
+fn a_page_of_stubs_that_is_not_under_its_cell_stops_the_jobs_and_the_status_says_so() {
+    let mut store = store();
+    store.write(0, 2);
+    store.write_index();
+    store.write(0, 1);
+    store.commit();
+    let job = store.background(false).expect("a stub at home is owed");
+    assert!(matches!(job, Job::Read(_)), "{job:?}");
+    store.background_done(&job, JobEnd::Done(&[0; PAGE_BYTES]));
+    assert_eq!(store.backlog(true), Backlog::Nothing);
+    let StoreStatus::Versions(status) = Store::status(&store) else { panic!("another store") };
+    let why = status.stopped.expect("nothing is destroyed");
+    assert!(why.starts_with("4096 bytes of stubs at byte ") && status.owed_bytes == BLOCK_BYTES, "{why}");
 }
 
 #[test]

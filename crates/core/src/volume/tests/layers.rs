@@ -1,8 +1,10 @@
 //! When a conservative overwrite would destroy nothing.
 
 use super::*;
+use crate::journal::SECTOR_BYTES;
 use crate::watch::{
-    Agenda, Attached, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor, WatchStatus, Watcher,
+    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
+    WatchStatus, Watcher,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -16,9 +18,28 @@ struct Verdicts {
     dead: (Arc<AtomicU64>, Arc<AtomicU64>),
 }
 
-/// What a watcher says that sees nothing.
+/// The news for a watcher.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// Reads of the guest.
+    reads: Arc<AtomicU64>,
+    clients: Arc<AtomicU64>,
+    /// For how long a cache holds writes back, in milliseconds.
+    hold_ms: Arc<AtomicU64>,
+    /// Changes.
+    pub(super) arrivals: Arc<AtomicU64>,
+    /// The first byte of each extent that was shown, the last one lowest.
+    pub(super) shown: Arc<AtomicU64>,
+    /// The last byte of a change that was refused.
+    refused_to: Arc<AtomicU64>,
+    /// Answers to the watcher's reads, and proofs.
+    pub(super) answers: Arc<AtomicU64>,
+}
+
+/// A watcher that sees nothing, and says what a test wants.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Puppet {
+    pub(super) told: Told,
     verdicts: Verdicts,
     /// The runs that wait for a verdict.
     waits: Vec<(WaitsFor, Extent<Addr>)>,
@@ -26,37 +47,36 @@ pub(super) struct Puppet {
     suspects_all: Arc<AtomicBool>,
     /// When it will look again, in milliseconds; 0: never.
     looks_again_ms: Arc<AtomicU64>,
-    /// What the guest has read, as it was told.
-    reads: Arc<AtomicU64>,
-    /// Clients, as it was told.
-    clients: Arc<AtomicU64>,
-    /// What a cache holds back for, as it was told.
-    hold_ms: Arc<AtomicU64>,
-    /// Changes, as it was told.
-    arrivals: Arc<AtomicU64>,
-    /// It wants to see the first block before it is changed.
+    /// The watcher wants to see the first block before it is changed.
     sees_first: Arc<AtomicBool>,
-    /// It wants to see these extents before any change.
+    /// The watcher wants to see these extents before any change.
     pub(super) needs: Vec<Extent<Addr>>,
-    /// The first byte of each extent that it was shown, the last one lowest.
-    pub(super) shown: Arc<AtomicU64>,
-    /// The last byte of a change that it was told was refused.
-    refused_to: Arc<AtomicU64>,
+    /// The watcher wants to read the first block, once.
+    pub(super) asks: Arc<AtomicBool>,
+    /// The watcher has evidence to be made durable, once.
+    pub(super) has_evidence: Arc<AtomicBool>,
+    /// Whether each sector is plain; no sectors if marks are not followed. Zeros that arrive have no owner, and are plain.
+    plain: Arc<[AtomicBool]>,
 }
 
 impl Observer for Puppet {
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
+        if let Observation::Arrived { extent, content: Content::Zeros } = observation {
+            self.is_plain(extent, true);
+        }
         match observation {
-            Observation::Arrived { .. } => drop(self.arrivals.fetch_add(1, Relaxed)),
-            Observation::Clients => self.clients.store(at.clients as u64, Relaxed),
-            Observation::Attached => self.hold_ms.store(at.attached.hold_ms(), Relaxed),
-            Observation::Read(_) => drop(self.reads.fetch_add(1, Relaxed)),
+            Observation::Arrived { .. } => drop(self.told.arrivals.fetch_add(1, Relaxed)),
+            Observation::Clients => self.told.clients.store(at.clients as u64, Relaxed),
+            Observation::Attached => self.told.hold_ms.store(at.attached.hold_ms(), Relaxed),
+            Observation::Read(_) => drop(self.told.reads.fetch_add(1, Relaxed)),
             Observation::Refused { extent, .. } => {
-                self.refused_to.fetch_max(extent.end(), Relaxed);
+                self.told.refused_to.fetch_max(extent.end(), Relaxed);
             }
             Observation::Overwriting { old, .. } => {
-                self.shown.store(self.shown.load(Relaxed) << 8 | u64::from(old[0]), Relaxed);
+                self.told.shown.store(self.told.shown.load(Relaxed) << 8 | u64::from(old[0]), Relaxed);
             }
+            Observation::Cut => self.has_evidence.store(false, Relaxed),
+            Observation::Given { .. } | Observation::Proven => drop(self.told.answers.fetch_add(1, Relaxed)),
             _ => {}
         }
     }
@@ -64,13 +84,15 @@ impl Observer for Puppet {
         if self.sees_first.load(Relaxed) { vec![Extent::new(0, 4096)] } else { self.needs.clone() }
     }
     fn wants(&mut self) -> Option<Extent<Addr>> {
-        None
+        self.asks.swap(false, Relaxed).then(|| Extent::new(0, 4096))
     }
     fn agenda(&self) -> Agenda {
         let wakes_at = Some(self.looks_again_ms.load(Relaxed)).filter(|at| *at > 0).map(Millis);
         let has_found = self.verdicts.dead.1.load(Relaxed) > 0;
         let is_working = self.verdicts.below_bytes.load(Relaxed) > 0 || wakes_at.is_some() || has_found;
-        Agenda { unproven_since: None, wakes_at, is_working }
+        let unproven_since = self.has_evidence.load(Relaxed).then_some(Millis(0));
+        let is_working = is_working || self.asks.load(Relaxed) || unproven_since.is_some();
+        Agenda { unproven_since, wakes_at, is_working }
     }
     fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
         let dead = Extent::new(self.verdicts.dead.0.load(Relaxed), self.verdicts.dead.1.swap(0, Relaxed));
@@ -83,6 +105,16 @@ impl Observer for Puppet {
     fn waiting(&self) -> Waits<'_> {
         Box::new(self.waits.iter().copied())
     }
+    fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
+        if self.plain.is_empty() {
+            return vec![(extent, Class::Sensitive)];
+        }
+        let class = |sector: &Extent<Addr>| {
+            let is_plain = self.plain[(sector.start.0 / SECTOR_BYTES) as usize].load(Relaxed);
+            if is_plain { Class::Plain } else { Class::Unsettled }
+        };
+        extent.pieces(SECTOR_BYTES).map(|sector| (sector, class(&sector))).collect()
+    }
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         if self.suspects_all.load(Relaxed) { vec![extent] } else { Vec::new() }
     }
@@ -92,6 +124,19 @@ impl Observer for Puppet {
 }
 
 impl Puppet {
+    /// One that follows marks: nothing is plain until [`Puppet::is_plain`] says so.
+    pub(super) fn with_marks() -> Self {
+        let plain = (0..SIZE / SECTOR_BYTES).map(|_| AtomicBool::default()).collect();
+        Self { plain, ..Self::default() }
+    }
+
+    /// The present content of `extent` is plain, or is not, if marks are followed.
+    pub(super) fn is_plain(&self, extent: Extent<Addr>, is: bool) {
+        for sector in extent.pieces(SECTOR_BYTES).filter(|_| !self.plain.is_empty()) {
+            self.plain[(sector.start.0 / SECTOR_BYTES) as usize].store(is, Relaxed);
+        }
+    }
+
     pub(super) fn finds_dead(&self, extent: Extent<Addr>) {
         self.verdicts.dead.0.store(extent.start.0, Relaxed);
         self.verdicts.dead.1.store(extent.len, Relaxed);
@@ -109,6 +154,9 @@ impl Watcher for Puppet {
     }
     fn status(&self) -> WatchStatus {
         WatchStatus::default()
+    }
+    fn anew(&self) -> Box<dyn Watcher> {
+        Box::new(Self { told: self.told.clone(), ..Self::default() })
     }
 }
 
@@ -135,7 +183,7 @@ fn the_watcher_is_told_how_many_clients_there_are() {
     let (mut bench, puppet) = watched();
     for (event, clients) in [(Event::Connected, 1), (Event::Connected, 2), (Event::Disconnected, 1)] {
         bench.tell(event);
-        assert_eq!(puppet.clients.load(Relaxed), clients);
+        assert_eq!(puppet.told.clients.load(Relaxed), clients);
     }
 }
 
@@ -144,7 +192,7 @@ fn the_watcher_is_told_how_the_guest_is_attached() {
     let (mut bench, puppet) = watched();
     for (attached, hold_ms) in [(Attached::Cached { hold_ms: 7 }, 7), (Attached::Direct, 0)] {
         bench.tell(Event::Attached(attached));
-        assert_eq!(puppet.hold_ms.load(Relaxed), hold_ms);
+        assert_eq!(puppet.told.hold_ms.load(Relaxed), hold_ms);
     }
 }
 
@@ -287,9 +335,9 @@ fn a_copy_is_nothing_that_the_guest_did() {
     bench.done(Op::Trim, 4096, 4096).unwrap();
     bench.now = 200;
     assert_eq!(bench.done(Op::Copy, 0, 8192), Ok([[7; 4096], [0; 4096]].concat().into()));
-    assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (0, Some(Millis(250))));
+    assert_eq!((puppet.told.reads.load(Relaxed), bench.volume.next_wakeup()), (0, Some(Millis(250))));
     bench.reads(0, 8192);
-    assert_eq!((puppet.reads.load(Relaxed), bench.volume.next_wakeup()), (1, Some(Millis(450))));
+    assert_eq!((puppet.told.reads.load(Relaxed), bench.volume.next_wakeup()), (1, Some(Millis(450))));
 }
 
 #[test]
@@ -304,7 +352,7 @@ fn of_what_is_refused_the_watcher_hears_nothing() {
     ];
     for (op, start, len) in refused {
         assert!(bench.done(op.clone(), start, len).is_err(), "{op:?}");
-        assert_eq!(puppet.arrivals.load(Relaxed), 1, "{op:?}");
+        assert_eq!(puppet.told.arrivals.load(Relaxed), 1, "{op:?}");
     }
 }
 
@@ -315,7 +363,11 @@ fn of_a_change_that_fails_before_it_begins_the_watcher_hears_all_the_same() {
     puppet.sees_first.store(true, Relaxed);
     bench.data.blind.set(true);
     assert!(matches!(bench.done(Op::Trim, 0, 16384), Err(Refusal::Io(_))));
-    assert_eq!(puppet.refused_to.load(Relaxed), 16384, "some of what did not change is taken for changed");
+    assert_eq!(
+        puppet.told.refused_to.load(Relaxed),
+        16384,
+        "some of what did not change is taken for changed"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What has died on an overlay and is written again.
+//! Blocks that died on an overlay and are written again.
 
 use super::*;
 use crate::blocks::BlockSet;

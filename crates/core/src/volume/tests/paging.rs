@@ -51,12 +51,12 @@ fn pages_that_memory_loses_while_the_watcher_looks_are_read_again_and_nothing_is
     let first = bench.asked(MediumId::Data);
     bench.reads_elsewhere();
     bench.carry_out(first);
-    assert_eq!(puppet.shown.load(Relaxed), 0x01);
+    assert_eq!(puppet.told.shown.load(Relaxed), 0x01);
     let page = bench.asked(MediumId::Map);
     assert_eq!(bench.replies.get(&write), None);
     bench.carry_out(page);
     bench.settle();
     assert!(bench.replies.remove(&write).is_some_and(|it| it.is_ok()));
-    assert_eq!(puppet.shown.load(Relaxed), 0x0102);
+    assert_eq!(puppet.told.shown.load(Relaxed), 0x0102);
     assert_eq!(bench.reads(0, BLOCK), [7; BLOCK as usize]);
 }

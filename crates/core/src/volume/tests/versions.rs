@@ -2,6 +2,7 @@
 
 mod book;
 mod closing;
+mod kept_out;
 mod past;
 
 use super::layers::Puppet;
@@ -334,4 +335,19 @@ fn a_flush_is_done_though_the_index_that_shares_its_checkpoint_has_no_space() {
     bench.now += 60_000;
     bench.idle();
     assert!(!book.get().wants_index, "the index was not written although there is space");
+}
+
+#[test]
+fn blocks_that_are_destroyed_at_once_have_one_receipt_for_each_cause_and_run() {
+    let (mut bench, _) = versions();
+    bench.write(0, 7, 16 * BLOCK);
+    bench.flush();
+    bench.done(Op::Trim, 0, 8 * BLOCK).unwrap();
+    bench.done(Op::Purge, 8 * BLOCK, 2 * BLOCK).unwrap();
+    bench.done(Op::Trim, 12 * BLOCK, 4 * BLOCK).unwrap();
+    bench.idle();
+    let receipts: Vec<_> = bench.receipts.iter().map(|it| (it.extent, it.cause)).collect();
+    let expected = [(0, 8, Cause::Trim), (8, 2, Cause::Purge), (12, 4, Cause::Trim)];
+    assert_eq!(receipts, expected.map(|(at, n, cause)| (Extent::new(at * BLOCK, n * BLOCK), cause)));
+    assert_eq!(bench.volume.status().counters.destroyed_bytes, 14 * BLOCK);
 }

@@ -1,8 +1,8 @@
 //! A file system with a journal, of 64 blocks, and a disk that it lies on.
 
-use crate::format::{Block, Change, Format, Geometry, Kind, Reason, Shown};
+use crate::format::{Block, Branch, Change, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown};
 use crate::jbd2::MAGIC;
-use crate::options::Options;
+use crate::options::{Options, Sensitive};
 use crate::properties::{EXT3_WRITEBACK, Properties};
 use crate::rule::Rule;
 use crate::rule_j::RuleJ;
@@ -17,6 +17,8 @@ pub(super) const BLOCKS: Block = 64;
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
+/// Inodes, where marks are followed: one of two bytes each, whether it is in use and whether it is marked.
+pub(super) const INODES: Block = 2;
 pub(super) const LOG: u32 = 20;
 /// Two pieces, the second before the first.
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
@@ -25,6 +27,40 @@ pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
 #[derive(Debug)]
 struct Toy {
     was_clean: bool,
+    /// There are inodes.
+    has_inodes: bool,
+}
+
+impl Marking for Toy {
+    fn owners(&self, _: Block, content: &[u8]) -> Vec<Owner> {
+        let owner = |(number, inode): (usize, &[u8])| Owner {
+            number: number as u32,
+            generation: 0,
+            is_in_use: inode[0] != 0,
+            is_marked: inode[1] != 0,
+        };
+        content.chunks_exact(2).enumerate().map(owner).collect()
+    }
+
+    fn branches_of(&self, _: Block, _: &[u8], _: u32) -> Vec<Branch> {
+        unreachable!("whose content it is does not matter")
+    }
+
+    fn branches(&self, _: Role, _: &[u8]) -> Vec<Branch> {
+        unreachable!("whose content it is does not matter")
+    }
+
+    fn entries(&self, _: &[u8]) -> Vec<u32> {
+        unreachable!("whose content it is does not matter")
+    }
+
+    fn table_of(&self, _: u32) -> Option<Block> {
+        unreachable!("whose content it is does not matter")
+    }
+
+    fn owners_write(&self) -> bool {
+        unreachable!("whose content it is does not matter")
+    }
 }
 
 impl Format for Toy {
@@ -52,6 +88,7 @@ impl Format for Toy {
         match block {
             SUPER => Kind::Geometry,
             MAP => Kind::Map,
+            INODES if self.has_inodes => Kind::Inodes,
             _ => Kind::Data,
         }
     }
@@ -81,6 +118,10 @@ impl Format for Toy {
         }
     }
 
+    fn marking(&self) -> Option<&dyn Marking> {
+        self.has_inodes.then_some(self)
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -92,6 +133,7 @@ pub(super) struct Disk {
     bytes: Vec<u8>,
     pub(super) now: Millis,
     attached: Attached,
+    options: Options,
     /// Reads wait until [`Disk::read`].
     pub(super) is_lazy: bool,
 }
@@ -104,14 +146,32 @@ impl Disk {
     }
 
     pub(super) fn with(free: &[Block], mounted: u8, log: &[u8], was_clean: bool, from_start: bool) -> Self {
+        Self::below(Options::default(), free, mounted, log, was_clean, from_start)
+    }
+
+    /// As [`Disk::new`], where only marked content is sensitive, and no file has a mark.
+    pub(super) fn of_marks(free: &[Block], was_clean: bool) -> Self {
+        let options = Options { sensitive: Sensitive::Marked, ..Options::default() };
+        Self::below(options, free, u8::from(!was_clean), &superblock(5, 0), was_clean, true)
+    }
+
+    fn below(
+        options: Options,
+        free: &[Block],
+        mounted: u8,
+        log: &[u8],
+        was_clean: bool,
+        from_start: bool,
+    ) -> Self {
         let mut bytes = vec![0; BYTES * BLOCKS as usize];
         bytes[0] = mounted;
         bytes[BYTES..2 * BYTES].copy_from_slice(&map(free));
         bytes[LOG as usize * BYTES..][..BYTES].copy_from_slice(log);
-        let options = Options { settle_ms: 10_000, ..Options::default() };
-        let rule =
-            RuleJ::attach(Box::new(Toy { was_clean }), JOURNAL.to_vec(), options, Millis(0), from_start);
-        let mut disk = Self { rule, bytes, now: Millis(0), attached: Attached::Direct, is_lazy: false };
+        let options = Options { settle_ms: 10_000, ..options };
+        let toy = Box::new(Toy { was_clean, has_inodes: options.sensitive == Sensitive::Marked });
+        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, Millis(0), from_start);
+        let mut disk =
+            Self { rule, bytes, now: Millis(0), attached: Attached::Direct, options, is_lazy: false };
         disk.read();
         disk
     }
@@ -119,9 +179,8 @@ impl Disk {
     /// The same disk after a clean stop and start.
     pub(super) fn restarted(self, mounted: bool) -> Self {
         let view = self.rule.view().expect("it is calm");
-        let options = Options { settle_ms: 10_000, ..Options::default() };
-        let toy = Box::new(Toy { was_clean: !mounted });
-        let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
+        let toy = self.toy(!mounted);
+        let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), self.options, self.now, true);
         assert!(rule.resume(&view));
         let mut disk = Self { rule, ..self };
         if !disk.is_lazy {
@@ -132,13 +191,15 @@ impl Disk {
 
     /// The same disk, mounted, after a kill of the server.
     pub(super) fn killed(self) -> Self {
-        let options = Options { settle_ms: 10_000, ..Options::default() };
-        let toy = Box::new(Toy { was_clean: false });
-        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, self.now, true);
+        let rule = RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true);
         let mut disk = Self { rule, ..self };
         disk.attach(disk.attached);
         disk.read();
         disk
+    }
+
+    fn toy(&self, was_clean: bool) -> Box<Toy> {
+        Box::new(Toy { was_clean, has_inodes: self.options.sensitive == Sensitive::Marked })
     }
 
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
@@ -229,6 +290,13 @@ impl Disk {
         self.log(at + 2, &header(2, tid));
     }
 
+    /// Transaction `tid` of the inodes, from `at` on: whether one of them is marked.
+    pub(super) fn commit_inodes(&mut self, tid: u32, at: u32, is_marked: bool) {
+        self.log(at, &descriptor(tid, &[(INODES, 0)]));
+        self.log(at + 1, &inodes(is_marked));
+        self.log(at + 2, &header(2, tid));
+    }
+
     /// Mounts the file system: its journal begins with transaction 5 at block 1.
     pub(super) fn mount(&mut self) {
         self.mark(1);
@@ -283,6 +351,13 @@ pub(super) fn residue_without(live: &[u32]) -> Vec<Block> {
 pub(super) fn map(free: &[Block]) -> Vec<u8> {
     let mut bytes = vec![1; BYTES];
     free.iter().for_each(|block| bytes[*block as usize] = 0);
+    bytes
+}
+
+/// Inodes, one of which is marked or not, and one that is marked and not in use.
+pub(super) fn inodes(is_marked: bool) -> Vec<u8> {
+    let mut bytes = vec![0; BYTES];
+    bytes[4..8].copy_from_slice(&[1, u8::from(is_marked), 0, 1]);
     bytes
 }
 

@@ -111,12 +111,12 @@ pub struct KeyArgs {
     /// The disk's directory; it must not be served meanwhile.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub action: KeyAction,
 }
 
-/// What to do with the keys of a disk.
+/// The commands for the keys of a disk.
 #[derive(Debug, Subcommand)]
 pub enum KeyAction {
     /// List the key slots; needs no credential.

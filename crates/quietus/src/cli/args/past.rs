@@ -22,8 +22,8 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct RestoreArgs {
-    /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). The disk is
-    /// not served, or served with `--detect off` and without a client.
+    /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). The disk may be
+    /// served, without a client.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
     /// The credential that opens the keys of a disk that is not served.

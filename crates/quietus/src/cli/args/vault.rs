@@ -10,12 +10,12 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct VaultArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: VaultCommand,
 }
 
-/// What to do with a vault.
+/// The commands of a vault.
 #[derive(Debug, Subcommand)]
 pub enum VaultCommand {
     /// Make an empty vault.
@@ -96,7 +96,7 @@ pub struct PutArgs {
     pub vault: PathBuf,
     /// Name of the snapshot. Snapshots of one name are a series: `vault forget --keep-daily` thins each by itself.
     pub name: String,
-    /// What to put. Paths are kept from the root on, without the first slash.
+    /// Files and folders to put. Paths are kept from the root on, without the first slash.
     #[arg(value_hint = ValueHint::AnyPath, required_unless_present = "tar", conflicts_with = "tar")]
     pub paths: Vec<PathBuf>,
     /// Archive to put instead, as `tar` writes it; `-` is standard input.
@@ -120,7 +120,7 @@ pub struct GetArgs {
     /// Folder to restore into.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub into: PathBuf,
-    /// What to restore, as `list` shows it. Default: all.
+    /// Paths to restore, as `list` shows them. Default: all.
     pub paths: Vec<PathBuf>,
 }
 
@@ -172,7 +172,7 @@ pub struct FindArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// What to find: a name such as `*.pst`, or, with a slash, a path such as `home/*/cache`.
+    /// Name or path to find: a name such as `*.pst`, or, with a slash, a path such as `home/*/cache`.
     #[arg(value_name = "GLOB")]
     pub pattern: String,
 }
@@ -199,7 +199,7 @@ pub struct VaultForgetArgs {
     pub vault: PathBuf,
     /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
     pub snapshots: Vec<String>,
-    /// What is kept of each series; everything else is forgotten.
+    /// The snapshots to keep of each series; all others are forgotten.
     #[command(flatten)]
     pub keep: KeepArgs,
     /// Only the series of this name, with the rules above.

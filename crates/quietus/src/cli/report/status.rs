@@ -24,14 +24,15 @@ const HOLDS_MAX: usize = 3;
 pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -> fmt::Result {
     let it = &now.status;
     line(out, "deleted", &answer(now))?;
-    for waiting in &now.waiting {
-        line(out, "waiting", &waits(waiting, now))?;
-    }
+    waiting(out, now)?;
     let full = it.live_bytes * 100 / it.size_bytes.max(1);
     let (size, live) = (bytes(it.size_bytes), bytes(it.live_bytes));
     line(out, "disk", &format!("{}: {size}, {live} live ({full} %), {}", now.name, access(now)))?;
     line(out, "health", &health(now))?;
     line(out, "detection", &detection(now))?;
+    if let Some(sensitivity) = &now.sensitive {
+        line(out, "sensitive", &super::sensitive::summary(sensitivity))?;
+    }
     if let Some(attached) = &now.attached {
         line(out, "attached", &attached_line(attached))?;
     }
@@ -53,6 +54,11 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     }
 }
 
+/// Prints what was deleted and is not destroyed yet, a line for each reason.
+pub(super) fn waiting(out: &mut String, now: &StatusAnswer) -> fmt::Result {
+    now.waiting.iter().try_for_each(|it| line(out, "waiting", &waits(it, now)))
+}
+
 fn line(out: &mut String, title: &str, text: &str) -> fmt::Result {
     writeln!(out, "{title:<11}{text}")
 }
@@ -63,7 +69,9 @@ fn answer(now: &StatusAnswer) -> String {
     let waiting: u64 = now.waiting.iter().map(|waiting| waiting.bytes).sum();
     let at_least = now.waiting.iter().any(|waiting| waiting.at_least);
     let amount = amount(waiting, at_least);
-    let so_far = format!("{} so far, policy {}", bytes(it.counters.destroyed_bytes), it.policy);
+    let plain = it.counters.plain_bytes;
+    let plain = if plain > 0 { format!(", {} plain and only freed", bytes(plain)) } else { String::new() };
+    let so_far = format!("{} so far, policy {}{plain}", bytes(it.counters.destroyed_bytes), it.policy);
     if it.latched.is_some() && waiting > 0 {
         return format!("NOT all gone: {amount} cannot be destroyed, see `health`");
     }
@@ -217,6 +225,12 @@ fn versions(
         let forgets = if forgets.is_empty() { forgets } else { format!("{forgets}: ") };
         line(out, "forgetting", &format!("{forgets}{} to destroy", bytes(store.owed_bytes)))?;
     }
+    if let Some(why) = &store.stopped {
+        let stopped = format!(
+            "STOPPED until the next start: {why}; stop the server and run `quietus verify`, which names what is lost"
+        );
+        line(out, "destroying", &stopped)?;
+    }
     for (name, hold) in epochs.holds.iter().take(HOLDS_MAX) {
         line(
             out,
@@ -283,6 +297,9 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
         counters.receipts,
         it.policy
     )?;
+    if counters.plain_bytes > 0 {
+        writeln!(out, "plain        {:>12}  freed, not destroyed", bytes(counters.plain_bytes))?;
+    }
     if let Some(before) = before {
         let then = &before.status.counters;
         let rate = |now: u64, then: u64| bytes(now.saturating_sub(then));

@@ -26,7 +26,7 @@ pub(crate) struct VaultStatus {
     #[serde(flatten)]
     toml: VaultToml,
     snapshots: usize,
-    /// What is still to be destroyed: the number of each forget, and what it is of.
+    /// Content still to be destroyed: the number of each forget, and its cause.
     owed: Vec<(u64, OwedLine)>,
     condemned_bytes: u64,
     used_bytes: u64,
@@ -61,7 +61,7 @@ impl VaultStatus {
     }
 }
 
-/// What left content behind, in words.
+/// The cause of dead content, in words.
 fn in_words(owed: OwedLine) -> String {
     match owed {
         OwedLine::Snapshot(snapshot) => format!("snapshot {snapshot}"),
@@ -76,7 +76,7 @@ fn safe(path: &[u8]) -> String {
     if text.chars().any(char::is_control) { format!("{text:?}") } else { text.into_owned() }
 }
 
-/// What an entry is, and the bytes of its content.
+/// The kind of an entry, and the bytes of its content.
 fn kind_and_size(node: &Node) -> (&'static str, u64) {
     match &node.kind {
         Kind::File(recipe) => ("file", recipe.bytes()),

@@ -104,6 +104,9 @@ impl Watcher for Seer {
     fn status(&self) -> WatchStatus {
         WatchStatus::default()
     }
+    fn anew(&self) -> Box<dyn Watcher> {
+        Box::new(Self(Arc::clone(&self.0)))
+    }
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is
     engine.recorder().flush().expect("it can be written");
     bench.block_log();
     for n in 0..DEATHS {
-        engine.recorder().died(Death { cause: Cause::Trim }, n * 8192, 4096);
+        engine.recorder().died(Death::sensitive(Cause::Trim), n * 8192, 4096);
     }
     engine.recorder().flush().expect_err("it cannot be written");
     bench.unblock_log();

@@ -1,4 +1,4 @@
-//! What the host shows of an entry.
+//! The attributes of an entry as the host shows them.
 
 use fuser::{FileAttr, FileType, INodeNo};
 use quietus_vault::tree::{Kind, Node};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 /// Bytes that a read is to ask for.
 const BLOCK_BYTES: u32 = 1 << 17;
 
-/// What kind of file an entry is.
+/// The file type of an entry.
 pub(super) fn kind(node: &Node) -> FileType {
     match &node.kind {
         Kind::File(_) => FileType::RegularFile,

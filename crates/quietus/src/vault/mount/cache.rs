@@ -1,4 +1,4 @@
-//! What was read last, of bounded weight.
+//! The content that was read last, of bounded weight.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;

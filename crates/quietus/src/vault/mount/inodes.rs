@@ -21,7 +21,7 @@ pub(super) struct Inode {
     key: Key,
 }
 
-/// What makes an entry the same one.
+/// The identity of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Key {
     /// A name in a folder.

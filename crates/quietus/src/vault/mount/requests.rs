@@ -1,4 +1,4 @@
-//! What the kernel asks for.
+//! Requests of the kernel.
 
 use super::Request;
 use super::attributes::{attributes, kind};

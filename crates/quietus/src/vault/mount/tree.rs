@@ -72,7 +72,7 @@ impl<'v, 'm> Tree<'v, 'm> {
         Ok((number, self.node(number)?))
     }
 
-    /// What is in a folder, by name.
+    /// The entries of a folder, by name.
     pub(super) fn entries(&mut self, number: u64) -> Result<Rc<Entries>, Errno> {
         if let (ROOT, Some(snapshots)) = (number, &self.snapshots) {
             return Ok(Rc::clone(snapshots));

@@ -11,7 +11,6 @@
 //! chain, anything else the end of one.
 
 pub mod fuzz;
-pub mod memory;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super, geometry, page};
 use quietus_core::units::{Addr, Extent};
@@ -30,11 +29,6 @@ pub const DATA: Block = 3;
 pub const END: u8 = 0xFF;
 /// Bytes of an entry of the directory: the first block of a file, and its generation.
 pub const HEAD_BYTES: usize = 2;
-
-/// The directory that has `heads`: first blocks, and generations.
-pub fn directory(heads: &[[u8; HEAD_BYTES]]) -> Bytes {
-    page(heads.as_flattened().iter().copied())
-}
 
 /// Where everything lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -63,14 +63,10 @@ impl Guest {
         if !is_possible || (is_deep && self.indirect(file).is_none()) {
             return;
         }
-        let stay = begin(block, self.owner(file));
-        match slot {
-            Some(slot) => self.grow(file, slot, block, stay),
-            None => self.grow_indirect(file, block, stay),
-        }
+        self.grow(file, slot, block, begin(block, self.owner(file)));
     }
 
-    /// What can be done to files below `files` in `slots`, with the blocks of
+    /// Actions on files below `files` in `slots`, with the blocks of
     /// `free`. Of the slots that a file has free the first `most` count.
     pub fn actions(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Action> {
         let mut actions = Vec::new();

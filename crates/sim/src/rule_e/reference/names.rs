@@ -67,7 +67,7 @@ impl<F: Format> Reference<F> {
         links.filter(move |(it, ..)| *it == block).map(|(.., is_certain)| *is_certain)
     }
 
-    fn changes(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<(Link, bool)> {
+    fn links_changed(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<(Link, bool)> {
         let changes = self.format.diff(block, kind, old, new).into_iter();
         changes
             .map(|change| match change {
@@ -79,7 +79,7 @@ impl<F: Format> Reference<F> {
 
     /// Pointers of `content`, one block each.
     fn pointers(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<(Block, Kind)> {
-        let links = self.changes(block, kind, &vec![0; content.len()], content);
+        let links = self.links_changed(block, kind, &vec![0; content.len()], content);
         links.into_iter().flat_map(|(link, _)| link.blocks.map(move |it| (it, link.kind))).collect()
     }
 
@@ -87,7 +87,7 @@ impl<F: Format> Reference<F> {
     pub(super) fn source_changes(&mut self, block: Block, old: &[u8], new: &[u8]) {
         self.source_read(block, old);
         let Some(kind) = self.sources.get(&block).and_then(|it| it.counted) else { return };
-        let changes = self.changes(block, kind, old, new);
+        let changes = self.links_changed(block, kind, old, new);
         let (gained, lost): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, is_gain)| *is_gain);
         for (link, _) in lost {
             link.blocks.for_each(|it| self.lose(block, it, link.kind));
@@ -120,7 +120,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// It is not what it was.
+    /// The content is not what it was.
     fn becomes(&mut self, block: Block, counted: Option<Kind>, ended: Option<Kind>, content: &[u8]) {
         let Some(kind) = counted else {
             self.learn(block, content);
@@ -132,7 +132,7 @@ impl<F: Format> Reference<F> {
         self.learn(block, content);
     }
 
-    /// What it named, if it was of `kind`, counts as unlinked.
+    /// Blocks that it named, if it was of `kind`, count as unlinked.
     fn generation_ends(&mut self, block: Block, kind: Option<Kind>, content: &[u8]) {
         let Some(kind) = kind else { return };
         for (it, kind) in self.pointers(block, kind, content) {
@@ -162,7 +162,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// It is read as what it is named as.
+    /// The block is read as what it is named as.
     fn learn(&mut self, block: Block, content: &[u8]) {
         let moment = self.clock.moment();
         let source = self.sources.get_mut(&block).expect("it is read");
@@ -245,14 +245,14 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// What is known of its names has changed: its evidence too (6).
+    /// The knowledge of its names has changed: its evidence too (6).
     fn is_young_again(&mut self, block: Block) {
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.stage.is_some()) {
             cell.stage = Some(Stage::Unsynced);
         }
     }
 
-    /// What was not written for long is what it is taken for.
+    /// A block that was not written for long is what it is taken for.
     pub(super) fn sources_settle(&mut self) {
         let settle = self.settle_ms();
         for source in self.sources.values_mut() {

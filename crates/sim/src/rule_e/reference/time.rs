@@ -4,6 +4,15 @@ use quietus_core::units::Millis;
 
 /// Most that one gap between two changes counts for, ms.
 const GAP_MS_MAX: u64 = 1000;
+/// After so long without a change the maps are read again.
+pub const QUIET_MS: u64 = 500;
+
+/// When the maps are to be read again, and why.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Review {
+    pub at: Millis,
+    pub by_tool: bool,
+}
 
 /// A time on both clocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -17,19 +26,16 @@ pub struct Moment {
 /// Both clocks.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    now: u64,
+    pub now: u64,
     /// The last change.
     change: Moment,
-    is_unsure: bool,
+    /// Something hung on a time that the page does not fix.
+    pub is_unsure: bool,
 }
 
 impl Clock {
     pub fn new(now: Millis) -> Self {
         Self { now: now.0, change: Moment { now: now.0, active: 0 }, is_unsure: false }
-    }
-
-    pub fn now(&self) -> Millis {
-        Millis(self.now)
     }
 
     pub fn tick(&mut self, now: Millis) {
@@ -64,9 +70,5 @@ impl Clock {
     fn judge(&mut self, age: u64, ms: u64) -> bool {
         self.is_unsure |= (ms..2 * ms).contains(&age);
         age < ms
-    }
-
-    pub fn is_unsure(&self) -> bool {
-        self.is_unsure
     }
 }

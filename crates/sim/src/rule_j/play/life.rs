@@ -1,7 +1,10 @@
 //! How a guest begins and ends.
 
-use super::Play;
+use super::{Play, Step};
+use crate::cache;
+use crate::rule_e::guest::actions::Action;
 use crate::rule_e::guest::mend;
+use crate::rule_e::search::Space;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::{narrowed, widened};
 use crate::rule_j::guest::{Journaled, Start, What};
@@ -10,6 +13,8 @@ use crate::rule_j::recovery::recovery;
 
 /// Most rounds until everything is in its place; the log empties in two.
 const ROUNDS_MAX: usize = 20;
+/// Most reads in a row; more than the blocks of any of these disks.
+const READS_MAX: usize = 100;
 
 impl Play {
     /// Replays the log, if it must be; none: that was interrupted.
@@ -21,8 +26,8 @@ impl Play {
         }
         // A number is left out: what is left of a transaction is no part of the next.
         let tid = found.next + self.setup.skips.max(1);
-        if found.next != self.judge.newest() + 1 {
-            let newest = self.judge.newest();
+        if found.next != self.judge.newest + 1 {
+            let newest = self.judge.newest;
             return Err(format!("safety: {newest} was on the disk, and {} is not found", found.next));
         }
         let is_external = self.setup.external_journal.is_some();
@@ -95,7 +100,7 @@ impl Play {
         self.land_all()?;
         let Some(guest) = self.guest.take() else { return Ok(()) };
         self.send(SUPER, guest.superblock(true), None)?;
-        self.next_generation = guest.crash().1;
+        self.next_generation = guest.files.next_generation;
         self.judge.unmounted();
         Ok(())
     }
@@ -108,7 +113,7 @@ impl Play {
             self.land_log()?;
         }
         let Some(guest) = self.guest.take() else { return Ok(()) };
-        self.next_generation = guest.crash().1;
+        self.next_generation = guest.files.next_generation;
         self.judge.crashed();
         Ok(())
     }
@@ -117,7 +122,7 @@ impl Play {
     /// an older transaction: a recovery takes it for what did not arrive.
     fn lies_there(&self) -> bool {
         let disk = self.seen();
-        let sent = self.guest.iter().flat_map(Journaled::wire);
+        let sent = self.guest.iter().flat_map(|it| &it.wire);
         let mut log = sent.filter(|(_, it)| matches!(it.what, What::Log(_)));
         log.all(|(block, it)| disk[*block as usize] == it.bytes)
     }
@@ -147,6 +152,50 @@ impl Play {
         let pages: Vec<_> = self.seen().iter().map(|it| narrowed(it)).collect();
         for (block, page) in mend(self.toy, &pages) {
             self.send(block, widened(&page, self.area.block_bytes), None)?;
+        }
+        Ok(())
+    }
+
+    /// The end of a history: everything is written and settled, and nothing dead may be left.
+    pub(super) fn settle_everything(&mut self) -> Result<(), String> {
+        self.step(Step::Unmount)?;
+        let last = self.judge.newest;
+        for _ in 0..if self.setup.is_cached { 12 } else { 2 } {
+            for step in [Step::Pass(1000), Step::Work, Step::Mount(false)] {
+                self.step(step)?;
+            }
+            if self.setup.is_cached {
+                self.log_something()?;
+            }
+            let flush = Step::Cache(cache::Step::Flush);
+            for step in [flush, Step::Pass(1000), Step::Unmount, flush] {
+                self.step(step)?;
+            }
+        }
+        for step in [Step::Pass(1000), Step::Work, Step::Work] {
+            self.step(step)?;
+        }
+        let last = if self.setup.is_cached { last } else { self.judge.newest };
+        self.judge.is_clean(self.rules.knows_layers(), last)
+    }
+
+    /// Above a cache, what was logged is residue once the journal's superblock is written long
+    /// after: something has to be logged again.
+    fn log_something(&mut self) -> Result<(), String> {
+        [Action::Delete(0), Action::Create(0)].into_iter().try_for_each(|it| self.step(Step::Do(it)))
+    }
+
+    /// The server does all that it can.
+    pub(super) fn work(&mut self) -> Result<(), String> {
+        let mut reads = 0;
+        while self.read()? {
+            reads += 1;
+            if reads > READS_MAX {
+                return Err("liveness: it never has enough to read".into());
+            }
+        }
+        for step in [Step::Cut, Step::Proven, Step::Act(false)] {
+            self.step(step)?;
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! A guest that journals, the disk below it, rules that watch, and the judge.
 
-mod finish;
 mod life;
 mod steps;
 
@@ -10,13 +9,12 @@ use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
-use crate::differential::Differential;
 use crate::rule_e::guest::SLOTS;
 use crate::rule_e::guest::actions::Action;
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::Toy;
 use crate::rule_e::wide::widened;
-use quietus_core::watch::Verdict;
+use quietus_core::watch::{Observation, Verdict};
 use quietus_detect::format::Block;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -321,7 +319,7 @@ impl Play {
     }
 
     fn land_all(&mut self) -> Result<(), String> {
-        let blocks: Vec<_> = self.guest.iter().flat_map(|it| it.wire().keys().copied()).collect();
+        let blocks: Vec<_> = self.guest.iter().flat_map(|it| it.wire.keys().copied()).collect();
         blocks.into_iter().try_for_each(|it| self.land(it))
     }
 
@@ -363,7 +361,7 @@ impl Play {
     }
 
     fn land_log(&mut self) -> Result<(), String> {
-        let sent = self.guest.iter().flat_map(Journaled::wire);
+        let sent = self.guest.iter().flat_map(|it| &it.wire);
         let log: Vec<_> = sent.filter(|(_, it)| matches!(it.what, What::Log(_))).map(|it| *it.0).collect();
         log.into_iter().try_for_each(|it| self.land(it))
     }
@@ -414,13 +412,13 @@ impl Play {
 
     fn cut(&mut self) {
         self.is_cut = true;
-        self.rules.disks().for_each(Differential::cut);
+        self.rules.disks().for_each(|it| it.observe(Observation::Cut));
         self.judge.cut();
     }
 
     fn proven(&mut self) {
         if std::mem::take(&mut self.is_cut) {
-            self.rules.disks().for_each(Differential::proven);
+            self.rules.disks().for_each(|it| it.observe(Observation::Proven));
             self.judge.proven();
         }
     }

@@ -50,12 +50,12 @@ impl Play {
     }
 
     fn mounted(&self, guest: &Journaled) -> Vec<Group> {
-        let actions = guest.files().actions(self.setup.files, &self.setup.slots, &guest.free(), 1);
+        let actions = guest.files.actions(self.setup.files, &self.setup.slots, &guest.free(), 1);
         let mut groups = vec![(12, actions.into_iter().map(Step::Do).collect())];
         groups.extend([(10, self.data(guest)), (10, self.journal(guest)), (2, self.ends())]);
         if self.setup.checkpoints {
             groups.push((4, guest.checkpointable().into_iter().map(Step::Checkpoint).collect()));
-            groups.push((2, guest.files().named().keys().map(|it| Step::Do(Action::Touch(*it))).collect()));
+            groups.push((2, guest.files.named().keys().map(|it| Step::Do(Action::Touch(*it))).collect()));
             groups.push((1, guest.can_move_tail().then_some(Step::MoveTail).into_iter().collect()));
             groups.push((1, vec![Step::Sync(false), Step::Sync(true)]));
         } else {
@@ -65,7 +65,7 @@ impl Play {
     }
 
     fn data(&self, guest: &Journaled) -> Vec<Step> {
-        let in_place = guest.wire().iter().filter(|(_, it)| !matches!(it.what, What::Log(_)));
+        let in_place = guest.wire.iter().filter(|(_, it)| !matches!(it.what, What::Log(_)));
         let mut steps: Vec<_> = in_place.map(|(block, _)| Step::Land(*block)).collect();
         if self.setup.mode != Mode::Journal {
             steps.extend(guest.dirty().into_iter().map(Step::Write));
@@ -74,7 +74,7 @@ impl Play {
     }
 
     fn journal(&self, guest: &Journaled) -> Vec<Step> {
-        let log = guest.wire().iter().filter(|(_, it)| matches!(it.what, What::Log(_)));
+        let log = guest.wire.iter().filter(|(_, it)| matches!(it.what, What::Log(_)));
         let mut steps: Vec<_> = log.clone().map(|(block, _)| Step::Land(*block)).collect();
         if self.setup.splits {
             steps.extend(log.map(|(block, _)| Step::Split(*block)));

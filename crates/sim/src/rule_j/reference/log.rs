@@ -35,11 +35,11 @@ pub(super) struct Log {
     /// Sectors that have arrived of what is written in parts.
     parts: BTreeMap<At, BTreeSet<usize>>,
     /// Of these all have: they are to be read.
-    unread: BTreeSet<At>,
+    pub unread: BTreeSet<At>,
     /// Of these, those that something else of the journal was written after.
     overtaken: BTreeSet<At>,
-    /// What lies here since before the attach is to be read.
-    unseen: BTreeSet<At>,
+    /// Content from before the attach that is to be read.
+    pub unseen: BTreeSet<At>,
 }
 
 impl Log {
@@ -121,10 +121,6 @@ impl Log {
         }
     }
 
-    pub fn unseen(&self) -> &BTreeSet<At> {
-        &self.unseen
-    }
-
     /// Something arrives at `at`: later than all that is to be read.
     pub fn overtakes(&mut self, at: At) {
         self.overtaken = self.unread.clone();
@@ -153,11 +149,6 @@ impl Log {
         } else {
             self.parts.insert(at, parts);
         }
-    }
-
-    /// Blocks of the log that have to be read.
-    pub fn unread(&self) -> &BTreeSet<At> {
-        &self.unread
     }
 
     /// `at` is written, and was `overtaken` before it was read. Says whether the

@@ -2,24 +2,20 @@
 
 use super::{Cell, Reference, Stage};
 use crate::differential::{Census, Version};
-use crate::rule_e::reference::{blocks_of, changes, place_of, time::Moment};
+use crate::rule_e::reference::{blocks_of, changes, time::Moment};
+use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent};
-use quietus_core::watch::{self, Content, Observation, Verdict};
+use quietus_core::watch::{self, Observation, Verdict};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 impl Reference {
-    /// Blocks whose old content is wanted.
-    fn old_wanted(&self) -> BTreeSet<Block> {
+    /// Blocks of the log that hold maps of commits, and have not been seen; with those that come now, or without.
+    fn unseen(&self, with_coming: bool) -> BTreeSet<Block> {
         let copies = self.commits.iter().flat_map(|it| &it.maps);
-        copies.filter(|it| it.seen.is_none() && !it.is_coming).map(|it| self.area.block(it.at)).collect()
-    }
-
-    /// Blocks of the log that hold maps of commits, and have not been seen.
-    fn unseen(&self) -> BTreeSet<Block> {
-        let copies = self.commits.iter().flat_map(|it| &it.maps).filter(|it| it.seen.is_none());
-        copies.map(|it| self.area.block(it.at)).collect()
+        let unseen = copies.filter(|it| it.seen.is_none() && (with_coming || !it.is_coming));
+        unseen.map(|it| self.area.block(it.at)).collect()
     }
 
     fn copy_seen(&mut self, block: Block, content: &[u8]) {
@@ -30,25 +26,17 @@ impl Reference {
         self.settle();
     }
 
-    /// What is condemned goes on its way (5).
+    /// Condemned blocks go on their way (5).
     fn turn(&mut self, from: Stage, to: Stage) {
         let stages = self.cells.values_mut().filter_map(|it| it.stage.as_mut());
         stages.filter(|it| **it == from).for_each(|it| *it = to);
     }
 
-    fn overwriting(
-        &mut self,
-        extent: Extent<Addr>,
-        content: Content<'_>,
-        old_extent: Extent<Addr>,
-        old: &[u8],
-    ) {
-        for (block, old, new) in changes(&*self.format, (old_extent, old), (extent, content)) {
-            match self.format.kind(block) {
-                Kind::Geometry => self.geometry(block, &old, &new),
-                _ if self.old_wanted().contains(&block) => self.copy_seen(block, &old),
-                _ => {}
-            }
+    fn changes(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        match self.format.kind(block) {
+            Kind::Geometry => self.geometry(block, old, new),
+            _ if self.unseen(false).contains(&block) => self.copy_seen(block, old),
+            _ => {}
         }
     }
 
@@ -59,10 +47,10 @@ impl Reference {
             if block == self.area.block(0) && std::mem::take(&mut self.wants_superblock) {
                 self.tail_written(content, self.superblock_overtaken);
             }
-            if let Some(at) = self.area.at(block).filter(|at| self.log.unread().contains(at)) {
+            if let Some(at) = self.area.at(block).filter(|at| self.log.unread.contains(at)) {
                 self.log_written(at, content, true);
             }
-            if let Some(at) = self.area.at(block).filter(|at| self.log.unseen().contains(at)) {
+            if let Some(at) = self.area.at(block).filter(|at| self.log.unseen.contains(at)) {
                 self.log.looked(at, content);
             }
             if let Some(by_tool) = self.maps.remove(&block) {
@@ -82,7 +70,8 @@ impl Version for Reference {
         match observation {
             Observation::Arrived { extent, content } => self.arrived(at.now, extent, content),
             Observation::Overwriting { extent, content, old_extent, old } => {
-                self.overwriting(extent, content, old_extent, old);
+                let changes = changes(&*self.format, (old_extent, old), (extent, content));
+                changes.iter().for_each(|(block, old, new)| self.changes(*block, old, new));
             }
             Observation::Given { extent, content } => self.given(extent, content),
             Observation::Attached => self.attached(at.now, at.attached),
@@ -97,16 +86,16 @@ impl Version for Reference {
     }
 
     fn needs(&self, extent: Extent<Addr>) -> BTreeSet<Block> {
-        let unseen = self.old_wanted();
+        let unseen = self.unseen(false);
         let is_needed = |it: &Block| self.format.kind(*it) == Kind::Geometry || unseen.contains(it);
         blocks_of(&*self.format, extent).into_iter().filter(is_needed).collect()
     }
 
     fn wants(&self) -> BTreeSet<Block> {
         let superblock = self.wants_superblock.then_some(self.area.block(0));
-        let log = self.log.unread().union(self.log.unseen());
+        let log = self.log.unread.union(&self.log.unseen);
         let superblock = superblock.into_iter().chain(log.map(|at| self.area.block(*at)));
-        self.unseen().into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
+        self.unseen(true).into_iter().chain(self.maps.keys().copied()).chain(superblock).collect()
     }
 
     fn due(&self, _: bool) -> BTreeMap<Block, Verdict> {
@@ -123,11 +112,11 @@ impl Version for Reference {
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut parts = Vec::new();
         for block in blocks_of(&*self.format, extent) {
-            let place = place_of(&*self.format, block);
-            let Some(part) = extent.overlap(place).filter(|_| self.may_be_dead(block)) else { continue };
+            let there = place(block, self.format.block_bytes());
+            let Some(part) = extent.overlap(there).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
             let cell = self.cell(block);
-            cell.suspicious = part != place;
+            cell.suspicious = part != there;
         }
         parts
     }
@@ -135,7 +124,7 @@ impl Version for Reference {
     fn census(&self) -> Census {
         let count = |is: fn(&Cell) -> bool| self.cells.values().filter(|it| is(it)).count() as u64;
         let fixed = u64::from(self.format.blocks()) - self.cells.len() as u64;
-        let mut census = vec![
+        vec![
             ("place in the journal known (1: yes)", u64::from(self.log.is_known())),
             ("commits received", u64::from(self.received)),
             ("live", count(|it| it.live) + fixed),
@@ -145,9 +134,7 @@ impl Version for Reference {
                 "dead, evidence not durable yet",
                 count(|it| matches!(it.stage, Some(Stage::Unsynced | Stage::Syncing))),
             ),
-        ];
-        census.sort_unstable();
-        census
+        ]
     }
 
     fn is_over(&self) -> bool {
@@ -155,7 +142,7 @@ impl Version for Reference {
     }
 
     fn is_unsure(&self) -> bool {
-        self.clock.is_unsure()
+        self.clock.is_unsure
     }
 
     fn digest(&self, mut hasher: &mut dyn Hasher) {
@@ -166,7 +153,7 @@ impl Version for Reference {
             written.map(|it| self.age(it)).hash(&mut hasher);
         }
         let review = self.review.as_ref();
-        let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now().0), it.by_tool));
+        let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now), it.by_tool));
         (&self.log, self.in_use, review, &self.maps).hash(&mut hasher);
         (self.wants_superblock, self.superblock_overtaken).hash(&mut hasher);
         for commit in &self.commits {

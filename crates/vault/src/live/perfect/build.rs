@@ -103,7 +103,7 @@ struct Part {
     order: Vec<u32>,
     /// Which places are taken, a bit each.
     taken: Vec<u64>,
-    /// What the next level has to place.
+    /// Keys that the next level has to place.
     left: Vec<Key>,
 }
 

@@ -74,7 +74,7 @@ impl Directory {
     }
 }
 
-/// What is known of a key after the first access to memory: its bucket's seed in the first level.
+/// A key after the first access to memory, which fetched its bucket's seed in the first level.
 #[derive(Clone, Copy)]
 pub(super) struct Probe {
     key: Key,
@@ -149,7 +149,7 @@ impl Level {
     }
 }
 
-/// What a part knows of a fingerprint: two hashes.
+/// Two hashes of a fingerprint, all that a part needs of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Key {
     bucket: u64,

@@ -93,7 +93,7 @@ fn halves(root: &Disk) -> [Cell; 2] {
     root::halves(&root.read(0, root::ROOT_BYTES))
 }
 
-/// What a start has of the root, with a source of cells that follows from `seed`.
+/// The root for a start, with a source of cells that follows from `seed`.
 fn cells(root: &Disk, seed: u64) -> ([Cell; 2], Cells) {
     let mut entropy = [0; 32];
     entropy[..8].copy_from_slice(&seed.to_le_bytes());
@@ -297,7 +297,7 @@ impl Rig {
         let read: Vec<u8> =
             unread.iter().flat_map(|it| self.stubs.read(it.extent.start.0, it.extent.len)).collect();
         if !unread.is_empty() {
-            assert!(self.store.prepare_homes(&read), "they are under their cells");
+            self.store.prepare_homes(&read).expect("they are under their cells");
             self.check();
         }
         let Rekey { keys, content, old } = self.store.homes.rekey().expect("all was read");

@@ -157,7 +157,7 @@ impl History {
             return Ok(true);
         }
         let died = self.version_from(block, after.1)?.filter(|(of, _)| *of == block).map(|(_, it)| it.born);
-        // What a later state shows is not destroyed, whatever the volume has found before.
+        // A version that a later state shows is not destroyed, whatever the volume has found before.
         if let Some(died) = died.filter(|_| version.slot != FREED)
             && !self.is_shown_after(forget.to, died)?
             && !self.is_spared(version.born, died)?

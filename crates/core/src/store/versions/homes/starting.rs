@@ -1,4 +1,4 @@
-//! What a start finds of the cells of homes.
+//! The cells of homes at a start.
 //!
 //! A crash may leave a page with both of its cells, and each sector under either. All of them go under one then, and the other
 //! is stale. What passes have left of a cell is stale, too: they may not have ended.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A version of a block: the epoch that it was born in, and its slot; none if the block was freed.
 type Version = (Epoch, Option<u64>);
 
-/// What a checkpoint makes durable.
+/// The state that a checkpoint makes durable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     /// How many epochs were closed, at which times.

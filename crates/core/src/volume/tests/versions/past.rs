@@ -119,11 +119,11 @@ fn the_watcher_is_shown_content_that_lies_elsewhere_by_now_once() {
     let write = bench.ask(Op::Write(vec![7; 10].into()), 0, 10);
     let look = bench.hold(|io| io.op == IoOp::Read);
     bench.write(BLOCK, 2, BLOCK);
-    assert_eq!(puppet.shown.load(Relaxed), 0x01, "before the other write");
+    assert_eq!(puppet.told.shown.load(Relaxed), 0x01, "before the other write");
     bench.fail(&look);
     bench.settle();
     assert!(bench.replies[&write].is_ok());
-    assert_eq!(puppet.shown.load(Relaxed), 0x0102);
+    assert_eq!(puppet.told.shown.load(Relaxed), 0x0102);
 }
 
 #[test]

@@ -1,0 +1,105 @@
+//! A watcher that is kept out, and the one that begins after it.
+
+use super::*;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A disk with four blocks, and its watcher.
+fn watched() -> (Bench, Puppet) {
+    let (mut bench, puppet) = (versions().0, Puppet::default());
+    bench.write(0, 7, 4 * BLOCK);
+    bench.volume.watch(Box::new(puppet.clone()));
+    (bench, puppet)
+}
+
+impl Bench {
+    /// Keeps the watcher out, and has another one begin: that waits for `io`, after which nobody hears of it.
+    fn begins_after(&mut self, puppet: &Puppet, io: Io) {
+        self.tell(Event::KeepWatcherOut);
+        self.tell(Event::WatchAnew);
+        self.idle();
+        assert!(self.volume.is_watcher_awaited(), "what is under way is for another watcher");
+        self.carry_out(io);
+        self.idle();
+        assert!(!self.volume.is_watcher_awaited());
+        assert_eq!(puppet.told.answers.load(Relaxed), 0);
+    }
+}
+
+#[test]
+fn what_a_watcher_has_found_is_dropped_when_it_is_kept_out() {
+    let (mut bench, puppet) = watched();
+    puppet.finds_dead(Extent::new(0, BLOCK));
+    bench.tell(Event::KeepWatcherOut);
+    bench.idle();
+    bench.tell(Event::WatchAnew);
+    bench.idle();
+    assert_eq!((bench.reads(0, 1), bench.dead() + bench.owed()), (vec![7], 0));
+}
+
+#[test]
+fn a_verdict_that_waits_for_room_is_dropped_too() {
+    let (mut bench, _) = watched();
+    let watching = bench.volume.watching.as_mut().expect("it is watched");
+    watching.keep_verdict(Extent::new(0, BLOCK));
+    bench.tell(Event::KeepWatcherOut);
+    bench.idle();
+    assert_eq!((bench.reads(0, 1), bench.dead() + bench.owed()), (vec![7], 0));
+}
+
+#[test]
+fn nobody_watches_until_the_new_watcher_begins_and_then_it_does() {
+    let (mut bench, puppet) = watched();
+    bench.tell(Event::KeepWatcherOut);
+    bench.write(0, 8, BLOCK);
+    assert_eq!(puppet.told.arrivals.load(Relaxed), 0);
+    assert_eq!(bench.volume.checkpoint().map_or(0, |it| it.watch.len()), 0, "there is no view of it");
+    let (_, write) = bench.held_write(1, 9);
+    bench.tell(Event::WatchAnew);
+    bench.idle();
+    assert!(bench.volume.is_watcher_awaited(), "a refusal of the write would be news");
+    bench.carry_out(write);
+    bench.settle();
+    assert!(!bench.volume.is_watcher_awaited());
+    bench.write(0, 8, BLOCK);
+    assert_eq!(puppet.told.arrivals.load(Relaxed), 1);
+}
+
+#[test]
+fn the_answer_to_a_read_of_the_watcher_before_goes_to_nobody() {
+    let (mut bench, puppet) = watched();
+    puppet.asks.store(true, Relaxed);
+    bench.tell(Event::Tick);
+    let read = bench.hold(|io| io.op == IoOp::Read);
+    bench.begins_after(&puppet, read);
+}
+
+#[test]
+fn evidence_of_the_watcher_before_is_proven_to_nobody() {
+    let (mut bench, puppet) = watched();
+    puppet.has_evidence.store(true, Relaxed);
+    bench.now += 60_000;
+    bench.tell(Event::Tick);
+    let sync = bench.hold(|io| io.op == IoOp::Sync);
+    bench.begins_after(&puppet, sync);
+}
+
+#[test]
+fn a_death_that_the_watcher_before_has_found_ends_before_the_new_one_begins() {
+    let (mut bench, puppet) = watched();
+    puppet.finds_dead(Extent::new(1000, 2000));
+    bench.now += 60_000;
+    bench.tell(Event::Tick);
+    let read = bench.hold(|io| io.op == IoOp::Read);
+    bench.begins_after(&puppet, read);
+    assert_eq!(bench.reads(0, BLOCK), [vec![7; 1000], vec![0; 2000], vec![7; 1096]].concat());
+}
+
+#[test]
+fn a_disk_that_stops_awaits_no_watcher() {
+    let (mut bench, _) = watched();
+    bench.tell(Event::KeepWatcherOut);
+    bench.tell(Event::Stop { drain: true });
+    bench.tell(Event::WatchAnew);
+    bench.idle();
+    assert!(!bench.volume.is_watcher_awaited() && bench.volume.is_at_rest());
+}

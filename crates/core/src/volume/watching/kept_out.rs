@@ -1,0 +1,110 @@
+//! A watcher that is kept out while somebody writes in another order than a file system would, and the new one after
+//! that.
+//!
+//! What the old watcher knew is about another state of the disk. So the old watcher is dropped at once, with its
+//! verdicts that were not carried out; answers to its reads, its evidence and its deaths under way go to [`KeptOut`], which
+//! ignores them. The new watcher begins when nothing of that and no change is under way, so that no answer and no
+//! refusal is about something that the new one never observed.
+
+use super::{Proof, Watching};
+use crate::units::{Addr, Extent};
+use crate::volume::Volume;
+use crate::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher};
+
+/// Stands for a watcher that is kept out: infers nothing, and asks for nothing.
+#[derive(Debug)]
+struct KeptOut {
+    /// The watcher that begins after it, which has observed nothing.
+    next: Box<dyn Watcher>,
+}
+
+impl Observer for KeptOut {
+    fn observe(&mut self, _: Moment, _: Observation<'_>) {}
+    fn needs(&self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
+        Vec::new()
+    }
+    fn wants(&mut self) -> Option<Extent<Addr>> {
+        None
+    }
+    fn agenda(&self) -> Agenda {
+        Agenda::default()
+    }
+    fn verdict(&mut self, _: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
+        None
+    }
+    fn waiting(&self) -> Waits<'_> {
+        Box::new(std::iter::empty())
+    }
+    fn take_suspicious(&mut self, _: Extent<Addr>) -> Vec<Extent<Addr>> {
+        Vec::new()
+    }
+    fn view(&self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+impl Watcher for KeptOut {
+    fn restore(&mut self, _: Vec<u8>) {}
+    fn watches(&self, _: Extent<Addr>) -> bool {
+        false
+    }
+    fn status(&self) -> WatchStatus {
+        let state = "nothing is inferred: the disk is being restored, or a restore was interrupted; once a restore is \
+                     complete, the search for file systems begins anew";
+        WatchStatus { state: state.into(), ..WatchStatus::default() }
+    }
+    fn anew(&self) -> Box<dyn Watcher> {
+        self.next.anew()
+    }
+}
+
+impl Volume {
+    /// Drops the watcher, if there is one, with all that it knows; none takes its place before
+    /// [`Event::WatchAnew`](crate::volume::Event::WatchAnew).
+    pub(in crate::volume) fn keep_watcher_out(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            watching.watcher = Box::new(KeptOut { next: watching.watcher.anew() });
+            watching.verdict.clear();
+            watching.begins_anew = false;
+        }
+    }
+
+    /// Has a new watcher begin, if there is one, once nothing is under way.
+    pub(in crate::volume) fn watch_anew(&mut self) {
+        if let Some(watching) = &mut self.watching {
+            watching.begins_anew = true;
+        }
+    }
+
+    /// Whether a new watcher is about to begin.
+    #[must_use]
+    pub fn is_watcher_awaited(&self) -> bool {
+        let begins = self.watching.as_ref().is_some_and(|it| it.begins_anew);
+        begins && !self.schedule.stopping && self.latched.is_none()
+    }
+
+    /// Lets a new watcher begin that is awaited, if nothing is under way.
+    pub(super) fn begin_anew(&mut self) {
+        if !self.is_watcher_awaited() || !self.requests.order.is_empty() {
+            return;
+        }
+        if let Some(watching) = self.watching.as_mut().filter(|it| it.is_at_rest()) {
+            watching.watcher = watching.watcher.anew();
+            watching.verdict.clear();
+            watching.begins_anew = false;
+        }
+    }
+}
+
+impl Watching {
+    /// Puts a death among the verdicts for which the ledger had no room.
+    #[cfg(test)]
+    pub(in crate::volume) fn keep_verdict(&mut self, extent: Extent<Addr>) {
+        self.verdict.push((extent, Verdict::Dead));
+    }
+
+    /// Whether no read, evidence or death of a watcher is under way.
+    fn is_at_rest(&self) -> bool {
+        self.looks == 0 && self.parts == 0 && matches!(self.proof, Proof::None)
+    }
+}

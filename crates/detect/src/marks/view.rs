@@ -1,0 +1,79 @@
+//! Marks and classes, saved at a clean stop as bytes (`docs/formats/view.md`).
+
+use super::Marks;
+use super::counted::Counted;
+use super::tree::{Node, Tree};
+use crate::bytes::all;
+use crate::format::{Block, Role};
+use crate::rule::sets::{put_pairs, put_sets, take_pairs, take_sets};
+use quietus_core::fields::Fields;
+use roaring::RoaringBitmap;
+use std::collections::BTreeMap;
+use zerocopy::little_endian::U32;
+
+/// Bit of a node's number for one that leads to entries of a folder; the level lies below.
+const FOLDER: u32 = 1 << 8;
+/// Bit of a node's number for one whose names count.
+const READ: u32 = 1 << 9;
+/// End of all numbers of inodes.
+const NUMBERS_END: u32 = u32::MAX;
+
+impl Marks {
+    /// Whether everything is known, so that a view can hold it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_known && !self.is_reading() && !self.tree.is_overfull
+    }
+
+    /// Writes everything but what a restart knows.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        let tree = &self.tree;
+        bytes.push(u8::from(self.has_any));
+        put_sets([&tree.flagged, &tree.kept, &tree.followed, &tree.named.all], bytes);
+        put_sets([&tree.blocks.all, &self.sensitive, &self.unsettled, &self.handed_out], bytes);
+        put_pairs(tree.named.again.iter().map(|(number, more)| (*number, *more)), bytes);
+        put_pairs(tree.blocks.again.iter().map(|(block, more)| (*block, *more)), bytes);
+        bytes.extend((tree.nodes.len() as u64).to_le_bytes());
+        for ((block, role), node) in &tree.nodes {
+            let is_read = if node.is_read { READ } else { 0 };
+            let is_folder = if role.is_folder { FOLDER } else { 0 };
+            for number in [*block, u32::from(role.level) | is_folder | is_read, node.names] {
+                bytes.extend(number.to_le_bytes());
+            }
+        }
+    }
+
+    /// The marks that [`Marks::put`] wrote; none if `fields` do not hold some.
+    pub(crate) fn restored(&self, fields: &mut Fields<'_>) -> Option<Self> {
+        let [has_any] = fields.array()?;
+        let [flagged, kept, followed, named]: [RoaringBitmap; 4] = take_sets(fields, NUMBERS_END)?;
+        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] = take_sets(fields, self.blocks)?;
+        let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
+        let blocks = Counted { all: owned, again: take_pairs(fields, self.blocks)? };
+        let nodes = take_nodes(fields, self.blocks)?;
+        let tree = Tree { flagged, named, kept, followed, blocks, nodes, ..Tree::default() };
+        let settling = unsettled.clone();
+        let kept = Self {
+            tree,
+            has_any: has_any != 0,
+            is_known: true,
+            sensitive,
+            unsettled,
+            settling,
+            handed_out,
+            ..Self::new(self.blocks, self.fixed.clone(), self.is_doubtful)
+        };
+        Some(kept)
+    }
+}
+
+fn take_nodes(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<(Block, Role), Node>> {
+    let count = fields.u64()?;
+    let entries = all::<[U32; 3]>(fields.bytes(count.checked_mul(12)?)?);
+    let node = |[block, role, names]: &[U32; 3]| {
+        let (role, names) = (role.get(), names.get());
+        let key = (block.get(), Role { level: role as u8, is_folder: role & FOLDER != 0 });
+        (key, Node { names, is_read: role & READ != 0 })
+    };
+    let nodes: BTreeMap<_, _> = entries.iter().map(node).collect();
+    nodes.keys().next_back().is_none_or(|(last, _)| *last < blocks).then_some(nodes)
+}
