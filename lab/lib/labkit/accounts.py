@@ -17,6 +17,9 @@ Invariants of `Block`:
 2. All but the last are dead: something else has taken their place.
 3. An act destroys all dead layers. It is *excess* if there are none.
 4. Where one pass is all that is due, a write destroys what it replaces.
+
+Where only marked files are sensitive, content of others is *plain*. None of it is missed; it is
+destroyed in vain by an act that found nothing else dead in the block.
 """
 
 from bisect import bisect_left
@@ -24,17 +27,18 @@ from collections import Counter, namedtuple
 
 Layer = namedtuple("Layer", "owner place died")
 Act = namedtuple("Act", "time start length shredded")
-Totals = namedtuple("Totals", "overwrites excess missed unseen missed_metadata")
+Totals = namedtuple("Totals", "overwrites excess missed unseen missed_metadata plain plain_in_vain")
 METADATA, ZEROS, COPY = "metadata", "zeros", "copy"
 
 
 class Block:
     """One block's account."""
 
-    def __init__(self, one_pass):
-        self.one_pass = one_pass
+    def __init__(self, one_pass, is_plain):
+        self.one_pass, self.is_plain = one_pass, is_plain
         self.layers = []
         self.acts = self.excess = 0
+        self.plain, self.plain_in_vain = set(), 0
 
     def written(self, layer):
         """Content of `layer` came."""
@@ -43,12 +47,15 @@ class Block:
         elif self.layers and self.layers[-1].owner == layer.owner:
             self.layers.pop()
         self.layers.append(layer)
+        if layer.died is not None and self.is_plain(layer):
+            self.plain.add(layer.owner)
 
     def acted(self, time, shredded, counts):
         """The block was overwritten. Shredded content without a tag is dead: e2fsck would miss it."""
         dead = self.dead(time, shredded)
         self.acts += counts
         self.excess += counts and not dead
+        self.plain_in_vain += bool(counts and dead and all(map(self.is_plain, dead)))
         self.layers = self.layers[len(dead):]
 
     def dead(self, time, shredded=False):
@@ -66,11 +73,12 @@ class Accounts:
     `story` knows when content died; `is_free(block)` whether the file system says
     at the end that a block is free; blocks that `is_fixed` never hold content of
     files, those that are `in_journal` only copies; `grade` is what counts as a death;
-    `one_pass` says that a policy has no more. A block of which `is_gone(block)` has died, also without a receipt.
+    `one_pass` says that a policy has no more; `is_plain(file number)` whether no mark covers a file. A block of which `is_gone(block)` has died, also without a receipt.
     """
 
-    def __init__(self, story, block_bytes, grade, is_free, is_fixed, in_journal, one_pass=False, is_gone=lambda _: False):
-        self.is_gone = is_gone
+    def __init__(self, story, block_bytes, grade, is_free, is_fixed, in_journal, one_pass=False,
+                 is_gone=lambda _: False, is_plain=lambda _: False):
+        self.is_gone, self.is_plain_file = is_gone, is_plain
         self.story, self.block_bytes, self.grade = story, block_bytes, grade
         self.is_free, self.is_fixed, self.in_journal, self.one_pass = is_free, is_fixed, in_journal, one_pass
         self.blocks, self.events = {}, {}
@@ -90,7 +98,7 @@ class Accounts:
             self.blocks[number] = self._account(number, of_block, since)
 
     def _account(self, number, events, since):
-        block = Block(self.one_pass)
+        block = Block(self.one_pass, self._is_plain)
         layers = self._layers(number, [it for _, is_act, it in events if not is_act])
         for time, is_act, event in events:
             if is_act:
@@ -98,6 +106,9 @@ class Accounts:
             else:
                 block.written(next(layers))
         return block
+
+    def _is_plain(self, layer):
+        return layer.place is not None and self.is_plain_file(layer.place[0])
 
     def _layers(self, number, writes):
         """The layer of each of a block's writes."""
@@ -134,14 +145,16 @@ class Accounts:
                 if layer.place is None:
                     if layer.owner[0] == METADATA:
                         yield number, layer, "missed_metadata"
-                else:
+                elif not self._is_plain(layer):
                     yield number, layer, "unseen" if after and after.place == layer.place else "missed"
 
     def totals(self):
-        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders."""
+        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders; plain content
+        that died, and what of it was destroyed in vain."""
         counts = Counter(kind for _, _, kind in self.missed())
         return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
-                      counts["missed"], counts["unseen"], counts["missed_metadata"])
+                      counts["missed"], counts["unseen"], counts["missed_metadata"],
+                      sum(len(it.plain) for it in self.blocks.values()), sum(it.plain_in_vain for it in self.blocks.values()))
 
     def history(self, number):
         """The history of a block, a line an event, in seconds since the first operation."""

@@ -146,7 +146,7 @@ class Story:
         self.operations.append(operation)
         self.model.apply(operation)
         verb, *rest = operation.split()
-        if verb not in ("fsync", "sync", "mkdir", "rmdir"):
+        if verb not in ("fsync", "sync", "mkdir", "rmdir", "mark"):
             self.promised.pop(int(rest[0]), None)
 
     def _done(self, order):

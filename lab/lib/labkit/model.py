@@ -7,11 +7,13 @@ to write, the judge to know what is alive. Operations are lines of text:
     rmdir PATH             overwrite FILE START COUNT  truncate FILE SECTORS
     rename FILE OLD NEW    link FILE OLD NEW           delete FILE PATH
     fsync FILE             sync
+    mark PATH              (a folder, as `chattr +s` does; before anything lies in it)
 
 Invariants:
 1. A file's number is never used again, so that content names its file for ever.
 2. A sector's content is alive if and only if `files` has it.
 3. A file without names is gone, and with it all its content.
+4. `marked` has the numbers of all files that ever had a name below a marked folder.
 """
 
 from . import sectors
@@ -20,8 +22,8 @@ from . import sectors
 class File:
     """A file: its names, its generation, and the tag (or None, a hole) of each sector."""
 
-    def __init__(self, number, path):
-        self.number, self.names, self.generation, self.tags = number, {path}, 0, []
+    def __init__(self, number):
+        self.number, self.names, self.generation, self.tags = number, set(), 0, []
 
     @property
     def path(self):
@@ -39,6 +41,7 @@ class Model:
     def __init__(self, run, on_free=lambda file, first, order: None):
         self.run, self.on_free = run, on_free
         self.files, self.directories = {}, set()
+        self.marks, self.marked = (), set()
         self.order = 0
         self.sectors = 0
 
@@ -46,7 +49,7 @@ class Model:
         """Applies one operation; what it writes: a list of (sector, tags)."""
         self.order += 1
         verb, *rest = operation.split()
-        before = self.file(rest) if verb not in ("mkdir", "rmdir", "sync", "create") else None
+        before = self.file(rest) if verb not in ("mkdir", "rmdir", "mark", "sync", "create") else None
         held = len(before.tags) if before else 0
         written = getattr(self, "_" + verb)(*[int(it) if it.isdigit() else it for it in rest])
         after = before or (self.files[int(rest[0])] if verb == "create" else None)
@@ -71,6 +74,14 @@ class Model:
     def _rmdir(self, path):
         self.directories.remove(path)
 
+    def _mark(self, path):
+        self.marks += (path + "/",)
+
+    def _name(self, file, path):
+        file.names.add(path)
+        if path.startswith(self.marks):
+            self.marked.add(file.number)
+
     def _sync(self):
         pass
 
@@ -79,7 +90,8 @@ class Model:
 
     def _create(self, number, path, count):
         assert number not in self.files
-        self.files[number] = File(number, path)
+        self.files[number] = File(number)
+        self._name(self.files[number], path)
         return self._append(number, count)
 
     def _append(self, number, count):
@@ -105,12 +117,11 @@ class Model:
         file.tags += [None] * (count - len(file.tags))
 
     def _rename(self, number, old, new):
-        names = self.files[number].names
-        names.remove(old)
-        names.add(new)
+        self.files[number].names.remove(old)
+        self._name(self.files[number], new)
 
     def _link(self, number, _old, new):
-        self.files[number].names.add(new)
+        self._name(self.files[number], new)
 
     def _delete(self, number, path):
         file = self.files[number]

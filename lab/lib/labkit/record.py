@@ -27,10 +27,10 @@ class Record:
         return cls(lines)
 
     def acts(self):
-        """Every erase task, a piece of the medium each. What the guest wrote over itself is none."""
+        """Every erase task, a piece of the medium each. What the guest wrote over itself is none, and what was only freed."""
         receipts = (line for line in self.lines if line["event"] == "receipt")
         return [Act(time, start, length, kind["act"] == "shredded")
-                for line in receipts for time, kind, start, length in _runs(line) if kind["act"] != "overwritten"]
+                for line in receipts for time, kind, start, length in _runs(line) if kind["act"] not in ("overwritten", "plain")]
 
 
 def _runs(line):

@@ -266,13 +266,33 @@ class Mixed:
         yield following
 
 
+class PartlyMarked:
+    """Two of a style side by side. About `share` of the steps, at random, are done in a folder marked with `chattr +s`."""
+
+    def __init__(self, style, model, rng, capacity, prefix, share):
+        self.rng, self.share, self.folder = rng, share, f"{prefix}marked"
+        self.marked, self.plain = (style(model, rng, capacity, where) for where in (f"{self.folder}/", prefix))
+        self.sync_every = style.sync_every
+
+    def begin(self):
+        """Both beginnings, the mark before either."""
+        yield from (f"mkdir {self.folder}", f"mark {self.folder}", "sync")
+        yield from self.marked.begin()
+        yield from self.plain.begin()
+
+    def step(self):
+        """A step of either."""
+        return (self.marked if self.rng.random() < self.share else self.plain).step()
+
+
 STYLES = {"mail": Mail, "build": Build, "database": Database, "log": Log, "mixed": Mixed}
 
 
-def operations(name, model, seed, capacity, prefix="", sync_every=None):
-    """Endless operations in the style `name`; apply each before taking the next."""
+def operations(name, model, seed, capacity, prefix="", sync_every=None, marked=0):
+    """Endless operations in the style `name`, of which a share is `marked`; apply each before taking the next."""
     model.numbers = itertools.count(1)
-    style = STYLES[name](model, random.Random(seed), capacity, prefix)
+    parts = [model, random.Random(seed), capacity, prefix]
+    style = PartlyMarked(STYLES[name], *parts, marked) if marked else STYLES[name](*parts)
     interval = style.sync_every if sync_every is None else sync_every
     yield from style.begin()
     yield "sync"
