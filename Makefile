@@ -79,6 +79,9 @@ lab:
 	lab/table8 --self-test
 	lab/table8 --self-test --fs ext4 --mode journal
 	lab/table8 --self-test --fs ext3 --mode writeback
+	lab/table8 --fs ext2,ext3,ext4 --marked 0.1 --policy purge-2
+	lab/power-cut-loop --fs ext2 --cut alternate --rounds 10 --marked 0.3
+	lab/power-cut-loop --fs ext4 --cut alternate --rounds 10 --marked 0.3
 	lab/table8 --fs vfat,fat16,fat12 --operations 1500 --size 128M
 	lab/table8 --fs exfat --operations 1000 --size 64M
 	lab/power-cut-loop --fs vfat --cut alternate --rounds 5

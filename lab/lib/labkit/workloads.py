@@ -1,6 +1,7 @@
 """The workloads that detection is measured with, as a guest runs them."""
 
 import os
+import subprocess
 from collections import namedtuple
 
 from .guest import WORKLOAD
@@ -8,6 +9,7 @@ from .servers import ROOT, parse_size
 from .workspace import LabError
 
 SMALL_FILES = os.path.join(ROOT, "lab", "lib", "small-files")
+SHIM = os.path.join(ROOT, "lab", "lib", "shim.c")
 BENCH_GUEST = os.path.join(ROOT, "lab", "lib", "bench-guest")
 NAMES = ["PostMark", "busy hour", "small files"]
 PROGRAMS = {"PostMark": ["postmark"]}
@@ -24,15 +26,21 @@ def add_arguments(parser):
     parser.add_argument("--small-files", type=int, default=200000, help="default %(default)s")
 
 
-class Workloads:
-    """All of them, as large as the options say."""
+def make_shim(directory):
+    """shim.so there: for LD_PRELOAD."""
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", os.path.join(directory, "shim.so"), SHIM, "-ldl"], check=True)
 
-    def __init__(self, options, work):
-        self.options, self.work = options, work
+
+class Workloads:
+    """All of them, as large as the options say; with more settings of PostMark, if any. The guest writes dirty pages when they are
+    `write_back_ms` old (0: when its kernel likes to)."""
+
+    def __init__(self, options, work, settings="", write_back_ms=0):
+        self.options, self.work, self.write_back_ms = options, work, write_back_ms
         self.share = work.directory("share")
         with open(os.path.join(self.share, "postmark"), "w") as file:
             file.write(f"set location /mnt/disk\nset number {options.files}\nset transactions {options.files}\n"
-                       "set seed 42\nrun\nquit\n")
+                       f"set seed 42\n{settings}run\nquit\n")
 
     def make(self, fs, uri):
         """Makes the file system: an ext gets as many inodes as the largest of them wants."""
@@ -40,10 +48,10 @@ class Workloads:
         more = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
         fs.make(self.work, uri, more=more)
 
-    def run(self, guest, name):
-        """Runs one of `NAMES` in a guest; what it took."""
+    def run(self, guest, name, environment=()):
+        """Runs one of `NAMES` in a guest; what it took. `environment`: words as `env` takes them."""
         said = []
-        guest.must([BENCH_GUEST, *self._command(name)], "--share", self.share, hear=said.append)
+        guest.must([BENCH_GUEST, str(self.write_back_ms), "env", *environment, *self._command(name)], "--share", self.share, hear=said.append)
         found = [line.split()[1:] for line in said if line.startswith("took ")]
         if not found:
             raise LabError(f"{name} did not end: {said[-5:]}")

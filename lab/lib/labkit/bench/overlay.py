@@ -47,11 +47,11 @@ from ..guest import Guest, add_guest_arguments
 from ..measure import allocated_bytes, median, table
 from ..options import add_more_options
 from ..servers import OFF, ROOT, Overlay, QemuOverlay, parse_size
+from ..workloads import make_shim
 from ..workspace import LabError
 from . import Benchmark, medians
 
 GUEST = os.path.join(ROOT, "lab", "lib", "overlay-guest")
-SHIM = os.path.join(ROOT, "lab", "lib", "shim.c")
 MIB = 1 << 20
 RANGES_A_CALL = 1000
 REST_SECONDS_MAX = 300
@@ -82,7 +82,7 @@ class Bench(Benchmark):
         self.known = {name: filesystems.FileSystem(name, block=4096, size=parse_size(options.size))
                       for name in options.fs.split(",")}
         self.share = work.directory("share")
-        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", os.path.join(self.share, "shim.so"), SHIM, "-ldl"], check=True)
+        make_shim(self.share)
         tree = options.tree or upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
         self.bases = {name: self.base(name, tree) for name in self.known}
 

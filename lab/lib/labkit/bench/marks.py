@@ -1,0 +1,94 @@
+"""what it costs to destroy only what is marked with `chattr +s`: time below a guest, beside the paper's
+
+After "TrueErase", section 7. PostMark in a guest: --files files of 1 KiB in 20 folders, and as many transactions, 80 % of
+those that read or append read; then all is deleted, then sync. The guest writes what is older than half a second, so that files
+reach the disk before they die. On a fresh disk in place, with 2 passes: without detection; all
+destroyed; and only what is marked (`serve --sensitive marked`), where nothing is, or 5 or 10 % of the files. *Random*: a
+shim before libc marks each file that its name chooses as soon as it is made. *By locality*: it marks the first 1 or 2 folders.
+
+Nothing is destroyed before the guest has unmounted, but what must be before a block is written anew; then `shred
+--now` is timed, and "with overwrites" is both together.
+
+The bars: with overwrites 1.01 of the time without detection where nothing is marked, 1.1 at 5 %, 1.2 at 10 %.
+"""
+
+import os
+import time
+from collections import namedtuple
+from itertools import product
+
+from .. import workloads
+from ..guest import Guest
+from ..measure import table
+from ..servers import NEVER, OFF, Quietus
+from . import Benchmark, medians
+
+FOLDERS = 20
+WRITE_BACK_MS = 500
+POSTMARK = f"set size 1024 1024\nset bias read 8\nset subdirectories {FOLDERS}\n"
+# Options of serve, and what the shim is told.
+WAYS = {
+    "no detection": (OFF, []), "all sensitive": ([], []), "nothing marked": (["--sensitive", "marked"], []),
+    **{f"{share} %, {how}": (["--sensitive", "marked"], [words.format(share, share * FOLDERS // 100)])
+       for share, (how, words) in product((5, 10), (("random", "LAB_MARKED={0}"), ("by locality", "LAB_MARKED_FOLDERS={1}")))},
+}
+COST_MAX = {"nothing marked": 1.01, "5 %, random": 1.1, "5 %, by locality": 1.1, "10 %, random": 1.2, "10 %, by locality": 1.2}
+# On raw flash: how many times as long as without.
+PAPER = {"nothing marked": "1.03", "5 %, random": "7.39", "5 %, by locality": "3.42", "10 %, random": "10.7", "10 %, by locality": "4.45"}
+
+
+class Bench(Benchmark):
+    """A case is (file system, way)."""
+
+    # Seconds of the workload, and with `shred --now`; bytes overwritten.
+    Sample = namedtuple("Sample", "took both destroyed")
+    defaults = {"size": "1G", "fs": "ext2", "block": 4096, "repetitions": 5, "files": 10000}
+    short = {"size": "64M", "files": 300, "repetitions": 1, "only": "no detection|5 %"}
+    programs = ("postmark", "cc")
+
+    def __init__(self, options, work):
+        super().__init__(options, work)
+        self.workloads = workloads.Workloads(options, work, POSTMARK, WRITE_BACK_MS)
+        workloads.make_shim(self.workloads.share)
+
+    @staticmethod
+    def add_arguments(parser):
+        parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
+        parser.set_defaults(operations=0, small_files=0)
+
+    def cases(self):
+        return list(product(self.known, WAYS))
+
+    def sample(self, title, way):
+        serve, marks = WAYS[way]
+        server = self.server(Quietus, ["--policy", workloads.POLICIES["2"], *NEVER], serve)
+        fs = self.known[title]
+        self.workloads.make(fs, server.uri)
+        os.sync()
+        guest = Guest(self.work, server.uri, fs.driver, fs.mount())
+        took = self.workloads.run(guest, "PostMark", ["LD_PRELOAD=/mnt/share/shim.so", *marks]).seconds
+        started = time.monotonic()
+        server.tool("shred", "--now")
+        both = took + time.monotonic() - started
+        counters = server.tool("status")["counters"]
+        server.remove()
+        return self.Sample(took, both, counters["destroyed_bytes"] + counters["rewritten_bytes"])
+
+    def render(self, samples):
+        rows = []
+        for (fs, way), found in samples.items():
+            took, both, destroyed = medians(found, "took", "both", "destroyed")
+            plain, = medians(samples.get((fs, "no detection"), []), "took")
+            rows.append([fs, way, in_words(took, plain), in_words(both, plain), f"{destroyed / 1e6:.1f} MB", PAPER.get(way, "")])
+        return table(["file system", "destroyed is", "foreground", "with overwrites", "overwritten", "the paper's"], rows)
+
+    def missed(self, samples):
+        for (fs, way), found in samples.items():
+            (both,), (plain,) = medians(found, "both"), medians(samples.get((fs, "no detection"), []), "took")
+            if plain and both / plain > COST_MAX.get(way, both / plain):
+                yield f"{fs}, {way}: {both / plain:.2f} times as long as without detection"
+
+
+def in_words(seconds, plain):
+    """Seconds, and how many times as long that is as without detection."""
+    return f"{seconds:.2f} s" + (f" ({seconds / plain:.2f})" if plain else "")
