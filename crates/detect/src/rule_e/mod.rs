@@ -339,6 +339,7 @@ impl RuleE {
         self.live |= &more;
         self.deaths.revoke(&more);
         self.unconfirmed.subtract(&more);
+        self.names.no_pointers(&more);
         self.survey.owe(&more);
         self.fixed |= more;
         self.sources = sources;

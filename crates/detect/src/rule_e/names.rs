@@ -89,6 +89,11 @@ impl Names {
             .all(|(block, task)| task.is_to_confirm() && task.counted == self.pointers.get(block).copied())
     }
 
+    /// Whether nothing is to be read, not even to confirm what is known.
+    pub(super) fn are_read(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
     /// The next contiguous blocks to read, at most `most`.
     pub(super) fn next_read(&mut self, most: usize) -> Option<RangeInclusive<Block>> {
         let mut tasks = self.tasks.range(self.cursor..).map(|(block, _)| *block);
@@ -200,6 +205,15 @@ impl Names {
     fn set_task(&mut self, block: Block, task: Task) {
         self.tasks.insert(block, task);
         self.cursor = self.cursor.min(block);
+    }
+
+    /// Takes `blocks` for something else than blocks of pointers. The names in them stay counted.
+    pub(super) fn no_pointers(&mut self, blocks: &RoaringBitmap) {
+        self.uncertain.subtract(blocks);
+        for block in blocks {
+            self.pointers.remove(&block);
+            self.tasks.remove(&block);
+        }
     }
 
     pub(super) fn settle(&mut self, now: u64, period: u64) {

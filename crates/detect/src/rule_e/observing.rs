@@ -139,7 +139,7 @@ impl Observer for RuleE {
 
     fn agenda(&self) -> Agenda {
         let waits = !self.unknown.is_empty() && self.asks_names();
-        let is_idle = self.survey.is_idle() && (waits || self.deaths.is_idle()) && self.names.are_known();
+        let is_idle = self.survey.is_idle() && (waits || self.deaths.is_idle()) && self.names.are_read();
         let is_idle = is_idle && !self.classes.as_ref().is_some_and(Marks::is_reading);
         Agenda {
             unproven_since: self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names()),

@@ -151,6 +151,29 @@ fn what_is_written_is_unsettled_until_its_owner_would_have_written_it() {
 }
 
 #[test]
+fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to_do() {
+    let mut scene = Scene::with(ext2("read-again", true), marked());
+    let format = scene.image.ext2();
+    scene.dead(&*format);
+    let inode = scene.inode("open");
+    let links = scene.image.links_of(&*format, inode);
+    let pointers = links.iter().find(|link| matches!(link.kind, Kind::Pointers(1))).unwrap().blocks.start;
+    let active = *blocks(&links).last().unwrap();
+    scene.pass(active);
+    assert!(!scene.watch.agenda().is_working);
+    let content = scene.image.at(place(pointers)).to_vec();
+    scene.write(place(pointers), Some(&content));
+    assert!(
+        !scene.watch.agenda().is_working,
+        "nothing can be learned from a read before its owner would have written it"
+    );
+    scene.pass(active);
+    assert!(scene.watch.agenda().is_working, "who asks only then would never read it");
+    scene.settle();
+    assert!(!scene.watch.agenda().is_working);
+}
+
+#[test]
 fn sensitive_content_stays_so_when_its_file_is_gone_until_it_is_destroyed() {
     let mut scene = Scene::with(ext2("taken-back", true), marked());
     let format = scene.image.ext2();
