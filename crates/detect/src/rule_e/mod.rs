@@ -164,10 +164,7 @@ impl RuleE {
         self.expire_by_time();
         let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
         let calm = self.lately.expire(active_ms, settle_ms);
-        if let Some(marks) = &mut self.classes {
-            marks.calm(&calm);
-        }
-        self.clear_suspicion(calm);
+        self.calmed(calm);
         let settled = self.unconfirmed.expire(active_ms, settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
@@ -177,9 +174,12 @@ impl RuleE {
         self.settle_content();
     }
 
-    /// Ends suspicion of blocks that neither a write nor a new name reached for the settling time:
+    /// Ends doubts about blocks that neither a write nor a new name reached for the settling time:
     /// if such a block has an owner, its content is the owner's.
-    fn clear_suspicion(&mut self, calm: RoaringBitmap) {
+    fn calmed(&mut self, calm: RoaringBitmap) {
+        if let Some(marks) = &mut self.classes {
+            marks.calm(&calm);
+        }
         if !calm.is_empty() && !self.suspicious.is_empty() {
             let calm = calm - self.lately.all();
             self.suspicious -= self.names.owned_among(&calm);

@@ -344,14 +344,12 @@ impl RuleE {
         }
     }
 
+    /// The names in `block` count as certain. They are as old as its last write, so that the settling time has passed since.
     fn confirmed(&mut self, block: Block, level: u8, content: &[u8]) {
-        for link in links(&*self.format, block, level, content) {
-            for block in link.blocks {
-                if self.names.guessed.remove(block) {
-                    self.lately.insert(block..=block);
-                }
-            }
-        }
+        let links = links(&*self.format, block, level, content);
+        let named = links.into_iter().flat_map(|link| link.blocks);
+        let certain = named.filter(|block| self.names.guessed.remove(*block)).collect();
+        self.calmed(certain);
     }
 
     /// Subtracts the names of the pointers in `block`, which were of `level` and no longer count.
