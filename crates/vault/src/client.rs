@@ -113,7 +113,7 @@ impl Writer {
         vault.commit(self.put, &self.packer.pack(Class::Metadata, &snapshot.to_bytes()))
     }
 
-    /// Ends the put by exchanging snapshots, all at once.
+    /// Ends the put by exchanging snapshots, all at once. Each is given with what it began with when it was read.
     ///
     /// # Errors
     ///
@@ -121,10 +121,10 @@ impl Writer {
     pub fn replace(
         &mut self,
         vault: &mut Vault<'_>,
-        snapshots: &[(SnapshotId, Snapshot)],
+        snapshots: &[(SnapshotId, Reference, Snapshot)],
     ) -> Result<Vec<ForgetId>, VaultError> {
-        let pack = |(snapshot, new): &(SnapshotId, Snapshot)| {
-            (*snapshot, self.packer.pack(Class::Metadata, &new.to_bytes()))
+        let pack = |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| {
+            (*snapshot, *old, self.packer.pack(Class::Metadata, &new.to_bytes()))
         };
         let roots: Vec<_> = snapshots.iter().map(pack).collect();
         vault.replace(self.put, &roots)

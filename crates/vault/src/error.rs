@@ -91,6 +91,9 @@ pub enum VaultError {
     /// No such snapshot.
     #[error("unknown snapshot {}; `quietus vault list` names all", .0.0)]
     NoSnapshot(SnapshotId),
+    /// Paths were taken out of the snapshot since it was read.
+    #[error("paths of snapshot {} were forgotten meanwhile by another command; repeat this one", .0.0)]
+    Changed(SnapshotId),
     /// The chunk that a put ends with is no snapshot.
     #[error("the last chunk of a put is no snapshot; use another client")]
     NoRoot,

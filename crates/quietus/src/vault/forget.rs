@@ -4,8 +4,9 @@ use super::select::Line;
 use super::{Error, Globs, Session, Step, snapshots};
 use quietus_vault::client::{Writer, matching};
 use quietus_vault::tree::{Snapshot, Totals};
-use quietus_vault::{ForgetId, SnapshotId, VaultError};
+use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The report of a forget, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -28,6 +29,15 @@ pub struct Forgotten {
     pub is_dry_run: bool,
 }
 
+/// A snapshot that loses something.
+struct Affected {
+    snapshot: SnapshotId,
+    /// What it begins with, which says what it has.
+    root: Reference,
+    old: Snapshot,
+    gone: Totals,
+}
+
 /// Takes what the patterns are of out of these snapshots, or only says what that would be.
 ///
 /// # Errors
@@ -39,23 +49,25 @@ pub fn forget_paths(
     is_dry_run: bool,
     step: Step<'_>,
 ) -> Result<Forgotten, Error> {
-    let mut affected: Vec<(SnapshotId, Totals)> = Vec::new();
+    let roots: BTreeMap<SnapshotId, Reference> = session.vault.snapshots().collect();
+    let mut affected = Vec::new();
     for (done, snapshot) in (0..).zip(wanted) {
         if !step(done, wanted.len() as u64) {
             return Err(Error::Interrupted);
         }
-        let folder = session.vault.snapshot(*snapshot)?.folder;
-        let gone = matching(&mut session.vault, &folder, b"", &|path| paths.have(path))?;
+        let root = *roots.get(snapshot).ok_or(VaultError::NoSnapshot(*snapshot))?;
+        let old = Snapshot::from_bytes(&session.vault.get(&root)?).map_err(VaultError::from)?;
+        let gone = matching(&mut session.vault, &old.folder, b"", &|path| paths.have(path))?;
         if gone != Totals::default() {
-            affected.push((*snapshot, gone));
+            affected.push(Affected { snapshot: *snapshot, root, old, gone });
         }
     }
     let lines = snapshots(&mut session.vault)?;
-    let is_affected = |line: &Line| affected.iter().any(|(it, _)| it.0 == line.snapshot);
+    let is_affected = |line: &Line| affected.iter().any(|it| it.snapshot.0 == line.snapshot);
     let mut forgotten = Forgotten {
         snapshots: lines.into_iter().filter(is_affected).collect(),
-        files: affected.iter().map(|(_, gone)| gone.files).sum(),
-        bytes: affected.iter().map(|(_, gone)| gone.bytes).sum(),
+        files: affected.iter().map(|it| it.gone.files).sum(),
+        bytes: affected.iter().map(|it| it.gone.bytes).sum(),
         is_dry_run,
         ..Forgotten::default()
     };
@@ -69,8 +81,8 @@ pub fn forget_paths(
 }
 
 /// Refuses what a hold forbids, before anything is stored for it.
-fn guard_holds(session: &Session<'_>, affected: &[(SnapshotId, Totals)]) -> Result<(), Error> {
-    let held = session.vault.holds().find(|(_, held)| affected.iter().any(|(it, _)| it == held));
+fn guard_holds(session: &Session<'_>, affected: &[Affected]) -> Result<(), Error> {
+    let held = session.vault.holds().find(|(_, held)| affected.iter().any(|it| it.snapshot == *held));
     match held {
         Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold: hold.into() }.into()),
         None => Ok(()),
@@ -78,21 +90,17 @@ fn guard_holds(session: &Session<'_>, affected: &[(SnapshotId, Totals)]) -> Resu
 }
 
 /// Gives snapshots new folders without what the patterns are of, which is so much of each.
-fn take_out(
-    session: &mut Session<'_>,
-    affected: &[(SnapshotId, Totals)],
-    paths: &Globs,
-) -> Result<Vec<ForgetId>, Error> {
+fn take_out(session: &mut Session<'_>, affected: &[Affected], paths: &Globs) -> Result<Vec<ForgetId>, Error> {
     let compression = session.dir.toml().compress.into();
     let vault = &mut session.vault;
     let mut writer = Writer::begin(vault, session.dir.key(), compression)?;
     let mut replace = || {
         let mut replaced = Vec::new();
-        for (snapshot, gone) in affected {
-            let old = vault.snapshot(*snapshot)?;
+        for Affected { snapshot, root, old, gone } in affected {
             let new = writer.without(vault, &old.folder, b"", &|path| paths.have(path))?;
             let folder = new.unwrap_or_else(|| old.folder.clone());
-            replaced.push((*snapshot, Snapshot { totals: old.totals.less(*gone), folder, ..old }));
+            let new = Snapshot { totals: old.totals.less(*gone), folder, ..old.clone() };
+            replaced.push((*snapshot, *root, new));
         }
         writer.replace(vault, &replaced)
     };

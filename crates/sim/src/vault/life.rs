@@ -20,6 +20,7 @@ use super::model::{Model, Pending};
 use crate::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::rng::Rng;
 use crate::violation::{Oracle, Violation};
+use changing::Removal;
 
 /// Puts at once.
 const CLIENTS_MAX: usize = 3;
@@ -111,6 +112,7 @@ struct Life<'m, 'w> {
     model: &'w mut Model,
     figures: &'w mut Figures,
     clients: Vec<Client>,
+    removals: Vec<Removal>,
     /// When the sanitization under way began.
     began: u64,
     /// Whether that sanitization refuses puts.
@@ -177,8 +179,9 @@ fn start<'m, 'w>(
         }
     };
     bench.power.restore();
-    let (clients, places, began) = (Vec::new(), Vec::new(), model.now);
-    let mut life = Life { bench, vault, model, figures, clients, began, is_read_only: false, places };
+    let (clients, removals, places, began) = (Vec::new(), Vec::new(), Vec::new(), model.now);
+    let mut life =
+        Life { bench, vault, model, figures, clients, removals, began, is_read_only: false, places };
     life.reconcile()?;
     life.examine_receipts()?;
     Ok(life)
@@ -406,7 +409,8 @@ impl Life<'_, '_> {
     }
 
     fn running(&self) -> Vec<&Shot> {
-        self.clients.iter().map(|client| &client.shot).collect()
+        let removals = self.removals.iter().map(|removal| &removal.left);
+        self.clients.iter().map(|client| &client.shot).chain(removals).collect()
     }
 
     fn examine(&self, dead: &[Item]) -> Result<(), Violation> {
@@ -530,6 +534,7 @@ impl Life<'_, '_> {
             self.model.end(&client.shot);
             self.model.orphans.extend(client.is_noted.then_some(client.put));
         }
+        std::mem::take(&mut self.removals).iter().for_each(|removal| self.end_without(removal));
         self.model.now += 1;
     }
 

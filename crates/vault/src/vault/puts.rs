@@ -199,19 +199,25 @@ impl Vault<'_> {
     }
 
     /// Ends a put by giving snapshots other chunks to begin with, all at once: what they had and have no more is owed.
+    /// Each has to begin still with what its replacement was made of.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Vault::commit); [`VaultError::NoSnapshot`], and [`VaultError::Held`].
+    /// As [`commit`](Vault::commit); [`VaultError::NoSnapshot`], [`VaultError::Held`], and [`VaultError::Changed`].
     pub fn replace(
         &mut self,
         put: PutId,
-        roots: &[(SnapshotId, Packed)],
+        roots: &[(SnapshotId, Reference, Packed)],
     ) -> Result<Vec<ForgetId>, VaultError> {
         self.guard_room()?;
-        roots.iter().try_for_each(|(snapshot, _)| self.guard_snapshot(*snapshot))?;
+        for (snapshot, old, _) in roots {
+            self.guard_snapshot(*snapshot)?;
+            if self.root(*snapshot)? != *old && !mutant::is(Mutant::ReplaceChanged) {
+                return Err(VaultError::Changed(*snapshot));
+            }
+        }
         let (mut changes, mut forgets) = (Vec::new(), Vec::new());
-        for (snapshot, root) in roots {
+        for (snapshot, _, root) in roots {
             let root = self.store_root(put, root)?;
             let forget = ForgetId(self.catalog.state().next.forget.0 + forgets.len() as u64);
             changes.push(Change::Replace(*snapshot, root));

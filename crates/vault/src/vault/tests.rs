@@ -468,12 +468,16 @@ fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
     assert_eq!(matching(&mut vault, &old.folder, b"", &is_gone).unwrap().files, 2);
     let folder = writer.without(&mut vault, &old.folder, b"", &is_gone).unwrap().unwrap();
     let new = Snapshot { folder, ..old };
+    let roots: Vec<Reference> = vault.snapshots().map(|(_, root)| root).collect();
     vault.hold("law", &[first]).unwrap();
-    let refused = writer.replace(&mut vault, &[(second, new.clone()), (first, new.clone())]);
+    let refused =
+        writer.replace(&mut vault, &[(second, roots[1], new.clone()), (first, roots[0], new.clone())]);
     assert!(matches!(refused, Err(VaultError::Held { .. })), "{refused:?}");
     assert!(matches!(vault.forget(&[second, first]), Err(VaultError::Held { .. })));
     assert_eq!(vault.release("law").unwrap(), [first]);
-    let forgets = writer.replace(&mut vault, &[(first, new)]).unwrap();
+    let refused = writer.replace(&mut vault, &[(first, roots[1], new.clone())]);
+    assert_eq!(refused, Err(VaultError::Changed(first)));
+    let forgets = writer.replace(&mut vault, &[(first, roots[0], new)]).unwrap();
     assert_eq!(vault.owed().collect::<Vec<_>>(), [(forgets[0], Owed::Paths(first))]);
     sanitize(&mut vault, Live::Ordinals).unwrap();
     assert!(!media.have(b"secret plan") && !media.have(&all["secret plan"][40..72]));
@@ -576,9 +580,10 @@ fn a_snapshot_that_is_exchanged_between_the_consistency_points_keeps_what_it_has
         vault.begin_sanitization(live).unwrap();
         assert_eq!(vault.step_sanitization(), Ok(Progress::Merge), "the first consistency point is taken");
         let old = vault.snapshot(second).unwrap();
+        let root = vault.root(second).unwrap();
         let mut writer = writer(&mut vault);
         let folder = writer.without(&mut vault, &old.folder, b"", &|path| path == b"c").unwrap().unwrap();
-        writer.replace(&mut vault, &[(second, Snapshot { folder, ..old })]).unwrap();
+        writer.replace(&mut vault, &[(second, root, Snapshot { folder, ..old })]).unwrap();
         while vault.step_sanitization().unwrap() != Progress::Done {}
         assert_eq!(restored(&mut vault, second).unwrap(), kept, "{live:?}");
         assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, [], "{live:?}");
