@@ -34,6 +34,7 @@ pub use verify::Verified;
 use quietus_core::erase::Seeds;
 use quietus_core::policy::{Policy, Scratch};
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt};
@@ -86,7 +87,7 @@ pub struct Vault<'m> {
 }
 
 /// How full a vault is, and what it owes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// Snapshots.
     pub snapshots: usize,
@@ -212,7 +213,12 @@ impl<'m> Vault<'m> {
         self.policy.passes().len()
     }
 
-    fn root(&self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
+    /// The chunk that a snapshot begins with.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoSnapshot`].
+    pub fn root(&self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
         self.catalog.state().roots.get(&snapshot).copied().ok_or(VaultError::NoSnapshot(snapshot))
     }
 

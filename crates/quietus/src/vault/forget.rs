@@ -1,12 +1,11 @@
 //! Taking paths out of snapshots, all at once.
 
 use super::select::Line;
-use super::{Error, Globs, Session, Step, snapshots};
-use quietus_vault::client::{Writer, matching};
+use super::{Client, Error, Globs, Step, snapshots};
+use quietus_vault::client::{Access, Writer, matching};
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// The report of a forget, or of its dry run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -43,26 +42,25 @@ struct Affected {
 /// # Errors
 /// [`Error`]; a snapshot that is held is one, and then nothing was done.
 pub fn forget_paths(
-    session: &mut Session<'_>,
+    client: &mut Client,
     wanted: &[SnapshotId],
     paths: &Globs,
     is_dry_run: bool,
     step: Step<'_>,
 ) -> Result<Forgotten, Error> {
-    let roots: BTreeMap<SnapshotId, Reference> = session.vault.snapshots().collect();
     let mut affected = Vec::new();
     for (done, snapshot) in (0..).zip(wanted) {
         if !step(done, wanted.len() as u64) {
             return Err(Error::Interrupted);
         }
-        let root = *roots.get(snapshot).ok_or(VaultError::NoSnapshot(*snapshot))?;
-        let old = Snapshot::from_bytes(&session.vault.get(&root)?).map_err(VaultError::from)?;
-        let gone = matching(&mut session.vault, &old.folder, b"", &|path| paths.have(path))?;
+        let root = client.root(*snapshot)?;
+        let old = Snapshot::from_bytes(&client.get(&root)?).map_err(VaultError::from)?;
+        let gone = matching(client, &old.folder, b"", &|path| paths.have(path))?;
         if gone != Totals::default() {
             affected.push(Affected { snapshot: *snapshot, root, old, gone });
         }
     }
-    let lines = snapshots(&mut session.vault)?;
+    let lines = snapshots(client)?;
     let is_affected = |line: &Line| affected.iter().any(|it| it.snapshot.0 == line.snapshot);
     let mut forgotten = Forgotten {
         snapshots: lines.into_iter().filter(is_affected).collect(),
@@ -72,41 +70,39 @@ pub fn forget_paths(
         ..Forgotten::default()
     };
     if !is_dry_run && !affected.is_empty() {
-        guard_holds(session, &affected)?;
-        let forgets = take_out(session, &affected, paths)?;
-        session.note_forgets(&forgets)?;
+        guard_holds(client, &affected)?;
+        let forgets = take_out(client, &affected, paths)?;
         forgotten.forgets = forgets.into_iter().map(|forget| forget.0).collect();
     }
     Ok(forgotten)
 }
 
 /// Refuses what a hold forbids, before anything is stored for it.
-fn guard_holds(session: &Session<'_>, affected: &[Affected]) -> Result<(), Error> {
-    let held = session.vault.holds().find(|(_, held)| affected.iter().any(|it| it.snapshot == *held));
+fn guard_holds(client: &mut Client, affected: &[Affected]) -> Result<(), Error> {
+    let held = client.holds()?.into_iter().find(|(_, held)| affected.iter().any(|it| it.snapshot == *held));
     match held {
-        Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold: hold.into() }.into()),
+        Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold }.into()),
         None => Ok(()),
     }
 }
 
 /// Gives snapshots new folders without what the patterns are of, which is so much of each.
-fn take_out(session: &mut Session<'_>, affected: &[Affected], paths: &Globs) -> Result<Vec<ForgetId>, Error> {
-    let compression = session.dir.toml().compress.into();
-    let vault = &mut session.vault;
-    let mut writer = Writer::begin(vault, session.dir.key(), compression)?;
+fn take_out(client: &mut Client, affected: &[Affected], paths: &Globs) -> Result<Vec<ForgetId>, Error> {
+    let home = client.home().clone();
+    let mut writer = Writer::begin(client, home.key(), home.toml().compress.into())?;
     let mut replace = || {
         let mut replaced = Vec::new();
         for Affected { snapshot, root, old, gone } in affected {
-            let new = writer.without(vault, &old.folder, b"", &|path| paths.have(path))?;
+            let new = writer.without(client, &old.folder, b"", &|path| paths.have(path))?;
             let folder = new.unwrap_or_else(|| old.folder.clone());
             let new = Snapshot { totals: old.totals.less(*gone), folder, ..old.clone() };
             replaced.push((*snapshot, *root, new));
         }
-        writer.replace(vault, &replaced)
+        writer.replace(client, &replaced)
     };
     replace().map_err(|error: VaultError| {
         // A put that is not ended is owed at the next start.
-        let _ = vault.drop_put(writer.put());
+        let _ = client.drop_put(writer.put());
         error.into()
     })
 }

@@ -1,6 +1,6 @@
 //! A vault that is open here, with its audit log.
 
-use super::record::{Entry, Seen, who};
+use super::record::{Entry, Seen};
 use super::{Error, VaultDir, now_ms};
 use crate::audit_log::{AuditLog, CheckError, Checked, Head, HostDirectory, Limits};
 use crate::hex::{hex, unhex};
@@ -57,13 +57,13 @@ impl<'d> Session<'d> {
         self.tell_vault(receipts.len() as u64)
     }
 
-    /// Forgets snapshots.
+    /// Forgets snapshots, because `who` asks for it.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
+    pub fn forget(&mut self, snapshots: &[SnapshotId], who: &str) -> Result<Vec<u64>, Error> {
         let forgets = self.vault.forget(snapshots)?;
-        self.note_forgets(&forgets)?;
+        self.note_forgets(&forgets, who)?;
         Ok(forgets.into_iter().map(|forget| forget.0).collect())
     }
 
@@ -71,19 +71,24 @@ impl<'d> Session<'d> {
     ///
     /// # Errors
     /// [`Error`].
-    pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
+    pub fn hold(
+        &mut self,
+        name: &str,
+        snapshots: &[SnapshotId],
+        (why, who): (&str, &str),
+    ) -> Result<(), Error> {
         self.vault.hold(name, snapshots)?;
         let snapshots = snapshots.iter().map(|it| it.0).collect();
-        self.note(&[Entry::Held { name: name.into(), snapshots, who: who(), why: why.into() }])
+        self.note(&[Entry::Held { name: name.into(), snapshots, who: who.into(), why: why.into() }])
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
+    pub fn release(&mut self, name: &str, who: &str) -> Result<Vec<u64>, Error> {
         let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
-        self.note(&[Entry::Released { name: name.into(), snapshots: snapshots.clone(), who: who() }])?;
+        self.note(&[Entry::Released { name: name.into(), snapshots: snapshots.clone(), who: who.into() }])?;
         Ok(snapshots)
     }
 
@@ -101,12 +106,16 @@ impl<'d> Session<'d> {
     }
 
     /// Puts on record what was forgotten.
-    pub(super) fn note_forgets(&mut self, forgets: &[quietus_vault::ForgetId]) -> Result<(), Error> {
+    pub(super) fn note_forgets(
+        &mut self,
+        forgets: &[quietus_vault::ForgetId],
+        who: &str,
+    ) -> Result<(), Error> {
         let owed = self.vault.owed().filter(|(forget, _)| forgets.contains(forget));
         let line = |(forget, of): (quietus_vault::ForgetId, _)| Entry::Forgets {
             forget: forget.0,
             of: quietus_vault::catalog::Owed::into(of),
-            who: who(),
+            who: who.into(),
         };
         let entries: Vec<Entry> = owed.map(line).collect();
         self.note(&entries)

@@ -1,6 +1,7 @@
 //! The chunks that snapshots reach, and their amounts.
 
 use roaring::RoaringTreemap;
+use serde::{Deserialize, Serialize};
 
 use super::{Step, Vault};
 use crate::container::Class;
@@ -8,7 +9,7 @@ use crate::tree::{Child, Role, children};
 use crate::{Reference, SnapshotId, VaultError};
 
 /// So many chunks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Amount {
     /// Their number.
     pub chunks: u64,

@@ -520,7 +520,7 @@ fn a_sanitization_that_lets_nobody_put_says_so_and_ends() {
     assert_eq!(vault.refuse_puts(), Err(VaultError::NotRunning));
     vault.begin_sanitization(Live::Ordinals).unwrap();
     let running = vault.begin_put().unwrap();
-    assert_eq!(vault.refuse_puts(), Err(VaultError::Puts(1)));
+    assert_eq!(vault.refuse_puts(), Err(VaultError::Putting(1)));
     vault.drop_put(running).unwrap();
     vault.refuse_puts().unwrap();
     assert_eq!(vault.begin_put(), Err(VaultError::ReadOnly));
