@@ -3,7 +3,7 @@
 use super::{Error, Keep, now_ms};
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Recipe, Snapshot, Totals};
-use quietus_vault::{Reference, SnapshotId, VaultError};
+use quietus_vault::{Reference, SnapshotId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
