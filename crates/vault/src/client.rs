@@ -76,6 +76,9 @@ impl Writer {
             return Ok(Vec::new());
         }
         let offered = vault.offer(self.put, &names)?;
+        if offered.len() != names.len() {
+            return Err(VaultError::Answer);
+        }
         let mut wanted: Vec<Packed> = Vec::new();
         for ((found, name), content) in offered.iter().zip(&names).zip(contents) {
             if found.is_none() && !wanted.iter().any(|packed| packed.fingerprint() == *name) {

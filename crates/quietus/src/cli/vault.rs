@@ -294,21 +294,18 @@ fn status(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |client| {
-        let contents = counting("chunks", |step| {
-            Ok(client.alone(step, |session, step| Ok(session.vault.contents(step)?))?)
-        })?;
-        let bytes = snapshots(client)?.iter().map(|line| line.bytes).sum();
+    vault::with_vault_alone(&args.vault, |session| {
+        let contents = counting("chunks", |step| Ok(session.vault.contents(step)?))?;
+        let bytes = snapshots(&mut session.vault)?.iter().map(|line| line.bytes).sum();
         out.vault_stats(&contents, bytes);
         Ok(())
     })
 }
 
 fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |client| {
-        let (verified, log) = counting("containers", |step| {
-            Ok(client.alone(step, |session, step| Ok((session.vault.verify(step)?, session.check_log())))?)
-        })?;
+    vault::with_vault_alone(&args.vault, |session| {
+        let verified = counting("containers", |step| Ok(session.vault.verify(step)?))?;
+        let log = session.check_log();
         out.vault_verified(&verified, &log);
         good(verified.faults_count == 0 && log.is_ok())
     })
@@ -329,8 +326,8 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
         return good(receipt.statement.is_clean());
     }
     let path = args.vault.as_deref().unwrap_or(Path::new(""));
-    with(path, |client| {
-        let receipt = with_bar(|step| Ok(client.alone(step, vault::prove)?))?;
+    vault::with_vault_alone(path, |session| {
+        let receipt = with_bar(|step| Ok(vault::prove(session, step)?))?;
         if let Some(path) = &args.output {
             write_receipt(path, &serde_json::to_value(&receipt)?)?;
         }

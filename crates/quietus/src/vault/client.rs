@@ -1,9 +1,9 @@
 //! A vault as a command has it, whichever process has it open.
 
-use super::owner::{Act, Control, Event, Fill, Job, Request, Write, receive, send};
+use super::owner::{Control, Event, Fill, Job, Request, Write, receive, send};
 use super::record::who;
-use super::{Error, Home, Sanitize, SanitizeReceipt, Session, Step};
-use crossbeam_channel::{Sender, bounded, unbounded};
+use super::{Error, Home, Sanitize, SanitizeReceipt, Step};
+use crossbeam_channel::{Sender, unbounded};
 use quietus_vault::chunk::{Bytes, Packed, Sent};
 use quietus_vault::client::Access;
 use quietus_vault::vault::Amount;
@@ -111,36 +111,6 @@ impl Client {
         Ok(self.ask(Request::Control(control))?)
     }
 
-    /// Does something that needs the vault to itself; who else uses it waits meanwhile.
-    ///
-    /// # Errors
-    /// [`Error`], and [`Error::Invalid`] if another process has the vault open.
-    pub fn alone<T: Send + 'static>(
-        &mut self,
-        step: Step<'_>,
-        act: impl FnOnce(&mut Session<'_>, Step<'_>) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
-        let Link::Here(jobs) = &self.link else {
-            let what = "another command has the vault open, and this one needs it alone; wait for it";
-            return Err(Error::Invalid(format!("{}: {what}", self.home.path().display())));
-        };
-        let (events, progress) = unbounded();
-        let (done, answer) = bounded(1);
-        let act: Act = Box::new(move |session, step| {
-            // Whoever was interrupted wants no answer.
-            let _ = done.send(act(session, step));
-        });
-        jobs.send(Job::Act(act, events)).map_err(|_| gone())?;
-        for event in &progress {
-            if let Event::Progress(_, done, of) = event
-                && !step(done, of)
-            {
-                return Err(Error::Interrupted);
-            }
-        }
-        answer.recv().map_err(|_| gone())?
-    }
-
     fn ask<T: DeserializeOwned>(&mut self, request: Request<Packed>) -> Result<T, VaultError> {
         self.ask_for_long(request, &mut |_, _, _| true)
     }
@@ -154,7 +124,7 @@ impl Client {
         let answer = match &self.link {
             Link::Here(jobs) => {
                 let (events, answers) = unbounded();
-                jobs.send(Job::Ask(request, who(), events)).map_err(|_| gone())?;
+                jobs.send(Job(request, who(), events)).map_err(|_| gone())?;
                 wait(&mut || answers.recv().map_err(|_| gone()), tell)?
             }
             Link::There(stream) => {

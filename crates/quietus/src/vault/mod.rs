@@ -29,7 +29,7 @@ pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
 pub use glob::Globs;
 pub use mount::mount;
-pub use owner::{Control, Fill, with_vault};
+pub use owner::{Control, Fill, with_vault, with_vault_alone};
 pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
 pub use restore::{Restored, cat, entries, restore};

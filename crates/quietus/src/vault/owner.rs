@@ -11,12 +11,14 @@
 mod connection;
 mod request;
 mod sanitizing;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod wire;
 
 pub use request::{Control, Fill};
 pub(super) use request::{Request, Write};
-pub(super) use thread::{Act, Event, Job};
+pub(super) use thread::{Event, Job};
 pub(super) use wire::{receive, send};
 
 use super::client::Client;
@@ -34,7 +36,7 @@ use wire::connect;
 /// Requests that wait at most, besides those in sockets.
 const JOBS_MAX: usize = 128;
 /// How long somebody who neither gets the vault nor reaches its owner tries again.
-const REACH_MAX: Duration = Duration::from_secs(10);
+const REACH_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Pause between two attempts.
 const REACH_PAUSE: Duration = Duration::from_millis(20);
 
@@ -60,12 +62,36 @@ pub fn with_vault<T, E: From<Error>>(
     }
 }
 
+/// Opens the vault at `path` for this process alone, and does something with it. Whoever comes meanwhile waits.
+///
+/// # Errors
+/// [`Error`], [`Error::Invalid`] if another process has the vault open, and those of `act`.
+pub fn with_vault_alone<T, E: From<Error>>(
+    path: &Path,
+    act: impl FnOnce(&mut Session<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let Reached::Here(dir) = reach(path)? else {
+        let what = "another command has the vault open, and this one needs it alone; wait for it";
+        return Err(Error::Invalid(format!("{}: {what}", path.display())).into());
+    };
+    // Those who connect wait to be accepted. When the socket is closed, they try again.
+    let _connections = listen(&dir);
+    let mut session = Session::open(&dir)?;
+    act(&mut session)
+}
+
+/// The socket for others; none if the host cannot make it, such as on a file system without sockets. Nobody else is served then.
+fn listen(dir: &VaultDir) -> Option<Connections> {
+    let listening = Connections::listen(dir);
+    listening.inspect_err(|error| tracing::warn!(%error, "no other command can use the vault meanwhile")).ok()
+}
+
 fn own<T, E: From<Error>>(
     dir: &VaultDir,
     act: impl FnOnce(&mut Client) -> Result<T, E>,
     stays: impl FnOnce(usize),
 ) -> Result<T, E> {
-    let connections = Connections::listen(dir)?;
+    let connections = listen(dir);
     std::thread::scope(move |scope| {
         // Dropped with this closure, however it ends: the threads of the scope wait for that.
         let connections = connections;
@@ -84,16 +110,20 @@ fn own<T, E: From<Error>>(
         opened
             .recv()
             .unwrap_or_else(|_| Err(Error::Invalid("the thread of the vault has panicked".into())))?;
-        connections.accept(scope, dir.home(), &jobs)?;
+        if let Some(connections) = &connections {
+            connections.accept(scope, dir.home(), &jobs)?;
+        }
         let done = act(&mut Client::here(dir.home().clone(), jobs));
-        connections.wait(stays);
+        if let Some(connections) = &connections {
+            connections.wait(stays);
+        }
         done
     })
 }
 
 /// Opens the vault, or finds who has it. A process may begin or end meanwhile.
 fn reach(path: &Path) -> Result<Reached, Error> {
-    let begun = Instant::now();
+    let mut since = Instant::now();
     loop {
         let locked = match VaultDir::open(path) {
             Err(Error::Directory(error)) if matches!(error.kind, DirectoryErrorKind::Locked(_)) => error,
@@ -111,8 +141,16 @@ fn reach(path: &Path) -> Result<Reached, Error> {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 return Err(Error::io("use the process that has the vault open", path, error));
             }
-            Err(_) if begun.elapsed() < REACH_MAX => std::thread::sleep(REACH_PAUSE),
-            Err(_) => return Err(Error::Directory(locked)),
+            Err(error) => {
+                if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
+                    // Somebody was there, and has ended.
+                    since = Instant::now();
+                }
+                if since.elapsed() > REACH_MAX {
+                    return Err(Error::Directory(locked));
+                }
+                std::thread::sleep(REACH_PAUSE);
+            }
         }
     }
 }

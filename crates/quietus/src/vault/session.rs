@@ -10,6 +10,11 @@ use quietus_vault::{SnapshotId, Vault};
 /// Bytes that the audit log takes at most.
 const LOG_BYTES_MAX: u64 = 1 << 30;
 
+/// Longest reason of a hold: a line of the audit log has to take it.
+const WHY_BYTES_MAX: usize = 4096;
+/// Most snapshots that a line of the audit log names.
+const LINE_SNAPSHOTS_MAX: usize = 10_000;
+
 /// A vault that is open here.
 pub struct Session<'d> {
     /// Its directory.
@@ -77,9 +82,17 @@ impl<'d> Session<'d> {
         snapshots: &[SnapshotId],
         (why, who): (&str, &str),
     ) -> Result<(), Error> {
+        if why.len() > WHY_BYTES_MAX {
+            let what = format!("--why has {} bytes; use at most {WHY_BYTES_MAX}", why.len());
+            return Err(Error::Invalid(what));
+        }
         self.vault.hold(name, snapshots)?;
-        let snapshots = snapshots.iter().map(|it| it.0).collect();
-        self.note(&[Entry::Held { name: name.into(), snapshots, who: who.into(), why: why.into() }])
+        let mut snapshots: Vec<u64> = snapshots.iter().map(|it| it.0).collect();
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        let entry =
+            |snapshots| Entry::Held { name: name.into(), snapshots, who: who.into(), why: why.into() };
+        self.note(&in_lines(&snapshots).map(entry).collect::<Vec<_>>())
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
@@ -88,7 +101,8 @@ impl<'d> Session<'d> {
     /// [`Error`].
     pub fn release(&mut self, name: &str, who: &str) -> Result<Vec<u64>, Error> {
         let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
-        self.note(&[Entry::Released { name: name.into(), snapshots: snapshots.clone(), who: who.into() }])?;
+        let entry = |snapshots| Entry::Released { name: name.into(), snapshots, who: who.into() };
+        self.note(&in_lines(&snapshots).map(entry).collect::<Vec<_>>())?;
         Ok(snapshots)
     }
 
@@ -132,6 +146,11 @@ impl<'d> Session<'d> {
         let head = LogHead { lines: *lines, hash: unhex(hash).unwrap_or_default() };
         Ok(self.vault.recorded(receipts, head)?)
     }
+}
+
+/// The snapshots, as lines of the audit log name them.
+fn in_lines(snapshots: &[u64]) -> impl Iterator<Item = Vec<u64>> {
+    snapshots.chunks(LINE_SNAPSHOTS_MAX).map(<[u64]>::to_vec)
 }
 
 /// The end of the log as the log has it.

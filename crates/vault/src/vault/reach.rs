@@ -1,5 +1,7 @@
 //! The chunks that snapshots reach, and their amounts.
 
+use std::collections::BTreeSet;
+
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +88,7 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoSnapshot`]; as [`reached`](Vault::reached).
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, VaultError> {
+        let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
         let theirs = snapshots.iter().map(|snapshot| self.root(*snapshot));
         let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
         let others = self.snapshots().filter(|(snapshot, _)| !snapshots.contains(snapshot));

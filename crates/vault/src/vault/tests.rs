@@ -477,6 +477,8 @@ fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
     assert_eq!(vault.release("law").unwrap(), [first]);
     let refused = writer.replace(&mut vault, &[(first, roots[1], new.clone())]);
     assert_eq!(refused, Err(VaultError::Changed(first)));
+    let twice = [(first, roots[0], new.clone()), (first, roots[0], new.clone())];
+    assert_eq!(writer.replace(&mut vault, &twice), Err(VaultError::Changed(first)));
     let forgets = writer.replace(&mut vault, &[(first, roots[0], new)]).unwrap();
     assert_eq!(vault.owed().collect::<Vec<_>>(), [(forgets[0], Owed::Paths(first))]);
     sanitize(&mut vault, Live::Ordinals).unwrap();

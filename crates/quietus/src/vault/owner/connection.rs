@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Most connections at once.
 const CONNECTIONS_MAX: usize = 64;
+/// Most chunks that a request names or brings, so that none keeps others waiting for long: a client's megabyte has some 550.
+pub(super) const CHUNKS_MAX: usize = 4096;
 /// How long a client may take over a frame.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, and between two looks at who is still there.
@@ -112,28 +114,39 @@ fn take<'s, 'e: 's>(
     shared: &Arc<Shared>,
     stream: UnixStream,
 ) {
-    let (jobs, counted) = (jobs.clone(), Arc::clone(shared));
-    if shared.count.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-        shared.count.fetch_sub(1, Ordering::AcqRel);
+    let served = Served::begin(shared);
+    if shared.count.load(Ordering::Acquire) > CONNECTIONS_MAX {
         let what = format!("{CONNECTIONS_MAX} commands use the vault already; wait for one of them");
         let _ = wire::send(&stream, &what);
         return;
     }
+    let mut connection = Connection { home, jobs: jobs.clone(), puts: BTreeSet::new(), _served: served };
     let body = move || {
-        let mut connection = Connection { home, jobs, puts: BTreeSet::new() };
         // A client that goes away, or says what cannot be, is owed no answer.
         if let Err(error) = connection.serve(&stream)
             && error.kind() != io::ErrorKind::UnexpectedEof
         {
             tracing::info!(%error, "a client of the vault is gone");
         }
-        connection.end_puts();
-        drop(connection);
-        counted.count.fetch_sub(1, Ordering::AcqRel);
     };
     if let Err(error) = std::thread::Builder::new().name("client".into()).spawn_scoped(scope, body) {
-        shared.count.fetch_sub(1, Ordering::AcqRel);
         tracing::warn!(%error, "cannot start a thread for a client of the vault");
+    }
+}
+
+/// One more who is served, until this is dropped.
+struct Served(Arc<Shared>);
+
+impl Served {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        shared.count.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -141,8 +154,9 @@ fn take<'s, 'e: 's>(
 struct Connection<'e> {
     home: &'e Home,
     jobs: Sender<Job>,
-    /// The puts that it has begun.
+    /// The puts that the client has begun and not ended.
     puts: BTreeSet<PutId>,
+    _served: Served,
 }
 
 impl Connection<'_> {
@@ -162,22 +176,31 @@ impl Connection<'_> {
 
     fn answer(&mut self, stream: &UnixStream, request: SentRequest, who: &str) -> io::Result<()> {
         let begins = matches!(request, Request::BeginPut);
-        if let Request::Put(put, _) = &request
-            && !self.puts.contains(put)
-        {
-            return refuse(stream, VaultError::NoPut(*put));
+        let mut ends = None;
+        if let Request::Put(put, write) = &request {
+            if !self.puts.contains(put) {
+                return refuse(stream, VaultError::NoPut(*put).into());
+            }
+            if write.chunks() > CHUNKS_MAX {
+                let what =
+                    format!("a client asks for {} chunks at once, of at most {CHUNKS_MAX}", write.chunks());
+                return refuse(stream, Error::Invalid(what));
+            }
+            ends = write.is_end().then_some(*put);
         }
         let request = match request.map(&mut |chunk| chunk.check(self.home.key())) {
             Ok(request) => request,
-            Err(error) => return refuse(stream, error),
+            Err(error) => return refuse(stream, error.into()),
         };
         let (events, answers) = unbounded();
         let gone = |_| io::Error::other("the owner of the vault has ended");
-        self.jobs.send(Job::Ask(request, who.into(), events)).map_err(gone)?;
+        self.jobs.send(Job(request, who.into(), events)).map_err(gone)?;
         loop {
             let event = answers.recv().map_err(|_| io::Error::other("the owner of the vault has ended"))?;
-            if let (true, Event::Done(Ok(put))) = (begins, &event) {
-                self.puts.extend(postcard::from_bytes::<PutId>(put));
+            match (&event, ends) {
+                (Event::Done(Ok(put)), _) if begins => self.puts.extend(postcard::from_bytes::<PutId>(put)),
+                (Event::Done(Ok(_)), Some(put)) => drop(self.puts.remove(&put)),
+                _ => {}
             }
             wire::send(stream, &event)?;
             if let Event::Done(_) = event {
@@ -185,13 +208,15 @@ impl Connection<'_> {
             }
         }
     }
+}
 
+impl Drop for Connection<'_> {
     /// Ends the puts that the client did not end.
-    fn end_puts(&mut self) {
+    fn drop(&mut self) {
         for put in std::mem::take(&mut self.puts) {
             let (events, answers) = unbounded();
-            let job = Job::Ask(Request::Put(put, Write::Drop), String::new(), events);
-            // A put that has ended is none any more; one that nobody ends is owed at the next start.
+            let job = Job(Request::Put(put, Write::Drop), String::new(), events);
+            // A put that nobody ends is owed at the next start.
             if self.jobs.send(job).is_ok() {
                 let _ = answers.recv();
             }
@@ -199,6 +224,6 @@ impl Connection<'_> {
     }
 }
 
-fn refuse(stream: &UnixStream, error: VaultError) -> io::Result<()> {
-    wire::send(stream, &Event::Done(Err(Refusal::from(Error::from(error)))))
+fn refuse(stream: &UnixStream, error: Error) -> io::Result<()> {
+    wire::send(stream, &Event::Done(Err(Refusal::from(error))))
 }

@@ -103,6 +103,23 @@ impl<P> Request<P> {
 }
 
 impl<P> Write<P> {
+    /// Chunks that are named or brought to be stored, besides those that snapshots begin with.
+    pub(super) fn chunks(&self) -> usize {
+        match self {
+            Self::Offer(names) => names.len(),
+            Self::Store(chunks) => chunks.len(),
+            Self::Commit(..) | Self::Replace(_) | Self::Drop => 0,
+        }
+    }
+
+    /// Whether the put ends with it.
+    pub(super) fn is_end(&self) -> bool {
+        match self {
+            Self::Offer(_) | Self::Store(_) => false,
+            Self::Commit(..) | Self::Replace(_) | Self::Drop => true,
+        }
+    }
+
     fn map<Q, E>(self, check: &mut dyn FnMut(P) -> Result<Q, E>) -> Result<Write<Q>, E> {
         Ok(match self {
             Self::Offer(names) => Write::Offer(names),

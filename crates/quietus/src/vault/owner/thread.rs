@@ -3,7 +3,7 @@
 use super::request::{Fill, Request, Write};
 use super::sanitizing::Sanitizing;
 use crate::vault::record::Entry;
-use crate::vault::{Error, Session, Step};
+use crate::vault::{Error, Session};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use quietus_vault::chunk::{Bytes, Packed};
 use quietus_vault::{ForgetId, PutId, Reference, SnapshotId, VaultError};
@@ -93,16 +93,8 @@ impl Waiting {
     }
 }
 
-/// Something that has the vault to itself, in the process that owns it.
-pub(in crate::vault) type Act = Box<dyn FnOnce(&mut Session<'_>, Step<'_>) + Send>;
-
-/// Something to do.
-pub(in crate::vault) enum Job {
-    /// A request, who asks, and where the answer goes.
-    Ask(Request<Packed>, String, Sender<Event>),
-    /// Something else; progress goes there, and nothing when it is done.
-    Act(Act, Sender<Event>),
-}
+/// A request, who asks, and where the answer goes.
+pub(in crate::vault) struct Job(pub Request<Packed>, pub String, pub Sender<Event>);
 
 /// The owner of a vault.
 pub(super) struct Owner<'d> {
@@ -125,7 +117,7 @@ impl<'d> Owner<'d> {
                 None => jobs.recv().map_err(RecvTimeoutError::from),
             };
             match job {
-                Ok(job) => self.take(job),
+                Ok(job) => self.answer(job),
                 Err(RecvTimeoutError::Timeout) => self.step(!jobs.is_empty()),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -139,21 +131,11 @@ impl<'d> Owner<'d> {
         self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session, is_awaited));
     }
 
-    fn take(&mut self, job: Job) {
+    fn answer(&mut self, Job(request, who, events): Job) {
         if let Some(sanitizing) = &mut self.sanitizing {
             sanitizing.note_request();
         }
-        match job {
-            Job::Act(act, events) => {
-                let mut waiting = Waiting::new(events);
-                act(&mut self.session, &mut |done, of| waiting.tell("", done, of));
-            }
-            Job::Ask(request, who, events) => self.answer(request, &who, Waiting::new(events)),
-        }
-    }
-
-    fn answer(&mut self, request: Request<Packed>, who: &str, mut waiting: Waiting) {
-        let session = &mut self.session;
+        let (session, who, mut waiting) = (&mut self.session, who.as_str(), Waiting::new(events));
         match request {
             Request::BeginPut => waiting.answer(session.vault.begin_put()),
             Request::Put(put, write) => self.write(put, write, who, &waiting),

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The name of the socket in the vault's directory.
 pub(super) const SOCKET: &str = "vault.sock";
-/// The first frame of the owner: the protocol and its version.
+/// The first frame of the owner, the protocol and its version; or a sentence that says why nobody is served.
 pub(super) const GREETING: &str = "quietus-vault-1";
 /// Longest request: the chunks of a megabyte, or some 10,000 snapshots that lose paths.
 pub(super) const REQUEST_BYTES_MAX: u32 = 4 << 20;
@@ -28,10 +28,11 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = through_fd(path, SOCKET, |socket| UnixStream::connect(socket))?;
     match receive::<String>(&stream)? {
         greeting if greeting == GREETING => Ok(stream),
-        other => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("it says {other:?}; use the same version"),
-        )),
+        other if other.starts_with("quietus-") => {
+            let what = format!("it speaks {other}, and this program {GREETING}; use the same version");
+            Err(io::Error::new(io::ErrorKind::InvalidData, what))
+        }
+        refusal => Err(io::Error::new(io::ErrorKind::InvalidData, refusal)),
     }
 }
 
