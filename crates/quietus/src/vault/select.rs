@@ -38,24 +38,40 @@ pub struct Line {
 /// [`Error`].
 pub fn snapshots(vault: &mut dyn Access) -> Result<Vec<Line>, Error> {
     let (all, holds) = (vault.roots()?, vault.holds()?);
-    all.into_iter().map(|(snapshot, root)| line(vault, (snapshot, root), &holds)).collect()
+    all.into_iter().filter_map(|(snapshot, root)| line(vault, (snapshot, root), &holds).transpose()).collect()
 }
 
+/// A snapshot's line; None if another command has forgotten it meanwhile.
 fn line(
     vault: &mut dyn Access,
     (snapshot, root): (SnapshotId, Reference),
     holds: &[(String, SnapshotId)],
-) -> Result<Line, Error> {
+) -> Result<Option<Line>, Error> {
     let read = vault.get(&root).and_then(|bytes| Ok(Snapshot::from_bytes(&bytes)?));
     let (found, fault) = match read {
         Err(error) if error.is_of_media() => return Err(error.into()),
-        Err(error) => (unknown(), Some(error.to_string())),
+        Err(error) => match vault.root(snapshot) {
+            Err(error) if error.is_of_media() => return Err(error.into()),
+            Err(_) => return Ok(None),
+            // Paths were forgotten meanwhile.
+            Ok(now) if now != root => return line(vault, (snapshot, now), holds),
+            Ok(_) => (unknown(), Some(error.to_string())),
+        },
         Ok(found) => (found, None),
     };
     let Totals { files, folders, bytes } = found.totals;
     let holds = holds.iter().filter(|(_, held)| *held == snapshot).map(|(name, _)| name.clone()).collect();
     let name = String::from_utf8_lossy(&found.name).into_owned();
-    Ok(Line { snapshot: snapshot.0, name, created_ms: found.created_ms, files, folders, bytes, holds, fault })
+    Ok(Some(Line {
+        snapshot: snapshot.0,
+        name,
+        created_ms: found.created_ms,
+        files,
+        folders,
+        bytes,
+        holds,
+        fault,
+    }))
 }
 
 /// A snapshot that cannot be read.

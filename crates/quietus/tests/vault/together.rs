@@ -165,6 +165,29 @@ fn a_client_whose_owner_is_killed_is_told_so_and_what_was_acknowledged_is_there(
 }
 
 #[test]
+fn an_owner_that_is_asked_to_stop_ends_its_own_put_and_serves_the_others_to_the_end() {
+    let vault = Vault::new(&["--compress", "none"]);
+    let mut owner = Held::begin(&vault, "owner");
+    owner.add("a", &noise(5, 3 << 20)).expect("it is read");
+    let mut client = Held::begin(&vault, "client");
+    client.add("b", &noise(6, 3 << 20)).expect("it is read");
+    let pid = rustix::process::Pid::from_child(&owner.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    std::thread::sleep(Duration::from_millis(300));
+    // The put hears of it once more comes, of which the pipe takes all.
+    owner.add("more", b"a little").expect("it is written");
+    wait_for(|| vault.json("status", &[])["owed"].as_array().is_some_and(|owed| owed.len() == 1));
+    client.add("c", &noise(8, 3 << 20)).expect("it is read");
+    assert!(client.end().status.success());
+    let told = owner.child.wait_with_output().expect("it has ended");
+    assert_eq!(told.status.code(), Some(1), "{told:?}");
+    assert_eq!(snapshots(&vault), 1);
+    assert_eq!(vault.run("cat", &["client", "c"]).stdout, noise(8, 3 << 20));
+    vault.sanitize();
+    assert_eq!(vault.missing(&[noise(5, 64)]), 1);
+}
+
+#[test]
 fn the_put_of_a_client_that_is_killed_ends_and_is_owed() {
     let vault = Vault::new(&["--compress", "none"]);
     let owner = Held::begin(&vault, "owner");
