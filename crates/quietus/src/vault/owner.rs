@@ -121,36 +121,31 @@ fn own<T, E: From<Error>>(
     })
 }
 
-/// Opens the vault, or finds who has it. A process may begin or end meanwhile.
+/// Finds who has the vault, or opens it. A process may begin or end meanwhile.
 fn reach(path: &Path) -> Result<Reached, Error> {
     let mut since = Instant::now();
     loop {
+        let unreached = match connect(path) {
+            Ok(stream) => return Ok(Reached::There(stream)),
+            Err(error) => error,
+        };
         let locked = match VaultDir::open(path) {
             Err(Error::Directory(error)) if matches!(error.kind, DirectoryErrorKind::Locked(_)) => error,
             opened => return Ok(Reached::Here(Box::new(opened?))),
         };
-        match connect(path) {
-            Ok(stream) => return Ok(Reached::There(stream)),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(Error::io(
-                    "reach the process that has the vault open, which is another user's",
-                    path,
-                    error,
-                ));
+        match unreached.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let act = "reach the process that has the vault open, which is another user's";
+                return Err(Error::io(act, path, unreached));
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(Error::io("use the process that has the vault open", path, error));
+            io::ErrorKind::InvalidData => {
+                return Err(Error::io("use the process that has the vault open", path, unreached));
             }
-            Err(error) => {
-                if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) {
-                    // Somebody was there, and has ended.
-                    since = Instant::now();
-                }
-                if since.elapsed() > REACH_MAX {
-                    return Err(Error::Directory(locked));
-                }
-                std::thread::sleep(REACH_PAUSE);
-            }
+            // Somebody was there, and has ended.
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => since = Instant::now(),
+            _ if since.elapsed() > REACH_MAX => return Err(Error::Directory(locked)),
+            _ => {}
         }
+        std::thread::sleep(REACH_PAUSE);
     }
 }
