@@ -8,7 +8,7 @@ use crate::container::Class;
 use crate::sanitize::{Live, Progress};
 use crate::testing::{Memory, Noise, text};
 use crate::tree::{Kind, Metadata, Node, Snapshot, Totals};
-use crate::{VaultId, units::PutId};
+use crate::{Fingerprint, VaultId, units::PutId};
 
 pub(crate) fn layout(slots: u32) -> Layout {
     Layout { vault: VaultId([5; 16]), slots, slot_bytes: 96 << 10, half_bytes: 32 << 10 }
@@ -513,6 +513,23 @@ fn a_put_that_ends_without_a_snapshot_is_owed_once() {
     sanitize(&mut vault, Live::Ordinals).unwrap();
     assert_eq!((vault.owed().count(), vault.receipts().count()), (0, 2));
     assert!(!media.have(&all["a"][..32]));
+}
+
+#[test]
+fn holds_that_the_catalog_may_have_no_room_for_are_refused() {
+    let media = Media::new(8);
+    let mut vault = media.create();
+    let name = "n".repeat(HOLD_NAME_BYTES_MAX);
+    while vault.catalog.has_room(9 * hold_bytes(&name)) {
+        let root = Reference { fingerprint: Fingerprint([7; 32]), ordinal: Ordinal(7) };
+        let snapshot = vault.catalog.state().next.snapshot;
+        vault.catalog.commit(&[Change::Commit(snapshot, root)]).unwrap();
+    }
+    let all: Vec<SnapshotId> = vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+    assert_eq!(vault.hold(&name, &all), Err(VaultError::Snapshots(all.len())));
+    assert_eq!(vault.holds().count(), 0);
+    vault.hold(&name, &[all[0]; 1000]).unwrap();
+    assert_eq!(vault.holds().collect::<Vec<_>>(), [(name.as_str(), all[0])]);
 }
 
 #[test]
