@@ -269,7 +269,7 @@ pub struct VaultHoldArgs {
     /// Name of the hold, at most 64 bytes. It is not destroyed with the snapshots.
     #[arg(long)]
     pub name: String,
-    /// The reason, for the audit log.
+    /// The reason, for the audit log, of at most 4096 bytes.
     #[arg(long, default_value = "")]
     pub why: String,
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 const CONNECTIONS_MAX: usize = 64;
 /// Most chunks that a request names or brings, so that none keeps others waiting for long: a client's megabyte has some 550.
 pub(super) const CHUNKS_MAX: usize = 4096;
-/// How long a client may take over a frame.
+/// Longest silence of a client within a frame.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, and between two looks at who is still there.
 const PAUSE: Duration = Duration::from_millis(20);
