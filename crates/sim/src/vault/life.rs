@@ -286,12 +286,17 @@ impl Life<'_, '_> {
             self.model.last_number += 1;
             let shot = Shot { name: self.model.last_number, ..self.model.live[&snapshot].clone() };
             let key = self.bench.setup.key.clone();
-            let client = Client::lazy(&mut self.vault, put, (shot, folder), key);
-            if let Some(client) = self.check(client)? {
-                self.clients.push(client);
-                return Ok(());
+            match Client::lazy(&mut self.vault, put, (shot, folder), key) {
+                Ok(Some(client)) => {
+                    self.clients.push(client);
+                    return Ok(());
+                }
+                Ok(None) => {
+                    return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
+                }
+                Err(VaultError::Snapshots(_)) => self.figures.full += 1,
+                Err(error) => return self.check(Err(error)),
             }
-            return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
         }
         let dropped = self.vault.drop_put(put);
         self.check(dropped)

@@ -89,7 +89,9 @@ impl Life<'_, '_> {
                 self.removals.push(removal(Snapshot { folder, ..old }));
                 Ok(())
             }
-            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up_removal(&removal(old)),
+            // The put has not begun.
+            Err(VaultError::Snapshots(_)) => self.drop_removal(&removal(old)),
+            Err(VaultError::Full { .. }) => self.give_up_removal(&removal(old)),
             Err(error) => self.check(Err(error)),
         }
     }
@@ -122,7 +124,12 @@ impl Life<'_, '_> {
 
     /// Ends a removal without a change.
     fn give_up_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
-        self.end_without(removal);
+        self.model.orphans.insert(removal.writer.put());
+        self.drop_removal(removal)
+    }
+
+    fn drop_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
+        self.model.end(&removal.left);
         let dropped = self.vault.drop_put(removal.writer.put());
         self.check(dropped)
     }
