@@ -295,11 +295,8 @@ impl Life<'_, '_> {
                     return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
                 }
                 // The put has not begun.
-                Err(VaultError::Snapshots(_)) => self.figures.full += 1,
-                Err(VaultError::Full { .. }) => {
-                    self.figures.full += 1;
-                    self.model.orphans.insert(put);
-                }
+                Err(VaultError::Snapshots(_)) => {}
+                Err(VaultError::Full { .. }) => drop(self.model.orphans.insert(put)),
                 Err(error) => return self.check(Err(error)),
             }
         }
