@@ -118,7 +118,8 @@ impl Life<'_, '_> {
             return self.give_up_removal(&removal);
         }
         self.model.pending = is_same.then(|| Pending::Replace(snapshot, removal.left.clone()));
-        self.end_without(&removal);
+        // Whether the put has ended well, and so owes nothing, is not known.
+        self.model.end(&removal.left);
         self.check(replaced.map(drop))
     }
 
