@@ -20,6 +20,7 @@ mod table;
 mod tests;
 
 pub use layout::{HeadError, Layout, SLOTS_MAX};
+pub(crate) use state::hold_bytes;
 pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
 pub use table::{SlotEntry, SlotState, Table};
 
@@ -126,9 +127,9 @@ impl<'m> Catalog<'m> {
         written
     }
 
-    /// Whether one more snapshot can be kept: forgets and sanitizations never need more room than they free.
-    pub fn has_room(&self) -> bool {
-        self.state.bytes_max(self.layout.slots) + FRAME_ROOM <= self.layout.half_bytes / 2
+    /// Whether one more snapshot, and `bytes` besides, can be kept: forgets and sanitizations never need more room than they free.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.state.bytes_max(self.layout.slots) + bytes + FRAME_ROOM <= self.layout.half_bytes / 2
     }
 
     fn apply(&mut self, change: &Change) {

@@ -11,7 +11,7 @@ mod tests;
 pub use codec::{BadChunk, Codec, Compression, Compressor, decompress};
 pub use cut::Cutter;
 pub use fingerprint::{KEY_BYTES, VaultKey};
-pub use packed::{Packed, Packer};
+pub use packed::{Bytes, Packed, Packer, Sent};
 
 /// Shortest chunk, in bytes, but for the last of a file.
 pub const CHUNK_BYTES_MIN: usize = 2 << 10;

@@ -1,11 +1,15 @@
-//! A client of a vault that lives in the same process: what is read is cut, named, offered, and stored where it is wanted.
+//! A client of a vault: what is read is cut, named, offered, and stored where it is wanted.
 
-use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packer, VaultKey};
+mod access;
+
+pub use access::Access;
+
+use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packed, Packer, VaultKey};
 use crate::container::Class;
 use crate::tree::{
     BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes,
 };
-use crate::{ForgetId, PutId, Reference, SnapshotId, Vault, VaultError};
+use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
 /// A put, as its client has it.
 #[derive(Debug)]
@@ -15,6 +19,8 @@ pub struct Writer {
     cutter: Cutter,
     /// Chunks that were not there, and their bytes as stored.
     stored: (u64, u64),
+    /// How much was left out.
+    left_out: u64,
 }
 
 impl Writer {
@@ -24,12 +30,12 @@ impl Writer {
     ///
     /// [`VaultError::Puts`] if too many are under way.
     pub fn begin(
-        vault: &mut Vault<'_>,
+        vault: &mut dyn Access,
         key: &VaultKey,
         compression: Compression,
     ) -> Result<Writer, VaultError> {
         let packer = Packer::new(key.clone(), compression);
-        Ok(Writer { put: vault.begin_put()?, packer, cutter: Cutter::new(key), stored: (0, 0) })
+        Ok(Writer { put: vault.begin_put()?, packer, cutter: Cutter::new(key), stored: (0, 0), left_out: 0 })
     }
 
     /// The put.
@@ -46,23 +52,48 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`Vault::offer`] and [`Vault::store`].
+    /// As [`Access::offer`] and [`Access::store`].
     pub fn chunk(
         &mut self,
-        vault: &mut Vault<'_>,
+        vault: &mut dyn Access,
         class: Class,
         content: &[u8],
     ) -> Result<Reference, VaultError> {
-        let fingerprint = self.packer.fingerprint(class, content);
-        match vault.offer(self.put, &[fingerprint])?[..] {
-            [Some(found)] => Ok(found),
-            _ => {
-                let packed = self.packer.pack_named(class, fingerprint, content);
-                self.stored.0 += 1;
-                self.stored.1 += packed.stored().len() as u64;
-                vault.store(self.put, &packed)
+        let stored = self.together(vault, class, &[content])?;
+        stored.first().copied().ok_or(VaultError::Answer)
+    }
+
+    /// Stores chunks, unless the vault has them: with two requests, however many they are.
+    fn together(
+        &mut self,
+        vault: &mut dyn Access,
+        class: Class,
+        contents: &[&[u8]],
+    ) -> Result<Vec<Reference>, VaultError> {
+        let names = contents.iter().map(|content| self.packer.fingerprint(class, content));
+        let names: Vec<Fingerprint> = names.collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let offered = vault.offer(self.put, &names)?;
+        if offered.len() != names.len() {
+            return Err(VaultError::Answer);
+        }
+        let mut wanted: Vec<Packed> = Vec::new();
+        for ((found, name), content) in offered.iter().zip(&names).zip(contents) {
+            if found.is_none() && !wanted.iter().any(|packed| packed.fingerprint() == *name) {
+                wanted.push(self.packer.pack_named(class, *name, content));
             }
         }
+        self.stored.0 += wanted.len() as u64;
+        self.stored.1 += wanted.iter().map(|packed| packed.stored().len() as u64).sum::<u64>();
+        let stored = if wanted.is_empty() { Vec::new() } else { vault.store(self.put, wanted)? };
+        let place = |(name, found): (&Fingerprint, Option<Reference>)| {
+            found
+                .or_else(|| stored.iter().find(|it| it.fingerprint == *name).copied())
+                .ok_or(VaultError::Answer)
+        };
+        names.iter().zip(offered).map(place).collect()
     }
 
     /// Stores a file.
@@ -70,7 +101,7 @@ impl Writer {
     /// # Errors
     ///
     /// As [`chunk`](Writer::chunk).
-    pub fn file(&mut self, vault: &mut Vault<'_>, content: &[u8]) -> Result<Recipe, VaultError> {
+    pub fn file(&mut self, vault: &mut dyn Access, content: &[u8]) -> Result<Recipe, VaultError> {
         let mut file = FileWriter::default();
         file.push(self, vault, content)?;
         file.finish(self, vault)
@@ -81,7 +112,7 @@ impl Writer {
     /// # Errors
     ///
     /// As [`chunk`](Writer::chunk).
-    pub fn chunks(&mut self, vault: &mut Vault<'_>, chunks: &[&[u8]]) -> Result<Recipe, VaultError> {
+    pub fn chunks(&mut self, vault: &mut dyn Access, chunks: &[&[u8]]) -> Result<Recipe, VaultError> {
         let mut recipe = RecipeBuilder::default();
         for content in chunks {
             let chunk = self.chunk(vault, Class::Data, content)?;
@@ -97,37 +128,47 @@ impl Writer {
     /// # Errors
     ///
     /// [`VaultError::Node`] if an entry cannot be; as [`chunk`](Writer::chunk).
-    pub fn folder(&mut self, vault: &mut Vault<'_>, nodes: &[Node]) -> Result<Recipe, VaultError> {
+    pub fn folder(&mut self, vault: &mut dyn Access, nodes: &[Node]) -> Result<Recipe, VaultError> {
         let mut folder = FolderBuilder::default();
         let mut store = |bytes: &[u8]| self.chunk(vault, Class::Metadata, bytes);
         nodes.iter().try_for_each(|node| folder.push(node, &mut store))?;
         folder.finish(&mut store)
     }
 
+    /// Notes that something is not in the snapshot that was to be.
+    pub fn leave_out(&mut self) {
+        self.left_out += 1;
+    }
+
+    /// How much is not in it.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// Ends the put with a snapshot.
     ///
     /// # Errors
     ///
-    /// As [`Vault::commit`].
-    pub fn commit(&mut self, vault: &mut Vault<'_>, snapshot: &Snapshot) -> Result<SnapshotId, VaultError> {
-        vault.commit(self.put, &self.packer.pack(Class::Metadata, &snapshot.to_bytes()))
+    /// As [`Access::commit`].
+    pub fn commit(&mut self, vault: &mut dyn Access, snapshot: &Snapshot) -> Result<SnapshotId, VaultError> {
+        vault.commit(self.put, self.packer.pack(Class::Metadata, &snapshot.to_bytes()), self.left_out)
     }
 
-    /// Ends the put by exchanging snapshots, all at once.
+    /// Ends the put by exchanging snapshots, all at once. Each is given with what it began with when it was read.
     ///
     /// # Errors
     ///
-    /// As [`Vault::replace`].
+    /// As [`Access::replace`].
     pub fn replace(
         &mut self,
-        vault: &mut Vault<'_>,
-        snapshots: &[(SnapshotId, Snapshot)],
+        vault: &mut dyn Access,
+        snapshots: &[(SnapshotId, Reference, Snapshot)],
     ) -> Result<Vec<ForgetId>, VaultError> {
-        let pack = |(snapshot, new): &(SnapshotId, Snapshot)| {
-            (*snapshot, self.packer.pack(Class::Metadata, &new.to_bytes()))
+        let pack = |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| {
+            (*snapshot, *old, self.packer.pack(Class::Metadata, &new.to_bytes()))
         };
-        let roots: Vec<_> = snapshots.iter().map(pack).collect();
-        vault.replace(self.put, &roots)
+        let roots = snapshots.iter().map(pack).collect();
+        vault.replace(self.put, roots)
     }
 
     /// Stores a folder again without the entries that `is_gone` names by their path; None if it names none of them.
@@ -137,7 +178,7 @@ impl Writer {
     /// As [`chunk`](Writer::chunk), and those of reading.
     pub fn without(
         &mut self,
-        vault: &mut Vault<'_>,
+        vault: &mut dyn Access,
         folder: &Recipe,
         path: &[u8],
         is_gone: &dyn Fn(&[u8]) -> bool,
@@ -161,13 +202,23 @@ impl Writer {
     }
 }
 
+/// The snapshot's name and folder.
+///
+/// # Errors
+///
+/// [`VaultError::NoSnapshot`], and as [`Access::get`].
+pub fn read_snapshot(vault: &mut dyn Access, snapshot: SnapshotId) -> Result<Snapshot, VaultError> {
+    let root = vault.root(snapshot)?;
+    Ok(Snapshot::from_bytes(&vault.get(&root)?)?)
+}
+
 /// How much of a folder, and of all below, `is_gone` names by its path.
 ///
 /// # Errors
 ///
-/// As [`Vault::get`].
+/// As [`Access::get`].
 pub fn matching(
-    vault: &mut Vault<'_>,
+    vault: &mut dyn Access,
     folder: &Recipe,
     path: &[u8],
     is_gone: &dyn Fn(&[u8]) -> bool,
@@ -197,8 +248,8 @@ pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// As [`Vault::get`].
-pub fn totals(vault: &mut Vault<'_>, folder: &Recipe) -> Result<Totals, VaultError> {
+/// As [`Access::get`].
+pub fn totals(vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
     let mut totals = Totals::default();
     for node in read_folder(vault, folder)? {
         totals.count(&node);
@@ -229,7 +280,7 @@ impl FileWriter {
     pub fn push(
         &mut self,
         writer: &mut Writer,
-        vault: &mut Vault<'_>,
+        vault: &mut dyn Access,
         content: &[u8],
     ) -> Result<(), VaultError> {
         for piece in content.chunks(WINDOW_BYTES) {
@@ -244,7 +295,12 @@ impl FileWriter {
     /// # Errors
     ///
     /// As [`Writer::chunk`].
-    pub fn hole(&mut self, writer: &mut Writer, vault: &mut Vault<'_>, bytes: u64) -> Result<(), VaultError> {
+    pub fn hole(
+        &mut self,
+        writer: &mut Writer,
+        vault: &mut dyn Access,
+        bytes: u64,
+    ) -> Result<(), VaultError> {
         self.cut(writer, vault, 1)?;
         let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
         self.recipe.push(Span::hole(bytes), &mut store)
@@ -255,7 +311,7 @@ impl FileWriter {
     /// # Errors
     ///
     /// As [`Writer::chunk`].
-    pub fn finish(mut self, writer: &mut Writer, vault: &mut Vault<'_>) -> Result<Recipe, VaultError> {
+    pub fn finish(mut self, writer: &mut Writer, vault: &mut dyn Access) -> Result<Recipe, VaultError> {
         self.cut(writer, vault, 1)?;
         self.recipe.finish(&mut |bytes| writer.chunk(vault, Class::Metadata, bytes))
     }
@@ -264,17 +320,19 @@ impl FileWriter {
     fn cut(
         &mut self,
         writer: &mut Writer,
-        vault: &mut Vault<'_>,
+        vault: &mut dyn Access,
         bytes_min: usize,
     ) -> Result<(), VaultError> {
-        let mut at = 0;
+        let (mut at, mut pieces) = (0, Vec::new());
         while self.rest.len() - at >= bytes_min {
             let rest = &self.rest[at..];
             let length = writer.cutter.cut(&rest[..rest.len().min(CHUNK_BYTES_MAX)]);
-            let chunk = writer.chunk(vault, Class::Data, &rest[..length])?;
-            let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
-            self.recipe.push(Span::chunk(chunk, length as u64), &mut store)?;
+            pieces.push(&rest[..length]);
             at += length;
+        }
+        for (chunk, piece) in writer.together(vault, Class::Data, &pieces)?.into_iter().zip(&pieces) {
+            let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
+            self.recipe.push(Span::chunk(chunk, piece.len() as u64), &mut store)?;
         }
         self.rest.drain(..at);
         Ok(())
@@ -294,9 +352,9 @@ pub type Take<'a, E> = dyn FnMut(u64, Option<&[u8]>) -> Result<(), E> + 'a;
 ///
 /// # Errors
 ///
-/// As [`Vault::get`], and those of `take`.
+/// As [`Access::get`], and those of `take`.
 pub fn read_file<E: From<VaultError>>(
-    vault: &mut Vault<'_>,
+    vault: &mut dyn Access,
     recipe: &Recipe,
     take: &mut Take<'_, E>,
 ) -> Result<(), E> {
@@ -313,8 +371,8 @@ pub fn read_file<E: From<VaultError>>(
 ///
 /// # Errors
 ///
-/// As [`Vault::get`].
-pub fn read_folder(vault: &mut Vault<'_>, recipe: &Recipe) -> Result<Vec<Node>, VaultError> {
+/// As [`Access::get`].
+pub fn read_folder(vault: &mut dyn Access, recipe: &Recipe) -> Result<Vec<Node>, VaultError> {
     let mut found = Vec::new();
     for chunk in content(vault, recipe)?.iter().filter_map(Span::reference) {
         found.extend(nodes(&vault.get(&chunk)?)?);
@@ -323,7 +381,7 @@ pub fn read_folder(vault: &mut Vault<'_>, recipe: &Recipe) -> Result<Vec<Node>, 
 }
 
 /// The spans of the content.
-fn content(vault: &mut Vault<'_>, recipe: &Recipe) -> Result<Vec<Span>, VaultError> {
+fn content(vault: &mut dyn Access, recipe: &Recipe) -> Result<Vec<Span>, VaultError> {
     let mut spans = Vec::new();
     recipe.walk(&mut |chunk| vault.get(chunk), &mut |span, layer| {
         if layer == Layer::Content {

@@ -91,6 +91,9 @@ pub enum VaultError {
     /// No such snapshot.
     #[error("unknown snapshot {}; `quietus vault list` names all", .0.0)]
     NoSnapshot(SnapshotId),
+    /// Paths were taken out of the snapshot since it was read.
+    #[error("paths of snapshot {} were forgotten meanwhile by another command; repeat this one", .0.0)]
+    Changed(SnapshotId),
     /// The chunk that a put ends with is no snapshot.
     #[error("the last chunk of a put is no snapshot; use another client")]
     NoRoot,
@@ -131,6 +134,28 @@ pub enum VaultError {
     /// A sanitization is under way.
     #[error("a sanitization is under way; wait for it, or cancel it")]
     Running,
+    /// Puts are under way, and nobody is to put anything during a sanitization.
+    #[error("{0} puts are running; wait for them, or sanitize without --read-only")]
+    Putting(usize),
+    /// The sanitization was cancelled.
+    #[error("the sanitization was cancelled by another command; what it had to destroy is still owed")]
+    Cancelled,
+    /// A chunk that another process sent is none.
+    #[error(
+        "a client sent a chunk that does not decompress to what it says; use the same version of the program"
+    )]
+    Sent,
+    /// An answer does not fit its request.
+    #[error(
+        "the process that has the vault open answers otherwise than it was asked; use the same version of the program"
+    )]
+    Answer,
+    /// The process that has the vault open refuses.
+    #[error("{0}")]
+    Refused(String),
+    /// The process that has the vault open is gone, or its media have failed.
+    #[error("{0}")]
+    Lost(String),
     /// No sanitization is under way.
     #[error("no sanitization is under way; begin one")]
     NotRunning,
@@ -159,4 +184,11 @@ pub enum VaultError {
         /// Those that were found in containers.
         found: u64,
     },
+}
+
+impl VaultError {
+    /// Whether nothing more can be read: a medium has failed, or whoever has it is gone. All else is one chunk's.
+    pub fn is_of_media(&self) -> bool {
+        matches!(self, VaultError::Pool(_) | VaultError::Catalog(_) | VaultError::Lost(_))
+    }
 }

@@ -42,11 +42,13 @@ pub enum Mutant {
     ForgetHeld,
     /// Paths are taken out of a snapshot without an obligation.
     ForgivePaths,
+    /// Paths come back that were taken out of a snapshot since it was read.
+    ReplaceChanged,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -66,6 +68,7 @@ impl Mutant {
         Self::ForgivePut,
         Self::ForgetHeld,
         Self::ForgivePaths,
+        Self::ReplaceChanged,
     ];
 }
 

@@ -194,7 +194,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NotRunning`]; [`VaultError::Puts`] if puts are under way.
+    /// [`VaultError::NotRunning`]; [`VaultError::Putting`] if puts are under way.
     pub fn refuse_puts(&mut self) -> Result<(), VaultError> {
         match (self.run.is_some(), self.puts.len()) {
             (false, _) => Err(VaultError::NotRunning),
@@ -202,7 +202,7 @@ impl Vault<'_> {
                 self.puts.are_refused = true;
                 Ok(())
             }
-            (true, running) => Err(VaultError::Puts(running)),
+            (true, running) => Err(VaultError::Putting(running)),
         }
     }
 

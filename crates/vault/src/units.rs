@@ -21,7 +21,7 @@ impl Fingerprint {
 pub struct Ordinal(pub u64);
 
 /// A vault: 16 random bytes drawn at its creation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct VaultId(pub [u8; 16]);
 
 /// Number of a container: each that is written has the next one, wherever it lies.

@@ -34,9 +34,10 @@ pub use verify::Verified;
 use quietus_core::erase::Seeds;
 use quietus_core::policy::{Policy, Scratch};
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt};
+use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt, hold_bytes};
 use crate::chunk::VaultKey;
 use crate::index::Page;
 use crate::mutant::{self, Mutant};
@@ -86,7 +87,7 @@ pub struct Vault<'m> {
 }
 
 /// How full a vault is, and what it owes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Status {
     /// Snapshots.
     pub snapshots: usize,
@@ -131,8 +132,8 @@ impl<'m> Vault<'m> {
     ///
     /// [`VaultError::NoSnapshot`], [`VaultError::Held`], and those of the catalog.
     pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<ForgetId>, VaultError> {
-        snapshots.iter().try_for_each(|snapshot| self.guard_snapshot(*snapshot))?;
         let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
+        snapshots.iter().try_for_each(|snapshot| self.guard_snapshot(*snapshot))?;
         let forgets = (self.catalog.state().next.forget.0..).map(ForgetId);
         let forgets: Vec<(ForgetId, SnapshotId)> = forgets.zip(snapshots).collect();
         let changes = forgets.iter().map(|(forget, it)| Change::Forget(*forget, Owed::Snapshot(*it)));
@@ -150,10 +151,11 @@ impl<'m> Vault<'m> {
         if name.is_empty() || name.len() > HOLD_NAME_BYTES_MAX {
             return Err(VaultError::HoldName(name.len()));
         }
-        self.guard_room()?;
-        for snapshot in snapshots {
+        let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
+        for snapshot in &snapshots {
             self.root(*snapshot)?;
         }
+        self.guard_room(snapshots.len() as u64 * hold_bytes(name))?;
         let holds = snapshots.iter().map(|snapshot| Change::Hold(name.into(), *snapshot));
         Ok(self.catalog.commit(&holds.collect::<Vec<_>>())?)
     }
@@ -212,7 +214,12 @@ impl<'m> Vault<'m> {
         self.policy.passes().len()
     }
 
-    fn root(&self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
+    /// The chunk that a snapshot begins with.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::NoSnapshot`].
+    pub fn root(&self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
         self.catalog.state().roots.get(&snapshot).copied().ok_or(VaultError::NoSnapshot(snapshot))
     }
 
@@ -227,9 +234,9 @@ impl<'m> Vault<'m> {
         }
     }
 
-    /// Refuses what the catalog may have no room for.
-    fn guard_room(&self) -> Result<(), VaultError> {
-        match self.catalog.has_room() {
+    /// Refuses what the catalog may have no room for: something small, and so many bytes.
+    fn guard_room(&self, bytes: u64) -> Result<(), VaultError> {
+        match self.catalog.has_room(bytes) {
             true => Ok(()),
             false => Err(VaultError::Snapshots(self.catalog.state().roots.len())),
         }

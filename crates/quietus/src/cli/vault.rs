@@ -8,11 +8,12 @@ use super::report::{Report, VaultStatus};
 use super::stop::Stop;
 use super::{Failure, good, read, with_bar, write_receipt};
 use crate::vault::{
-    self, CreateVault, Error, Forgotten, Globs, Line, Sanitize, Session, Step, VaultDir, select, snapshots,
+    self, Client, CreateVault, Error, Forgotten, Globs, Line, Sanitize, Step, Tell, VaultDir, select,
+    snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
-use quietus_vault::sanitize::Progress;
-use quietus_vault::{SnapshotId, VaultError};
+use quietus_vault::SnapshotId;
+use quietus_vault::client::Access;
 use serde_json::Value;
 use std::fs::File;
 use std::io;
@@ -39,14 +40,14 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
     }
 }
 
-/// Opens the vault at `path` and does something with it.
-fn with<T>(path: &Path, act: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-    let dir = VaultDir::open(path)?;
-    let mut session = Session::open(&dir)?;
-    act(&mut session)
+/// Opens the vault at `path`, or asks the process that has it open, and does something with it.
+fn with<T>(path: &Path, act: impl FnOnce(&mut Client) -> Result<T, Failure>) -> Result<T, Failure> {
+    vault::with_vault(path, act, |others| {
+        eprintln!("quietus: staying for the commands that use the vault through this one: {others}");
+    })
 }
 
-/// The same, with a bar of so many things.
+/// Does something with a bar of so many things.
 fn counting<T>(what: &'static str, act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     let stop = Stop::get()?;
     let bar = counter();
@@ -63,8 +64,8 @@ fn counter() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
-    bar.set_message(what);
+fn show(bar: &ProgressBar, what: &str, done: u64, of: u64) {
+    bar.set_message(what.to_owned());
     bar.set_length(of);
     bar.set_position(done);
 }
@@ -78,54 +79,54 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
         compress: args.compress,
     };
     let toml = with_bar(|step| Ok(vault::create(&args.vault, &options, step)?))?;
-    let guarantees = VaultDir::open(&args.vault)?.guarantees();
+    let guarantees = VaultDir::open(&args.vault)?.home().guarantees();
     out.vault_made(&args.vault, &toml, &guarantees);
     Ok(())
 }
 
 fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
     let exclude = Globs::new("--exclude", &args.exclude)?;
-    let put = with(&args.vault, |session| {
-        with_bar(|step| match args.tar.as_deref() {
-            None => Ok(vault::put_files(session, &args.name, &args.paths, &exclude, step)?),
+    with(&args.vault, |client| {
+        let put = with_bar(|step| match args.tar.as_deref() {
+            None => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
             Some(path) if path == Path::new("-") => {
-                Ok(vault::put_tar(session, &args.name, &mut io::stdin().lock(), &exclude, step)?)
+                Ok(vault::put_tar(client, &args.name, &mut io::stdin().lock(), &exclude, step)?)
             }
             Some(path) => {
                 let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
-                Ok(vault::put_tar(session, &args.name, &mut file, &exclude, step)?)
+                Ok(vault::put_tar(client, &args.name, &mut file, &exclude, step)?)
             }
-        })
-    })?;
-    out.put(&put);
-    good(put.left_out_count == 0)
+        })?;
+        out.put(&put);
+        good(put.left_out_count == 0)
+    })
 }
 
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
-    let restored = with(&args.vault, |session| {
-        let snapshot = select(&mut session.vault, &args.snapshot)?;
-        with_bar(|step| Ok(vault::restore(session, snapshot, &args.into, &args.paths, step)?))
-    })?;
-    out.restored_snapshot(&restored);
-    good(restored.refused_count == 0)
+    with(&args.vault, |client| {
+        let snapshot = select(client, &args.snapshot)?;
+        let restored = with_bar(|step| Ok(vault::restore(client, snapshot, &args.into, &args.paths, step)?))?;
+        out.restored_snapshot(&restored);
+        good(restored.refused_count == 0)
+    })
 }
 
 fn cat(args: &CatArgs) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let snapshot = select(&mut session.vault, &args.snapshot)?;
-        Ok(vault::cat(session, snapshot, &args.path, &mut io::stdout().lock())?)
+    with(&args.vault, |client| {
+        let snapshot = select(client, &args.snapshot)?;
+        Ok(vault::cat(client, snapshot, &args.path, &mut io::stdout().lock())?)
     })
 }
 
 fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
+    with(&args.vault, |client| {
         let Some(snapshot) = &args.snapshot else {
-            out.snapshots(&snapshots(&mut session.vault)?);
+            out.snapshots(&snapshots(client)?);
             return Ok(());
         };
-        let snapshot = select(&mut session.vault, snapshot)?;
+        let snapshot = select(client, snapshot)?;
         let path = args.path.as_deref().unwrap_or(Path::new(""));
-        Ok(vault::entries(&mut session.vault, snapshot, path, &mut |path, node| {
+        Ok(vault::entries(client, snapshot, path, &mut |path, node| {
             out.snapshot_entry(path, node);
             Ok(())
         })?)
@@ -134,19 +135,19 @@ fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
 
 fn mount(args: &MountArgs, out: &Report) -> Result<(), Failure> {
     let stop = Stop::get()?;
-    with(&args.vault, |session| {
-        let only = args.snapshot.as_deref().map(|text| select(&mut session.vault, text)).transpose()?;
+    with(&args.vault, |client| {
+        let only = args.snapshot.as_deref().map(|text| select(client, text)).transpose()?;
         let ready = || out.mounted(&args.at);
-        Ok(vault::mount(session, &args.at, only, ready, || stop.is_asked())?)
+        Ok(vault::mount(client, &args.at, only, ready, || stop.is_asked())?)
     })
 }
 
 fn find(args: &FindArgs, out: &Report) -> Result<(), Failure> {
     let pattern = Globs::new("the pattern", std::slice::from_ref(&args.pattern))?;
-    with(&args.vault, |session| {
-        let all: Vec<SnapshotId> = session.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+    with(&args.vault, |client| {
+        let all = all_snapshots(client)?;
         let mut count = 0;
-        let unread = vault::find(&mut session.vault, &all, &pattern, &mut |path, version| {
+        let unread = vault::find(client, &all, &pattern, &mut |path, version| {
             count += 1;
             out.found_version(path, version);
             Ok(())
@@ -157,11 +158,11 @@ fn find(args: &FindArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let one = select(&mut session.vault, &args.one)?;
-        let other = select(&mut session.vault, &args.other)?;
+    with(&args.vault, |client| {
+        let one = select(client, &args.one)?;
+        let other = select(client, &args.other)?;
         let mut counts = [0; 3];
-        let unread = vault::diff(&mut session.vault, one, other, &mut |difference| {
+        let unread = vault::diff(client, one, other, &mut |difference| {
             counts[difference.change as usize] += 1;
             out.difference(&difference);
             Ok(())
@@ -172,38 +173,46 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
-    let forgotten = with(&args.vault, |session| {
-        if args.paths.is_empty() {
-            return forget_snapshots(session, args);
-        }
-        let paths = Globs::new("--path", &args.paths)?;
-        let wanted = match args.snapshots.is_empty() {
-            true => session.vault.snapshots().map(|(snapshot, _)| snapshot).collect(),
-            false => named(session, &args.snapshots)?,
+    with(&args.vault, |client| {
+        let forgotten = match args.paths.is_empty() {
+            true => forget_snapshots(client, args)?,
+            false => forget_paths(client, args)?,
         };
-        counting("snapshots", |step| Ok(vault::forget_paths(session, &wanted, &paths, args.dry_run, step)?))
-    })?;
-    out.forgotten_snapshots(&args.vault, &forgotten);
-    Ok(())
+        out.forgotten_snapshots(&args.vault, &forgotten);
+        Ok(())
+    })
 }
 
-fn forget_snapshots(session: &mut Session<'_>, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
-    let all = snapshots(&mut session.vault)?;
+fn forget_paths(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+    let paths = Globs::new("--path", &args.paths)?;
+    let wanted = match args.snapshots.is_empty() {
+        true => all_snapshots(client)?,
+        false => named(client, &args.snapshots)?,
+    };
+    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, args.dry_run, step)?))
+}
+
+fn all_snapshots(client: &mut Client) -> Result<Vec<SnapshotId>, Failure> {
+    Ok(client.roots()?.into_iter().map(|(snapshot, _)| snapshot).collect())
+}
+
+fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+    let all = snapshots(client)?;
     let gone = match args.keep.are_given() {
         true => vault::outdated(&all, args.keep.rules(), args.name.as_deref())?,
         false if args.snapshots.is_empty() => {
             let what = "forget: name snapshots, paths with --path, or a rule such as --keep-last 7";
             return Err(Failure::Error(what.into()));
         }
-        false => named(session, &args.snapshots)?,
+        false => named(client, &args.snapshots)?,
     };
     // A damaged snapshot can be forgotten all the same.
-    let weight = counting("chunks", |step| match session.vault.weigh(&gone, step) {
-        Err(VaultError::Interrupted) => Err(Error::Interrupted.into()),
+    let weight = counting("chunks", |step| match client.weigh(&gone, step) {
+        Err(Error::Interrupted) => Err(Error::Interrupted.into()),
         weight => Ok(weight.ok()),
     })?;
     let lines: Vec<Line> = all.into_iter().filter(|line| gone.contains(&SnapshotId(line.snapshot))).collect();
-    let forgets = if args.dry_run || gone.is_empty() { Vec::new() } else { session.forget(&gone)? };
+    let forgets = if args.dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
     Ok(Forgotten {
         files: lines.iter().map(|line| line.files).sum(),
         bytes: lines.iter().map(|line| line.bytes).sum(),
@@ -216,24 +225,24 @@ fn forget_snapshots(session: &mut Session<'_>, args: &VaultForgetArgs) -> Result
 }
 
 /// The snapshots that were named, none of them by a name that several have.
-fn named(session: &mut Session<'_>, texts: &[String]) -> Result<Vec<SnapshotId>, Failure> {
-    let all = texts.iter().map(|text| vault::select_one(&mut session.vault, text));
+fn named(client: &mut Client, texts: &[String]) -> Result<Vec<SnapshotId>, Failure> {
+    let all = texts.iter().map(|text| vault::select_one(client, text));
     Ok(all.collect::<Result<_, _>>()?)
 }
 
 fn hold(args: &VaultHoldArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let wanted = args.snapshots.iter().map(|text| select(&mut session.vault, text));
+    with(&args.vault, |client| {
+        let wanted = args.snapshots.iter().map(|text| select(client, text));
         let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
-        session.hold(&args.name, &wanted, &args.why)?;
+        client.hold(&args.name, &wanted, &args.why)?;
         out.held_snapshots(&args.name, &wanted.iter().map(|it| it.0).collect::<Vec<_>>(), true);
         Ok(())
     })
 }
 
 fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let released = session.release(&args.name)?;
+    with(&args.vault, |client| {
+        let released = client.release(&args.name)?;
         out.held_snapshots(&args.name, &released, false);
         Ok(())
     })
@@ -241,55 +250,52 @@ fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
 
 fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
     let how = Sanitize { is_read_only: args.read_only, is_dry_run: args.dry_run, share: args.share };
-    let stop = Stop::get()?;
-    let receipt = with(&args.vault, |session| {
-        let (bar, mut phase) = (counter(), "");
-        let done = vault::sanitize(session, how, &mut |progress, done, of| {
-            let now = phase_name(progress);
-            if now != phase {
-                phase = now;
-                bar.reset();
-            }
-            show(&bar, phase, done, of);
-            !stop.is_asked()
-        });
-        bar.finish_and_clear();
-        Ok(done?)
-    })?;
-    if let Some(path) = &args.output {
-        write_receipt(path, &serde_json::to_value(&receipt)?)?;
-    }
-    out.sanitized(&receipt, args.dry_run);
-    Ok(())
+    with(&args.vault, |client| {
+        if let Some(control) = args.control() {
+            client.control(control)?;
+            out.sanitization_controlled(control);
+            return Ok(());
+        }
+        let receipt = with_phases(|tell| match args.watch {
+            true => client.watch(tell),
+            false => client.sanitize(how, tell),
+        })?;
+        if let Some(path) = &args.output {
+            write_receipt(path, &serde_json::to_value(&receipt)?)?;
+        }
+        out.sanitized(&receipt, args.dry_run);
+        Ok(())
+    })
 }
 
-fn phase_name(progress: Progress) -> &'static str {
-    match progress {
-        Progress::Settle | Progress::Merge => "merging the index",
-        Progress::Analysis => "analysing",
-        Progress::Enumeration => "marking what is live",
-        Progress::Audit => "judging containers",
-        Progress::Copy(_) => "copying what is live",
-        Progress::Compaction => "merging the index again",
-        Progress::Zero(_) | Progress::Done => "overwriting",
-    }
+/// Does something with a bar of its own for each phase.
+fn with_phases<T>(act: impl FnOnce(Tell<'_>) -> Result<T, Error>) -> Result<T, Failure> {
+    let stop = Stop::get()?;
+    let (bar, mut phase) = (counter(), String::new());
+    let done = act(&mut |now, done, of| {
+        if now != phase {
+            phase = now.into();
+            bar.reset();
+        }
+        show(&bar, &phase, done, of);
+        !stop.is_asked()
+    });
+    bar.finish_and_clear();
+    Ok(done?)
 }
 
 fn status(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let toml = session.dir.toml().clone();
-        let owed = session.vault.owed().map(|(forget, owed)| (forget.0, owed.into())).collect();
-        let guarantees = session.dir.guarantees();
-        let layout = session.vault.layout();
-        let status = session.vault.status();
-        out.vault_status(&VaultStatus::new(&args.vault, toml, layout, status, owed, guarantees));
+    with(&args.vault, |client| {
+        let fill = client.fill()?;
+        let home = client.home();
+        out.vault_status(&VaultStatus::new(&args.vault, home.toml().clone(), fill, home.guarantees()));
         Ok(())
     })
 }
 
 fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let contents = counting("chunks", |step| Ok(session.vault.contents(step).map_err(Error::from)?))?;
+    vault::with_vault_alone(&args.vault, |session| {
+        let contents = counting("chunks", |step| Ok(session.vault.contents(step)?))?;
         let bytes = snapshots(&mut session.vault)?.iter().map(|line| line.bytes).sum();
         out.vault_stats(&contents, bytes);
         Ok(())
@@ -297,8 +303,8 @@ fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
-    with(&args.vault, |session| {
-        let verified = counting("containers", |step| Ok(session.vault.verify(step).map_err(Error::from)?))?;
+    vault::with_vault_alone(&args.vault, |session| {
+        let verified = counting("containers", |step| Ok(session.vault.verify(step)?))?;
         let log = session.check_log();
         out.vault_verified(&verified, &log);
         good(verified.faults_count == 0 && log.is_ok())
@@ -320,10 +326,12 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
         return good(receipt.statement.is_clean());
     }
     let path = args.vault.as_deref().unwrap_or(Path::new(""));
-    let receipt = with(path, |session| with_bar(|step| Ok(vault::prove(session, step)?)))?;
-    if let Some(path) = &args.output {
-        write_receipt(path, &serde_json::to_value(&receipt)?)?;
-    }
-    out.vault_proof(&receipt, false);
-    good(receipt.statement.is_clean())
+    vault::with_vault_alone(path, |session| {
+        let receipt = with_bar(|step| Ok(vault::prove(session, step)?))?;
+        if let Some(path) = &args.output {
+            write_receipt(path, &serde_json::to_value(&receipt)?)?;
+        }
+        out.vault_proof(&receipt, false);
+        good(receipt.statement.is_clean())
+    })
 }

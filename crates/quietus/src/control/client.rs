@@ -2,7 +2,7 @@
 
 use super::call::Call;
 use super::refused::Refused;
-use super::wire::{self, Answer, through_fd};
+use super::wire::{self, Answer, SOCKET, through_fd};
 use crate::directory::DirectoryErrorKind;
 use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
@@ -57,7 +57,7 @@ pub fn ask_unlocked(
 }
 
 fn connect(path: &Path) -> Option<UnixStream> {
-    through_fd(path, |socket| UnixStream::connect(socket)).ok()
+    through_fd(path, SOCKET, |socket| UnixStream::connect(socket)).ok()
 }
 
 fn ask_server(

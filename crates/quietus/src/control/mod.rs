@@ -27,3 +27,4 @@ pub use restoring::Restored;
 pub use sensitivity::{Coverage, Sensitivity};
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};
+pub(crate) use wire::through_fd;

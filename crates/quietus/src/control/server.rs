@@ -1,7 +1,7 @@
 //! The answering end: a socket in the directory of a disk that is open here.
 
 use super::call::Call;
-use super::wire::{self, Answer, through_fd};
+use super::wire::{self, Answer, SOCKET, through_fd};
 use crate::open_disk::OpenDisk;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ impl Drop for Control {
 /// # Errors
 /// The socket cannot be made.
 pub fn serve(open: Arc<OpenDisk>) -> io::Result<Control> {
-    let listener = through_fd(open.dir.path(), |socket| {
+    let listener = through_fd(open.dir.path(), SOCKET, |socket| {
         // Others may read the disk too; one of them answers for it.
         if open.dir.is_read_only() && UnixStream::connect(socket).is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -55,7 +55,7 @@ pub fn serve(open: Arc<OpenDisk>) -> io::Result<Control> {
     let thread = std::thread::Builder::new().name("control".into());
     let thread = thread.spawn(move || {
         answer_calls(&listener, &open, &ends);
-        let _ = std::fs::remove_file(open.dir.path().join("control.sock"));
+        let _ = std::fs::remove_file(open.dir.path().join(SOCKET));
     })?;
     Ok(Control { wake, thread: Some(thread) })
 }

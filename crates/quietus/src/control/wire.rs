@@ -39,10 +39,17 @@ impl From<Result<Value, Refused>> for Answer {
     }
 }
 
-/// The path of the socket in the disk directory, short however long that is.
-pub(super) fn through_fd<T>(path: &Path, with: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+/// The name of the socket in the directory of a disk.
+pub(super) const SOCKET: &str = "control.sock";
+
+/// The path of the socket `name` in the directory at `path`, short however long that is.
+pub(crate) fn through_fd<T>(
+    path: &Path,
+    name: &str,
+    with: impl FnOnce(&Path) -> io::Result<T>,
+) -> io::Result<T> {
     let dir = std::fs::File::open(path)?;
-    with(Path::new(&format!("/proc/self/fd/{}/control.sock", dir.as_raw_fd())))
+    with(Path::new(&format!("/proc/self/fd/{}/{name}", dir.as_raw_fd())))
 }
 
 /// Sends `line`, and `file` with its first byte.

@@ -4,9 +4,9 @@
 
 use super::restore::DEPTH_MAX;
 use super::{Error, Globs};
-use quietus_vault::client::{joined, read_folder};
+use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
-use quietus_vault::{SnapshotId, Vault, VaultError};
+use quietus_vault::{SnapshotId, VaultError};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ type TakeAll<'a> = dyn FnMut(&[u8], &[Version]) -> Result<(), Error> + 'a;
 /// # Errors
 /// [`Error`]: the vault's media, and those of `take`.
 pub fn find(
-    vault: &mut Vault<'_>,
+    vault: &mut dyn Access,
     snapshots: &[SnapshotId],
     pattern: &Globs,
     take: &mut TakeOne<'_>,
@@ -65,7 +65,7 @@ pub fn find(
     let mut unread = Vec::new();
     let mut folders = Vec::new();
     for &snapshot in snapshots {
-        match vault.snapshot(snapshot) {
+        match read_snapshot(vault, snapshot) {
             Ok(found) => share(&mut folders, found.folder, &[snapshot]),
             Err(error) => note(&mut unread, &format!("snapshot {}", snapshot.0), error)?,
         }
@@ -86,14 +86,14 @@ pub fn find(
 /// # Errors
 /// [`Error`]: a snapshot that cannot be read, and those of `take`.
 pub fn diff(
-    vault: &mut Vault<'_>,
+    vault: &mut dyn Access,
     one: SnapshotId,
     other: SnapshotId,
     take: &mut dyn FnMut(Difference<'_>) -> Result<(), Error>,
 ) -> Result<Vec<String>, Error> {
     let mut folders = Vec::new();
     for snapshot in [one, other] {
-        share(&mut folders, vault.snapshot(snapshot)?.folder, &[snapshot]);
+        share(&mut folders, read_snapshot(vault, snapshot)?.folder, &[snapshot]);
     }
     let mut compare = |path: &[u8], versions: &[Version]| {
         let of = |snapshot| versions.iter().find(|it| it.snapshots.contains(&snapshot)).map(|it| &it.node);
@@ -156,7 +156,7 @@ fn share(folders: &mut Folders, folder: Recipe, snapshots: &[SnapshotId]) {
 
 /// Notes what is damaged. A medium that fails is an error.
 fn note(unread: &mut Vec<String>, what: &str, error: VaultError) -> Result<(), Error> {
-    if let VaultError::Pool(_) | VaultError::Catalog(_) = error {
+    if error.is_of_media() {
         return Err(error.into());
     }
     tracing::warn!("not read: {what}: {error}");
@@ -164,15 +164,15 @@ fn note(unread: &mut Vec<String>, what: &str, error: VaultError) -> Result<(), E
     Ok(())
 }
 
-struct Walk<'v, 'm, 'a> {
-    vault: &'v mut Vault<'m>,
+struct Walk<'v, 'a> {
+    vault: &'v mut dyn Access,
     take: &'a mut TakeAll<'a>,
     /// Whether a folder is entered that these snapshots have.
     is_entered: fn(&[SnapshotId]) -> bool,
     unread: &'a mut Vec<String>,
 }
 
-impl Walk<'_, '_, '_> {
+impl Walk<'_, '_> {
     fn folder(&mut self, path: &[u8], folders: Folders, depth: usize) -> Result<(), Error> {
         if depth > DEPTH_MAX {
             self.unread.push(format!("{}: deeper than {DEPTH_MAX} folders", String::from_utf8_lossy(path)));

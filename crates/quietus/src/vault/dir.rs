@@ -109,9 +109,8 @@ pub struct VaultToml {
 #[derive(Debug)]
 pub struct VaultDir {
     directory: Directory,
-    toml: VaultToml,
+    home: Home,
     policy: Policy,
-    key: VaultKey,
     catalog: FileMedium,
     pool: FileMedium,
     _lock: Option<File>,
@@ -312,13 +311,12 @@ impl VaultDir {
         // A directory of something else gets no lock file.
         VaultToml::read(path)?;
         let directory = Directory::open(path, Access::ReadWrite)?;
-        let toml = VaultToml::read(path)?;
-        let policy = parse_policy(&toml.policy)?;
-        let key = read_secret(&directory)?;
-        let pool_path = path.join(&toml.medium);
+        let home = Home::open(path)?;
+        let policy = parse_policy(&home.toml.policy)?;
+        let pool_path = home.pool_path();
         let lock = lock_storage(&pool_path, Access::ReadWrite)?;
         let (catalog, pool) = (open_medium(&directory.file(CATALOG_FILE))?, open_medium(&pool_path)?);
-        Ok(Self { directory, toml, policy, key, catalog, pool, _lock: lock })
+        Ok(Self { directory, home, policy, catalog, pool, _lock: lock })
     }
 
     /// Opens the vault.
@@ -326,8 +324,9 @@ impl VaultDir {
     /// # Errors
     /// [`Error`].
     pub fn vault(&self) -> Result<Vault<'_>, Error> {
-        let vault = Vault::open(&self.catalog, &self.pool, setup(self.key.clone(), self.policy.clone())?)?;
-        let own = VaultId(*self.toml.uuid.as_bytes());
+        let vault =
+            Vault::open(&self.catalog, &self.pool, setup(self.home.key.clone(), self.policy.clone())?)?;
+        let own = VaultId(*self.home.toml.uuid.as_bytes());
         if vault.layout().vault != own || self.pool.size() < vault.layout().pool_bytes() {
             let path = self.directory.file(CATALOG_FILE);
             let what = "the catalog is another vault's, or the pool is too short; restore both from one copy";
@@ -341,6 +340,39 @@ impl VaultDir {
         &self.directory
     }
 
+    /// What others read of it, too.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// The medium of containers.
+    pub fn pool(&self) -> &FileMedium {
+        &self.pool
+    }
+}
+
+/// What every process that uses a vault reads of its directory, whichever has the vault open.
+#[derive(Clone, Debug)]
+pub struct Home {
+    path: PathBuf,
+    toml: VaultToml,
+    key: VaultKey,
+}
+
+impl Home {
+    /// Reads what is in the directory at `path`.
+    ///
+    /// # Errors
+    /// [`Error`]: a file is missing or damaged.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Ok(Self { path: path.into(), toml: VaultToml::read(path)?, key: read_secret(path)? })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The content of `vault.toml`.
     pub fn toml(&self) -> &VaultToml {
         &self.toml
@@ -351,14 +383,9 @@ impl VaultDir {
         &self.key
     }
 
-    /// The medium of containers.
-    pub fn pool(&self) -> &FileMedium {
-        &self.pool
-    }
-
     /// Path of the pool.
     pub fn pool_path(&self) -> PathBuf {
-        self.directory.path().join(&self.toml.medium)
+        self.path.join(&self.toml.medium)
     }
 
     /// The host's guarantee for the pool, where all content lies.
@@ -367,8 +394,8 @@ impl VaultDir {
     }
 }
 
-fn read_secret(directory: &Directory) -> Result<VaultKey, DirectoryError> {
-    let path = directory.file(SECRET_FILE);
+fn read_secret(path: &Path) -> Result<VaultKey, DirectoryError> {
+    let path = path.join(SECRET_FILE);
     let bytes = std::fs::read(&path)
         .map_err(|error| DirectoryErrorKind::Missing("the file").of(&path, error))
         .map(Zeroizing::new)?;

@@ -1,10 +1,10 @@
 //! Taking paths out of snapshots, all at once.
 
 use super::select::Line;
-use super::{Error, Globs, Session, Step, snapshots};
-use quietus_vault::client::{Writer, matching};
+use super::{Client, Error, Globs, Step, snapshots};
+use quietus_vault::client::{Access, Writer, matching};
 use quietus_vault::tree::{Snapshot, Totals};
-use quietus_vault::{ForgetId, SnapshotId, VaultError};
+use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
 use serde::Serialize;
 
 /// The report of a forget, or of its dry run.
@@ -28,77 +28,81 @@ pub struct Forgotten {
     pub is_dry_run: bool,
 }
 
+/// A snapshot that loses something.
+struct Affected {
+    snapshot: SnapshotId,
+    /// What it begins with, which says what it has.
+    root: Reference,
+    old: Snapshot,
+    gone: Totals,
+}
+
 /// Takes what the patterns are of out of these snapshots, or only says what that would be.
 ///
 /// # Errors
 /// [`Error`]; a snapshot that is held is one, and then nothing was done.
 pub fn forget_paths(
-    session: &mut Session<'_>,
+    client: &mut Client,
     wanted: &[SnapshotId],
     paths: &Globs,
     is_dry_run: bool,
     step: Step<'_>,
 ) -> Result<Forgotten, Error> {
-    let mut affected: Vec<(SnapshotId, Totals)> = Vec::new();
+    let mut affected = Vec::new();
     for (done, snapshot) in (0..).zip(wanted) {
         if !step(done, wanted.len() as u64) {
             return Err(Error::Interrupted);
         }
-        let folder = session.vault.snapshot(*snapshot)?.folder;
-        let gone = matching(&mut session.vault, &folder, b"", &|path| paths.have(path))?;
+        let root = client.root(*snapshot)?;
+        let old = Snapshot::from_bytes(&client.get(&root)?).map_err(VaultError::from)?;
+        let gone = matching(client, &old.folder, b"", &|path| paths.have(path))?;
         if gone != Totals::default() {
-            affected.push((*snapshot, gone));
+            affected.push(Affected { snapshot: *snapshot, root, old, gone });
         }
     }
-    let lines = snapshots(&mut session.vault)?;
-    let is_affected = |line: &Line| affected.iter().any(|(it, _)| it.0 == line.snapshot);
+    let lines = snapshots(client)?;
+    let is_affected = |line: &Line| affected.iter().any(|it| it.snapshot.0 == line.snapshot);
     let mut forgotten = Forgotten {
         snapshots: lines.into_iter().filter(is_affected).collect(),
-        files: affected.iter().map(|(_, gone)| gone.files).sum(),
-        bytes: affected.iter().map(|(_, gone)| gone.bytes).sum(),
+        files: affected.iter().map(|it| it.gone.files).sum(),
+        bytes: affected.iter().map(|it| it.gone.bytes).sum(),
         is_dry_run,
         ..Forgotten::default()
     };
     if !is_dry_run && !affected.is_empty() {
-        guard_holds(session, &affected)?;
-        let forgets = take_out(session, &affected, paths)?;
-        session.note_forgets(&forgets)?;
+        guard_holds(client, &affected)?;
+        let forgets = take_out(client, &affected, paths)?;
         forgotten.forgets = forgets.into_iter().map(|forget| forget.0).collect();
     }
     Ok(forgotten)
 }
 
 /// Refuses what a hold forbids, before anything is stored for it.
-fn guard_holds(session: &Session<'_>, affected: &[(SnapshotId, Totals)]) -> Result<(), Error> {
-    let held = session.vault.holds().find(|(_, held)| affected.iter().any(|(it, _)| it == held));
+fn guard_holds(client: &mut Client, affected: &[Affected]) -> Result<(), Error> {
+    let held = client.holds()?.into_iter().find(|(_, held)| affected.iter().any(|it| it.snapshot == *held));
     match held {
-        Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold: hold.into() }.into()),
+        Some((hold, snapshot)) => Err(VaultError::Held { snapshot, hold }.into()),
         None => Ok(()),
     }
 }
 
 /// Gives snapshots new folders without what the patterns are of, which is so much of each.
-fn take_out(
-    session: &mut Session<'_>,
-    affected: &[(SnapshotId, Totals)],
-    paths: &Globs,
-) -> Result<Vec<ForgetId>, Error> {
-    let compression = session.dir.toml().compress.into();
-    let vault = &mut session.vault;
-    let mut writer = Writer::begin(vault, session.dir.key(), compression)?;
+fn take_out(client: &mut Client, affected: &[Affected], paths: &Globs) -> Result<Vec<ForgetId>, Error> {
+    let home = client.home().clone();
+    let mut writer = Writer::begin(client, home.key(), home.toml().compress.into())?;
     let mut replace = || {
         let mut replaced = Vec::new();
-        for (snapshot, gone) in affected {
-            let old = vault.snapshot(*snapshot)?;
-            let new = writer.without(vault, &old.folder, b"", &|path| paths.have(path))?;
+        for Affected { snapshot, root, old, gone } in affected {
+            let new = writer.without(client, &old.folder, b"", &|path| paths.have(path))?;
             let folder = new.unwrap_or_else(|| old.folder.clone());
-            replaced.push((*snapshot, Snapshot { totals: old.totals.less(*gone), folder, ..old }));
+            let new = Snapshot { totals: old.totals.less(*gone), folder, ..old.clone() };
+            replaced.push((*snapshot, *root, new));
         }
-        writer.replace(vault, &replaced)
+        writer.replace(client, &replaced)
     };
     replace().map_err(|error: VaultError| {
         // A put that is not ended is owed at the next start.
-        let _ = vault.drop_put(writer.put());
+        let _ = client.drop_put(writer.put());
         error.into()
     })
 }

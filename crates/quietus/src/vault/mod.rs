@@ -5,11 +5,13 @@
 
 mod across;
 mod attributes;
+mod client;
 mod dir;
 mod error;
 mod forget;
 mod glob;
 mod mount;
+mod owner;
 mod prove;
 mod record;
 mod restore;
@@ -21,16 +23,18 @@ mod source;
 mod tar;
 
 pub use across::{Change, Difference, Version, diff, find};
-pub use dir::{Codec, CreateVault, VaultDir, VaultToml, create};
+pub use client::{Client, Tell};
+pub use dir::{Codec, CreateVault, Home, VaultDir, VaultToml, create};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
 pub use glob::Globs;
 pub use mount::mount;
+pub use owner::{Control, Fill, with_vault, with_vault_alone};
 pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
 pub use restore::{Restored, cat, entries, restore};
 pub use retention::Keep;
-pub use sanitize::{Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized, sanitize};
+pub use sanitize::{Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized};
 pub use select::{Line, outdated, select, select_one, snapshots};
 pub use session::Session;
 pub use source::{Put, put_files};

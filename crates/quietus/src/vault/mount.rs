@@ -1,7 +1,6 @@
 //! Snapshots of a vault as a file system of this host, to read.
 //!
-//! The kernel's requests come on a thread of the library, and are answered one after another on the thread that has the
-//! vault: the vault has one owner. An answer that is dropped is an error to whoever waits for it.
+//! The kernel's requests come on a thread of the library, and are answered one after another on the command's. An answer that is dropped is an error to whoever waits for it.
 
 mod attributes;
 mod cache;
@@ -11,7 +10,7 @@ mod requests;
 mod tests;
 mod tree;
 
-use super::{Error, Session};
+use super::{Client, Error};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use fuser::{Config, MountOption, SessionUnmounter};
 use quietus_vault::SnapshotId;
@@ -29,7 +28,7 @@ const REQUESTS_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Something that is done with the tree.
-type Request = Box<dyn FnOnce(&mut Tree<'_, '_>) + Send>;
+type Request = Box<dyn FnOnce(&mut Tree<'_>) + Send>;
 
 /// Shows snapshots at the folder `at`, until somebody unmounts it or `is_asked` to stop: each in a folder of its own, or the files of
 /// `only` one. Calls `ready` once they can be seen.
@@ -37,7 +36,7 @@ type Request = Box<dyn FnOnce(&mut Tree<'_, '_>) + Send>;
 /// # Errors
 /// [`Error`]: the folder, FUSE, the vault.
 pub fn mount(
-    session: &mut Session<'_>,
+    client: &mut Client,
     at: &Path,
     only: Option<SnapshotId>,
     ready: impl FnOnce(),
@@ -50,10 +49,10 @@ pub fn mount(
             at.display()
         )));
     }
-    let mut tree = Tree::new(&mut session.vault, only)?;
     let (sender, requests) = bounded::<Request>(REQUESTS_MAX);
     let mut config = Config::default();
-    let name = format!("quietus:{}", session.dir.directory().path().display());
+    let name = format!("quietus:{}", client.home().path().display());
+    let mut tree = Tree::new(client, only)?;
     config.mount_options = vec![
         MountOption::RO,
         MountOption::NoSuid,

@@ -72,11 +72,11 @@ impl VaultProof {
 pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, Error> {
     let key = session.dir.directory().key()?;
     let live = session.vault.reached_by_all(&mut |_, _| step(0, 0))?;
-    let toml = session.dir.toml();
+    let toml = session.dir.home().toml();
     let mut proof = VaultProof {
         format: "quietus-vault-proof-1".into(),
         vault: toml.uuid.to_string(),
-        medium: session.dir.pool_path().display().to_string(),
+        medium: session.dir.home().pool_path().display().to_string(),
         time_ms: now_ms(),
         program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),
         policy: toml.policy.clone(),
@@ -91,7 +91,7 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
         violations: Vec::new(),
         violations_count: 0,
         record: session.log_head().clone(),
-        guarantees: serde_json::to_value(session.dir.guarantees()).unwrap_or_default(),
+        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     };
     let bytes = u64::from(session.vault.layout().slot_bytes);
     let mut buffer = vec![0; bytes as usize];

@@ -7,10 +7,10 @@
 //! 3. A file whose content cannot be read whole is not there afterwards.
 
 use super::attributes::{self, Place};
-use super::{Error, Session, Step};
-use quietus_vault::client::{joined, read_file, read_folder, totals};
+use super::{Error, Step};
+use quietus_vault::SnapshotId;
+use quietus_vault::client::{Access, joined, read_file, read_folder, read_snapshot, totals};
 use quietus_vault::tree::{Kind, Node, Recipe};
-use quietus_vault::{SnapshotId, Vault};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -55,34 +55,24 @@ pub struct Restored {
 /// # Errors
 /// [`Error`]: the folder, the vault, or a path that the snapshot does not have.
 pub fn restore(
-    session: &mut Session<'_>,
+    vault: &mut dyn Access,
     snapshot: SnapshotId,
     into: &Path,
     paths: &[PathBuf],
     step: Step<'_>,
 ) -> Result<Restored, Error> {
-    let top = session.vault.snapshot(snapshot)?;
+    let top = read_snapshot(vault, snapshot)?;
     let wanted = paths.iter().map(|path| inside(path)).collect::<Result<Vec<_>, _>>()?;
     let of = match wanted.is_empty() {
         true => top.totals.bytes,
-        false => {
-            wanted.iter().map(|path| bytes_at(&mut session.vault, &top.folder, path)).sum::<Result<_, _>>()?
-        }
+        false => wanted.iter().map(|path| bytes_at(vault, &top.folder, path)).sum::<Result<_, _>>()?,
     };
     std::fs::create_dir_all(into).map_err(|error| Error::io("make it", into, error))?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let root =
         rustix::fs::open(into, flags, Mode::empty()).map_err(|error| Error::io("open it", into, error))?;
     let restored = Restored { snapshot: snapshot.0, into: into.into(), ..Restored::default() };
-    let mut task = Task {
-        vault: &mut session.vault,
-        root,
-        wanted,
-        links: HashMap::new(),
-        restored,
-        step,
-        done: (0, of),
-    };
+    let mut task = Task { vault, root, wanted, links: HashMap::new(), restored, step, done: (0, of) };
     task.folder(&top.folder, b"", 0)?;
     Ok(task.restored)
 }
@@ -92,21 +82,20 @@ pub fn restore(
 /// # Errors
 /// [`Error`]: there is no such file, or `out` cannot be written.
 pub fn cat(
-    session: &mut Session<'_>,
+    vault: &mut dyn Access,
     snapshot: SnapshotId,
     path: &Path,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let top = session.vault.snapshot(snapshot)?;
-    let Some(Node { kind: Kind::File(recipe), .. }) = find(&mut session.vault, &top.folder, &inside(path)?)?
-    else {
+    let top = read_snapshot(vault, snapshot)?;
+    let Some(Node { kind: Kind::File(recipe), .. }) = find(vault, &top.folder, &inside(path)?)? else {
         return Err(Error::Invalid(format!(
             "{}: not a file of the snapshot; `quietus vault list` names all",
             path.display()
         )));
     };
     let unwritten = |error| Error::io("write it", Path::new("standard output"), error);
-    read_file::<Error>(&mut session.vault, &recipe, &mut |mut bytes, content| {
+    read_file::<Error>(vault, &recipe, &mut |mut bytes, content| {
         if let Some(content) = content {
             return out.write_all(content).map_err(unwritten);
         }
@@ -125,12 +114,12 @@ pub fn cat(
 /// # Errors
 /// [`Error`]: the vault, a path that the snapshot does not have, and those of `take`.
 pub fn entries(
-    vault: &mut Vault<'_>,
+    vault: &mut dyn Access,
     snapshot: SnapshotId,
     path: &Path,
     take: Take<'_>,
 ) -> Result<(), Error> {
-    let (top, path) = (vault.snapshot(snapshot)?, inside(path)?);
+    let (top, path) = (read_snapshot(vault, snapshot)?, inside(path)?);
     if path.is_empty() {
         return below(vault, &top.folder, &path, take);
     }
@@ -142,7 +131,7 @@ pub fn entries(
     }
 }
 
-fn below(vault: &mut Vault<'_>, folder: &Recipe, path: &[u8], take: Take<'_>) -> Result<(), Error> {
+fn below(vault: &mut dyn Access, folder: &Recipe, path: &[u8], take: Take<'_>) -> Result<(), Error> {
     for node in read_folder(vault, folder)? {
         let path = joined(path, &node.name);
         take(&path, &node)?;
@@ -174,7 +163,7 @@ fn inside(path: &Path) -> Result<Vec<u8>, Error> {
 }
 
 /// The entry at a path.
-fn find(vault: &mut Vault<'_>, folder: &Recipe, path: &[u8]) -> Result<Option<Node>, Error> {
+fn find(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<Option<Node>, Error> {
     let (mut folder, mut found) = (folder.clone(), None);
     for name in path.split(|byte| *byte == b'/') {
         let mut nodes = read_folder(vault, &folder)?.into_iter();
@@ -189,7 +178,7 @@ fn find(vault: &mut Vault<'_>, folder: &Recipe, path: &[u8]) -> Result<Option<No
 }
 
 /// Bytes of all files at a path and below.
-fn bytes_at(vault: &mut Vault<'_>, folder: &Recipe, path: &[u8]) -> Result<u64, Error> {
+fn bytes_at(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<u64, Error> {
     match find(vault, folder, path)?.map(|node| node.kind) {
         Some(Kind::Folder(below)) => Ok(totals(vault, &below)?.bytes),
         Some(Kind::File(recipe)) => Ok(recipe.bytes()),
@@ -212,8 +201,8 @@ enum Wanted {
     Not,
 }
 
-struct Task<'v, 'm, 'a> {
-    vault: &'v mut Vault<'m>,
+struct Task<'v, 'a> {
+    vault: &'v mut dyn Access,
     root: OwnedFd,
     wanted: Vec<Vec<u8>>,
     /// Where the first name of a file with several was restored.
@@ -223,7 +212,7 @@ struct Task<'v, 'm, 'a> {
     done: (u64, u64),
 }
 
-impl Task<'_, '_, '_> {
+impl Task<'_, '_> {
     fn folder(&mut self, folder: &Recipe, path: &[u8], depth: usize) -> Result<(), Error> {
         let nodes = match read_folder(self.vault, folder) {
             Ok(nodes) => nodes,

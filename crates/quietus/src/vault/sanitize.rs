@@ -1,19 +1,19 @@
-//! Sanitizing a vault: in steps, at a share of the time, with a signed receipt in the end.
+//! Sanitizing a vault: how, at which share of the time, and the signed receipt in the end. The owner's thread does it (`owner/sanitizing.rs`).
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
 use crate::hex::sha256;
 use crate::signed::Signed;
-use quietus_vault::sanitize::{Figures, Findings, Live, Progress};
+use quietus_vault::sanitize::{Figures, Findings, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest pause between two steps, so that Ctrl-C is heard.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How a vault is sanitized.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sanitize {
     /// Nobody may put anything meanwhile.
     pub is_read_only: bool,
@@ -69,26 +69,23 @@ pub struct Sanitized {
 /// A sanitization, signed.
 pub type SanitizeReceipt = Signed<Sanitized>;
 
-/// Sanitizes the vault. `tell` is told what is about to be done, how much of it is done and of how much, and says whether
-/// to go on.
+/// The receipt of the sanitization of the number and the beginning `run`, which has ended, or of its dry run. It is on record then.
 ///
 /// # Errors
-/// [`Error`]. After Ctrl-C, what is condemned is destroyed by the next sanitization.
-pub fn sanitize(
+/// [`Error`].
+pub(super) fn receipt(
     session: &mut Session<'_>,
     how: Sanitize,
-    tell: &mut dyn FnMut(Progress, u64, u64) -> bool,
+    (run, from_ms): (u64, u64),
+    figures: &Figures,
 ) -> Result<SanitizeReceipt, Error> {
     let key = session.dir.directory().key()?;
-    let from_ms = now_ms();
-    let run = session.vault.begin_sanitization(Live::Ordinals)?.0;
-    let figures = Begun(session).carry_out(how, tell)?;
     let receipts = match how.is_dry_run {
         true => Vec::new(),
         false => session.vault.receipts().map(ReceiptLine::from).filter(|it| it.run == run).collect(),
     };
     session.record_receipts()?;
-    let statement = statement(session, run, from_ms, &figures, receipts);
+    let statement = statement(session, run, from_ms, figures, receipts);
     let signed = Signed::sign(statement, &key);
     if !how.is_dry_run {
         let digest = sha256(signed.covered().as_bytes());
@@ -104,12 +101,12 @@ fn statement(
     figures: &Figures,
     receipts: Vec<ReceiptLine>,
 ) -> Sanitized {
-    let toml = session.dir.toml();
+    let toml = session.dir.home().toml();
     let Findings { containers, dead, dead_bytes, live, live_bytes } = figures.found;
     Sanitized {
         format: "quietus-sanitization-1".into(),
         vault: toml.uuid.to_string(),
-        medium: session.dir.pool_path().display().to_string(),
+        medium: session.dir.home().pool_path().display().to_string(),
         run,
         from_ms,
         to_ms: now_ms(),
@@ -125,72 +122,26 @@ fn statement(
         copied_chunks: live,
         copied_bytes: live_bytes,
         record: session.log_head().clone(),
-        guarantees: serde_json::to_value(session.dir.guarantees()).unwrap_or_default(),
-    }
-}
-
-/// A sanitization that has begun. Dropped before its end, the sanitization is cancelled: otherwise no other could begin.
-struct Begun<'s, 'd>(&'s mut Session<'d>);
-
-impl Drop for Begun<'_, '_> {
-    fn drop(&mut self) {
-        if self.0.vault.is_sanitizing()
-            && let Err(error) = self.0.vault.cancel_sanitization()
-        {
-            tracing::warn!(%error, "cannot note that the sanitization was cancelled; the next one takes its number");
-        }
-    }
-}
-
-impl Begun<'_, '_> {
-    /// Steps to the end, or to the end of the audit in a dry run; the figures.
-    fn carry_out(
-        self,
-        how: Sanitize,
-        tell: &mut dyn FnMut(Progress, u64, u64) -> bool,
-    ) -> Result<Figures, Error> {
-        let vault = &mut self.0.vault;
-        if how.is_read_only || how.is_dry_run {
-            vault.refuse_puts()?;
-        }
-        let mut meter = Meter::default();
-        loop {
-            let begun = Instant::now();
-            let progress = vault.step_sanitization()?;
-            meter.figures = vault.sanitization_figures().unwrap_or(meter.figures);
-            if progress == Progress::Done {
-                return Ok(meter.figures);
-            }
-            let (done, of) = meter.measure(progress);
-            let goes_on = tell(progress, done, of);
-            if how.is_dry_run && matches!(progress, Progress::Copy(_)) {
-                vault.cancel_sanitization()?;
-                return Ok(meter.figures);
-            }
-            if !goes_on {
-                vault.cancel_sanitization()?;
-                return Err(Error::Interrupted);
-            }
-            std::thread::sleep(pause(begun.elapsed(), how.share));
-        }
+        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     }
 }
 
 /// How long others have the machine after a step that took `step`.
-fn pause(step: Duration, share: u32) -> Duration {
+pub(super) fn pause(step: Duration, share: u32) -> Duration {
     (step * (100 - share.clamp(1, 100)) / share.clamp(1, 100)).min(PAUSE_MAX)
 }
 
 /// How far a phase has come.
 #[derive(Default)]
-struct Meter {
-    figures: Figures,
+pub(super) struct Meter {
+    pub(super) figures: Figures,
     copies: u64,
     slots: u64,
 }
 
 impl Meter {
-    fn measure(&mut self, progress: Progress) -> (u64, u64) {
+    /// How much of the phase is done, and of how much; 0 if that is not known.
+    pub(super) fn measure(&mut self, progress: Progress) -> (u64, u64) {
         match progress {
             Progress::Copy(left) => {
                 self.copies = self.copies.max(left as u64);
@@ -215,4 +166,15 @@ pub fn check(text: &str, known_key: Option<&str>) -> Result<SanitizeReceipt, Err
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_leaves_the_rest_of_the_time_to_others() {
+        let step = Duration::from_millis(60);
+        assert_eq!(pause(step, 100), Duration::ZERO);
+        assert_eq!(pause(step, 50), step);
+        assert_eq!(pause(step, 25), 3 * step);
+        assert_eq!(pause(step, 0), PAUSE_MAX);
+    }
+}

@@ -1,8 +1,9 @@
 //! Which snapshots are meant: by number, or by name.
 
 use super::{Error, Keep, now_ms};
+use quietus_vault::client::Access;
 use quietus_vault::tree::{Recipe, Snapshot, Totals};
-use quietus_vault::{SnapshotId, Vault, VaultError};
+use quietus_vault::{Reference, SnapshotId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -35,21 +36,42 @@ pub struct Line {
 ///
 /// # Errors
 /// [`Error`].
-pub fn snapshots(vault: &mut Vault<'_>) -> Result<Vec<Line>, Error> {
-    let all: Vec<SnapshotId> = vault.snapshots().map(|(snapshot, _)| snapshot).collect();
-    all.into_iter().map(|snapshot| line(vault, snapshot)).collect()
+pub fn snapshots(vault: &mut dyn Access) -> Result<Vec<Line>, Error> {
+    let (all, holds) = (vault.roots()?, vault.holds()?);
+    all.into_iter().filter_map(|(snapshot, root)| line(vault, (snapshot, root), &holds).transpose()).collect()
 }
 
-fn line(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Line, Error> {
-    let (found, fault) = match vault.snapshot(snapshot) {
-        Err(error @ (VaultError::Pool(_) | VaultError::Catalog(_))) => return Err(error.into()),
-        Err(error) => (unknown(), Some(error.to_string())),
+/// A snapshot's line; None if another command has forgotten it meanwhile.
+fn line(
+    vault: &mut dyn Access,
+    (snapshot, root): (SnapshotId, Reference),
+    holds: &[(String, SnapshotId)],
+) -> Result<Option<Line>, Error> {
+    let read = vault.get(&root).and_then(|bytes| Ok(Snapshot::from_bytes(&bytes)?));
+    let (found, fault) = match read {
+        Err(error) if error.is_of_media() => return Err(error.into()),
+        Err(error) => match vault.root(snapshot) {
+            Err(error) if error.is_of_media() => return Err(error.into()),
+            Err(_) => return Ok(None),
+            // Paths were forgotten meanwhile.
+            Ok(now) if now != root => return line(vault, (snapshot, now), holds),
+            Ok(_) => (unknown(), Some(error.to_string())),
+        },
         Ok(found) => (found, None),
     };
     let Totals { files, folders, bytes } = found.totals;
-    let holds = vault.holds().filter(|(_, held)| *held == snapshot).map(|(name, _)| name.into()).collect();
+    let holds = holds.iter().filter(|(_, held)| *held == snapshot).map(|(name, _)| name.clone()).collect();
     let name = String::from_utf8_lossy(&found.name).into_owned();
-    Ok(Line { snapshot: snapshot.0, name, created_ms: found.created_ms, files, folders, bytes, holds, fault })
+    Ok(Some(Line {
+        snapshot: snapshot.0,
+        name,
+        created_ms: found.created_ms,
+        files,
+        folders,
+        bytes,
+        holds,
+        fault,
+    }))
 }
 
 /// A snapshot that cannot be read.
@@ -62,12 +84,10 @@ fn unknown() -> Snapshot {
 ///
 /// # Errors
 /// [`Error::Invalid`] if there is none.
-pub fn select(vault: &mut Vault<'_>, text: &str) -> Result<SnapshotId, Error> {
+pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     if let Ok(number) = text.parse() {
-        return match vault.snapshots().any(|(it, _)| it == SnapshotId(number)) {
-            true => Ok(SnapshotId(number)),
-            false => Err(VaultError::NoSnapshot(SnapshotId(number)).into()),
-        };
+        vault.root(SnapshotId(number))?;
+        return Ok(SnapshotId(number));
     }
     let named = snapshots(vault)?.into_iter().rev().find(|line| line.name == text);
     let unknown = || Error::Invalid(format!("unknown snapshot {text:?}; `quietus vault list` names all"));
@@ -78,7 +98,7 @@ pub fn select(vault: &mut Vault<'_>, text: &str) -> Result<SnapshotId, Error> {
 ///
 /// # Errors
 /// [`Error::Invalid`] if there is none, or more than one.
-pub fn select_one(vault: &mut Vault<'_>, text: &str) -> Result<SnapshotId, Error> {
+pub fn select_one(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     let found = select(vault, text)?;
     if text.parse::<u64>().is_err() {
         let all = snapshots(vault)?.into_iter().filter(|line| line.name == text);

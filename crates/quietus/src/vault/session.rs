@@ -1,6 +1,6 @@
 //! A vault that is open here, with its audit log.
 
-use super::record::{Entry, Seen, who};
+use super::record::{Entry, Seen};
 use super::{Error, VaultDir, now_ms};
 use crate::audit_log::{AuditLog, CheckError, Checked, Head, HostDirectory, Limits};
 use crate::hex::{hex, unhex};
@@ -9,6 +9,11 @@ use quietus_vault::{SnapshotId, Vault};
 
 /// Bytes that the audit log takes at most.
 const LOG_BYTES_MAX: u64 = 1 << 30;
+
+/// Longest reason of a hold: a line of the audit log has to take it.
+const WHY_BYTES_MAX: usize = 4096;
+/// Most snapshots that a line of the audit log names.
+const LINE_SNAPSHOTS_MAX: usize = 10_000;
 
 /// A vault that is open here.
 pub struct Session<'d> {
@@ -57,13 +62,13 @@ impl<'d> Session<'d> {
         self.tell_vault(receipts.len() as u64)
     }
 
-    /// Forgets snapshots.
+    /// Forgets snapshots, because `who` asks for it.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
+    pub fn forget(&mut self, snapshots: &[SnapshotId], who: &str) -> Result<Vec<u64>, Error> {
         let forgets = self.vault.forget(snapshots)?;
-        self.note_forgets(&forgets)?;
+        self.note_forgets(&forgets, who)?;
         Ok(forgets.into_iter().map(|forget| forget.0).collect())
     }
 
@@ -71,19 +76,33 @@ impl<'d> Session<'d> {
     ///
     /// # Errors
     /// [`Error`].
-    pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
+    pub fn hold(
+        &mut self,
+        name: &str,
+        snapshots: &[SnapshotId],
+        (why, who): (&str, &str),
+    ) -> Result<(), Error> {
+        if why.len() > WHY_BYTES_MAX {
+            let what = format!("--why has {} bytes; use at most {WHY_BYTES_MAX}", why.len());
+            return Err(Error::Invalid(what));
+        }
         self.vault.hold(name, snapshots)?;
-        let snapshots = snapshots.iter().map(|it| it.0).collect();
-        self.note(&[Entry::Held { name: name.into(), snapshots, who: who(), why: why.into() }])
+        let mut snapshots: Vec<u64> = snapshots.iter().map(|it| it.0).collect();
+        snapshots.sort_unstable();
+        snapshots.dedup();
+        let entry =
+            |snapshots| Entry::Held { name: name.into(), snapshots, who: who.into(), why: why.into() };
+        self.note(&in_lines(&snapshots).map(entry).collect::<Vec<_>>())
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
+    pub fn release(&mut self, name: &str, who: &str) -> Result<Vec<u64>, Error> {
         let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
-        self.note(&[Entry::Released { name: name.into(), snapshots: snapshots.clone(), who: who() }])?;
+        let entry = |snapshots| Entry::Released { name: name.into(), snapshots, who: who.into() };
+        self.note(&in_lines(&snapshots).map(entry).collect::<Vec<_>>())?;
         Ok(snapshots)
     }
 
@@ -101,12 +120,16 @@ impl<'d> Session<'d> {
     }
 
     /// Puts on record what was forgotten.
-    pub(super) fn note_forgets(&mut self, forgets: &[quietus_vault::ForgetId]) -> Result<(), Error> {
+    pub(super) fn note_forgets(
+        &mut self,
+        forgets: &[quietus_vault::ForgetId],
+        who: &str,
+    ) -> Result<(), Error> {
         let owed = self.vault.owed().filter(|(forget, _)| forgets.contains(forget));
         let line = |(forget, of): (quietus_vault::ForgetId, _)| Entry::Forgets {
             forget: forget.0,
             of: quietus_vault::catalog::Owed::into(of),
-            who: who(),
+            who: who.into(),
         };
         let entries: Vec<Entry> = owed.map(line).collect();
         self.note(&entries)
@@ -123,6 +146,11 @@ impl<'d> Session<'d> {
         let head = LogHead { lines: *lines, hash: unhex(hash).unwrap_or_default() };
         Ok(self.vault.recorded(receipts, head)?)
     }
+}
+
+/// The snapshots, as lines of the audit log name them.
+fn in_lines(snapshots: &[u64]) -> impl Iterator<Item = Vec<u64>> {
+    snapshots.chunks(LINE_SNAPSHOTS_MAX).map(<[u64]>::to_vec)
 }
 
 /// The end of the log as the log has it.

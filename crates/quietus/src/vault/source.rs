@@ -5,9 +5,8 @@
 //! 2. What cannot be read is left out and told of. What was stored of it already is owed.
 
 use super::select::check_name;
-use super::{Error, Globs, Session, Step, attributes, now_ms};
-use crate::vault::record::Entry;
-use quietus_vault::client::{FileWriter, Writer, joined};
+use super::{Client, Error, Globs, Step, attributes, now_ms};
+use quietus_vault::client::{Access, FileWriter, Writer, joined};
 use quietus_vault::container::Class;
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
 use quietus_vault::{SnapshotId, VaultError};
@@ -55,7 +54,7 @@ pub struct Put {
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
 pub fn put_files(
-    session: &mut Session<'_>,
+    client: &mut Client,
     name: &str,
     paths: &[PathBuf],
     exclude: &Globs,
@@ -65,7 +64,7 @@ pub fn put_files(
     let mut top = Branch::default();
     paths.iter().try_for_each(|path| top.add(path))?;
     let of = top.measure(exclude, b"", step)?;
-    let mut task = Task::begin(session, exclude, of, step)?;
+    let mut task = Task::begin(client, exclude, of, step)?;
     let folder = task.branch(&top, b"");
     task.end(name, folder)
 }
@@ -128,8 +127,8 @@ fn measure(path: &Path, exclude: &Globs, inside: &[u8], step: Step<'_>) -> Resul
 }
 
 /// A put under way.
-pub(super) struct Task<'s, 'd, 'a> {
-    pub(super) session: &'s mut Session<'d>,
+pub(super) struct Task<'s, 'a> {
+    pub(super) client: &'s mut Client,
     pub(super) writer: Writer,
     exclude: &'a Globs,
     /// The vault's own directory and pool, which are no part of what is put.
@@ -141,23 +140,23 @@ pub(super) struct Task<'s, 'd, 'a> {
     done: (u64, u64),
     step: Step<'a>,
     left_out: Vec<String>,
-    left_out_count: u64,
 }
 
-impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
+impl<'s, 'a> Task<'s, 'a> {
     pub(super) fn begin(
-        session: &'s mut Session<'d>,
+        client: &'s mut Client,
         exclude: &'a Globs,
         of: u64,
         step: Step<'a>,
     ) -> Result<Self, Error> {
-        let compression = session.dir.toml().compress.into();
-        let own = [session.dir.directory().path().into(), session.dir.pool_path()];
+        let home = client.home().clone();
+        let compression = home.toml().compress.into();
+        let own = [home.path().into(), home.pool_path()];
         let own = own.iter().filter_map(|path| fs::metadata(path).ok());
         let own = own.map(|about| (about.dev(), about.ino())).collect();
-        let writer = Writer::begin(&mut session.vault, session.dir.key(), compression)?;
+        let writer = Writer::begin(client, home.key(), compression)?;
         Ok(Self {
-            session,
+            client,
             writer,
             exclude,
             own,
@@ -167,7 +166,6 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
             done: (0, of),
             step,
             left_out: Vec::new(),
-            left_out_count: 0,
         })
     }
 
@@ -176,20 +174,15 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
         let committed = folder.and_then(|folder| self.commit(name, folder));
         if committed.is_err() {
             // The error that matters is the one that led here; a put that is not ended is owed at the next start.
-            let _ = self.session.vault.drop_put(self.writer.put());
+            let _ = self.client.drop_put(self.writer.put());
         }
         committed
     }
 
     fn commit(&mut self, name: &str, folder: Recipe) -> Result<Put, Error> {
         let Totals { files, folders, bytes } = self.totals;
-        if self.left_out_count > 0 {
-            self.session.vault.leave_behind(self.writer.put())?;
-        }
         let snapshot = Snapshot { name: name.into(), created_ms: now_ms(), totals: self.totals, folder };
-        let SnapshotId(snapshot) = self.writer.commit(&mut self.session.vault, &snapshot)?;
-        let left_out = self.left_out_count;
-        self.session.note(&[Entry::Put { snapshot, files, bytes, left_out }])?;
+        let SnapshotId(snapshot) = self.writer.commit(self.client, &snapshot)?;
         let (new_chunks, new_bytes) = self.writer.stored();
         Ok(Put {
             snapshot,
@@ -200,7 +193,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
             new_chunks,
             new_bytes,
             left_out: std::mem::take(&mut self.left_out),
-            left_out_count: self.left_out_count,
+            left_out_count: self.writer.left_out(),
         })
     }
 
@@ -357,7 +350,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
                 Err(error) => return Ok(Err(error.into())),
             };
             if data > at {
-                content.hole(&mut self.writer, &mut self.session.vault, data - at)?;
+                content.hole(&mut self.writer, self.client, data - at)?;
                 self.go_on(data - at)?;
             }
             if data == hole {
@@ -370,7 +363,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
                 Err(error) => return Ok(Err(error)),
             }
         }
-        let recipe = content.finish(&mut self.writer, &mut self.session.vault)?;
+        let recipe = content.finish(&mut self.writer, self.client)?;
         Ok(file.metadata().map(|after| (recipe, after)))
     }
 
@@ -390,7 +383,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Ok(Err(error)),
             };
-            content.push(&mut self.writer, &mut self.session.vault, &buffer[..read])?;
+            content.push(&mut self.writer, self.client, &buffer[..read])?;
             done += read as u64;
             self.go_on(read as u64)?;
         }
@@ -398,7 +391,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
 
     fn push(&mut self, folder: &mut FolderBuilder, node: Option<Node>) -> Result<(), Error> {
         let Some(node) = node else { return Ok(()) };
-        let (writer, vault) = (&mut self.writer, &mut self.session.vault);
+        let (writer, vault) = (&mut self.writer, &mut *self.client);
         let pushed = folder.push(&node, &mut |bytes| writer.chunk(vault, Class::Metadata, bytes));
         match pushed {
             Ok(()) => self.totals.count(&node),
@@ -409,7 +402,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
     }
 
     pub(super) fn finish(&mut self, folder: FolderBuilder) -> Result<Recipe, Error> {
-        let (writer, vault) = (&mut self.writer, &mut self.session.vault);
+        let (writer, vault) = (&mut self.writer, &mut *self.client);
         Ok(folder.finish(&mut |bytes| writer.chunk(vault, Class::Metadata, bytes))?)
     }
 
@@ -426,7 +419,7 @@ impl<'s, 'd, 'a> Task<'s, 'd, 'a> {
 
     pub(super) fn note_left_out(&mut self, what: String) {
         tracing::warn!("left out: {what}");
-        self.left_out_count += 1;
+        self.writer.leave_out();
         if self.left_out.len() < LEFT_OUT_MAX {
             self.left_out.push(what);
         }

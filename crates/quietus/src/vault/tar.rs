@@ -6,7 +6,7 @@
 
 use super::select::check_name;
 use super::source::{Put, Task};
-use super::{Error, Globs, Session, Step};
+use super::{Client, Error, Globs, Step};
 use quietus_vault::client::{FileWriter, joined};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
 use std::collections::BTreeMap;
@@ -26,14 +26,14 @@ const XATTR_PREFIX: &str = "SCHILY.xattr.";
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
 pub fn put_tar(
-    session: &mut Session<'_>,
+    client: &mut Client,
     name: &str,
     input: &mut dyn Read,
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Error> {
     check_name(name)?;
-    let mut task = Task::begin(session, exclude, 0, step)?;
+    let mut task = Task::begin(client, exclude, 0, step)?;
     let folder = read(&mut task, exclude, input);
     task.end(name, folder)
 }
@@ -50,7 +50,7 @@ enum Entry {
     Other(Metadata, Kind),
 }
 
-fn read(task: &mut Task<'_, '_, '_>, exclude: &Globs, input: &mut dyn Read) -> Result<Recipe, Error> {
+fn read(task: &mut Task<'_, '_>, exclude: &Globs, input: &mut dyn Read) -> Result<Recipe, Error> {
     let unreadable = |error| Error::io("read the archive", Path::new("standard input"), error);
     let mut archive = Archive::new(input);
     let mut top = Folder::default();
@@ -170,7 +170,7 @@ fn link<R: Read>(
 
 /// The kind of an entry, with its content in the vault; none if the type is unknown.
 fn kind<R: Read>(
-    task: &mut Task<'_, '_, '_>,
+    task: &mut Task<'_, '_>,
     entry: &mut tar::Entry<'_, R>,
     of: EntryType,
 ) -> Result<Option<Kind>, Error> {
@@ -200,16 +200,16 @@ fn kind<R: Read>(
     }))
 }
 
-fn content<R: Read>(task: &mut Task<'_, '_, '_>, entry: &mut tar::Entry<'_, R>) -> Result<Recipe, Error> {
+fn content<R: Read>(task: &mut Task<'_, '_>, entry: &mut tar::Entry<'_, R>) -> Result<Recipe, Error> {
     let mut file = FileWriter::default();
     let mut buffer = vec![0; PIECE_BYTES.min((entry.size() as usize).saturating_add(1))];
     loop {
         let read = entry.read(&mut buffer);
         let read = read.map_err(|error| Error::io("read the archive", Path::new("standard input"), error))?;
         if read == 0 {
-            return Ok(file.finish(&mut task.writer, &mut task.session.vault)?);
+            return Ok(file.finish(&mut task.writer, task.client)?);
         }
-        file.push(&mut task.writer, &mut task.session.vault, &buffer[..read])?;
+        file.push(&mut task.writer, task.client, &buffer[..read])?;
         task.go_on(read as u64)?;
     }
 }
@@ -255,7 +255,7 @@ fn nanoseconds(text: &str) -> Option<i64> {
 }
 
 /// Stores the folders.
-fn store(task: &mut Task<'_, '_, '_>, folder: Folder) -> Result<Recipe, Error> {
+fn store(task: &mut Task<'_, '_>, folder: Folder) -> Result<Recipe, Error> {
     let mut builder = FolderBuilder::default();
     for (name, entry) in folder.entries {
         let node = match entry {

@@ -9,3 +9,4 @@ mod mounting;
 mod program;
 mod restoring;
 mod tar;
+mod together;

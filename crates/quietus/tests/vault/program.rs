@@ -87,7 +87,8 @@ impl Vault {
     /// All that is in the files of the vault, but for holes.
     fn data(&self) -> Vec<Vec<u8>> {
         let mut all = Vec::new();
-        for file in std::fs::read_dir(self.path()).expect("a directory").flatten() {
+        let entries = std::fs::read_dir(self.path()).expect("a directory").flatten();
+        for file in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
             let file = File::open(file.path()).expect("a file");
             let mut at = 0;
             while let Ok(data) = rustix::fs::seek(&file, SeekFrom::Data(at)) {

@@ -209,7 +209,7 @@ fn a_vault_within_what_is_put_is_no_part_of_it() {
 }
 
 #[test]
-fn a_vault_has_one_user_at_a_time_and_a_directory_of_something_else_is_none() {
+fn a_vault_that_another_program_has_locked_is_refused_and_a_directory_of_something_else_is_none() {
     let vault = Vault::new(&[]);
     let lock = fs::File::open(vault.path().join("lock")).expect("a lock");
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("nobody has it");

@@ -20,6 +20,7 @@ use super::model::{Model, Pending};
 use crate::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::rng::Rng;
 use crate::violation::{Oracle, Violation};
+use changing::Removal;
 
 /// Puts at once.
 const CLIENTS_MAX: usize = 3;
@@ -111,6 +112,7 @@ struct Life<'m, 'w> {
     model: &'w mut Model,
     figures: &'w mut Figures,
     clients: Vec<Client>,
+    removals: Vec<Removal>,
     /// When the sanitization under way began.
     began: u64,
     /// Whether that sanitization refuses puts.
@@ -177,8 +179,9 @@ fn start<'m, 'w>(
         }
     };
     bench.power.restore();
-    let (clients, places, began) = (Vec::new(), Vec::new(), model.now);
-    let mut life = Life { bench, vault, model, figures, clients, began, is_read_only: false, places };
+    let (clients, removals, places, began) = (Vec::new(), Vec::new(), Vec::new(), model.now);
+    let mut life =
+        Life { bench, vault, model, figures, clients, removals, began, is_read_only: false, places };
     life.reconcile()?;
     life.examine_receipts()?;
     Ok(life)
@@ -283,12 +286,19 @@ impl Life<'_, '_> {
             self.model.last_number += 1;
             let shot = Shot { name: self.model.last_number, ..self.model.live[&snapshot].clone() };
             let key = self.bench.setup.key.clone();
-            let client = Client::lazy(&mut self.vault, put, (shot, folder), key);
-            if let Some(client) = self.check(client)? {
-                self.clients.push(client);
-                return Ok(());
+            match Client::lazy(&mut self.vault, put, (shot, folder), key) {
+                Ok(Some(client)) => {
+                    self.clients.push(client);
+                    return Ok(());
+                }
+                Ok(None) => {
+                    return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
+                }
+                // The put has not begun.
+                Err(VaultError::Snapshots(_)) => {}
+                Err(VaultError::Full { .. }) => drop(self.model.orphans.insert(put)),
+                Err(error) => return self.check(Err(error)),
             }
-            return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
         }
         let dropped = self.vault.drop_put(put);
         self.check(dropped)
@@ -406,7 +416,8 @@ impl Life<'_, '_> {
     }
 
     fn running(&self) -> Vec<&Shot> {
-        self.clients.iter().map(|client| &client.shot).collect()
+        let removals = self.removals.iter().map(|removal| &removal.left);
+        self.clients.iter().map(|client| &client.shot).chain(removals).collect()
     }
 
     fn examine(&self, dead: &[Item]) -> Result<(), Violation> {
@@ -530,6 +541,7 @@ impl Life<'_, '_> {
             self.model.end(&client.shot);
             self.model.orphans.extend(client.is_noted.then_some(client.put));
         }
+        std::mem::take(&mut self.removals).iter().for_each(|removal| self.end_without(removal));
         self.model.now += 1;
     }
 

@@ -3,6 +3,7 @@
 use quietus_core::fields::Fields;
 use quietus_core::medium::Medium;
 use quietus_core::units::Pos;
+use serde::{Deserialize, Serialize};
 
 use super::CatalogError;
 use super::table::PAGE_SLOTS;
@@ -23,7 +24,7 @@ const HALF_BYTES_MIN: u64 = 16 << 10;
 pub const SLOTS_MAX: u32 = 1 << 22;
 
 /// The sizes of a vault, which never change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Layout {
     /// The vault.
     pub vault: VaultId,

@@ -154,6 +154,11 @@ const HOLD_BYTES: u64 = 16;
 const NUMBERS_BYTES: u64 = 256;
 const SLOT_BYTES: u64 = 5;
 
+/// The most that a hold of that name on one snapshot takes.
+pub(crate) fn hold_bytes(name: &str) -> u64 {
+    name.len() as u64 + HOLD_BYTES
+}
+
 impl State {
     pub(super) fn apply(&mut self, change: &Change) {
         let next = &mut self.next;
@@ -233,7 +238,7 @@ impl State {
     /// Bytes that a snapshot of this state takes at most, whatever is forgotten and merged.
     pub(super) fn bytes_max(&self, slots: u32) -> u64 {
         let owed = (self.obligations.len() + self.receipts.len() + self.puts.len()) as u64;
-        let holds = self.holds.iter().map(|(name, _)| name.len() as u64 + HOLD_BYTES);
+        let holds = self.holds.iter().map(|(name, _)| hold_bytes(name));
         NUMBERS_BYTES
             + self.roots.len() as u64 * ROOT_BYTES
             + owed * RECEIPT_BYTES

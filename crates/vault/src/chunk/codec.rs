@@ -1,5 +1,7 @@
 //! Local compression: each chunk by itself, kept as it is where that gains nothing.
 
+use serde::{Deserialize, Serialize};
+
 use super::CHUNK_BYTES_MAX;
 
 /// The compression of a vault.
@@ -14,7 +16,7 @@ pub enum Compression {
 }
 
 /// How a chunk is stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Codec {
     /// As it is.
     Raw = 0,

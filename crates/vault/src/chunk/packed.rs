@@ -1,10 +1,12 @@
 //! A chunk ready to be stored: named and compressed, outside of the vault's owner.
 
-use super::{Codec, Compression, Compressor, VaultKey};
-use crate::Fingerprint;
-use crate::container::Class;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A chunk with its name. Only a [`Packer`] makes one, so that the name is the content's.
+use super::{BadChunk, Codec, Compression, Compressor, VaultKey, decompress};
+use crate::container::Class;
+use crate::{Fingerprint, VaultError};
+
+/// A chunk with its name. Only a [`Packer`] makes one, or [`Sent::check`], so that the name is the content's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packed {
     pub(crate) class: Class,
@@ -57,5 +59,54 @@ impl Packer {
     pub(crate) fn pack_named(&mut self, class: Class, fingerprint: Fingerprint, content: &[u8]) -> Packed {
         let (codec, stored) = self.compressor.compress(content);
         Packed { class, fingerprint, codec, stored: stored.to_vec(), raw_bytes: content.len() }
+    }
+}
+
+/// A chunk on its way from another process: it has no name before it was checked, and may be anything.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Sent {
+    pub(super) is_metadata: bool,
+    pub(super) codec: Codec,
+    pub(super) raw_bytes: usize,
+    pub(super) stored: Bytes,
+}
+
+impl From<Packed> for Sent {
+    fn from(chunk: Packed) -> Sent {
+        let Packed { class, fingerprint: _, codec, stored, raw_bytes } = chunk;
+        Sent { is_metadata: class == Class::Metadata, codec, raw_bytes, stored: Bytes(stored) }
+    }
+}
+
+impl Sent {
+    /// The chunk, under the name that its content has.
+    ///
+    /// # Errors
+    ///
+    /// [`VaultError::Sent`] if it is empty, does not decompress, or gets longer by compression.
+    pub fn check(self, key: &VaultKey) -> Result<Packed, VaultError> {
+        let Sent { is_metadata, codec, raw_bytes, stored: Bytes(stored) } = self;
+        let class = if is_metadata { Class::Metadata } else { Class::Data };
+        if stored.is_empty() || stored.len() > raw_bytes {
+            return Err(VaultError::Sent);
+        }
+        let content = decompress(codec, &stored, raw_bytes).map_err(|_: BadChunk| VaultError::Sent)?;
+        Ok(Packed { class, fingerprint: key.fingerprint(class, &content), codec, stored, raw_bytes })
+    }
+}
+
+/// Bytes, which are sent as they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        <&[u8]>::deserialize(deserializer).map(|bytes| Bytes(bytes.to_vec()))
     }
 }

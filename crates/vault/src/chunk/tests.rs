@@ -1,4 +1,5 @@
 use super::*;
+use crate::VaultError;
 use crate::container::Class;
 use crate::testing::{Noise, text};
 
@@ -124,4 +125,43 @@ fn stored_bytes_that_are_damaged_or_lie_about_their_length_are_refused() {
     }
     assert!(decompress(Codec::Raw, &raw, raw.len() - 1).is_err());
     assert_eq!(Codec::from_byte(3), None);
+}
+
+#[test]
+fn a_chunk_that_was_sent_has_the_name_of_its_content_or_is_refused() {
+    let key = VaultKey::new(&[7; KEY_BYTES]);
+    let content = b"a line of text that compresses well\n".repeat(40);
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let packed = Packer::new(key.clone(), compression).pack(Class::Data, &content);
+        let sent = postcard::to_allocvec(&Sent::from(packed.clone())).unwrap();
+        let read = |bytes: &[u8]| postcard::from_bytes::<Sent>(bytes).ok().map(|it| it.check(&key));
+        assert_eq!(read(&sent), Some(Ok(packed)), "{compression:?}");
+        for at in 0..sent.len() {
+            for bit in 0..8 {
+                let mut changed = sent.clone();
+                changed[at] ^= 1 << bit;
+                if let Some(Ok(packed)) = read(&changed) {
+                    let content = decompress(packed.codec, &packed.stored, packed.raw_bytes).unwrap();
+                    assert_eq!(packed.fingerprint, key.fingerprint(packed.class, &content));
+                }
+            }
+            assert_eq!(read(&sent[..at]), None, "{at} of {} bytes", sent.len());
+        }
+    }
+    let sent = |codec, raw_bytes, stored: &[u8]| Sent {
+        is_metadata: false,
+        codec,
+        raw_bytes,
+        stored: Bytes(stored.into()),
+    };
+    for none in [
+        sent(Codec::Raw, 0, b""),
+        sent(Codec::Raw, 3, b"four"),
+        sent(Codec::Raw, 5, b"four"),
+        sent(Codec::Raw, CHUNK_BYTES_MAX + 1, &vec![0; CHUNK_BYTES_MAX + 1]),
+        sent(Codec::Lz4, usize::MAX, b"four"),
+        sent(Codec::Zstd, usize::MAX, b"four"),
+    ] {
+        assert_eq!(none.clone().check(&key), Err(VaultError::Sent), "{none:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Puts: a client offers the names of chunks, sends those that are wanted, and commits a snapshot.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use roaring::RoaringTreemap;
 
@@ -176,7 +176,7 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoRoot`] if `root` is no snapshot; those of [`store`](Vault::store). The put goes on then.
     pub fn commit(&mut self, put: PutId, root: &Packed) -> Result<SnapshotId, VaultError> {
-        self.guard_room()?;
+        self.guard_room(0)?;
         let root = self.store_root(put, root)?;
         let (snapshot, forget) = (self.catalog.state().next.snapshot, self.catalog.state().next.forget);
         let end = match self.puts.get(put)?.leaves {
@@ -199,19 +199,27 @@ impl Vault<'_> {
     }
 
     /// Ends a put by giving snapshots other chunks to begin with, all at once: what they had and have no more is owed.
+    /// Each has to begin still with what its replacement was made of.
     ///
     /// # Errors
     ///
-    /// As [`commit`](Vault::commit); [`VaultError::NoSnapshot`], and [`VaultError::Held`].
+    /// As [`commit`](Vault::commit); [`VaultError::NoSnapshot`], [`VaultError::Held`], and [`VaultError::Changed`].
     pub fn replace(
         &mut self,
         put: PutId,
-        roots: &[(SnapshotId, Packed)],
+        roots: &[(SnapshotId, Reference, Packed)],
     ) -> Result<Vec<ForgetId>, VaultError> {
-        self.guard_room()?;
-        roots.iter().try_for_each(|(snapshot, _)| self.guard_snapshot(*snapshot))?;
+        self.guard_room(0)?;
+        let mut seen = BTreeSet::new();
+        for (snapshot, old, _) in roots {
+            self.guard_snapshot(*snapshot)?;
+            let is_same = seen.insert(*snapshot) && self.root(*snapshot)? == *old;
+            if !is_same && !mutant::is(Mutant::ReplaceChanged) {
+                return Err(VaultError::Changed(*snapshot));
+            }
+        }
         let (mut changes, mut forgets) = (Vec::new(), Vec::new());
-        for (snapshot, root) in roots {
+        for (snapshot, _, root) in roots {
             let root = self.store_root(put, root)?;
             let forget = ForgetId(self.catalog.state().next.forget.0 + forgets.len() as u64);
             changes.push(Change::Replace(*snapshot, root));
@@ -256,7 +264,7 @@ impl Vault<'_> {
     /// Lets the catalog know of the put before it stores or refers to anything.
     fn note_put(&mut self, put: PutId) -> Result<(), VaultError> {
         if !self.puts.get(put)?.is_noted {
-            self.guard_room()?;
+            self.guard_room(0)?;
             self.catalog.commit(&[Change::BeginPut(put)])?;
             self.puts.get(put)?.is_noted = true;
         }

@@ -1,6 +1,9 @@
 //! The chunks that snapshots reach, and their amounts.
 
+use std::collections::BTreeSet;
+
 use roaring::RoaringTreemap;
+use serde::{Deserialize, Serialize};
 
 use super::{Step, Vault};
 use crate::container::Class;
@@ -8,7 +11,7 @@ use crate::tree::{Child, Role, children};
 use crate::{Reference, SnapshotId, VaultError};
 
 /// So many chunks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Amount {
     /// Their number.
     pub chunks: u64,
@@ -85,6 +88,7 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoSnapshot`]; as [`reached`](Vault::reached).
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, VaultError> {
+        let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
         let theirs = snapshots.iter().map(|snapshot| self.root(*snapshot));
         let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
         let others = self.snapshots().filter(|(snapshot, _)| !snapshots.contains(snapshot));

@@ -8,7 +8,7 @@ use crate::container::Class;
 use crate::sanitize::{Live, Progress};
 use crate::testing::{Memory, Noise, text};
 use crate::tree::{Kind, Metadata, Node, Snapshot, Totals};
-use crate::{VaultId, units::PutId};
+use crate::{Fingerprint, VaultId, units::PutId};
 
 pub(crate) fn layout(slots: u32) -> Layout {
     Layout { vault: VaultId([5; 16]), slots, slot_bytes: 96 << 10, half_bytes: 32 << 10 }
@@ -468,12 +468,18 @@ fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
     assert_eq!(matching(&mut vault, &old.folder, b"", &is_gone).unwrap().files, 2);
     let folder = writer.without(&mut vault, &old.folder, b"", &is_gone).unwrap().unwrap();
     let new = Snapshot { folder, ..old };
+    let roots: Vec<Reference> = vault.snapshots().map(|(_, root)| root).collect();
     vault.hold("law", &[first]).unwrap();
-    let refused = writer.replace(&mut vault, &[(second, new.clone()), (first, new.clone())]);
+    let refused =
+        writer.replace(&mut vault, &[(second, roots[1], new.clone()), (first, roots[0], new.clone())]);
     assert!(matches!(refused, Err(VaultError::Held { .. })), "{refused:?}");
     assert!(matches!(vault.forget(&[second, first]), Err(VaultError::Held { .. })));
     assert_eq!(vault.release("law").unwrap(), [first]);
-    let forgets = writer.replace(&mut vault, &[(first, new)]).unwrap();
+    let refused = writer.replace(&mut vault, &[(first, roots[1], new.clone())]);
+    assert_eq!(refused, Err(VaultError::Changed(first)));
+    let twice = [(first, roots[0], new.clone()), (first, roots[0], new.clone())];
+    assert_eq!(writer.replace(&mut vault, &twice), Err(VaultError::Changed(first)));
+    let forgets = writer.replace(&mut vault, &[(first, roots[0], new)]).unwrap();
     assert_eq!(vault.owed().collect::<Vec<_>>(), [(forgets[0], Owed::Paths(first))]);
     sanitize(&mut vault, Live::Ordinals).unwrap();
     assert!(!media.have(b"secret plan") && !media.have(&all["secret plan"][40..72]));
@@ -510,13 +516,30 @@ fn a_put_that_ends_without_a_snapshot_is_owed_once() {
 }
 
 #[test]
+fn holds_that_the_catalog_may_have_no_room_for_are_refused() {
+    let media = Media::new(8);
+    let mut vault = media.create();
+    let name = "n".repeat(HOLD_NAME_BYTES_MAX);
+    while vault.catalog.has_room(9 * hold_bytes(&name)) {
+        let root = Reference { fingerprint: Fingerprint([7; 32]), ordinal: Ordinal(7) };
+        let snapshot = vault.catalog.state().next.snapshot;
+        vault.catalog.commit(&[Change::Commit(snapshot, root)]).unwrap();
+    }
+    let all: Vec<SnapshotId> = vault.snapshots().map(|(snapshot, _)| snapshot).collect();
+    assert_eq!(vault.hold(&name, &all), Err(VaultError::Snapshots(all.len())));
+    assert_eq!(vault.holds().count(), 0);
+    vault.hold(&name, &[all[0]; 1000]).unwrap();
+    assert_eq!(vault.holds().collect::<Vec<_>>(), [(name.as_str(), all[0])]);
+}
+
+#[test]
 fn a_sanitization_that_lets_nobody_put_says_so_and_ends() {
     let media = Media::new(60);
     let mut vault = media.create();
     assert_eq!(vault.refuse_puts(), Err(VaultError::NotRunning));
     vault.begin_sanitization(Live::Ordinals).unwrap();
     let running = vault.begin_put().unwrap();
-    assert_eq!(vault.refuse_puts(), Err(VaultError::Puts(1)));
+    assert_eq!(vault.refuse_puts(), Err(VaultError::Putting(1)));
     vault.drop_put(running).unwrap();
     vault.refuse_puts().unwrap();
     assert_eq!(vault.begin_put(), Err(VaultError::ReadOnly));
@@ -576,9 +599,10 @@ fn a_snapshot_that_is_exchanged_between_the_consistency_points_keeps_what_it_has
         vault.begin_sanitization(live).unwrap();
         assert_eq!(vault.step_sanitization(), Ok(Progress::Merge), "the first consistency point is taken");
         let old = vault.snapshot(second).unwrap();
+        let root = vault.root(second).unwrap();
         let mut writer = writer(&mut vault);
         let folder = writer.without(&mut vault, &old.folder, b"", &|path| path == b"c").unwrap().unwrap();
-        writer.replace(&mut vault, &[(second, Snapshot { folder, ..old })]).unwrap();
+        writer.replace(&mut vault, &[(second, root, Snapshot { folder, ..old })]).unwrap();
         while vault.step_sanitization().unwrap() != Progress::Done {}
         assert_eq!(restored(&mut vault, second).unwrap(), kept, "{live:?}");
         assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, [], "{live:?}");

@@ -2,7 +2,7 @@
 
 use super::EXIT;
 use crate::disk::parse_size;
-use crate::vault::{Codec, Keep};
+use crate::vault::{Codec, Control, Keep};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -269,7 +269,7 @@ pub struct VaultHoldArgs {
     /// Name of the hold, at most 64 bytes. It is not destroyed with the snapshots.
     #[arg(long)]
     pub name: String,
-    /// The reason, for the audit log.
+    /// The reason, for the audit log, of at most 4096 bytes.
     #[arg(long, default_value = "")]
     pub why: String,
 }
@@ -293,10 +293,11 @@ pub struct SanitizeArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Let nobody put anything meanwhile.
+    /// Let nobody put anything meanwhile. Refused while somebody does.
     #[arg(long)]
     pub read_only: bool,
-    /// Share of the time that the sanitization takes; the rest is left to other programs.
+    /// Share of the time that the sanitization takes; the rest is left to other programs. At most half while other commands use
+    /// the vault.
     #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
     pub share: u32,
     /// Show what would be copied and destroyed, and destroy nothing.
@@ -305,6 +306,27 @@ pub struct SanitizeArgs {
     /// File for the signed receipt.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+    /// Show the progress of the sanitization that another command has begun, until it ends. Ctrl-C ends only the showing.
+    #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run"])]
+    pub watch: bool,
+    /// Let the sanitization that another command has begun pause.
+    #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch"])]
+    pub pause: bool,
+    /// Let it go on.
+    #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch", "pause"])]
+    pub resume: bool,
+    /// End it. What it had to destroy is still owed, and the next sanitization destroys it.
+    #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch", "pause", "resume"])]
+    pub cancel: bool,
+}
+
+impl SanitizeArgs {
+    /// What to do with the sanitization of another command.
+    pub fn control(&self) -> Option<Control> {
+        let all =
+            [(self.pause, Control::Pause), (self.resume, Control::Resume), (self.cancel, Control::Cancel)];
+        all.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, control)| control)
+    }
 }
 
 /// `vault prove`.

@@ -4,13 +4,12 @@ use super::{Report, bytes, time};
 use crate::audit_log::{CheckError, Checked};
 use crate::host::{DiskGuarantees, Level};
 use crate::vault::{
-    Change, Difference, Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt, VaultReceipt, VaultToml,
-    Version,
+    Change, Control, Difference, Fill, Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt,
+    VaultReceipt, VaultToml, Version,
 };
 use quietus_vault::SnapshotId;
-use quietus_vault::catalog::Layout;
 use quietus_vault::tree::{Kind, Node};
-use quietus_vault::vault::{Amount, Contents, Status, Verified};
+use quietus_vault::vault::{Amount, Contents, Verified};
 use serde::Serialize;
 use serde_json::json;
 use std::fmt::Write;
@@ -40,9 +39,7 @@ impl VaultStatus {
     pub(crate) fn new(
         vault: &Path,
         toml: VaultToml,
-        layout: Layout,
-        status: Status,
-        owed: Vec<(u64, OwedLine)>,
+        Fill { layout, status, owed }: Fill,
         guarantees: DiskGuarantees,
     ) -> Self {
         let container_bytes = u64::from(layout.slot_bytes);
@@ -329,6 +326,15 @@ impl Report {
             }
             write!(out, "signed by the key {}", receipt.public_key)
         });
+    }
+
+    pub(crate) fn sanitization_controlled(&self, control: Control) {
+        let done = match control {
+            Control::Pause => "paused",
+            Control::Resume => "resumed",
+            Control::Cancel => "cancelled",
+        };
+        self.say(&serde_json::json!({ "sanitization": done }), |out| write!(out, "sanitization {done}"));
     }
 
     pub(crate) fn vault_status(&self, status: &VaultStatus) {

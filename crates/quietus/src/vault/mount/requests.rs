@@ -18,12 +18,12 @@ const VALID: Duration = Duration::from_secs(3600);
 /// The number in a listing of what was not looked up.
 const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 
-/// Passes requests on to the thread that has the vault.
+/// Passes requests on to the thread that has the tree.
 pub(super) struct Requests(pub(super) Sender<Request>);
 
 impl Requests {
     /// Has something done. If nobody is there any more it is dropped, and the answer with it.
-    fn ask(&self, act: impl FnOnce(&mut Tree<'_, '_>) + Send + 'static) {
+    fn ask(&self, act: impl FnOnce(&mut Tree<'_>) + Send + 'static) {
         let _ = self.0.send(Box::new(act));
     }
 }
@@ -134,7 +134,7 @@ fn give(value: &[u8], size: u32, reply: ReplyXattr) {
 }
 
 /// Lists a folder from an entry on, as much as fits.
-fn list(tree: &mut Tree<'_, '_>, number: u64, offset: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
+fn list(tree: &mut Tree<'_>, number: u64, offset: u64, reply: &mut ReplyDirectory) -> Result<(), Errno> {
     let entries = tree.entries(number)?;
     let parent = tree.inode(number)?.parent;
     let dots = [(INodeNo(number), &b"."[..]), (INodeNo(parent), &b".."[..])];

@@ -4,9 +4,9 @@ use super::cache::Cache;
 use super::inodes::{Inode, Inodes, ROOT};
 use crate::vault::{Error, Line, snapshots};
 use fuser::Errno;
-use quietus_vault::client::read_folder;
+use quietus_vault::client::{Access, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Layer, Metadata, Node, Recipe, Span};
-use quietus_vault::{Fingerprint, Reference, SnapshotId, Vault, VaultError};
+use quietus_vault::{Fingerprint, Reference, SnapshotId, VaultError};
 use std::rc::Rc;
 
 /// Bytes of chunks that are kept.
@@ -20,8 +20,8 @@ const NAME_BYTES_MAX: usize = 255;
 pub(super) type Entries = Vec<Rc<Node>>;
 
 /// The vault as a tree of numbered entries.
-pub(super) struct Tree<'v, 'm> {
-    vault: &'v mut Vault<'m>,
+pub(super) struct Tree<'v> {
+    vault: &'v mut dyn Access,
     pub(super) inodes: Inodes,
     /// The folders of all snapshots; None where one snapshot's own folder is mounted.
     snapshots: Option<Rc<Entries>>,
@@ -29,12 +29,12 @@ pub(super) struct Tree<'v, 'm> {
     chunks: Cache<Fingerprint, Vec<u8>>,
 }
 
-impl<'v, 'm> Tree<'v, 'm> {
+impl<'v> Tree<'v> {
     /// The tree of all snapshots that can be read, or the one of `only` one.
-    pub(super) fn new(vault: &'v mut Vault<'m>, only: Option<SnapshotId>) -> Result<Self, Error> {
+    pub(super) fn new(vault: &'v mut dyn Access, only: Option<SnapshotId>) -> Result<Self, Error> {
         let (root, snapshots) = match only {
             Some(snapshot) => {
-                let found = vault.snapshot(snapshot)?;
+                let found = read_snapshot(vault, snapshot)?;
                 (folder(Vec::new(), found.created_ms, found.folder), None)
             }
             None => {
@@ -157,14 +157,14 @@ fn folder(name: Vec<u8>, created_ms: u64, recipe: Recipe) -> Node {
 }
 
 /// The folders of all snapshots that can be read, by name.
-fn tops(vault: &mut Vault<'_>) -> Result<Entries, Error> {
+fn tops(vault: &mut dyn Access) -> Result<Entries, Error> {
     let mut all = Vec::new();
     for line in snapshots(vault)? {
         if let Some(fault) = &line.fault {
             tracing::warn!("snapshot {} is not shown: {fault}", line.snapshot);
             continue;
         }
-        let recipe = vault.snapshot(SnapshotId(line.snapshot))?.folder;
+        let recipe = read_snapshot(vault, SnapshotId(line.snapshot))?.folder;
         all.push(Rc::new(folder(top_name(&line), line.created_ms, recipe)));
     }
     all.sort_by(|one, other| one.name.cmp(&other.name));

@@ -1,15 +1,39 @@
 //! Holds, and paths that are taken out of snapshots.
 
-use quietus_vault::chunk::{Compression, VaultKey};
+use quietus_vault::chunk::Compression;
 use quietus_vault::client::Writer;
 use quietus_vault::tree::Snapshot;
-use quietus_vault::{SnapshotId, Vault, VaultError};
+use quietus_vault::{Reference, SnapshotId, VaultError};
 
 use super::{Life, Stop, refused, restored};
 use crate::rng::Rng;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;
 use crate::violation::Violation;
+
+/// Removals at once.
+const REMOVALS_MAX: usize = 2;
+
+/// A file that is being taken out of a snapshot.
+pub(super) struct Removal {
+    writer: Writer,
+    snapshot: SnapshotId,
+    /// What the snapshot began with when it was read.
+    root: Reference,
+    /// The snapshot without the file.
+    new: Snapshot,
+    gone: Shot,
+    /// The rest of what the snapshot had when it was read.
+    pub(super) left: Shot,
+}
+
+impl Removal {
+    /// Whether `now` is what was read.
+    fn is_of(&self, now: &Shot) -> bool {
+        let has = |shot: &Shot| shot.files.iter().all(|it| now.files.contains(it));
+        has(&self.left) && has(&self.gone) && now.files.len() == self.left.files.len() + 1
+    }
+}
 
 impl Life<'_, '_> {
     /// Holds a snapshot, or releases all.
@@ -35,29 +59,86 @@ impl Life<'_, '_> {
         Ok(())
     }
 
-    /// Takes a file out of a snapshot.
+    /// Begins to take a file out of a snapshot, or ends what was begun: others come in between.
     pub(super) fn remove_file(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
-        let shot = self.model.live[&snapshot].clone();
-        if self.is_read_only || self.model.held.contains(&snapshot) || shot.files.len() < 2 {
+        let under_way = self.removals.len();
+        if under_way == REMOVALS_MAX || under_way > 0 && rng.chance(50) {
+            let removal = self.removals.swap_remove(rng.index(under_way));
+            return self.end_removal(removal);
+        }
+        let same = self.removals.first().map(|it| it.snapshot);
+        let same = same.filter(|it| self.model.live.contains_key(it) && rng.chance(50));
+        let Some(snapshot) = same.or_else(|| self.any_snapshot(rng)) else { return Ok(()) };
+        let mut left = self.model.live[&snapshot].clone();
+        if self.is_read_only || left.files.len() < 2 {
             return Ok(());
         }
-        let (name, chunks) = shot.files[rng.index(shot.files.len())].clone();
+        let (name, chunks) = left.files.remove(rng.index(left.files.len()));
+        let writer = Writer::begin(&mut self.vault, &self.bench.setup.key, Compression::None);
+        let mut writer = self.check(writer)?;
+        let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
+        let old = self.vault.snapshot(snapshot);
+        let old = self.check(old)?;
         let path = Item::Name(name).bytes();
-        let mut pruned = shot.clone();
-        pruned.files.retain(|(it, _)| *it != name);
-        let removed = removed(&mut self.vault, &self.bench.setup.key, snapshot, &path);
-        match removed {
-            Ok(()) => {
-                self.model.replace(snapshot, pruned, &Shot { name, files: vec![(name, chunks)] });
+        let stored = writer.without(&mut self.vault, &old.folder, b"", &|it| it == path);
+        let gone = Shot { name, files: vec![(name, chunks)] };
+        let removal = |new| Removal { writer, snapshot, root, new, gone, left };
+        match stored {
+            Ok(folder) => {
+                let folder = folder.expect("the file is in its snapshot");
+                self.removals.push(removal(Snapshot { folder, ..old }));
                 Ok(())
             }
-            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => Ok(()),
-            Err(error) => {
-                self.model.pending = Some(Pending::Replace(snapshot, pruned));
-                self.check(Err(error))
-            }
+            // The put has not begun.
+            Err(VaultError::Snapshots(_)) => self.drop_removal(&removal(old)),
+            Err(VaultError::Full { .. }) => self.give_up_removal(&removal(old)),
+            Err(error) => self.check(Err(error)),
         }
+    }
+
+    /// The snapshot loses the file, unless it has changed, is held or was forgotten meanwhile.
+    fn end_removal(&mut self, mut removal: Removal) -> Result<(), Stop> {
+        let Removal { snapshot, root, ref new, .. } = removal;
+        let now = self.model.live.get(&snapshot).cloned();
+        let is_same = now.as_ref().is_some_and(|now| removal.is_of(now));
+        let replaced = removal.writer.replace(&mut self.vault, &[(snapshot, root, new.clone())]);
+        let is_right = match (&replaced, &now) {
+            (Ok(_), Some(now)) => {
+                let mut now = now.clone();
+                now.files.retain(|(name, _)| *name != removal.gone.name);
+                self.model.replace(snapshot, now, &removal.gone);
+                return Ok(());
+            }
+            (Err(VaultError::NoSnapshot(_)), None) => true,
+            (Err(VaultError::Held { .. }), Some(_)) => self.model.held.contains(&snapshot),
+            (Err(VaultError::Changed(_)), Some(_)) => !is_same,
+            (error, _) => matches!(error, Err(VaultError::Full { .. } | VaultError::Snapshots(_))),
+        };
+        if is_right {
+            return self.give_up_removal(&removal);
+        }
+        self.model.pending = is_same.then(|| Pending::Replace(snapshot, removal.left.clone()));
+        // Whether the put has ended well, and so owes nothing, is not known.
+        self.model.end(&removal.left);
+        self.check(replaced.map(drop))
+    }
+
+    /// Ends a removal without a change.
+    fn give_up_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
+        self.model.orphans.insert(removal.writer.put());
+        self.drop_removal(removal)
+    }
+
+    fn drop_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
+        self.model.end(&removal.left);
+        let dropped = self.vault.drop_put(removal.writer.put());
+        self.check(dropped)
+    }
+
+    /// Notes that a removal is over, and owes what it stored.
+    pub(super) fn end_without(&mut self, removal: &Removal) {
+        self.model.end(&removal.left);
+        self.model.orphans.insert(removal.writer.put());
     }
 
     /// A snapshot that was being exchanged is the one or the other.
@@ -68,28 +149,5 @@ impl Life<'_, '_> {
             self.model.replace(snapshot, shot, &old);
         }
         Ok(())
-    }
-}
-
-/// Takes the file of that name out of a snapshot.
-fn removed(
-    vault: &mut Vault<'_>,
-    key: &VaultKey,
-    snapshot: SnapshotId,
-    name: &[u8],
-) -> Result<(), VaultError> {
-    let old = vault.snapshot(snapshot)?;
-    let mut writer = Writer::begin(vault, key, Compression::None)?;
-    let done = match writer.without(vault, &old.folder, b"", &|path| path == name) {
-        Ok(Some(folder)) => writer.replace(vault, &[(snapshot, Snapshot { folder, ..old })]).map(|_| ()),
-        Ok(None) => panic!("a file is not in its snapshot"),
-        Err(error) => Err(error),
-    };
-    match done {
-        Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => {
-            vault.drop_put(writer.put())?;
-            done
-        }
-        done => done,
     }
 }

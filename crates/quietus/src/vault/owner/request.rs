@@ -1,0 +1,135 @@
+//! What is asked of a vault's owner. Answers are values in postcard's form.
+
+use crate::vault::record::OwedLine;
+use crate::vault::sanitize::Sanitize;
+use quietus_vault::catalog::Layout;
+use quietus_vault::vault::Status;
+use quietus_vault::{Fingerprint, PutId, Reference, SnapshotId};
+use serde::{Deserialize, Serialize};
+
+/// A request; its chunks are of the kind `P`: on their way, or checked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Request<P> {
+    /// Begin a put: its number.
+    BeginPut,
+    /// Go on with a put.
+    Put(PutId, Write<P>),
+    /// The content of a chunk.
+    Get(Reference),
+    /// What a snapshot begins with.
+    Root(SnapshotId),
+    /// The snapshots, and what each begins with.
+    Roots,
+    /// The holds, and what each keeps.
+    Holds,
+    /// What only these snapshots have.
+    Weigh(Vec<SnapshotId>),
+    /// Forget snapshots: the numbers of the forgets.
+    Forget(Vec<SnapshotId>),
+    /// Hold snapshots, by a name and for a reason.
+    Hold(String, Vec<SnapshotId>, String),
+    /// Release a hold: the snapshots that it kept.
+    Release(String),
+    /// How full the vault is, and what it owes.
+    Status,
+    /// Sanitize the vault: the receipt, as JSON.
+    Sanitize(Sanitize),
+    /// Be told of the progress of the sanitization under way, and of its receipt, as JSON.
+    Watch,
+    /// Steer the sanitization under way.
+    Control(Control),
+}
+
+/// A part of a put.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Write<P> {
+    /// Refer to chunks: those that the vault has.
+    Offer(Vec<Fingerprint>),
+    /// Store chunks: what names them.
+    Store(Vec<P>),
+    /// End it with a snapshot, which has left so much out: its number.
+    Commit(P, u64),
+    /// End it by exchanging snapshots: the numbers of the forgets.
+    Replace(Vec<(SnapshotId, Reference, P)>),
+    /// End it without a snapshot.
+    Drop,
+}
+
+/// What can be done with a sanitization under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Control {
+    /// Do nothing more for it.
+    Pause,
+    /// Go on with it.
+    Resume,
+    /// End it. What it owes is still owed.
+    Cancel,
+}
+
+/// How full a vault is, and what it owes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fill {
+    /// The sizes of the vault.
+    pub layout: Layout,
+    /// The counts.
+    pub status: Status,
+    /// Content still to be destroyed: the number of each forget, and its cause.
+    pub owed: Vec<(u64, OwedLine)>,
+}
+
+impl<P> Request<P> {
+    /// The same request of chunks of another kind.
+    pub(in crate::vault) fn map<Q, E>(
+        self,
+        check: &mut dyn FnMut(P) -> Result<Q, E>,
+    ) -> Result<Request<Q>, E> {
+        Ok(match self {
+            Self::Put(put, write) => Request::Put(put, write.map(check)?),
+            Self::BeginPut => Request::BeginPut,
+            Self::Get(chunk) => Request::Get(chunk),
+            Self::Root(snapshot) => Request::Root(snapshot),
+            Self::Roots => Request::Roots,
+            Self::Holds => Request::Holds,
+            Self::Weigh(snapshots) => Request::Weigh(snapshots),
+            Self::Forget(snapshots) => Request::Forget(snapshots),
+            Self::Hold(name, snapshots, why) => Request::Hold(name, snapshots, why),
+            Self::Release(name) => Request::Release(name),
+            Self::Status => Request::Status,
+            Self::Sanitize(how) => Request::Sanitize(how),
+            Self::Watch => Request::Watch,
+            Self::Control(control) => Request::Control(control),
+        })
+    }
+}
+
+impl<P> Write<P> {
+    /// Chunks that are named or brought to be stored, besides those that snapshots begin with.
+    pub(super) fn chunks(&self) -> usize {
+        match self {
+            Self::Offer(names) => names.len(),
+            Self::Store(chunks) => chunks.len(),
+            Self::Commit(..) | Self::Replace(_) | Self::Drop => 0,
+        }
+    }
+
+    /// Whether the put ends with it.
+    pub(super) fn is_end(&self) -> bool {
+        match self {
+            Self::Offer(_) | Self::Store(_) => false,
+            Self::Commit(..) | Self::Replace(_) | Self::Drop => true,
+        }
+    }
+
+    fn map<Q, E>(self, check: &mut dyn FnMut(P) -> Result<Q, E>) -> Result<Write<Q>, E> {
+        Ok(match self {
+            Self::Offer(names) => Write::Offer(names),
+            Self::Store(chunks) => Write::Store(chunks.into_iter().map(check).collect::<Result<_, _>>()?),
+            Self::Commit(root, left_out) => Write::Commit(check(root)?, left_out),
+            Self::Replace(roots) => {
+                let each = roots.into_iter().map(|(snapshot, old, new)| Ok((snapshot, old, check(new)?)));
+                Write::Replace(each.collect::<Result<_, _>>()?)
+            }
+            Self::Drop => Write::Drop,
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! The sanitization under way: a step at a time, between requests.
+
+use super::request::Control;
+use super::thread::{Refusal, Waiting};
+use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, pause, receipt};
+use crate::vault::{Error, Session, now_ms};
+use quietus_vault::VaultError;
+use quietus_vault::sanitize::{Live, Progress};
+use std::time::{Duration, Instant};
+
+/// How often it is asked whether anybody still waits for a sanitization that pauses.
+const PAUSED_FOR: Duration = Duration::from_millis(250);
+/// Largest share of the time, in percent, while others use the vault.
+const SHARE_MAX: u32 = 50;
+
+/// See the module's documentation.
+pub(super) struct Sanitizing {
+    how: Sanitize,
+    run: u64,
+    from_ms: u64,
+    meter: Meter,
+    is_paused: bool,
+    /// Whether somebody has asked for something since the last step.
+    is_shared: bool,
+    /// When the next step is due.
+    due: Instant,
+    /// Who asked for it: without anybody who still does, it is cancelled.
+    asker: Waiting,
+    watchers: Vec<Waiting>,
+}
+
+impl Sanitizing {
+    /// Begins a sanitization for `asker`; None if that cannot be.
+    pub(super) fn begin(session: &mut Session<'_>, how: Sanitize, asker: Waiting) -> Option<Self> {
+        let from_ms = now_ms();
+        match begin(session, how) {
+            Ok(run) => {
+                let (meter, due, watchers) = (Meter::default(), Instant::now(), Vec::new());
+                Some(Self {
+                    how,
+                    run,
+                    from_ms,
+                    meter,
+                    is_paused: false,
+                    is_shared: false,
+                    due,
+                    asker,
+                    watchers,
+                })
+            }
+            Err(error) => {
+                asker.answer::<(), _>(Err(error));
+                None
+            }
+        }
+    }
+
+    pub(super) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Tells somebody else, too, of progress and of the end.
+    pub(super) fn watched_by(&mut self, watcher: Waiting) {
+        self.watchers.push(watcher);
+    }
+
+    pub(super) fn note_request(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// Does a part of it, unless it pauses; None if it has ended. `is_awaited` says that requests wait.
+    pub(super) fn step(mut self, session: &mut Session<'_>, is_awaited: bool) -> Option<Self> {
+        if self.is_paused {
+            self.due = Instant::now() + PAUSED_FOR;
+            return self.tell(session, "paused", (0, 0));
+        }
+        let begun = Instant::now();
+        let progress = match session.vault.step_sanitization() {
+            Ok(progress) => progress,
+            Err(error) => return self.end(Err(error.into())),
+        };
+        self.meter.figures = session.vault.sanitization_figures().unwrap_or(self.meter.figures);
+        if self.how.is_dry_run && matches!(progress, Progress::Copy(_)) {
+            let cancelled = session.vault.cancel_sanitization().map_err(Error::from);
+            let receipt = cancelled.and_then(|()| self.receipt(session));
+            return self.end(receipt);
+        }
+        if progress == Progress::Done {
+            let receipt = self.receipt(session);
+            return self.end(receipt);
+        }
+        let is_shared = std::mem::take(&mut self.is_shared) || is_awaited;
+        let share = if is_shared { self.how.share.min(SHARE_MAX) } else { self.how.share };
+        let now = Instant::now();
+        self.due = now + pause(now - begun, share);
+        let measured = self.meter.measure(progress);
+        self.tell(session, phase(progress), measured)
+    }
+
+    /// Does what somebody else wants of it; None if it has ended.
+    pub(super) fn control(
+        mut self,
+        session: &mut Session<'_>,
+        control: Control,
+        asker: Waiting,
+    ) -> Option<Self> {
+        match control {
+            Control::Pause => self.is_paused = true,
+            Control::Resume => self.is_paused = false,
+            Control::Cancel => {
+                self.cancel(session, VaultError::Cancelled.into());
+                asker.done(());
+                return None;
+            }
+        }
+        self.due = Instant::now();
+        asker.done(());
+        Some(self)
+    }
+
+    /// Ends it without its receipts.
+    pub(super) fn cancel(self, session: &mut Session<'_>, why: Error) {
+        if let Err(error) = session.vault.cancel_sanitization() {
+            tracing::warn!(%error, "cannot note that the sanitization was cancelled; the next one takes its number");
+        }
+        self.end(Err(why));
+    }
+
+    /// Tells all who wait; None, and it is cancelled, if whoever asked for it has gone.
+    fn tell(mut self, session: &mut Session<'_>, what: &str, (done, of): (u64, u64)) -> Option<Self> {
+        if !self.asker.tell(what, done, of) {
+            self.cancel(session, Error::Interrupted);
+            return None;
+        }
+        self.watchers.retain_mut(|it| it.tell(what, done, of));
+        Some(self)
+    }
+
+    fn receipt(&self, session: &mut Session<'_>) -> Result<SanitizeReceipt, Error> {
+        receipt(session, self.how, (self.run, self.from_ms), &self.meter.figures)
+    }
+
+    /// Answers all who wait.
+    fn end(self, receipt: Result<SanitizeReceipt, Error>) -> Option<Self> {
+        let text = receipt
+            .and_then(|it| serde_json::to_string(&it).map_err(|error| Error::Invalid(error.to_string())));
+        let text = text.map_err(Refusal::from);
+        [&self.asker].into_iter().chain(&self.watchers).for_each(|it| it.answer(text.clone()));
+        None
+    }
+}
+
+/// Begins a sanitization: its number.
+fn begin(session: &mut Session<'_>, how: Sanitize) -> Result<u64, Error> {
+    let run = session.vault.begin_sanitization(Live::Ordinals)?.0;
+    if how.is_read_only
+        && let Err(error) = session.vault.refuse_puts()
+    {
+        session.vault.cancel_sanitization()?;
+        return Err(error.into());
+    }
+    Ok(run)
+}
+
+/// What is being done, in words.
+fn phase(progress: Progress) -> &'static str {
+    match progress {
+        Progress::Settle | Progress::Merge => "merging the index",
+        Progress::Analysis => "analysing",
+        Progress::Enumeration => "marking what is live",
+        Progress::Audit => "judging containers",
+        Progress::Copy(_) => "copying what is live",
+        Progress::Compaction => "merging the index again",
+        Progress::Zero(_) | Progress::Done => "overwriting",
+    }
+}
