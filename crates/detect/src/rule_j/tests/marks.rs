@@ -138,7 +138,7 @@ fn the_mutants_are_caught() {
         from_the_commit_of_the_first_mark_on_everything_has_to_be_and_no_commit_takes_that_back,
         a_commit_that_was_missed_may_have_a_mark_until_the_next_unmount,
     ];
-    for mutant in Mutant::FIRST_MARK {
+    for mutant in Mutant::JOURNALED_MARKS {
         mutant::activate(Some(mutant));
         let is_caught = tests.iter().any(|test| std::panic::catch_unwind(test).is_err());
         mutant::activate(None);
