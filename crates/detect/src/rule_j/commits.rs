@@ -108,9 +108,9 @@ impl Commits {
         &self.written
     }
 
-    /// Everything that was written since the newest commit that has settled.
-    pub(super) fn unsettled(&self) -> RoaringBitmap {
-        self.queue.iter().fold(self.written.clone(), |all, commit| all | &commit.written)
+    /// The windows of all commits that have not settled, and of the next.
+    pub(super) fn windows(&self) -> RoaringBitmap {
+        self.queue.iter().fold(self.window.clone(), |all, commit| all | &commit.window)
     }
 
     /// Continues after a clean stop: `written` were written since the newest commit, and of them `window` as

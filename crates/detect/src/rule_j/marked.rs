@@ -149,11 +149,12 @@ impl Marked {
     }
 
     /// Content that marked files name from now on is sensitive. `written` is what was written since the last
-    /// commit that settled.
-    fn named(&mut self, written: impl FnOnce() -> RoaringBitmap) {
+    /// commit that settled; none if that is not known.
+    fn named(&mut self, written: impl FnOnce() -> Option<RoaringBitmap>) {
         if self.tree.has_any() && !self.classes.has_any() {
             self.classes.begin();
-            let unsettled = if self.settles { written() } else { self.classes.all() };
+            let written = written().filter(|_| self.settles);
+            let unsettled = written.unwrap_or_else(|| self.classes.all());
             self.classes.unsettle(&unsettled);
         }
         let gained = self.tree.take_gained() - &self.classes.fixed;
@@ -314,7 +315,8 @@ impl RuleJ {
     /// Asks for what the trees need, after something of them was seen.
     fn marks_seen(&mut self) {
         let Some(marked) = &mut self.marked else { return };
-        marked.named(|| self.commits.unsettled());
+        let is_followed = marked.is_known && self.in_use && !self.attached.is_cached();
+        marked.named(|| is_followed.then(|| self.commits.windows()));
         let needed = marked.tree.take_needed() - &self.journal;
         if marked.is_lost {
             return;

@@ -2,7 +2,7 @@
 
 use crate::format::{Block, Branch, Change, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown};
 use crate::jbd2::MAGIC;
-use crate::options::{Grade, Options, Sensitive};
+use crate::options::{Options, Sensitive};
 use crate::properties::{EXT3_WRITEBACK, Properties};
 use crate::rule::Rule;
 use crate::rule_j::RuleJ;
@@ -13,7 +13,7 @@ use std::ops::Range;
 
 pub(super) const BYTES: usize = 1024;
 pub(super) const BLOCKS: Block = 64;
-/// The superblock, whose first byte is 1 while the file system is mounted.
+/// The superblock, whose first byte is 1 while the file system is mounted, and 2 once it is mounted again.
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
@@ -124,7 +124,8 @@ impl Format for Toy {
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
         match (old[0], new[0]) {
             (_, 1) => Geometry::InUse,
-            (1, 0) => Geometry::Unmounted,
+            (_, 2) => Geometry::Mounted,
+            (1 | 2, 0) => Geometry::Unmounted,
             (_, 0) => Geometry::Clean,
             _ => Geometry::Changed,
         }
@@ -206,6 +207,15 @@ impl Disk {
         let rule = RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true);
         let mut disk = Self { rule, ..self };
         disk.attach(disk.attached);
+        disk.read();
+        disk
+    }
+
+    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
+    pub(super) fn of_writeback() -> Self {
+        let mut disk = Self::of_marks(&[], true);
+        let format = Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false });
+        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
         disk.read();
         disk
     }
@@ -302,13 +312,6 @@ impl Disk {
         self.log(at + 2, &header(2, tid));
     }
 
-    /// Transaction `tid` of the inodes, from `at` on: whether one of them is marked.
-    pub(super) fn commit_inodes(&mut self, tid: u32, at: u32, is_marked: bool) {
-        self.log(at, &descriptor(tid, &[(INODES, 0)]));
-        self.log(at + 1, &inodes(is_marked));
-        self.log(at + 2, &header(2, tid));
-    }
-
     /// Transaction `tid` of these blocks and their contents, from `at` on. Returns the block behind it.
     pub(super) fn commit_all(&mut self, tid: u32, at: u32, copies: &[(Block, Vec<u8>)]) -> u32 {
         let tags: Vec<_> = copies.iter().map(|(block, _)| (*block, 0)).collect();
@@ -325,6 +328,11 @@ impl Disk {
     pub(super) fn mount(&mut self) {
         self.mark(1);
         self.log(0, &superblock(5, 1));
+    }
+
+    /// The guest crashes, and mounts the file system again.
+    pub(super) fn crash(&mut self) {
+        self.mark(2);
     }
 
     pub(super) fn mark(&mut self, mounted: u8) {
@@ -379,8 +387,7 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
 }
 
 fn toy(was_clean: bool, options: Options) -> Box<Toy> {
-    let has_inodes = options.sensitive == Sensitive::Marked;
-    Box::new(Toy { was_clean, has_inodes, frees_wait: options.grade != Grade::Block })
+    Box::new(Toy { was_clean, has_inodes: options.sensitive == Sensitive::Marked, frees_wait: true })
 }
 
 /// An inode.
