@@ -93,7 +93,13 @@ pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
 /// The walk of `seed` through the life of a guest with marked files. Returns how many blocks of unmarked files were
 /// plain in the end, and of how many, too.
 pub fn marked(seed: u64) -> (Part, (u64, u64)) {
-    let setup = Setup { has_marks: true, splits: seed % 11 < 2, ..setup_of(seed) };
+    let setup = Setup {
+        has_marks: true,
+        splits: seed % 11 < 2,
+        restarts: seed % 5 == 0,
+        crashes: seed % 4 == 1,
+        ..setup_of(seed)
+    };
     let mut plain = (0, 0);
     let start = || Play::new(&setup, (Watchers::Product, RULE));
     let part = taken("a guest with marked files", seed, start, |play| plain = play.plain());

@@ -241,6 +241,8 @@ impl Play {
             plain: (0, 0),
         };
         this.tell();
+        let quiet_ms = if setup.has_marks { 1000 } else { 0 };
+        this.rules.disks().try_for_each(|it| it.pass(quiet_ms)).expect("nothing has happened yet");
         while this.rules.read_one().expect("nothing has happened yet") {}
         this.step(Step::Mount(false)).expect("nothing has happened yet");
         this
