@@ -41,7 +41,10 @@ struct Commit {
 /// The copies in a commit that marks may lead to.
 #[derive(Debug, Default)]
 pub(super) struct MarkedCopies {
+    /// The copies that count in the log.
     pub(super) copies: Vec<Copy>,
+    /// The others: what they are copies of is in its place.
+    pub(super) in_place: Vec<Copy>,
     /// Contents of some of them.
     pub(super) contents: BTreeMap<Block, Vec<u8>>,
 }
@@ -154,7 +157,15 @@ impl Commits {
     /// Whether a commit whose turn has not come has a copy of `block`.
     pub(super) fn have_copy(&self, block: Block) -> bool {
         let waiting = self.queue.iter().filter_map(|commit| commit.marked.as_ref());
-        waiting.flat_map(|it| &it.copies).any(|copy| copy.block() == block)
+        waiting.flat_map(|it| it.copies.iter().chain(&it.in_place)).any(|copy| copy.block() == block)
+    }
+
+    /// Notes that the copies in the log's blocks `indices` do not count any more.
+    pub(super) fn forget_copies(&mut self, indices: &RoaringBitmap) {
+        for marked in self.queue.iter_mut().filter_map(|commit| commit.marked.as_mut()) {
+            let is_gone = |copy: &mut Copy| indices.contains(copy.index);
+            marked.in_place.extend(marked.copies.extract_if(.., is_gone));
+        }
     }
 
     /// Notes the copy of a map in commit `serial`.

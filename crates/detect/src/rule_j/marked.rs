@@ -121,7 +121,8 @@ impl Marked {
         }
         found.copies.iter().for_each(|copy| self.copies.add(*copy));
         let is_table = |copy: &&Copy| format.kind(copy.block()) == Kind::Inodes;
-        let (tables, others): (Vec<&Copy>, Vec<&Copy>) = found.copies.iter().partition(is_table);
+        let all = found.copies.iter().chain(&found.in_place);
+        let (tables, others): (Vec<&Copy>, Vec<&Copy>) = all.partition(is_table);
         for copy in tables.into_iter().filter(|_| !mutant::is(Mutant::JournalFlagUnseen)) {
             self.copy_in_turn(format, *copy, found);
         }
@@ -299,6 +300,7 @@ impl RuleJ {
     pub(super) fn forget_copies(&mut self, indices: &RoaringBitmap) {
         if let Some(marked) = &mut self.marked {
             marked.copies.forget(indices);
+            self.commits.forget_copies(indices);
         }
     }
 
