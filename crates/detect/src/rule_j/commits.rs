@@ -129,7 +129,8 @@ impl Commits {
             return None;
         }
         let written = if late { self.written.clone() } else { std::mem::take(&mut self.written) };
-        let window = std::mem::take(&mut self.window);
+        let in_time = std::mem::take(&mut self.window);
+        let window = if late { RoaringBitmap::new() } else { in_time };
         let marked = Some(MarkedCopies::default());
         self.queue.push_back(Commit { written, window, left: copies, maps: Vec::new(), marked });
         self.received += 1;

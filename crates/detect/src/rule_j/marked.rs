@@ -250,8 +250,8 @@ impl RuleJ {
         let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
         let is_none = !marked.classes.has_any() && marked.is_known;
         let plain = if is_none { data.clone() } else { marked.classes.plain(&data) };
-        let mut sure = plain | (&data & self.commits.window()) | (&data - &self.live);
-        sure |= &whole_set & if marked.classes.has_layers() { &marked.taken } else { &whole_set };
+        let over = if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
+        let mut sure = plain | (&data & self.commits.window()) | over;
         let is_sure = self.in_use && !self.attached.is_cached();
         if !is_sure {
             sure.clear();
@@ -377,7 +377,8 @@ impl RuleJ {
     pub(super) fn settle_content(&mut self, window: &RoaringBitmap) {
         let is_direct = !self.attached.is_cached();
         let Some(marked) = self.marked.as_mut().filter(|it| is_direct && it.settles) else { return };
-        if !marked.is_known || !marked.knows_maps || self.survey.rereads_maps() {
+        let tool_wrote_maps = self.survey.rereads_maps() && !self.survey.is_in_order();
+        if !marked.is_known || !marked.knows_maps || tool_wrote_maps {
             return;
         }
         let blind = mutant::is(Mutant::OlderContentSettles);

@@ -159,6 +159,12 @@ impl Play {
     /// The end of a history: everything is written and settled, and nothing dead may be left.
     pub(super) fn settle_everything(&mut self) -> Result<(), String> {
         if self.guest.is_some() && self.setup.has_marks && self.toy.frees_wait {
+            self.step(Step::Pass(1000))?;
+            for _ in 0..2 {
+                self.sync(false)?;
+                while self.read()? {}
+                self.log_something()?;
+            }
             self.sync(false)?;
             while self.read()? {}
             let unmarked = self.judge.unmarked();
