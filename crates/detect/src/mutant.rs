@@ -74,6 +74,8 @@ pub enum Mutant {
     FreeSettles,
     /// Marks: content becomes plain by a later commit than the next one.
     OlderContentSettles,
+    /// Marks: content becomes plain by the second commit, even if it was written before the first one began.
+    EarlierIsEarly,
     /// Marks: a copy that comes to its place after its block was freed is nobody's.
     LateCopyForgotten,
     /// Marks: content stays plain though transactions were missed.
@@ -150,12 +152,13 @@ impl Mutant {
     ];
 
     /// The mutants of marks below a journal: `rule_j/tests/marks.rs` catches them.
-    pub const JOURNALED_MARKS: [Self; 7] = [
+    pub const JOURNALED_MARKS: [Self; 8] = [
         Self::JournalFlagUnseen,
         Self::LossKeepsPlain,
         Self::PlaceIsNewest,
         Self::FreeSettles,
         Self::OlderContentSettles,
+        Self::EarlierIsEarly,
         Self::LateCopyForgotten,
         Self::CrashSettles,
     ];

@@ -19,6 +19,9 @@ pub(super) struct Commits {
     written: RoaringBitmap,
     /// Those of them whose owner, if they have one in the next commit, wrote all that lies there.
     window: RoaringBitmap,
+    /// Those of them that were written since the next commit began: their owner, if they have one in the commit
+    /// after that one, wrote all that lies there, too.
+    early: RoaringBitmap,
     /// Number of commits received.
     received: u64,
     contents_bytes: usize,
@@ -81,14 +84,27 @@ impl Commits {
         self.written.insert_range(run);
     }
 
-    /// Notes a write of `blocks`. What lies in those of `sure` is that of the writer alone, who has the block as
-    /// of the next commit if anyone has.
-    pub(super) fn write_window(&mut self, blocks: RangeInclusive<Block>, sure: &RoaringBitmap) {
+    /// Notes a write of `blocks`, of which those in `over` hold nothing else of files that may be marked. If the next
+    /// commit `has_begun`, whatever it frees was written before.
+    pub(super) fn write_window(&mut self, blocks: RangeInclusive<Block>, over: &RoaringBitmap, has_begun: bool) {
         for commit in &mut self.queue {
             commit.window.remove_range(blocks.clone());
         }
-        self.window.remove_range(blocks);
-        self.window |= sure;
+        self.window |= over;
+        if has_begun {
+            self.early |= over;
+        } else {
+            self.early.remove_range(blocks);
+        }
+    }
+
+    /// Takes nothing that lies in `blocks` for that of its owner as of a commit.
+    pub(super) fn close_window(&mut self, blocks: RangeInclusive<Block>) {
+        for commit in &mut self.queue {
+            commit.window.remove_range(blocks.clone());
+        }
+        self.window.remove_range(blocks.clone());
+        self.early.remove_range(blocks);
     }
 
     /// Blocks that were written since the newest commit, and may belong to their owner alone.
@@ -99,6 +115,7 @@ impl Commits {
     /// Takes nothing that has been written for that of its owner as of a commit.
     pub(super) fn close_windows(&mut self) {
         self.window.clear();
+        self.early.clear();
         self.queue.iter_mut().for_each(|commit| commit.window.clear());
     }
 
@@ -129,8 +146,12 @@ impl Commits {
             return None;
         }
         let written = if late { self.written.clone() } else { std::mem::take(&mut self.written) };
-        let in_time = std::mem::take(&mut self.window);
-        let window = if late { RoaringBitmap::new() } else { in_time };
+        let early = std::mem::take(&mut self.early);
+        let mut window = std::mem::replace(&mut self.window, early);
+        if late {
+            window.clear();
+            self.window.clear();
+        }
         let marked = Some(MarkedCopies::default());
         self.queue.push_back(Commit { written, window, left: copies, maps: Vec::new(), marked });
         self.received += 1;
@@ -210,6 +231,7 @@ impl Commits {
             self.written |= commit.written;
         }
         self.window.clear();
+        self.early.clear();
         self.contents_bytes = 0;
     }
 }

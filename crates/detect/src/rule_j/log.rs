@@ -155,6 +155,12 @@ impl Log {
         !self.torn.is_empty()
     }
 
+    /// Whether something of the next transaction has arrived that the guest writes once no process changes it any more.
+    pub(super) fn has_begun(&self) -> bool {
+        let is_held = matches!(self.position, Position::Known(_)) && !self.records.is_empty();
+        is_held || mutant::is(Mutant::EarlierIsEarly)
+    }
+
     /// Whether the log is between two transactions, by everything that has arrived.
     pub(super) fn is_between(&self) -> bool {
         self.fresh.is_empty() && self.torn.is_empty() && self.records.is_empty()

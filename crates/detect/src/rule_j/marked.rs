@@ -251,12 +251,12 @@ impl RuleJ {
         let is_none = !marked.classes.has_any() && marked.is_known;
         let plain = if is_none { data.clone() } else { marked.classes.plain(&data) };
         let over = if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
-        let mut sure = plain | (&data & self.commits.window()) | over;
-        let is_sure = self.in_use && !self.attached.is_cached();
-        if !is_sure {
-            sure.clear();
+        if self.in_use && !self.attached.is_cached() {
+            let has_begun = self.log.as_ref().is_some_and(Log::has_begun);
+            self.commits.write_window(blocks.clone(), &(plain | over), has_begun);
+        } else {
+            self.commits.close_window(blocks.clone());
         }
-        self.commits.write_window(blocks.clone(), &sure);
         marked.taken -= &data;
         if marked.classes.has_any() {
             let named = &data & &(marked.tree.blocks() | &marked.freed);
@@ -271,7 +271,7 @@ impl RuleJ {
     pub(super) fn content_refused(&mut self, blocks: RangeInclusive<Block>) {
         let Some(marked) = &mut self.marked else { return };
         marked.classes.refused(blocks.clone());
-        self.commits.write_window(blocks.clone(), &RoaringBitmap::new());
+        self.commits.close_window(blocks.clone());
         let leads_on = |block| self.format.kind(block) == Kind::Inodes || marked.tree.is_node(block);
         if blocks.clone().any(leads_on) || marked.sources_within(blocks).next().is_some() {
             self.lose_marks();
