@@ -386,7 +386,8 @@ impl RuleJ {
         if !mutant::is(Mutant::FreeSettles) {
             owned -= &self.free;
         }
-        marked.classes.settled(&(owned - &self.suspicious));
+        marked.classes.settled(&owned);
+        self.suspicious -= marked.classes.plain(&owned);
     }
 
     /// A file system that is mounted, or called clean by a tool, while it is in use was not unmounted.

@@ -122,6 +122,36 @@ fn content_that_was_there_before_the_next_commit_is_no_later_owners() {
 }
 
 #[test]
+fn content_that_came_while_a_commit_was_logged_settles_by_the_next_one() {
+    let mut disk = marked(50, 0);
+    disk.data(53);
+    disk.log(4, &descriptor(6, &[(MAP, 0)]));
+    disk.data(52);
+    disk.log(5, &map(&[52, 53]));
+    disk.log(6, &header(2, 6));
+    assert_eq!(disk.classes(&[52, 53]), [Unsettled; 2]);
+    disk.commit(7, 7, &[]);
+    assert_eq!(disk.classes(&[52, 53]), [Plain, Unsettled]);
+}
+
+#[test]
+fn content_does_not_settle_by_a_commit_that_was_overtaken() {
+    let mut disk = marked(50, 0);
+    disk.is_lazy = true;
+    disk.data(52);
+    disk.log(4, &descriptor(6, &[(MAP, 0)]));
+    disk.log(5, &map(&[]));
+    disk.log_in_parts(6, &header(2, 6));
+    // The guest went on, and 52 may be another file's by now.
+    disk.log(7, &descriptor(7, &[(40, 0)]));
+    disk.data(53);
+    disk.log(8, &[9; BYTES]);
+    disk.log(9, &header(2, 7));
+    disk.read();
+    assert_eq!(disk.classes(&[52, 53]), [Unsettled; 2]);
+}
+
+#[test]
 fn a_part_of_a_block_does_not_make_the_rest_plain() {
     let mut disk = marked(50, 0);
     disk.data(52);
@@ -342,10 +372,11 @@ fn beyond_the_file_system_everything_is_sensitive() {
 #[test]
 fn the_mutants_are_caught() {
     use crate::mutant::{self, Mutant};
-    let tests: [fn(); 7] = [
+    let tests: [fn(); 8] = [
         a_commit_that_was_missed_may_have_a_mark_until_the_next_unmount,
         what_no_marked_file_has_as_of_the_next_commit_is_plain,
         content_that_was_there_before_the_next_commit_is_no_later_owners,
+        content_that_came_while_a_commit_was_logged_settles_by_the_next_one,
         blocks_of_pointers_are_read_in_the_log_or_else_in_place,
         a_copy_that_comes_to_its_place_after_its_block_was_freed_is_still_the_marked_files,
         after_a_crash_of_the_guest_nothing_settles,
