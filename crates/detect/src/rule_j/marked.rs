@@ -248,8 +248,7 @@ impl RuleJ {
         let mut data = RoaringBitmap::new();
         data.insert_range(blocks.clone());
         let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
-        let is_none = !marked.classes.has_any() && marked.is_known;
-        let plain = if is_none { data.clone() } else { marked.classes.plain(&data) };
+        let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
         let over = if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
         if self.in_use && !self.attached.is_cached() {
             let has_begun = self.log.as_ref().is_some_and(Log::has_begun);
