@@ -91,7 +91,8 @@ impl Marks {
     pub(crate) fn restored(&self, fields: &mut Fields<'_>) -> Option<Self> {
         let [has_any] = fields.array()?;
         let [flagged, kept, followed, named]: [RoaringBitmap; 4] = take_sets(fields, NUMBERS_END)?;
-        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] = take_sets(fields, self.classes.blocks)?;
+        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] =
+            take_sets(fields, self.classes.blocks)?;
         let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
         let blocks = Counted { all: owned, again: take_pairs(fields, self.classes.blocks)? };
         let nodes = take_nodes(fields, self.classes.blocks)?;

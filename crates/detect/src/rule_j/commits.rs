@@ -86,7 +86,12 @@ impl Commits {
 
     /// Notes a write of `blocks`, of which those in `over` hold nothing else of files that may be marked. If the next
     /// commit `has_begun`, whatever it frees was written before.
-    pub(super) fn write_window(&mut self, blocks: RangeInclusive<Block>, over: &RoaringBitmap, has_begun: bool) {
+    pub(super) fn write_window(
+        &mut self,
+        blocks: RangeInclusive<Block>,
+        over: &RoaringBitmap,
+        has_begun: bool,
+    ) {
         for commit in &mut self.queue {
             commit.window.remove_range(blocks.clone());
         }
@@ -235,4 +240,3 @@ impl Commits {
         self.contents_bytes = 0;
     }
 }
-

@@ -13,9 +13,9 @@ use super::copies::{Copies, Copy};
 use super::log::{Log, Want};
 use super::reads::Wanted;
 use crate::format::{Block, Format, Geometry, Kind};
+use crate::marks::NOT_COVERED;
 use crate::marks::classes::Classes;
 use crate::marks::committed::Committed;
-use crate::marks::NOT_COVERED;
 use crate::mutant::{self, Mutant};
 use crate::options::{Options, Sensitive};
 use crate::rule::needed::Needed;
@@ -185,9 +185,9 @@ impl Marked {
         match (self.is_known, self.classes.has_any()) {
             _ if self.tree.is_overfull() => Err("too many files or folders are marked"),
             (true, false) => Ok("no file has a mark: nothing has to be destroyed"),
-            (true, true) if !self.settles => {
-                Err("a file has a mark, and freed blocks may be used again at once (`data=writeback`, `bigalloc`)")
-            }
+            (true, true) if !self.settles => Err(
+                "a file has a mark, and freed blocks may be used again at once (`data=writeback`, `bigalloc`)",
+            ),
             (true, true) => Ok(NOT_COVERED),
             _ if self.is_lost => Err("commits of the journal were missed; the next unmount ends that"),
             _ => Err("the inodes are still searched for marks"),
@@ -249,7 +249,8 @@ impl RuleJ {
         data.insert_range(blocks.clone());
         let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
         let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
-        let over = if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
+        let over =
+            if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
         if self.in_use && !self.attached.is_cached() {
             let has_begun = self.log.as_ref().is_some_and(Log::has_begun);
             self.commits.write_window(blocks.clone(), &(plain | over), has_begun);

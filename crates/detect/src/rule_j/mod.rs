@@ -498,8 +498,7 @@ impl Observer for RuleJ {
     }
 
     fn agenda(&self) -> Agenda {
-        let is_reading =
-            !self.reads.is_empty() || self.marked.as_ref().is_some_and(Marked::is_reading);
+        let is_reading = !self.reads.is_empty() || self.marked.as_ref().is_some_and(Marked::is_reading);
         let is_idle = self.survey.is_idle() && !is_reading && self.deaths.is_idle();
         Agenda {
             unproven_since: self.deaths.unproven_since(),

@@ -246,7 +246,8 @@ fn where_marks_are_not_followed_everything_is_sensitive() {
 #[test]
 fn below_a_journal_what_lies_in_a_marked_folder_is_sensitive() {
     for (name, args) in [("indirect", "has_journal,^extent"), ("extents", "has_journal,extent")] {
-        let mut scene = Scene::with(image(&format!("journal-{name}"), true, &["-I", "256", "-O", args]), marked());
+        let mut scene =
+            Scene::with(image(&format!("journal-{name}"), true, &["-I", "256", "-O", args]), marked());
         let format = scene.image.ext2();
         let mut all = 0;
         for path in SECRET {
@@ -284,7 +285,11 @@ fn below_a_journal_nothing_dies_until_a_file_has_a_mark() {
         assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{path}");
     }
     let open = scene.of(&*format, "open");
-    assert_eq!(scene.classes(&open), BTreeSet::from([Class::Unsettled]), "the tool may have written anything");
+    assert_eq!(
+        scene.classes(&open),
+        BTreeSet::from([Class::Unsettled]),
+        "the tool may have written anything"
+    );
 }
 
 #[test]
