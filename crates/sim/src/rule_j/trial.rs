@@ -96,7 +96,7 @@ pub fn marked(seed: u64) -> (Part, (u64, u64)) {
     let setup = Setup {
         has_marks: true,
         splits: seed % 11 < 2,
-        restarts: seed % 5 == 0,
+        restarts: seed.is_multiple_of(5),
         crashes: seed % 4 == 1,
         ..setup_of(seed)
     };
