@@ -16,6 +16,7 @@
 mod cached;
 mod commits;
 mod copies;
+mod geometry;
 mod log;
 mod marked;
 mod parts;
@@ -25,14 +26,14 @@ mod receiving;
 mod refused;
 mod view;
 
-use crate::format::{Block, Format, Geometry, Kind, Reason};
+use crate::format::{Block, Format, Kind, Reason};
 use crate::jbd2::Tid;
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, set_member, split};
+use crate::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, split};
 use commits::{Commits, Map};
 use log::Log;
 use marked::Marked;
@@ -325,30 +326,6 @@ impl RuleJ {
         self.suspicious.remove_range(blocks.clone());
         self.deaths.revive(blocks.clone());
         self.deaths.forgive(blocks);
-    }
-
-    fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        let change = self.format.geometry(block, old, new);
-        self.may_have_crashed(change);
-        set_member(&mut self.marks, block, change != Geometry::Same);
-        match change {
-            Geometry::Same => {}
-            Geometry::InUse | Geometry::Mounted => self.in_use = true,
-            Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
-            Geometry::Clean => self.cleaned(false),
-            Geometry::Changed => return self.changed = true,
-        }
-        if self.format.learn(block, new) {
-            self.lose_marks();
-        }
-    }
-
-    /// Notes that everything was written, so that the maps on the disk can be trusted.
-    fn cleaned(&mut self, in_order: bool) {
-        self.in_use = false;
-        let in_order = in_order && !self.attached.is_cached();
-        self.reread_maps(in_order);
-        self.search_marks(in_order);
     }
 
     /// Takes a map that was read after everything had been written. Maps committed since are newer.
