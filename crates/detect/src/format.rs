@@ -151,7 +151,7 @@ pub struct Owner {
     pub number: u32,
     /// A number that differs from that of other files with the same inode number.
     pub generation: u32,
-    /// Whether the inode belongs to a file.
+    /// Whether the inode belongs to a file, perhaps one without a name that is still open.
     pub is_in_use: bool,
     /// Whether the inode has the mark itself.
     pub is_marked: bool,
@@ -178,6 +178,10 @@ pub trait Marking {
     /// Whether each owner writes all its blocks. Otherwise a block may belong to one file, and hold the content
     /// of another for as long as the file lasts.
     fn owners_write(&self) -> bool;
+
+    /// Whether a block that a transaction of the journal frees is not used again before that transaction is
+    /// durable, and each block that a map shows allocated belongs to a file.
+    fn frees_wait(&self) -> bool;
 }
 
 /// The format of one file system. Blocks are numbered from the first byte of the disk; numbers at

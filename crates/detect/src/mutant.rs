@@ -68,6 +68,16 @@ pub enum Mutant {
     CrashSettles,
     /// Marks: copies of inodes in the journal are not looked at.
     JournalFlagUnseen,
+    /// Marks: blocks are read in place though the journal has newer copies.
+    PlaceIsNewest,
+    /// Marks: content becomes plain by a commit that shows its block free.
+    FreeSettles,
+    /// Marks: content becomes plain by a later commit than the next one.
+    OlderContentSettles,
+    /// Marks: content becomes plain by the second commit, even if it was written before the first one began.
+    EarlierIsEarly,
+    /// Marks: a copy that comes to its place after its block was freed is nobody's.
+    LateCopyForgotten,
     /// Marks: content stays plain though transactions were missed.
     LossKeepsPlain,
     /// Rule J: a written block is dead after one commit that shows it free.
@@ -142,7 +152,16 @@ impl Mutant {
     ];
 
     /// The mutants of marks below a journal: `rule_j/tests/marks.rs` catches them.
-    pub const FIRST_MARK: [Self; 2] = [Self::JournalFlagUnseen, Self::LossKeepsPlain];
+    pub const JOURNALED_MARKS: [Self; 8] = [
+        Self::JournalFlagUnseen,
+        Self::LossKeepsPlain,
+        Self::PlaceIsNewest,
+        Self::FreeSettles,
+        Self::OlderContentSettles,
+        Self::EarlierIsEarly,
+        Self::LateCopyForgotten,
+        Self::CrashSettles,
+    ];
 
     /// The mutants of rule E below a cache.
     pub const CACHED: [Self; 2] = [Self::CacheHasWindow, Self::CacheUnmountsInOrder];

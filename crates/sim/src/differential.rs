@@ -2,7 +2,7 @@
 
 use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict};
+use quietus_core::watch::{Attached, Class, Content, Moment, Observation, Scope, Verdict};
 use quietus_detect::format::Block;
 use quietus_detect::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +151,12 @@ impl<const BYTES: usize> Differential<BYTES> {
 
     pub fn content(&self, block: Block) -> &[u8; BYTES] {
         &self.disk[block as usize]
+    }
+
+    /// The class of the content of `block`, as the product has it.
+    pub fn class(&self, block: Block) -> Option<Class> {
+        let classes = self.rule.as_ref()?.classes(place(block, BYTES as u32));
+        classes.first().map(|(_, class)| *class)
     }
 
     pub fn disk(&self) -> &[[u8; BYTES]] {

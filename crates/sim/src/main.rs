@@ -166,6 +166,8 @@ fn trial(transitions: u64, walks: u64) -> bool {
     println!("below a journal:");
     let searched = |n| journal::searched(n, transitions);
     is_well &= trial_of(journal::parts(), searched, walks, journal::walked);
+    println!("below a journal, with marked files:");
+    is_well &= trial_of(0, searched, walks, |seed| journal::marked(seed).0);
     println!("below a journal and a cache:");
     is_well &= trial_of(0, searched, walks, |seed| journal::cached(seed, true, Both));
     println!("above an external journal:");

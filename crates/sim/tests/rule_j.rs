@@ -8,7 +8,7 @@ use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::Setup;
 use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
 use quietus_sim::rule_j::trial::{
-    MODES, cached, external_journal, lived, parts, read, retold, searched, walked,
+    MODES, cached, external_journal, lived, marked, parts, read, retold, searched, walked,
 };
 use quietus_sim::verdict::silence_panics;
 use trial::{assert_kept, assert_searched, assert_walked};
@@ -26,6 +26,20 @@ const WRONG: [Reading; 3] = [
 #[test]
 fn the_page_alone_never_destroys_what_somebody_owns() {
     assert_walked(|seed| lived(seed, Reference), WALKS);
+}
+
+#[test]
+fn content_of_marked_files_is_never_plain_and_other_content_mostly_is() {
+    let (mut plain, mut all) = (0, 0);
+    for seed in 0..WALKS {
+        let (part, (more, of)) = marked(seed);
+        if let Some((steps, broken)) = part.failure {
+            panic!("{}: {broken}\n{steps}", part.name);
+        }
+        (plain, all) = (plain + more, all + of);
+    }
+    // The rest was written while the maps were not known, or over content from then.
+    assert!(plain * 2 > all, "only {plain} of {all} blocks of unmarked files are plain in the end");
 }
 
 #[test]

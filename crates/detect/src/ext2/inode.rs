@@ -79,8 +79,15 @@ impl<'a> Inode<'a> {
     }
 
     /// Calls `found` for each pointer that the inode owns, in any order, without holes.
-    pub(super) fn pointers(&self, mut found: impl FnMut(Pointer)) {
-        if !self.is_in_use() {
+    pub(super) fn pointers(&self, found: impl FnMut(Pointer)) {
+        if self.is_in_use() {
+            self.all_pointers(found);
+        }
+    }
+
+    /// As [`Inode::pointers`], for any inode with content.
+    pub(super) fn all_pointers(&self, mut found: impl FnMut(Pointer)) {
+        if !self.has_content() {
             return;
         }
         let mut found = |pointer: Pointer| {
@@ -130,6 +137,16 @@ impl<'a> Inode<'a> {
     /// A deleted inode keeps its pointers, but has no links. The inode of bad blocks never has any.
     pub(super) fn is_in_use(&self) -> bool {
         self.raw.i_dtime == 0 && (self.raw.i_links_count != 0 || self.number == EXT2_BAD_INO)
+    }
+
+    /// Whether the inode is in use, or belongs to a file that is open and has no name any more, as only a file
+    /// system with a journal notes it: `i_dtime` is the number of another such inode then, or 0.
+    pub(super) fn has_content(&self) -> bool {
+        let is_orphan = self.superblock.features.has_journal
+            && self.raw.i_mode.get() != 0
+            && self.raw.i_links_count == 0
+            && self.raw.i_dtime.get() <= self.superblock.s_inodes_count;
+        self.is_in_use() || is_orphan
     }
 
     /// Whether `i_block` holds pointers. Otherwise it holds a device's number, the text of a link,

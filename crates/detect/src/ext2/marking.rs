@@ -45,7 +45,7 @@ impl Marking for Ext {
         let slots = content.chunks_exact(self.superblock.s_inode_size as usize);
         let owner = |(number, bytes)| {
             let inode = self.inode(number, bytes);
-            let (is_in_use, is_marked) = (inode.is_in_use(), inode.is_marked());
+            let (is_in_use, is_marked) = (inode.has_content(), inode.is_marked());
             Owner { number, generation: inode.generation(), is_in_use, is_marked }
         };
         self.numbers(block).zip(slots).map(owner).collect()
@@ -55,7 +55,7 @@ impl Marking for Ext {
         let mut found = Vec::new();
         if let Some(n) = self.numbers(block).position(|it| it == number) {
             let inode = self.inode(number, self.slot(content, n as u32));
-            inode.pointers(|pointer| found.extend(self.branch(&pointer, inode.is_folder())));
+            inode.all_pointers(|pointer| found.extend(self.branch(&pointer, inode.is_folder())));
         }
         found
     }
@@ -99,6 +99,12 @@ impl Marking for Ext {
     /// Blocks that are allocated in advance belong to an extent, and are not written.
     fn owners_write(&self) -> bool {
         !self.superblock.features.extents
+    }
+
+    /// `data=writeback` uses data blocks again at once. It is known where it is the default. A bit of a map of
+    /// `bigalloc` stands for more blocks than those of a file.
+    fn frees_wait(&self) -> bool {
+        !self.superblock.is_writeback && !self.superblock.features.bigalloc
     }
 }
 

@@ -44,14 +44,16 @@ pub(super) struct RawSuperblock {
     pub s_journal_inum: U32,
     _from_0xe4: [u8; 26],
     pub s_desc_size: U16,
-    _from_0x100: [u8; 4],
+    pub s_default_mount_opts: U32,
     pub s_first_meta_bg: U32,
     pub s_mkfs_time: U32,
     pub s_jnl_blocks: [u8; 68],
     pub s_blocks_count_hi: U32,
     _from_0x154: [u8; 20],
     pub s_mmp_block: U64,
-    _from_0x170: [u8; 220],
+    _from_0x170: [u8; 144],
+    pub s_mount_opts: [u8; 64],
+    _from_0x240: [u8; 12],
     pub s_backup_bgs: [U32; 2],
     _from_0x254: [u8; 428],
 }
@@ -64,6 +66,7 @@ const _: () = {
     assert!(offset_of!(RawSuperblock, s_desc_size) == 0xFE);
     assert!(offset_of!(RawSuperblock, s_blocks_count_hi) == 0x150);
     assert!(offset_of!(RawSuperblock, s_mmp_block) == 0x168);
+    assert!(offset_of!(RawSuperblock, s_mount_opts) == 0x200);
     assert!(offset_of!(RawSuperblock, s_backup_bgs) == 0x24C);
     assert!(size_of::<RawSuperblock>() == 1024);
 };

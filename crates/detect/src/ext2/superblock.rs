@@ -23,6 +23,12 @@ const LOG_CLUSTER_SIZE_MAX: u32 = 20;
 /// Most groups: the most blocks in the smallest natural groups.
 const GROUPS_MAX: u64 = 1 << 19;
 
+/// Bits of the default mount options that say how data is journaled, and their value for `data=writeback`.
+const EXT4_DEFM_JMODE: u32 = 0x60;
+const EXT4_DEFM_JMODE_WBACK: u32 = 0x60;
+/// The same among the mount options that the superblock holds as text.
+const WRITEBACK: &[u8] = b"data=writeback";
+
 const EXT2_OS_HURD: u32 = 1;
 const EXT2_GOOD_OLD_REV: u32 = 0;
 const EXT2_DYNAMIC_REV: u32 = 1;
@@ -51,12 +57,19 @@ pub(super) struct Superblock {
     pub state: State,
     pub name: &'static str,
     pub journal: Option<Claim>,
+    /// Data is written without any order (`data=writeback`), unless the mount says otherwise.
+    pub is_writeback: bool,
     /// Time of creation, and UUID.
     birth: (u32, [u8; 16]),
 }
 
 pub(super) fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
     format::ensure(holds, "the superblock", field, value)
+}
+
+fn is_writeback(raw: &RawSuperblock) -> bool {
+    let mode = raw.s_default_mount_opts.get() & EXT4_DEFM_JMODE;
+    mode == EXT4_DEFM_JMODE_WBACK || raw.s_mount_opts.windows(WRITEBACK.len()).any(|it| it == WRITEBACK)
 }
 
 /// Block numbers have 32 bits here.
@@ -114,6 +127,7 @@ impl Superblock {
             state: State::of(raw),
             name: features::name(raw),
             journal: features.has_journal.then(|| Claim::of(raw)),
+            is_writeback: is_writeback(raw),
             birth: (raw.s_mkfs_time.get(), raw.s_uuid),
         }
     }

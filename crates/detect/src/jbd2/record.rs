@@ -77,6 +77,17 @@ pub(crate) struct Tag {
     checksum: u32,
 }
 
+impl Tag {
+    /// The tag of a copy of `block` whose field for the checksum holds `checksum`.
+    pub(crate) fn new(block: u32, is_escaped: bool, checksum: u32) -> Self {
+        Self { block: block.into(), is_escaped, checksum }
+    }
+
+    pub(crate) fn checksum(&self) -> u32 {
+        self.checksum
+    }
+}
+
 impl Records {
     /// The record in `block`, if it is one of the log's own, and whole.
     pub(crate) fn read(&self, block: &[u8]) -> Option<Record> {

@@ -6,12 +6,15 @@
 //! 2. Sensitive content stays so until it is destroyed. What is not known is never plain.
 //! 3. Without any mark nothing is kept, and everything is plain.
 
+pub(crate) mod classes;
+pub(crate) mod committed;
 mod counted;
 mod tree;
 mod view;
 
 use crate::format::{Block, Marking};
 use crate::mutant::{self, Mutant};
+use classes::Classes;
 use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
@@ -25,28 +28,13 @@ pub(crate) const NOT_COVERED: &str =
 #[derive(Debug)]
 pub(crate) struct Marks {
     tree: Tree,
-    /// Number of blocks.
-    blocks: Block,
-    /// Blocks of metadata in a fixed place. Only those of inodes can be sensitive.
-    fixed: RoaringBitmap,
-    /// The file system had a mark, at some time since the attach.
-    has_any: bool,
+    classes: Classes,
     /// All inodes were read once.
     is_known: bool,
-    /// One overwrite does not destroy all content of a block.
-    has_layers: bool,
     /// At the attach, content was not certain to be that of its owner.
     is_doubtful: bool,
-    /// Blocks with sensitive content.
-    sensitive: RoaringBitmap,
-    /// Sensitive blocks that were overwritten from end to end since: their present content is of an unknown owner.
-    buried: RoaringBitmap,
-    /// Blocks with content whose owner is not known; disjoint from the sensitive ones.
-    unsettled: RoaringBitmap,
     /// Unsettled blocks whose content is that of their owner, if they have one.
     settling: RoaringBitmap,
-    /// Blocks handed out as dead, and not written since.
-    handed_out: RoaringBitmap,
 }
 
 impl Marks {
@@ -55,17 +43,10 @@ impl Marks {
     pub(crate) fn new(blocks: Block, fixed: RoaringBitmap, is_doubtful: bool) -> Self {
         Self {
             tree: Tree::default(),
-            blocks,
-            fixed,
-            has_any: false,
+            classes: Classes::new(blocks, fixed),
             is_known: false,
-            has_layers: true,
             is_doubtful,
-            sensitive: RoaringBitmap::new(),
-            buried: RoaringBitmap::new(),
-            unsettled: RoaringBitmap::new(),
             settling: RoaringBitmap::new(),
-            handed_out: RoaringBitmap::new(),
         }
     }
 
@@ -108,38 +89,26 @@ impl Marks {
 
     /// Content that a marked file names from now on is sensitive.
     fn named(&mut self) {
-        if !self.has_any && !self.tree.flagged.is_empty() {
-            self.has_any = true;
+        if !self.classes.has_any && !self.tree.flagged.is_empty() {
             self.unsettle_all();
         }
-        let gained = self.tree.take_gained();
-        if !gained.is_empty() {
-            self.unsettled -= &gained;
-            self.buried -= &gained;
-            self.sensitive |= gained;
-        }
+        self.classes.named(self.tree.take_gained());
         if mutant::is(Mutant::SensitiveTakenBack) {
-            self.sensitive &= &self.tree.blocks.all;
+            self.classes.sensitive &= &self.tree.blocks.all;
         }
-    }
-
-    /// The blocks within `blocks` that may hold content of files.
-    fn data_within(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks);
-        data - &self.fixed
     }
 
     /// Begins to keep classes, at the first mark.
     fn unsettle_all(&mut self) {
-        let Some(last) = self.blocks.checked_sub(1) else { return };
-        let data = self.data_within(0..=last);
+        self.classes.begin();
+        let all = self.classes.all();
         if self.is_doubtful && !self.is_known {
-            self.sensitive |= &data;
+            self.classes.named(all);
+            return;
         }
-        self.unsettled = data - &self.sensitive;
+        self.classes.unsettle(&all);
         if self.is_known {
-            self.settling = self.unsettled.clone();
+            self.settling = self.classes.unsettled.clone();
         }
     }
 
@@ -150,45 +119,26 @@ impl Marks {
             return false;
         }
         self.is_known = true;
-        self.settling |= &self.unsettled;
-        !self.has_any
+        self.settling |= &self.classes.unsettled;
+        !self.classes.has_any
     }
 
-    /// Takes a write to `blocks`, of which those in `whole` are overwritten from end to end, before the blocks
-    /// count as `live`.
+    /// As [`Classes::written`].
     pub(crate) fn written(
         &mut self,
         blocks: RangeInclusive<Block>,
         whole: Option<RangeInclusive<Block>>,
         live: &RoaringBitmap,
     ) {
-        if !self.has_any {
-            return;
+        if self.classes.has_any {
+            self.settling.remove_range(blocks.clone());
+            self.classes.written(blocks, whole, live, &self.tree.blocks.all);
         }
-        let whole = whole.map_or_else(RoaringBitmap::new, |whole| self.data_within(whole));
-        let mut ended = whole.clone();
-        if self.has_layers {
-            // What was not live was handed out, and is destroyed before the write.
-            ended -= live - &self.handed_out;
-        }
-        self.sensitive -= ended;
-        let data = self.data_within(blocks);
-        self.handed_out -= &data;
-        self.settling -= &data;
-        self.buried -= &data;
-        self.buried |= (whole & &self.sensitive) - &self.tree.blocks.all;
-        self.sensitive |= &data & &self.tree.blocks.all;
-        self.unsettled |= data - &self.sensitive;
     }
 
-    /// Takes a refused write to `blocks`: what it was to replace may be there still.
+    /// As [`Classes::refused`].
     pub(crate) fn refused(&mut self, blocks: RangeInclusive<Block>) {
-        if self.has_any {
-            let data = self.data_within(blocks);
-            self.unsettled -= &data;
-            self.buried -= &data;
-            self.sensitive |= data;
-        }
+        self.classes.refused(blocks);
     }
 
     /// Reads all trees anew: a change of a block of them was refused.
@@ -197,20 +147,17 @@ impl Marks {
         self.is_known = false;
     }
 
-    /// The guest has crashed. Owners of blocks may never have written them, so that content of unknown owners
-    /// stays what it may be until it is destroyed.
+    /// As [`Classes::crashed`].
     pub(crate) fn crashed(&mut self) {
-        if mutant::is(Mutant::CrashSettles) {
-            return;
+        if !mutant::is(Mutant::CrashSettles) {
+            self.settling.clear();
+            self.classes.crashed();
         }
-        self.settling.clear();
-        self.buried.clear();
-        self.sensitive |= std::mem::take(&mut self.unsettled);
     }
 
     /// Notes that the owner of each of `blocks`, if it has one, has written it by now.
     pub(crate) fn calm(&mut self, blocks: &RoaringBitmap) {
-        self.settling |= &self.unsettled & blocks;
+        self.settling |= &self.classes.unsettled & blocks;
     }
 
     /// Unsettled blocks whose owners, if they have some, count from now on; none while something is being read.
@@ -218,35 +165,30 @@ impl Marks {
         if self.is_known && !self.is_reading() { std::mem::take(&mut self.settling) } else { <_>::default() }
     }
 
-    /// Takes `blocks` for content of files that own them, and have no mark.
+    /// As [`Classes::settled`].
     pub(crate) fn settled(&mut self, blocks: &RoaringBitmap) {
-        self.unsettled -= blocks;
+        self.classes.settled(blocks);
     }
 
-    /// Takes `blocks` in full as destroyed: the present content of each is overwritten next.
+    /// As [`Classes::taken`].
     pub(crate) fn taken(&mut self, blocks: &RoaringBitmap) {
-        self.unsettled |= &self.sensitive & blocks;
-        self.sensitive -= blocks;
-        self.buried -= blocks;
+        self.classes.taken(blocks);
     }
 
-    /// Notes that `blocks` were handed out as dead. They keep their class until they are written.
+    /// As [`Classes::handed_out`].
     pub(crate) fn handed_out(&mut self, blocks: RangeInclusive<Block>) {
-        if self.has_any {
-            self.handed_out.insert_range(blocks);
-        }
+        self.classes.handed_out(blocks);
     }
 
-    /// Takes everything below the present content of `blocks` as destroyed.
+    /// As [`Classes::below_destroyed`].
     pub(crate) fn below_destroyed(&mut self, blocks: RangeInclusive<Block>) {
-        let buried: RoaringBitmap = self.buried.range(blocks.clone()).collect();
-        self.taken(&buried);
-        self.settling.extend(self.unsettled.range(blocks));
+        self.classes.below_destroyed(blocks.clone());
+        self.settling.extend(self.classes.unsettled.range(blocks));
     }
 
-    /// Notes whether one overwrite leaves something of the old content.
+    /// As [`Classes::set_layers`].
     pub(crate) fn set_layers(&mut self, has_layers: bool) {
-        self.has_layers = has_layers;
+        self.classes.set_layers(has_layers);
     }
 
     /// The members of `blocks` whose content is plain.
@@ -254,17 +196,18 @@ impl Marks {
         if !self.is_known || self.tree.is_overfull {
             return RoaringBitmap::new();
         }
-        let plain = blocks - &self.sensitive;
-        if mutant::is(Mutant::UnsettledIsPlain) { plain } else { plain - &self.unsettled }
+        self.classes.plain(blocks)
     }
 
     /// The class of the content of `block`.
     pub(crate) fn class(&self, block: Block) -> Class {
-        if self.tree.is_overfull || self.sensitive.contains(block) {
+        if self.tree.is_overfull {
             return Class::Sensitive;
         }
-        let is_plain = self.is_known && !self.unsettled.contains(block);
-        if is_plain || mutant::is(Mutant::UnsettledIsPlain) { Class::Plain } else { Class::Unsettled }
+        match self.classes.class(block) {
+            Class::Plain if !self.is_known && !mutant::is(Mutant::UnsettledIsPlain) => Class::Unsettled,
+            class => class,
+        }
     }
 
     /// Figures for the status.
@@ -272,7 +215,7 @@ impl Marks {
         [
             ("marked inodes", self.tree.followed.len()),
             ("marked blocks", self.tree.blocks.all.len()),
-            ("unsettled blocks", self.unsettled.len()),
+            ("unsettled blocks", self.classes.unsettled.len()),
         ]
     }
 

@@ -1,6 +1,8 @@
 //! Marks and classes, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use super::Marks;
+use super::classes::Classes;
+use super::committed::Committed;
 use super::counted::Counted;
 use super::tree::{Node, Tree};
 use crate::bytes::all;
@@ -18,6 +20,50 @@ const READ: u32 = 1 << 9;
 /// End of all numbers of inodes.
 const NUMBERS_END: u32 = u32::MAX;
 
+impl Classes {
+    /// Writes the classes, once there was a mark.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        put_sets([&self.sensitive, &self.unsettled, &self.handed_out], bytes);
+    }
+
+    /// Takes the classes that [`Classes::put`] wrote.
+    pub(crate) fn restore(&mut self, fields: &mut Fields<'_>) -> Option<()> {
+        [self.sensitive, self.unsettled, self.handed_out] = take_sets(fields, self.blocks)?;
+        self.begin();
+        Some(())
+    }
+}
+
+impl Committed {
+    /// Writes trees that are complete.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        put_sets([&self.blocks], bytes);
+        put_pairs(self.inodes.iter().map(|(number, generation)| (*number, *generation)), bytes);
+        let nodes = self.nodes.iter().map(|(block, role)| [*block, role_number(*role)]);
+        bytes.extend((nodes.len() as u64).to_le_bytes());
+        nodes.flatten().for_each(|number| bytes.extend(number.to_le_bytes()));
+    }
+
+    /// The trees that [`Committed::put`] wrote, in a file system of so many `blocks`.
+    pub(crate) fn restored(fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {
+        let [named] = take_sets(fields, blocks)?;
+        let inodes = take_pairs(fields, NUMBERS_END)?;
+        let count = fields.u64()?;
+        let entries = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
+        let nodes = entries.iter().map(|[block, role]| (block.get(), role_of(role.get()))).collect();
+        Some(Self { inodes, blocks: named, nodes, ..Self::default() })
+    }
+}
+
+/// The number of `role` in a view.
+fn role_number(role: Role) -> u32 {
+    u32::from(role.level) | if role.is_folder { FOLDER } else { 0 }
+}
+
+fn role_of(number: u32) -> Role {
+    Role { level: number as u8, is_folder: number & FOLDER != 0 }
+}
+
 impl Marks {
     /// Whether everything is known, so that a view can hold it.
     pub(crate) fn is_whole(&self) -> bool {
@@ -26,17 +72,16 @@ impl Marks {
 
     /// Writes everything but what a restart knows.
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
-        let tree = &self.tree;
-        bytes.push(u8::from(self.has_any));
+        let (tree, classes) = (&self.tree, &self.classes);
+        bytes.push(u8::from(classes.has_any));
         put_sets([&tree.flagged, &tree.kept, &tree.followed, &tree.named.all], bytes);
-        put_sets([&tree.blocks.all, &self.sensitive, &self.unsettled, &self.handed_out], bytes);
+        put_sets([&tree.blocks.all, &classes.sensitive, &classes.unsettled, &classes.handed_out], bytes);
         put_pairs(tree.named.again.iter().map(|(number, more)| (*number, *more)), bytes);
         put_pairs(tree.blocks.again.iter().map(|(block, more)| (*block, *more)), bytes);
         bytes.extend((tree.nodes.len() as u64).to_le_bytes());
         for ((block, role), node) in &tree.nodes {
             let is_read = if node.is_read { READ } else { 0 };
-            let is_folder = if role.is_folder { FOLDER } else { 0 };
-            for number in [*block, u32::from(role.level) | is_folder | is_read, node.names] {
+            for number in [*block, role_number(*role) | is_read, node.names] {
                 bytes.extend(number.to_le_bytes());
             }
         }
@@ -46,22 +91,17 @@ impl Marks {
     pub(crate) fn restored(&self, fields: &mut Fields<'_>) -> Option<Self> {
         let [has_any] = fields.array()?;
         let [flagged, kept, followed, named]: [RoaringBitmap; 4] = take_sets(fields, NUMBERS_END)?;
-        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] = take_sets(fields, self.blocks)?;
+        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] =
+            take_sets(fields, self.classes.blocks)?;
         let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
-        let blocks = Counted { all: owned, again: take_pairs(fields, self.blocks)? };
-        let nodes = take_nodes(fields, self.blocks)?;
+        let blocks = Counted { all: owned, again: take_pairs(fields, self.classes.blocks)? };
+        let nodes = take_nodes(fields, self.classes.blocks)?;
         let tree = Tree { flagged, named, kept, followed, blocks, nodes, ..Tree::default() };
+        let fresh = Self::new(self.classes.blocks, self.classes.fixed.clone(), self.is_doubtful);
         let settling = unsettled.clone();
-        let kept = Self {
-            tree,
-            has_any: has_any != 0,
-            is_known: true,
-            sensitive,
-            unsettled,
-            settling,
-            handed_out,
-            ..Self::new(self.blocks, self.fixed.clone(), self.is_doubtful)
-        };
+        let has_any = has_any != 0;
+        let classes = Classes { has_any, sensitive, unsettled, handed_out, ..fresh.classes };
+        let kept = Self { tree, classes, is_known: true, settling, is_doubtful: fresh.is_doubtful };
         Some(kept)
     }
 }
@@ -71,7 +111,7 @@ fn take_nodes(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<(Block,
     let entries = all::<[U32; 3]>(fields.bytes(count.checked_mul(12)?)?);
     let node = |[block, role, names]: &[U32; 3]| {
         let (role, names) = (role.get(), names.get());
-        let key = (block.get(), Role { level: role as u8, is_folder: role & FOLDER != 0 });
+        let key = (block.get(), role_of(role));
         (key, Node { names, is_read: role & READ != 0 })
     };
     let nodes: BTreeMap<_, _> = entries.iter().map(node).collect();

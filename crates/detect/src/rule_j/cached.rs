@@ -45,7 +45,10 @@ impl RuleJ {
                 self.commits.write_all(self.format.blocks());
                 self.lose();
             }
-            Attached::Cached { .. } => self.distrust(),
+            Attached::Cached { .. } => {
+                self.distrust();
+                self.doubt_content();
+            }
         }
     }
 

@@ -68,15 +68,25 @@ struct Course {
 enum Held {
     /// The number of copies that follow, and the tags of those that are wanted by their distance from the
     /// descriptor.
-    Descriptor(u32, Vec<(u32, Tag)>),
+    Descriptor(u32, Vec<(u32, Tag, Want)>),
     Revoke,
     Commit,
 }
 
-/// A copy of a map, or of a block of inodes.
+/// How much of a copy is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Want {
+    /// Its place, in case that the content will be.
+    Place,
+    /// The content.
+    Content,
+}
+
+/// A copy that is wanted.
 #[derive(Debug)]
 pub(super) struct Copied {
     pub(super) tag: Tag,
+    pub(super) want: Want,
     /// Content of the copy, if it was observed.
     pub(super) content: Option<Vec<u8>>,
 }
@@ -143,6 +153,12 @@ impl Log {
     /// Whether blocks were written in parts, and are yet to be read.
     pub(super) fn is_torn(&self) -> bool {
         !self.torn.is_empty()
+    }
+
+    /// Whether something of the next transaction has arrived that the guest writes once no process changes it any more.
+    pub(super) fn has_begun(&self) -> bool {
+        let is_held = matches!(self.position, Position::Known(_)) && !self.records.is_empty();
+        is_held || mutant::is(Mutant::EarlierIsEarly)
     }
 
     /// Whether the log is between two transactions, by everything that has arrived.
@@ -231,13 +247,13 @@ impl Log {
     }
 
     /// Takes the content `block` of `index`, which just arrived, or was `read` after partial
-    /// writes. `is_wanted` tells of which blocks copies are wanted.
+    /// writes. `wants` tells what is wanted of a copy of a block.
     pub(super) fn written(
         &mut self,
         index: u32,
         block: &[u8],
         read: bool,
-        is_wanted: &dyn Fn(u64) -> bool,
+        wants: &dyn Fn(u64) -> Option<Want>,
     ) -> News {
         let late = self.is_late(index, read);
         if read && !self.torn.contains(index) {
@@ -251,7 +267,7 @@ impl Log {
         self.fresh.insert(index);
         self.keep_copy(index, block);
         match self.superblock.records.read(block) {
-            Some(record) => self.record_written(index, record, late, is_wanted),
+            Some(record) => self.record_written(index, record, late, wants),
             None => self.follow(late),
         }
     }
@@ -266,7 +282,7 @@ impl Log {
 
     fn keep_copy(&mut self, index: u32, block: &[u8]) {
         let has_room = self.copies_bytes + block.len() <= COPIES_BYTES_MAX;
-        if let Some(copy) = self.copy_at(index).filter(|_| has_room) {
+        if let Some(copy) = self.copy_at(index).filter(|copy| has_room && copy.want == Want::Content) {
             copy.content = Some(block.to_vec());
             self.copies_bytes += block.len();
         }
@@ -277,11 +293,11 @@ impl Log {
         index: u32,
         record: Record,
         late: bool,
-        is_wanted: &dyn Fn(u64) -> bool,
+        wants: &dyn Fn(u64) -> Option<Want>,
     ) -> News {
         match &self.position {
             Position::Known(course) if course.tid == record.tid => {
-                self.hold(index, record.kind, is_wanted);
+                self.hold(index, record.kind, wants);
                 let too_many = self.records.len() > RECORDS_MAX || self.maps_held > MAPS_MAX;
                 if too_many { News::Lost } else { self.follow(late) }
             }
@@ -320,14 +336,14 @@ impl Log {
         }
     }
 
-    fn hold(&mut self, index: u32, kind: RecordKind, is_wanted: &dyn Fn(u64) -> bool) {
+    fn hold(&mut self, index: u32, kind: RecordKind, wants: &dyn Fn(u64) -> Option<Want>) {
         let held = match kind {
             RecordKind::Revoke => Held::Revoke,
             RecordKind::Commit => Held::Commit,
             RecordKind::Descriptor(tags) => {
                 let copies = tags.len() as u32;
-                let maps = (1..).zip(tags).filter(|(_, tag)| is_wanted(tag.block));
-                Held::Descriptor(copies, maps.collect())
+                let wanted = (1..).zip(tags).filter_map(|(n, tag)| Some((n, tag, wants(tag.block)?)));
+                Held::Descriptor(copies, wanted.collect())
             }
         };
         if let Held::Descriptor(_, maps) = &held {
@@ -487,10 +503,10 @@ impl Course {
     }
 
     /// Expects the wanted copies that a descriptor announces.
-    fn expect(&mut self, maps: &[(u32, Tag)], log: &Range<u32>) {
-        for (behind, tag) in maps {
+    fn expect(&mut self, maps: &[(u32, Tag, Want)], log: &Range<u32>) {
+        for (behind, tag, want) in maps {
             let at = advanced(log, self.at, *behind);
-            self.maps.insert(at, Copied { tag: *tag, content: None });
+            self.maps.insert(at, Copied { tag: *tag, want: *want, content: None });
         }
     }
 

@@ -15,8 +15,10 @@
 
 mod cached;
 mod commits;
-mod first_mark;
+mod copies;
+mod geometry;
 mod log;
+mod marked;
 mod parts;
 mod place;
 mod reads;
@@ -24,17 +26,17 @@ mod receiving;
 mod refused;
 mod view;
 
-use crate::format::{Block, Format, Geometry, Kind, Reason};
+use crate::format::{Block, Format, Kind, Reason};
 use crate::jbd2::Tid;
 use crate::mutant::{self, Mutant};
 use crate::options::{Grade, Options};
 use crate::rule::deaths::Deaths;
 use crate::rule::history::{Clock, RecentBlocks};
 use crate::rule::survey::Survey;
-use crate::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, set_member, split};
+use crate::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, split};
 use commits::{Commits, Map};
-use first_mark::FirstMark;
 use log::Log;
+use marked::Marked;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
@@ -80,8 +82,8 @@ pub struct RuleJ {
     in_use: bool,
     /// Blocks of geometry whose last write that was shown meant a change.
     marks: RoaringBitmap,
-    /// Whether a file has a mark; none if everything is sensitive.
-    first_mark: Option<FirstMark>,
+    /// Marks of files; none if everything is sensitive.
+    marked: Option<Marked>,
     attached: Attached,
     changed: bool,
     broken: Option<Reason>,
@@ -132,6 +134,7 @@ impl RuleJ {
             survey: Survey::new(Vec::new(), format.block_bytes()),
             committed: RoaringBitmap::new(),
             committed_unseen: false,
+            marked: Marked::of(&*format, &place.all(), options),
             journal: place.all(),
             place,
             log: None,
@@ -140,7 +143,6 @@ impl RuleJ {
             resumes: None,
             in_use: !format.was_clean(),
             marks: RoaringBitmap::new(),
-            first_mark: FirstMark::of(&*format, options),
             attached: Attached::Direct,
             format,
             live,
@@ -168,6 +170,7 @@ impl RuleJ {
 
     fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
         let Some(blocks) = self.grid.touched(extent) else { return };
+        self.content_written(extent);
         let mut data: Option<RangeInclusive<Block>> = None;
         for block in blocks {
             if let Some(index) = self.place.index(block) {
@@ -229,11 +232,13 @@ impl RuleJ {
 
     /// Applies the commits that have all their maps, the oldest first.
     fn settle(&mut self) {
-        while let Some(settled) = self.commits.pop() {
+        while self.follow_marks() {
+            let Some(settled) = self.commits.pop() else { return };
             for map in settled.maps {
                 self.committed.insert(map.block);
                 self.shown(map, &settled.written, Word::Guest);
             }
+            self.settle_content(&settled.window);
             let since =
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
             let dead = self.passed_cache(&self.candidates - since);
@@ -278,9 +283,9 @@ impl RuleJ {
 
     /// Notes that the present content of `blocks` may be of an owner that is gone.
     fn suspect(&mut self, blocks: RoaringBitmap) {
-        let counts = self.options.grade != Grade::Block && !self.was_plain();
-        if counts && !mutant::is(Mutant::CandidatesForgotten) {
-            self.suspicious |= blocks;
+        if self.options.grade != Grade::Block && !mutant::is(Mutant::CandidatesForgotten) {
+            let plain = self.plain(&blocks);
+            self.suspicious |= blocks - plain;
         }
     }
 
@@ -288,9 +293,8 @@ impl RuleJ {
         self.live -= &dead;
         self.candidates -= &dead;
         self.figures.freed += dead.len();
-        if !self.was_plain() {
-            self.deaths.condemn(dead, self.clock.now);
-        }
+        let plain = self.plain(&dead);
+        self.deaths.condemn(dead - plain, self.clock.now);
     }
 
     /// Takes zeros, or a free of the guest's own.
@@ -307,6 +311,7 @@ impl RuleJ {
             if let (Some(index), Some(log)) = (index, &mut self.log) {
                 log.gone(index);
                 self.reads.written(block, false);
+                self.log_overwritten(index);
             }
         }
         if let Some(blocks) = self.grid.covered(extent) {
@@ -321,29 +326,6 @@ impl RuleJ {
         self.suspicious.remove_range(blocks.clone());
         self.deaths.revive(blocks.clone());
         self.deaths.forgive(blocks);
-    }
-
-    fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        let change = self.format.geometry(block, old, new);
-        set_member(&mut self.marks, block, change != Geometry::Same);
-        match change {
-            Geometry::Same => {}
-            Geometry::InUse | Geometry::Mounted => self.in_use = true,
-            Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
-            Geometry::Clean => self.cleaned(false),
-            Geometry::Changed => return self.changed = true,
-        }
-        if self.format.learn(block, new) {
-            self.search_marks(false);
-        }
-    }
-
-    /// Notes that everything was written, so that the maps on the disk can be trusted.
-    fn cleaned(&mut self, in_order: bool) {
-        self.in_use = false;
-        let in_order = in_order && !self.attached.is_cached();
-        self.reread_maps(in_order);
-        self.search_marks(in_order);
     }
 
     /// Takes a map that was read after everything had been written. Maps committed since are newer.
@@ -366,13 +348,13 @@ impl RuleJ {
             Err(reason) => self.broken = Some(reason),
         }
         self.survey.map_reread(block);
+        if !self.survey.rereads_maps() {
+            self.maps_known();
+        }
     }
 
     /// The blocks within `blocks` whose present content may be dead.
     fn may_be_dead(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        if self.is_plain() {
-            return RoaringBitmap::new();
-        }
         let mut found: RoaringBitmap = self.suspicious.range(blocks.clone()).collect();
         self.deaths.add_within(blocks.clone(), &mut found);
         if self.options.grade != Grade::Block {
@@ -383,7 +365,8 @@ impl RuleJ {
         }
         // A recovery needs the journal's superblock.
         self.place.block(0).map(|superblock| found.remove(superblock));
-        found
+        let plain = self.plain_now(&found);
+        found - plain
     }
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
@@ -412,6 +395,9 @@ impl RuleJ {
             } else if self.format.kind(block) == Kind::Geometry {
                 let new = overlaid(self.grid.extent_of(block), old, extent, content);
                 self.geometry_written(block, old, &new);
+            } else {
+                self.marked_block_seen(block, old, true);
+                self.settle();
             }
         }
     }
@@ -430,8 +416,11 @@ impl RuleJ {
                     self.settle();
                 }
                 Some((_, Purpose::Void)) => {}
-                None if self.format.kind(block) == Kind::Inodes => self.inodes_given(block, content),
-                None => self.map_reread(block, content),
+                None if self.format.kind(block) == Kind::Map => self.map_reread(block, content),
+                None => {
+                    self.marked_block_seen(block, content, false);
+                    self.settle();
+                }
             }
         }
     }
@@ -475,18 +464,18 @@ impl Observer for RuleJ {
     fn needs(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let mut needed = self.reads.shown_within(blocks.clone());
-        needed.extend(blocks.filter(|block| self.format.kind(*block) == Kind::Geometry));
+        needed.extend(blocks.clone().filter(|block| self.format.kind(*block) == Kind::Geometry));
+        needed.extend(self.marked.iter().flat_map(|marked| marked.sources_within(blocks.clone())));
         self.grid.runs(needed)
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
         let read = self.reads.next().map(|block| self.grid.extent_of(block));
-        read.or_else(|| self.survey.next_read()).or_else(|| self.next_inodes())
+        read.or_else(|| self.survey.next_read()).or_else(|| self.next_marked())
     }
 
     fn agenda(&self) -> Agenda {
-        let is_reading =
-            !self.reads.is_empty() || self.first_mark.as_ref().is_some_and(FirstMark::is_reading);
+        let is_reading = !self.reads.is_empty() || self.marked.as_ref().is_some_and(Marked::is_reading);
         let is_idle = self.survey.is_idle() && !is_reading && self.deaths.is_idle();
         Agenda {
             unproven_since: self.deaths.unproven_since(),
@@ -502,6 +491,9 @@ impl Observer for RuleJ {
         if !scope.layers {
             self.suspicious.clear();
         }
+        if let Some(marked) = &mut self.marked {
+            marked.classes.set_layers(scope.layers);
+        }
         let (grid, reads) = (&self.grid, &self.reads);
         let is_wanted = |extent| grid.touched(extent).is_some_and(|blocks| reads.hold_copy(blocks));
         let is_held = |extent| is_wanted(extent) && !mutant::is(Mutant::WantedIsResidue);
@@ -509,17 +501,20 @@ impl Observer for RuleJ {
         let scope = Scope { is_busy: &is_busy, ..scope };
         let (run, verdict) = self.deaths.next(true, scope, self.format.block_bytes().into())?;
         self.suspicious.remove_range(run.clone());
+        if let Some(marked) = &mut self.marked {
+            marked.classes.handed_out(run.clone());
+        }
         Some((self.grid.extent_of_run(&run), verdict))
     }
 
     fn waiting(&self) -> Waits<'_> {
-        let candidates = Some(&self.candidates).filter(|_| !self.is_plain()).into_iter();
-        let written = candidates.flat_map(|it| self.grid.all_runs(it)).map(|run| (WaitsFor::Commits, run));
-        Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(written))
+        let candidates = &self.candidates - self.plain_now(&self.candidates);
+        let runs: Vec<_> = self.grid.all_runs(&candidates).map(|run| (WaitsFor::Commits, run)).collect();
+        Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(runs))
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
-        self.grid.classes(extent, |_| self.class())
+        self.grid.classes(extent, |block| self.class(block))
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
@@ -529,6 +524,9 @@ impl Observer for RuleJ {
             return Vec::new();
         }
         self.figures.reused += found.len();
+        if let Some(whole) = self.grid.covered(extent) {
+            self.taken(&found, whole);
+        }
         self.grid.suspect(&mut self.suspicious, &found, extent)
     }
 
@@ -566,11 +564,12 @@ impl Rule for RuleJ {
             ("written while suspicious", self.figures.reused),
             ("times that the place in the journal was lost", self.figures.losses),
         ]);
+        figures.extend(self.marked.iter().flat_map(Marked::figures));
         figures
     }
 
     fn marks(&self) -> Result<&'static str, &'static str> {
-        self.first_mark.as_ref().map_or(Err(NOT_FOLLOWED), FirstMark::note)
+        self.marked.as_ref().map_or(Err(NOT_FOLLOWED), Marked::note)
     }
 
     fn progress(&self) -> Option<(u64, u64)> {

@@ -3,9 +3,8 @@
 //! A read keeps its order among the arriving changes: it returns everything written before it was
 //! asked for, and nothing written after.
 
+use super::copies;
 use crate::format::Block;
-use crate::jbd2::Tid;
-use crate::jbd2::record::Tag;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
@@ -16,17 +15,16 @@ pub(super) enum Purpose {
     Void,
     /// The content of a block that was written in parts, or never seen.
     Content,
-    /// The copy of a map.
+    /// A copy in the log.
     Copy(Wanted),
 }
 
-/// The copy of a map that a commit waits for.
+/// A copy whose content is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Serial number of the commit.
-    pub(super) serial: u64,
-    pub(super) tid: Tid,
-    pub(super) tag: Tag,
+    /// Serial number of the commit that waits for it; none: it is wanted for the trees of marked files.
+    pub(super) serial: Option<u64>,
+    pub(super) copy: copies::Copy,
 }
 
 /// Pending reads.

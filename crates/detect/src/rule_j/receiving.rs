@@ -2,8 +2,8 @@
 
 use super::RuleJ;
 use super::commits::Map;
-use super::first_mark::FirstMark;
-use super::log::{Copied, Log, News, Received};
+use super::copies::Copy;
+use super::log::{Copied, Log, News, Received, Want};
 use super::reads::Wanted;
 use crate::format::{Block, Kind};
 use crate::jbd2::superblock::Superblock;
@@ -15,6 +15,7 @@ use roaring::RoaringBitmap;
 impl RuleJ {
     pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
+        self.log_overwritten(index);
         self.revive(block..=block);
         if self.attached.is_cached() {
             self.lately.insert(block..=block);
@@ -53,14 +54,9 @@ impl RuleJ {
             return self.superblock_seen(content, read);
         }
         let Some(log) = &mut self.log else { return };
-        let format = &self.format;
-        let wants_inodes = self.first_mark.as_ref().is_some_and(FirstMark::wants_inodes);
-        let is_wanted = |block: u64| {
-            let kind =
-                Block::try_from(block).ok().filter(|it| *it < format.blocks()).map(|it| format.kind(it));
-            kind == Some(Kind::Map) || wants_inodes && kind == Some(Kind::Inodes)
-        };
-        let news = log.written(index, content, read, &is_wanted);
+        let (format, marked) = (&*self.format, self.marked.as_ref());
+        let wants = |block: u64| Self::wants_copy(format, marked, block);
+        let news = log.written(index, content, read, &wants);
         self.apply_news(news, read);
     }
 
@@ -85,8 +81,8 @@ impl RuleJ {
         let (mut log, news) = Log::new(superblock);
         self.resume_log(&mut log);
         self.committed_unseen |= !log.is_known();
-        if let Some(first) = self.first_mark.as_mut().filter(|_| !log.is_known()) {
-            first.lose();
+        if !log.is_known() {
+            self.lose_marks();
         }
         self.log = Some(log);
         self.look();
@@ -113,6 +109,7 @@ impl RuleJ {
 
     /// Condemns copies in the journal that no longer count.
     fn residue(&mut self, indices: &RoaringBitmap) {
+        self.forget_copies(indices);
         let dead = self.passed_cache(self.place.blocks(indices) & &self.live);
         self.figures.residue += dead.len();
         self.condemn(dead);
@@ -130,9 +127,7 @@ impl RuleJ {
     pub(super) fn lose_maps(&mut self) {
         self.figures.losses += 1;
         self.committed_unseen = true;
-        if let Some(first) = &mut self.first_mark {
-            first.lose();
-        }
+        self.lose_marks();
         self.reads.forget_copies();
         self.commits.lose();
         if mutant::is(Mutant::LossIgnored) {
@@ -147,12 +142,18 @@ impl RuleJ {
     /// in the meantime.
     fn received(&mut self, Received { tid, maps }: Received, late: bool) {
         let late = late && !mutant::is(Mutant::LateIsInTime);
-        let Some(serial) = self.commits.push(maps.len(), late) else { return self.lose() };
-        for (index, Copied { tag, content }) in maps {
-            let wanted = Wanted { serial, tid, tag };
+        let waits_for = maps.values().filter(|copy| copy.want == Want::Content).count();
+        let Some(serial) = self.commits.push(waits_for, late) else { return self.lose() };
+        for (index, Copied { tag, want, content }) in maps {
+            let copy = Copy { index, tid, tag };
+            if self.format.kind(copy.block()) != Kind::Map {
+                self.commits.note(serial, copy);
+            }
+            let wanted = Wanted { serial: Some(serial), copy };
             match content {
                 Some(content) => self.copy_seen(wanted, &content),
-                None => self.want_copy(index, wanted),
+                None if want == Want::Content => self.want_copy(index, wanted),
+                None => {}
             }
         }
         self.settle();
@@ -170,20 +171,20 @@ impl RuleJ {
     }
 
     pub(super) fn copy_seen(&mut self, wanted: Wanted, copy: &[u8]) {
-        let Wanted { serial, tid, tag } = wanted;
+        let Wanted { serial, copy: from @ Copy { tid, tag, .. } } = wanted;
         let records = self.log.as_ref().map(|log| &log.superblock().records);
         let known = records.filter(|it| self.knows_copies(it.checksums.are_on()));
         let restored = known.and_then(|it| it.restored(tid, &tag, copy));
         let Some(bytes) = restored else { return self.lose() };
-        let block = tag.block as Block;
-        if self.format.kind(block) == Kind::Inodes {
-            self.inodes_committed(block, &bytes);
-            return self.commits.copy_read(serial, None);
+        let block = from.block();
+        let Some(serial) = serial else { return self.marked_copy_seen(from, &bytes) };
+        if self.format.kind(block) != Kind::Map {
+            return self.commits.copy_read(serial, block, bytes);
         }
         match self.format.map(self.grid.extent_of(block), &bytes) {
             Ok(shown) => {
                 let (allocated, free) = split(&shown);
-                self.commits.copy_read(serial, Some(Map { block, allocated, free }));
+                self.commits.map_read(serial, Map { block, allocated, free });
             }
             Err(reason) => self.broken = Some(reason),
         }

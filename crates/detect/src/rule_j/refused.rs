@@ -19,6 +19,7 @@ impl RuleJ {
         if self.journal.range_cardinality(blocks.clone()) > 0 {
             self.take_back();
         }
+        self.content_refused(blocks.clone());
         if blocks.clone().any(|block| self.format.kind(block) == Kind::Map) {
             self.map_written();
         }

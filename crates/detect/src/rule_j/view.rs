@@ -1,9 +1,12 @@
 //! The knowledge of rule J, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use super::RuleJ;
-use super::first_mark::FirstMark;
+use super::copies::Copies;
 use super::log::Log;
+use super::marked::Marked;
+use crate::format::Block;
 use crate::jbd2::Tid;
+use crate::marks::committed::Committed;
 use crate::rule::deaths::Deaths;
 use crate::rule::history::RecentBlocks;
 use crate::rule::sets::{put_sets, take_sets};
@@ -12,6 +15,14 @@ use roaring::RoaringBitmap;
 
 /// Number of sets in a view.
 const SETS: usize = 6;
+/// Marks are not known: an attach knows as much.
+const UNKNOWN: u8 = 0;
+/// No file has had a mark.
+const NONE: u8 = 1;
+/// Some have, and the trees follow.
+const FOUND: u8 = 2;
+/// Some have, and no more is known.
+const LOST: u8 = 3;
 /// Stands for an unknown beginning of a transaction.
 const NO_BEGIN: u32 = 0;
 
@@ -33,7 +44,9 @@ impl RuleJ {
         let sets: [&RoaringBitmap; SETS] =
             [&self.live, &self.free, &self.suspicious, &lately, self.commits.written(), &condemned];
         put_sets(sets, &mut bytes);
-        bytes.extend(self.first_mark.as_ref().map(FirstMark::to_byte));
+        if let Some(marked) = &self.marked {
+            marked.put(self.commits.window(), &mut bytes);
+        }
         Some(bytes)
     }
 
@@ -42,10 +55,10 @@ impl RuleJ {
         let [in_use, rereads] = rest.array()?;
         let (tid, begin) = (rest.u32()?, rest.u32()?);
         let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, self.format.blocks())?;
-        if let Some(first) = &mut self.first_mark {
-            let [byte] = rest.array()?;
-            first.restore(byte)?;
-        }
+        let window = match &mut self.marked {
+            Some(marked) => marked.restore(&mut rest, self.format.blocks())?,
+            None => RoaringBitmap::new(),
+        };
         if !rest.is_empty() {
             return None;
         }
@@ -57,7 +70,7 @@ impl RuleJ {
         self.candidates = &live & &free;
         (self.live, self.free, self.suspicious) = (live, free, suspicious);
         self.lately = RecentBlocks::kept(&lately);
-        self.commits.resume(written);
+        self.commits.resume(written, window);
         self.deaths = Deaths::restore(condemned, &RoaringBitmap::new(), self.clock.now);
         self.resumes = Some((Tid(tid), begin));
         Some(())
@@ -71,5 +84,51 @@ impl RuleJ {
         if !is_empty && !log.resume(tid, begin) {
             self.lose_maps();
         }
+    }
+}
+
+impl Marked {
+    /// Writes everything, and the blocks of `window`.
+    fn put(&self, window: &RoaringBitmap, bytes: &mut Vec<u8>) {
+        let is_whole = self.is_known && !self.is_reading() && !self.tree.is_overfull();
+        let state = match (is_whole, self.classes.has_any()) {
+            (false, false) => UNKNOWN,
+            (false, true) => LOST,
+            (true, false) => NONE,
+            (true, true) => FOUND,
+        };
+        bytes.push(state);
+        if is_whole {
+            bytes.push(u8::from(self.knows_maps));
+            put_sets([&self.freed, window], bytes);
+            self.copies.put(bytes);
+        }
+        if state == FOUND {
+            self.classes.put(bytes);
+            self.tree.put(bytes);
+        }
+    }
+
+    /// Takes what [`Marked::put`] wrote. Returns the blocks of the window.
+    fn restore(&mut self, fields: &mut Fields<'_>, blocks: Block) -> Option<RoaringBitmap> {
+        let [state] = fields.array()?;
+        match state {
+            UNKNOWN => return Some(RoaringBitmap::new()),
+            LOST => {
+                self.classes.begin();
+                return Some(RoaringBitmap::new());
+            }
+            NONE | FOUND => {}
+            _ => return None,
+        }
+        let [knows_maps] = fields.array()?;
+        let [freed, window] = take_sets(fields, blocks)?;
+        let copies = Copies::restored(fields, blocks)?;
+        if state == FOUND {
+            self.classes.restore(fields)?;
+            self.tree = Committed::restored(fields, blocks)?;
+        }
+        self.resume(copies, freed, knows_maps != 0);
+        Some(window)
     }
 }

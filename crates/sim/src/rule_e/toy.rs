@@ -11,8 +11,10 @@
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
 //! names nothing. Data may begin with anything, so with numbers too.
 
+pub mod marking;
+
 use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Reason, Shown};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Marking, Reason, Shown};
 use quietus_detect::mutant::{self, Mutant};
 use quietus_detect::properties::{EXT2, Properties};
 use std::collections::BTreeMap;
@@ -130,13 +132,25 @@ pub struct Toy {
     pub block_bytes: u32,
     /// The journal lies on another device; that of the toy is never written.
     pub has_external_journal: bool,
+    /// Files have [`marking`].
+    pub has_marks: bool,
+    /// What a transaction frees is not used again before that is on the disk.
+    pub frees_wait: bool,
 }
 
 impl Toy {
     /// A clean one of so many blocks, without a journal.
     pub const fn new(blocks: Block) -> Self {
         let block_bytes = BLOCK_BYTES as u32;
-        Self { blocks, journal: 0, was_clean: true, block_bytes, has_external_journal: false }
+        Self {
+            blocks,
+            journal: 0,
+            was_clean: true,
+            block_bytes,
+            has_external_journal: false,
+            has_marks: false,
+            frees_wait: true,
+        }
     }
 
     /// The same, as `superblock` has it.
@@ -293,6 +307,10 @@ impl Format for Toy {
 
     fn map_needs_rest(&self) -> bool {
         self.has_external_journal
+    }
+
+    fn marking(&self) -> Option<&dyn Marking> {
+        self.has_marks.then_some(self)
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {

@@ -7,6 +7,7 @@
 
 use super::log::{Area, At, Tail, Tid};
 use crate::rule_e::guest::{Mark, Owner, Stay};
+use crate::rule_e::toy::marking::is_marked;
 use crate::rule_e::toy::{BLOCK_BYTES, Toy};
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
@@ -311,13 +312,34 @@ impl Judge {
         }
     }
 
+    fn is_marked(&self, layer: &Layer) -> bool {
+        is_marked(self.owner(layer.stay).generation)
+    }
+
+    /// Blocks with content of a marked file, or with some left below their present content.
+    pub fn marked(&self) -> Vec<Block> {
+        let is_marked = |place: &Place| place.below.iter().chain(&place.top).any(|it| self.is_marked(it));
+        self.places.iter().filter(|(_, place)| is_marked(place)).map(|(block, _)| *block).collect()
+    }
+
+    /// Blocks that unmarked files have, and have written, in which nothing of marked files is left.
+    pub fn unmarked(&self) -> Vec<Block> {
+        let marked = self.marked();
+        let has_written = |(block, stay): &(&Block, &Stay)| {
+            self.places.get(block).and_then(|it| it.top.as_ref()).is_some_and(|it| it.stay == **stay)
+        };
+        let owned = self.holds.iter().filter(has_written).map(|(block, _)| *block);
+        owned.filter(|block| !marked.contains(block)).collect()
+    }
+
     /// Forensic: nothing dead is left, once everything has settled and nothing is mounted, but for what a
     /// crash gave to a file that had not written it yet. Layers below content count if the rules know of
-    /// layers; of the journal what transactions up to `last` logged.
+    /// layers; of the journal what transactions up to `last` logged. If it `has_marks`, only content of marked files
+    /// counts.
     ///
     /// # Errors
     /// Something is: what.
-    pub fn is_clean(&self, knows_layers: bool, last: Tid) -> Result<(), String> {
+    pub fn is_clean(&self, knows_layers: bool, last: Tid, has_marks: bool) -> Result<(), String> {
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {
             return Err(format!("residue: what {tid} logged at {at} lies there"));
@@ -325,13 +347,14 @@ impl Judge {
         for (block, place) in &self.places {
             let held = holds.get(block);
             let exposed = place.top.as_ref().filter(|it| Some(&it.stay) != held);
-            if let Some(top) = exposed.filter(|_| held.is_none()) {
+            let counts = |layer: &&Layer| !has_marks || self.is_marked(layer);
+            if let Some(top) = exposed.filter(|_| held.is_none()).filter(counts) {
                 let owner = self.stays[top.stay.0 as usize];
                 return Err(format!("forensic: what {owner:?} had in block {block} lies there"));
             }
             let mut below = place.below.iter().filter(|_| exposed.is_none() && knows_layers);
             if let Some(layer) =
-                below.find(|it| Some(&it.stay) != held && !it.is_excused && it.was_shown_free)
+                below.find(|it| Some(&it.stay) != held && !it.is_excused && it.was_shown_free && counts(it))
             {
                 let stay = layer.stay;
                 return Err(format!("forensic: what {stay:?} had is only overwritten in block {block}"));

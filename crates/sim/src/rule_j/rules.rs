@@ -10,9 +10,9 @@ use crate::differential::{Differential, Watchers};
 use crate::rule_e;
 use crate::rule_e::toy::{SUPER, Toy};
 use quietus_core::units::Millis;
-use quietus_core::watch::Verdict;
+use quietus_core::watch::{Class, Verdict};
 use quietus_detect::format::{Block, Format};
-use quietus_detect::options::Options;
+use quietus_detect::options::{Options, Sensitive};
 use quietus_detect::rule_j::RuleJ;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -150,6 +150,11 @@ impl Rules {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
+    /// Whether the content of `block` is plain.
+    pub fn is_plain(&self, block: Block) -> bool {
+        self.differential.class(block) == Some(Class::Plain)
+    }
+
     /// Whether they have always read what they want.
     pub fn read_at_once(&self) -> bool {
         self.device.is_none() && self.seen.0 != Watchers::Product
@@ -177,6 +182,7 @@ impl Setup {
             (None, true) => 2000,
             (None, false) => 8000,
         };
-        Options { reorder_window_ms: 1000, settle_ms, ..Options::default() }
+        let sensitive = if self.has_marks { Sensitive::Marked } else { Sensitive::All };
+        Options { reorder_window_ms: 1000, settle_ms, sensitive, ..Options::default() }
     }
 }

@@ -7,7 +7,7 @@ use super::log::Flavour;
 use super::play::{ExternalJournal, Play, Setup, Step};
 use super::reference::{RULE, Reading};
 use crate::differential::Watchers;
-use crate::rule_e::search::{Part, happen_and_finish, search, walked_through};
+use crate::rule_e::search::{Part, happen_and_finish, search, taken, walked_through};
 
 /// How the data of ext3 and ext4 goes to the disk.
 pub const MODES: [Mode; 3] = [Mode::Journal, Mode::Ordered, Mode::Writeback];
@@ -88,6 +88,22 @@ pub fn external_journal(seed: u64, watchers: Watchers) -> Part {
 pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
     let setup = Setup { is_cached: true, is_told, ..setup_of(seed) };
     walked_through("a guest that journals above a cache", seed, || Play::new(&setup, (watchers, RULE)))
+}
+
+/// The walk of `seed` through the life of a guest with marked files. Returns how many blocks of unmarked files were
+/// plain in the end, and of how many, too.
+pub fn marked(seed: u64) -> (Part, (u64, u64)) {
+    let setup = Setup {
+        has_marks: true,
+        splits: seed % 11 < 2,
+        restarts: seed.is_multiple_of(5),
+        crashes: seed % 4 == 1,
+        ..setup_of(seed)
+    };
+    let mut plain = (0, 0);
+    let start = || Play::new(&setup, (Watchers::Product, RULE));
+    let part = taken("a guest with marked files", seed, start, |play| plain = play.plain());
+    (part, plain)
 }
 
 /// The walk of `seed` above the reference alone, as `reading` has it.

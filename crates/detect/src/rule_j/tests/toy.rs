@@ -13,12 +13,13 @@ use std::ops::Range;
 
 pub(super) const BYTES: usize = 1024;
 pub(super) const BLOCKS: Block = 64;
-/// The superblock, whose first byte is 1 while the file system is mounted.
+/// The superblock, whose first byte is 1 while the file system is mounted, and 2 once it is mounted again.
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
-/// Inodes, where marks are followed: one of two bytes each, whether it is in use and whether it is marked.
+/// Inodes, where marks are followed, as [`inode`] has them.
 pub(super) const INODES: Block = 2;
+const INODE_BYTES: usize = 8;
 pub(super) const LOG: u32 = 20;
 /// Two pieces, the second before the first.
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
@@ -29,37 +30,48 @@ struct Toy {
     was_clean: bool,
     /// There are inodes.
     has_inodes: bool,
+    /// The mode of its data is not `writeback`.
+    frees_wait: bool,
 }
 
 impl Marking for Toy {
     fn owners(&self, _: Block, content: &[u8]) -> Vec<Owner> {
         let owner = |(number, inode): (usize, &[u8])| Owner {
             number: number as u32,
-            generation: 0,
+            generation: inode[2].into(),
             is_in_use: inode[0] != 0,
             is_marked: inode[1] != 0,
         };
-        content.chunks_exact(2).enumerate().map(owner).collect()
+        content.chunks_exact(INODE_BYTES).enumerate().map(owner).collect()
     }
 
-    fn branches_of(&self, _: Block, _: &[u8], _: u32) -> Vec<Branch> {
-        unreachable!("whose content it is does not matter")
+    fn branches_of(&self, _: Block, content: &[u8], number: u32) -> Vec<Branch> {
+        let inode = &content[number as usize * INODE_BYTES..][..INODE_BYTES];
+        let role = Role { level: inode[5], is_folder: inode[3] != 0 };
+        let start = Block::from(inode[4]);
+        (inode[0] != 0 && start != 0).then_some(Branch { start, end: start + 1, role }).into_iter().collect()
     }
 
-    fn branches(&self, _: Role, _: &[u8]) -> Vec<Branch> {
-        unreachable!("whose content it is does not matter")
+    fn branches(&self, role: Role, content: &[u8]) -> Vec<Branch> {
+        let role = Role { level: role.level - 1, ..role };
+        let named = content.iter().take_while(|it| **it != 0).map(|it| Block::from(*it));
+        named.map(|start| Branch { start, end: start + 1, role }).collect()
     }
 
-    fn entries(&self, _: &[u8]) -> Vec<u32> {
-        unreachable!("whose content it is does not matter")
+    fn entries(&self, content: &[u8]) -> Vec<u32> {
+        content.iter().take_while(|it| **it != 0).map(|it| u32::from(*it)).collect()
     }
 
     fn table_of(&self, _: u32) -> Option<Block> {
-        unreachable!("whose content it is does not matter")
+        Some(INODES)
     }
 
     fn owners_write(&self) -> bool {
-        unreachable!("whose content it is does not matter")
+        unreachable!("rule J does not ask")
+    }
+
+    fn frees_wait(&self) -> bool {
+        self.frees_wait
     }
 }
 
@@ -112,7 +124,8 @@ impl Format for Toy {
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
         match (old[0], new[0]) {
             (_, 1) => Geometry::InUse,
-            (1, 0) => Geometry::Unmounted,
+            (_, 2) => Geometry::Mounted,
+            (1 | 2, 0) => Geometry::Unmounted,
             (_, 0) => Geometry::Clean,
             _ => Geometry::Changed,
         }
@@ -168,7 +181,7 @@ impl Disk {
         bytes[BYTES..2 * BYTES].copy_from_slice(&map(free));
         bytes[LOG as usize * BYTES..][..BYTES].copy_from_slice(log);
         let options = Options { settle_ms: 10_000, ..options };
-        let toy = Box::new(Toy { was_clean, has_inodes: options.sensitive == Sensitive::Marked });
+        let toy = toy(was_clean, options);
         let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, Millis(0), from_start);
         let mut disk =
             Self { rule, bytes, now: Millis(0), attached: Attached::Direct, options, is_lazy: false };
@@ -198,8 +211,17 @@ impl Disk {
         disk
     }
 
+    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
+    pub(super) fn of_writeback() -> Self {
+        let mut disk = Self::of_marks(&[], true);
+        let format = Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false });
+        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
+        disk.read();
+        disk
+    }
+
     fn toy(&self, was_clean: bool) -> Box<Toy> {
-        Box::new(Toy { was_clean, has_inodes: self.options.sensitive == Sensitive::Marked })
+        toy(was_clean, self.options)
     }
 
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
@@ -290,17 +312,27 @@ impl Disk {
         self.log(at + 2, &header(2, tid));
     }
 
-    /// Transaction `tid` of the inodes, from `at` on: whether one of them is marked.
-    pub(super) fn commit_inodes(&mut self, tid: u32, at: u32, is_marked: bool) {
-        self.log(at, &descriptor(tid, &[(INODES, 0)]));
-        self.log(at + 1, &inodes(is_marked));
-        self.log(at + 2, &header(2, tid));
+    /// Transaction `tid` of these blocks and their contents, from `at` on. Returns the block behind it.
+    pub(super) fn commit_all(&mut self, tid: u32, at: u32, copies: &[(Block, Vec<u8>)]) -> u32 {
+        let tags: Vec<_> = copies.iter().map(|(block, _)| (*block, 0)).collect();
+        self.log(at, &descriptor(tid, &tags));
+        for (at, (_, copy)) in (at + 1..).zip(copies) {
+            self.log(at, copy);
+        }
+        let end = at + 1 + copies.len() as u32;
+        self.log(end, &header(2, tid));
+        end + 1
     }
 
     /// Mounts the file system: its journal begins with transaction 5 at block 1.
     pub(super) fn mount(&mut self) {
         self.mark(1);
         self.log(0, &superblock(5, 1));
+    }
+
+    /// The guest crashes, and mounts the file system again.
+    pub(super) fn crash(&mut self) {
+        self.mark(2);
     }
 
     pub(super) fn mark(&mut self, mounted: u8) {
@@ -354,11 +386,40 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
     bytes
 }
 
+fn toy(was_clean: bool, options: Options) -> Box<Toy> {
+    Box::new(Toy { was_clean, has_inodes: options.sensitive == Sensitive::Marked, frees_wait: true })
+}
+
+/// An inode.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Inode {
+    pub(super) number: u8,
+    pub(super) is_free: bool,
+    pub(super) is_marked: bool,
+    pub(super) generation: u8,
+    pub(super) is_folder: bool,
+    /// Its only block; 0: none.
+    pub(super) block: Block,
+    /// Level of pointers in that block.
+    pub(super) level: u8,
+}
+
+/// A block of inodes; others are not in use.
+pub(super) fn table(inodes: &[Inode]) -> Vec<u8> {
+    let mut bytes = vec![0; BYTES];
+    for inode in inodes {
+        let flags = [!inode.is_free, inode.is_marked].map(u8::from);
+        let fields = [inode.generation, inode.is_folder.into(), inode.block as u8, inode.level];
+        let at = usize::from(inode.number) * INODE_BYTES;
+        bytes[at..at + 6].copy_from_slice(&[&flags[..], &fields].concat());
+    }
+    bytes
+}
+
 /// Inodes, one of which is marked or not, and one that is marked and not in use.
 pub(super) fn inodes(is_marked: bool) -> Vec<u8> {
-    let mut bytes = vec![0; BYTES];
-    bytes[4..8].copy_from_slice(&[1, u8::from(is_marked), 0, 1]);
-    bytes
+    let used = Inode { number: 1, is_marked, ..Inode::default() };
+    table(&[used, Inode { number: 2, is_free: true, is_marked: true, ..Inode::default() }])
 }
 
 pub(super) fn put(block: &mut [u8], at: usize, value: u32) {

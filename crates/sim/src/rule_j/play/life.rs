@@ -56,7 +56,7 @@ impl Play {
         }
         let Some(start) = self.recover(interrupted)? else { return Ok(()) };
         let before = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
-        let counts = u8::from(self.setup.external_journal.is_some());
+        let counts = u8::from(self.setup.external_journal.is_some() || self.setup.has_marks);
         let in_use = Super { is_clean: false, mounts: before.mounts.wrapping_add(counts), ..before };
         self.send(SUPER, widened(&in_use.bytes(), self.area.block_bytes), None)?;
         self.judge.mounted(start.tid);
@@ -158,6 +158,19 @@ impl Play {
 
     /// The end of a history: everything is written and settled, and nothing dead may be left.
     pub(super) fn settle_everything(&mut self) -> Result<(), String> {
+        if self.guest.is_some() && self.setup.has_marks && self.toy.frees_wait {
+            self.step(Step::Pass(1000))?;
+            for _ in 0..2 {
+                self.sync(false)?;
+                while self.read()? {}
+                self.log_something()?;
+            }
+            self.sync(false)?;
+            while self.read()? {}
+            let unmarked = self.judge.unmarked();
+            let plain = unmarked.iter().filter(|block| self.rules.is_plain(**block)).count();
+            self.plain = (plain as u64, unmarked.len() as u64);
+        }
         self.step(Step::Unmount)?;
         let last = self.judge.newest;
         for _ in 0..if self.setup.is_cached { 12 } else { 2 } {
@@ -176,7 +189,7 @@ impl Play {
             self.step(step)?;
         }
         let last = if self.setup.is_cached { last } else { self.judge.newest };
-        self.judge.is_clean(self.rules.knows_layers(), last)
+        self.judge.is_clean(self.rules.knows_layers(), last, self.setup.has_marks)
     }
 
     /// Above a cache, what was logged is residue once the journal's superblock is written long

@@ -55,6 +55,8 @@ pub struct Setup {
     pub is_cached: bool,
     /// The rules are told of the cache.
     pub is_told: bool,
+    /// Files have marks, and only what they hold has to be destroyed.
+    pub has_marks: bool,
 }
 
 /// Properties of a journal that lies elsewhere.
@@ -87,6 +89,7 @@ impl Setup {
             external_journal: None,
             is_cached: false,
             is_told: true,
+            has_marks: false,
         }
     }
 
@@ -114,7 +117,8 @@ impl Setup {
     /// Where the toy's parts lie.
     pub fn toy(&self) -> Toy {
         let blocks = 3 + self.journal + self.data;
-        Toy { journal: self.journal, block_bytes: WIDE_BYTES, ..Toy::new(blocks) }
+        let (has_marks, frees_wait) = (self.has_marks, self.mode != Mode::Writeback);
+        Toy { journal: self.journal, block_bytes: WIDE_BYTES, has_marks, frees_wait, ..Toy::new(blocks) }
     }
 
     /// Where the journal lies.
@@ -209,6 +213,9 @@ pub struct Play {
     /// How often a recovery was interrupted; and whether the last one was.
     interruptions: usize,
     is_interrupted: bool,
+    /// Where marks settle: blocks that unmarked files have in the end, in which nothing of marked ones is left;
+    /// those that are plain, and all.
+    plain: (u64, u64),
 }
 
 impl Play {
@@ -231,8 +238,11 @@ impl Play {
             splits: false,
             interruptions: 0,
             is_interrupted: false,
+            plain: (0, 0),
         };
         this.tell();
+        let quiet_ms = if setup.has_marks { 1000 } else { 0 };
+        this.rules.disks().try_for_each(|it| it.pass(quiet_ms)).expect("nothing has happened yet");
         while this.rules.read_one().expect("nothing has happened yet") {}
         this.step(Step::Mount(false)).expect("nothing has happened yet");
         this
@@ -261,6 +271,20 @@ impl Play {
 
     fn arrive_all(&mut self, sent: Vec<(Block, Sending)>) -> Result<(), String> {
         sent.into_iter().try_for_each(|(block, it)| self.arrive(block, it))
+    }
+
+    /// Content of marked files is never plain.
+    fn keeps_marks(&self) -> Result<(), String> {
+        let plain = |block: &Block| self.rules.is_plain(*block);
+        match self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks) {
+            Some(block) => Err(format!("safety: block {block} is plain, and holds what a marked file had")),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Play::plain`] says.
+    pub fn plain(&self) -> (u64, u64) {
+        self.plain
     }
 
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
@@ -468,7 +492,7 @@ impl Space for Play {
             Step::Pass(ms) => self.pass(ms)?,
             Step::Cache(step) => self.cache_does(step)?,
         }
-        Ok(())
+        self.keeps_marks()
     }
 
     fn digest(&self) -> u64 {
