@@ -158,7 +158,9 @@ impl<F: Format> Reference<F> {
         source.links.iter_mut().for_each(|(.., is_certain)| *is_certain = true);
         for it in guessed {
             let cell = self.cells.get_mut(&it).expect("pointers name data");
-            (cell.shaky, cell.stirred) = (false, Some(self.clock.moment()));
+            cell.shaky = false;
+            // A calm block waits no longer: the name is as old as the last write of the pointers (5).
+            cell.suspicious &= cell.stirred.is_some();
         }
     }
 
