@@ -67,6 +67,14 @@ impl Classes {
         self.unsettled |= (blocks - &self.fixed) - &self.sensitive;
     }
 
+    /// Takes all content for that of an unknown owner, unless it is sensitive, or classes are not kept.
+    pub(crate) fn unsettle_all(&mut self) {
+        if self.has_any {
+            let all = self.all();
+            self.unsettle(&all);
+        }
+    }
+
     /// All blocks that may hold content of files.
     pub(crate) fn all(&self) -> RoaringBitmap {
         self.blocks.checked_sub(1).map_or_else(RoaringBitmap::new, |last| self.data_within(0..=last))

@@ -28,7 +28,7 @@ pub(crate) const NOT_COVERED: &str =
 #[derive(Debug)]
 pub(crate) struct Marks {
     tree: Tree,
-    classes: Classes,
+    pub(crate) classes: Classes,
     /// All inodes were read once.
     is_known: bool,
     /// At the attach, content was not certain to be that of its owner.
@@ -136,11 +136,6 @@ impl Marks {
         }
     }
 
-    /// As [`Classes::refused`].
-    pub(crate) fn refused(&mut self, blocks: RangeInclusive<Block>) {
-        self.classes.refused(blocks);
-    }
-
     /// Reads all trees anew: a change of a block of them was refused.
     pub(crate) fn again(&mut self) {
         self.tree = Tree::default();
@@ -165,30 +160,10 @@ impl Marks {
         if self.is_known && !self.is_reading() { std::mem::take(&mut self.settling) } else { <_>::default() }
     }
 
-    /// As [`Classes::settled`].
-    pub(crate) fn settled(&mut self, blocks: &RoaringBitmap) {
-        self.classes.settled(blocks);
-    }
-
-    /// As [`Classes::taken`].
-    pub(crate) fn taken(&mut self, blocks: &RoaringBitmap) {
-        self.classes.taken(blocks);
-    }
-
-    /// As [`Classes::handed_out`].
-    pub(crate) fn handed_out(&mut self, blocks: RangeInclusive<Block>) {
-        self.classes.handed_out(blocks);
-    }
-
     /// As [`Classes::below_destroyed`].
     pub(crate) fn below_destroyed(&mut self, blocks: RangeInclusive<Block>) {
         self.classes.below_destroyed(blocks.clone());
         self.settling.extend(self.classes.unsettled.range(blocks));
-    }
-
-    /// As [`Classes::set_layers`].
-    pub(crate) fn set_layers(&mut self, has_layers: bool) {
-        self.classes.set_layers(has_layers);
     }
 
     /// The members of `blocks` whose content is plain.

@@ -21,7 +21,7 @@ const READ: u32 = 1 << 9;
 const NUMBERS_END: u32 = u32::MAX;
 
 impl Classes {
-    /// Writes the classes, once there was a mark.
+    /// Writes the classes that are kept.
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         put_sets([&self.sensitive, &self.unsettled, &self.handed_out], bytes);
     }
@@ -29,7 +29,6 @@ impl Classes {
     /// Takes the classes that [`Classes::put`] wrote.
     pub(crate) fn restore(&mut self, fields: &mut Fields<'_>) -> Option<()> {
         [self.sensitive, self.unsettled, self.handed_out] = take_sets(fields, self.blocks)?;
-        self.begin();
         Some(())
     }
 }
@@ -39,9 +38,7 @@ impl Committed {
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         put_sets([&self.blocks], bytes);
         put_pairs(self.inodes.iter().map(|(number, generation)| (*number, *generation)), bytes);
-        let nodes = self.nodes.iter().map(|(block, role)| [*block, role_number(*role)]);
-        bytes.extend((nodes.len() as u64).to_le_bytes());
-        nodes.flatten().for_each(|number| bytes.extend(number.to_le_bytes()));
+        put_pairs(self.nodes.iter().map(|(block, role)| (*block, role_number(*role))), bytes);
     }
 
     /// The trees that [`Committed::put`] wrote, in a file system of so many `blocks`.
@@ -75,7 +72,8 @@ impl Marks {
         let (tree, classes) = (&self.tree, &self.classes);
         bytes.push(u8::from(classes.has_any));
         put_sets([&tree.flagged, &tree.kept, &tree.followed, &tree.named.all], bytes);
-        put_sets([&tree.blocks.all, &classes.sensitive, &classes.unsettled, &classes.handed_out], bytes);
+        put_sets([&tree.blocks.all], bytes);
+        classes.put(bytes);
         put_pairs(tree.named.again.iter().map(|(number, more)| (*number, *more)), bytes);
         put_pairs(tree.blocks.again.iter().map(|(block, more)| (*block, *more)), bytes);
         bytes.extend((tree.nodes.len() as u64).to_le_bytes());
@@ -91,18 +89,18 @@ impl Marks {
     pub(crate) fn restored(&self, fields: &mut Fields<'_>) -> Option<Self> {
         let [has_any] = fields.array()?;
         let [flagged, kept, followed, named]: [RoaringBitmap; 4] = take_sets(fields, NUMBERS_END)?;
-        let [owned, sensitive, unsettled, handed_out]: [RoaringBitmap; 4] =
-            take_sets(fields, self.classes.blocks)?;
+        let mut fresh = Self::new(self.classes.blocks, self.classes.fixed.clone(), self.is_doubtful);
+        let [owned] = take_sets(fields, self.classes.blocks)?;
+        fresh.classes.restore(fields)?;
+        if has_any != 0 {
+            fresh.classes.begin();
+        }
         let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
         let blocks = Counted { all: owned, again: take_pairs(fields, self.classes.blocks)? };
         let nodes = take_nodes(fields, self.classes.blocks)?;
         let tree = Tree { flagged, named, kept, followed, blocks, nodes, ..Tree::default() };
-        let fresh = Self::new(self.classes.blocks, self.classes.fixed.clone(), self.is_doubtful);
-        let settling = unsettled.clone();
-        let has_any = has_any != 0;
-        let classes = Classes { has_any, sensitive, unsettled, handed_out, ..fresh.classes };
-        let kept = Self { tree, classes, is_known: true, settling, is_doubtful: fresh.is_doubtful };
-        Some(kept)
+        let settling = fresh.classes.unsettled.clone();
+        Some(Self { tree, is_known: true, settling, ..fresh })
     }
 }
 

@@ -68,7 +68,7 @@ impl RuleE {
         owned -= below;
         owned -= &self.deaths.conservative;
         owned -= &self.suspicious;
-        marks.settled(&owned);
+        marks.classes.settled(&owned);
     }
 
     /// A file system that is mounted, or called clean by a tool, while it is in use was not unmounted.
@@ -102,7 +102,7 @@ impl RuleE {
     pub(super) fn taken(&mut self, found: &RoaringBitmap, whole: RangeInclusive<Block>) {
         if let Some(marks) = &mut self.classes {
             let whole: RoaringBitmap = found.range(whole).collect();
-            marks.taken(&whole);
+            marks.classes.taken(&whole);
         }
     }
 

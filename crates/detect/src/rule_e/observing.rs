@@ -157,14 +157,14 @@ impl Observer for RuleE {
             self.deaths.forgive_all();
         }
         if let Some(marks) = &mut self.classes {
-            marks.set_layers(scope.layers);
+            marks.classes.set_layers(scope.layers);
         }
         let known = self.knows_names();
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
         match (&mut self.classes, verdict) {
-            (Some(marks), Verdict::Dead) => marks.handed_out(run.clone()),
+            (Some(marks), Verdict::Dead) => marks.classes.handed_out(run.clone()),
             (Some(marks), Verdict::ConservativeOverwrite) => marks.below_destroyed(run.clone()),
             (None, _) => {}
         }

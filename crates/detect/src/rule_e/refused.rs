@@ -72,7 +72,7 @@ impl RuleE {
     /// A block of a marked file's tree may not be what was shown: all trees are read anew.
     fn marks_refused(&mut self, blocks: RangeInclusive<Block>, was_shown: bool) {
         let Some(marks) = &mut self.classes else { return };
-        marks.refused(blocks.clone());
+        marks.classes.refused(blocks.clone());
         if was_shown && !marks.sources_within(blocks).is_empty() {
             self.count_again();
         }

@@ -78,7 +78,7 @@ impl Names {
     /// Whether every pointer was followed, none is about to be, and no block of pointers is claimed
     /// twice, which only a broken file system does.
     pub(super) fn is_settled(&self) -> bool {
-        self.tasks.is_empty() && self.pointers_again.is_empty()
+        self.are_read() && self.pointers_again.is_empty()
     }
 
     fn sets(&self) -> [RoaringBitmap; 3] {

@@ -76,7 +76,7 @@ enum Held {
 /// How much of a copy is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Want {
-    /// Its place, in case that the content will be.
+    /// Its place: the content may be wanted later.
     Place,
     /// The content.
     Content,

@@ -249,8 +249,11 @@ impl RuleJ {
         data.insert_range(blocks.clone());
         let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
         let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
-        let over =
-            if marked.classes.has_layers() { &whole_set - (&self.live - &marked.taken) } else { whole_set };
+        let over = if marked.classes.has_layers() {
+            &whole_set - ((&whole_set & &self.live) - &marked.taken)
+        } else {
+            whole_set
+        };
         if self.in_use && !self.attached.is_cached() {
             let has_begun = self.log.as_ref().is_some_and(Log::has_begun);
             self.commits.write_window(blocks.clone(), &(plain | over), has_begun);
@@ -259,7 +262,7 @@ impl RuleJ {
         }
         marked.taken -= &data;
         if marked.classes.has_any() {
-            let named = &data & &(marked.tree.blocks() | &marked.freed);
+            let named = (&data & marked.tree.blocks()) | (&data & &marked.freed);
             marked.classes.written(blocks, whole, &self.live, &named);
         }
         if !self.in_use && data.iter().any(|block| marked.tree.is_node(block)) {
@@ -278,12 +281,10 @@ impl RuleJ {
         }
     }
 
-    /// A cache was there unseen: whoever wrote what, it may have come late.
+    /// A cache was there unseen: any write may have arrived late.
     pub(super) fn doubt_content(&mut self) {
-        let has_any = |it: &&mut Marked| it.classes.has_any();
-        if let Some(marked) = self.marked.as_mut().filter(has_any) {
-            let all = marked.classes.all();
-            marked.classes.unsettle(&all);
+        if let Some(marked) = &mut self.marked {
+            marked.classes.unsettle_all();
         }
         self.commits.close_windows();
     }
@@ -416,10 +417,7 @@ impl RuleJ {
             marked.is_known = true;
             if std::mem::take(&mut marked.is_doubtful) {
                 self.commits.close_windows();
-                if marked.classes.has_any() {
-                    let all = marked.classes.all();
-                    marked.classes.unsettle(&all);
-                }
+                marked.classes.unsettle_all();
             }
             self.settle();
         }

@@ -126,6 +126,7 @@ impl Marked {
         let copies = Copies::restored(fields, blocks)?;
         if state == FOUND {
             self.classes.restore(fields)?;
+            self.classes.begin();
             self.tree = Committed::restored(fields, blocks)?;
         }
         self.resume(copies, freed, knows_maps != 0);

@@ -6,6 +6,7 @@ use crate::vault::record::Entry;
 use crate::vault::{Error, Session};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use quietus_vault::chunk::{Bytes, Packed};
+use quietus_vault::client::Access;
 use quietus_vault::{ForgetId, PutId, Reference, SnapshotId, VaultError};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
@@ -141,8 +142,8 @@ impl<'d> Owner<'d> {
             Request::Put(put, write) => self.write(put, write, who, &waiting),
             Request::Get(chunk) => waiting.answer(session.vault.get(&chunk).map(Bytes)),
             Request::Root(snapshot) => waiting.answer(session.vault.root(snapshot)),
-            Request::Roots => waiting.done(session.vault.snapshots().collect::<Vec<_>>()),
-            Request::Holds => waiting.done(session.vault.holds().collect::<Vec<_>>()),
+            Request::Roots => waiting.answer(session.vault.roots()),
+            Request::Holds => waiting.answer(Access::holds(&mut session.vault)),
             Request::Weigh(snapshots) => {
                 let mut step = |done, of| waiting.tell("chunks", done, of);
                 let weight = session.vault.weigh(&snapshots, &mut step);
@@ -173,11 +174,8 @@ impl<'d> Owner<'d> {
         let session = &mut self.session;
         match write {
             Write::Offer(names) => waiting.answer(session.vault.offer(put, &names)),
-            Write::Store(chunks) => {
-                let stored = chunks.iter().map(|chunk| session.vault.store(put, chunk));
-                waiting.answer(stored.collect::<Result<Vec<_>, _>>());
-            }
-            Write::Commit(root, left_out) => waiting.answer(commit(session, put, &root, left_out)),
+            Write::Store(chunks) => waiting.answer(Access::store(&mut session.vault, put, chunks)),
+            Write::Commit(root, left_out) => waiting.answer(commit(session, put, root, left_out)),
             Write::Replace(roots) => waiting.answer(replace(session, put, &roots, who)),
             Write::Drop => waiting.answer(session.vault.drop_put(put)),
         }
@@ -185,11 +183,8 @@ impl<'d> Owner<'d> {
 }
 
 /// Ends a put with a snapshot, which is on record then.
-fn commit(session: &mut Session<'_>, put: PutId, root: &Packed, left_out: u64) -> Result<SnapshotId, Error> {
-    if left_out > 0 {
-        session.vault.leave_behind(put)?;
-    }
-    let snapshot = session.vault.commit(put, root)?;
+fn commit(session: &mut Session<'_>, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, Error> {
+    let snapshot = Access::commit(&mut session.vault, put, root, left_out)?;
     let totals = session.vault.snapshot(snapshot)?.totals;
     let (files, bytes) = (totals.files, totals.bytes);
     session.note(&[Entry::Put { snapshot: snapshot.0, files, bytes, left_out }])?;
