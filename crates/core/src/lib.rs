@@ -8,6 +8,8 @@
 #![forbid(unsafe_code)]
 
 pub mod blocks;
+pub mod buf;
+pub mod cell;
 pub mod erase;
 pub mod extents;
 pub mod fields;
@@ -18,6 +20,7 @@ pub mod medium;
 pub mod mutant;
 pub mod owed;
 pub mod place;
+pub mod places;
 pub mod policy;
 pub mod receipts;
 pub mod request;

@@ -4,24 +4,12 @@
 //! input and output has the keys, as a [`Sealer`]; the volume and its store only know which block is bound to what
 //! ([`Context`]), and keep what the sealer returns ([`Sealing`]).
 
+use crate::cell::Cell;
 use crate::fields::Fields;
 use crate::place::Place;
-use crate::store::versions::Cell;
-use crate::units::Epoch;
+use crate::units::{Block, Epoch, Session, Slot};
 use std::fmt::{self, Debug};
 use std::ops::Deref;
-
-/// A block of the disk, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Block(pub u64);
-
-/// A place of the data medium for one block, by its number.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Slot(pub u64);
-
-/// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Session(pub u16);
 
 /// The context that a sealed block is bound to, besides the disk, the keys and the [`Sealing`] itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

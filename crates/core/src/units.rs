@@ -1,4 +1,4 @@
-//! Address spaces. Each has its own type, so that mixing two does not compile.
+//! Addresses and numbers. Each has its own type, so that mixing two does not compile.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -40,6 +40,18 @@ address_space! {
     /// [`Addr`] is that store's secret.
     Pos
 }
+
+/// A block of the disk, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Block(pub u64);
+
+/// A place of the data medium for one block, by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Slot(pub u64);
+
+/// The number of an opening of the disk: with the number of a sealing within it, it is never repeated.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Session(pub u16);
 
 /// The number of an epoch of a disk that keeps versions, from 1 on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]

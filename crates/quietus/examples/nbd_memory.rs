@@ -8,7 +8,8 @@
 use quietus::buffers;
 use quietus::export::{Export, ExportInfo, ReplyTo};
 use quietus::nbd::{Config, Exports, Listener, Server};
-use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::buf::Buf;
+use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::fs::File;
 use std::io;

@@ -1,6 +1,7 @@
 //! Epochs of a disk that keeps versions, as people see them: by number, by name, and by time; exports of the past; and
 //! the ends of epochs: closing them, and forgetting them by rule.
 
+mod asking;
 mod at;
 mod clock;
 mod comparing;
@@ -10,7 +11,8 @@ mod keeper;
 mod names;
 mod timer;
 
-pub use at::{At, FindError, Listed, last};
+pub use asking::{Listed, close, forget, judge, judge_cells, list, page_fault, unique, versions, weigh};
+pub use at::{At, FindError, last};
 pub use clock::{Clock, Reading, Untrusted};
 pub use comparing::{States, differences};
 pub use export::{Past, Versioned};
@@ -19,102 +21,3 @@ pub(crate) use keeper::note_doubts;
 pub use keeper::timers;
 pub use names::{Confirmed, Doubt, HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;
-
-use crate::engine::Engine;
-use crate::export::carry_out;
-use quietus_core::request::{
-    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
-};
-use quietus_core::sealing::Block;
-use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Extent, Pos, Scope};
-
-/// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
-///
-/// # Errors
-/// The refusal.
-pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
-    let reply = ask(engine, Op::CloseEpoch { when })?;
-    Ok(Epoch(reply.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))))
-}
-
-/// The kept epochs from `from` on, as many as one answer has.
-///
-/// # Errors
-/// The refusal.
-pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Epochs(from)))?;
-    let entries = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
-    Ok(entries.map(Listed::from).collect())
-}
-
-/// The bytes of which only `epoch` shows a version: what forgetting it alone would destroy. `step` says whether to go on.
-///
-/// # Errors
-/// The refusal; [`Refusal::ShuttingDown`] if `step` says no.
-pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> Result<u64, Refusal> {
-    let mut weighing = Weighing::new(EpochRange { from: epoch, to: epoch });
-    while weighing.at.is_some() {
-        if !step() {
-            return Err(Refusal::ShuttingDown);
-        }
-        weighing = weigh(engine, weighing)?;
-    }
-    Ok(weighing.dies * BLOCK_BYTES)
-}
-
-/// Counts on what would die with some epochs.
-///
-/// # Errors
-/// The refusal.
-pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Weigh(weighing)))?;
-    Weighing::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's count makes no sense"))
-}
-
-/// Tells which of the stubs in `bytes`, whole sectors that lie at `at` of the stub medium, are needed.
-///
-/// # Errors
-/// The refusal.
-pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Stubs(at, bytes)))?;
-    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its stubs makes no sense"))
-}
-
-/// Tells the same of the cells in `bytes`, whole sectors that lie at `at` of the root.
-///
-/// # Errors
-/// The refusal.
-pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Cells(at, bytes)))?;
-    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its cells makes no sense"))
-}
-
-/// What is wrong with the page of the index that was read at `at` of its medium, if anything is.
-///
-/// # Errors
-/// The refusal.
-pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<String>, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Page(at, bytes)))?;
-    Ok(Some(String::from_utf8_lossy(&reply).into_owned()).filter(|fault| !fault.is_empty()))
-}
-
-/// The versions from `block` and `born` on, in the order of the index, as many as one answer has.
-///
-/// # Errors
-/// The refusal.
-pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Versions(block, born)))?;
-    Versions::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's list of versions makes no sense"))
-}
-
-/// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.
-///
-/// # Errors
-/// The refusal.
-pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
-    ask(engine, Op::Forget(scope.into())).map(drop)
-}
-
-fn ask(engine: &Engine, op: Op) -> Outcome {
-    carry_out(engine, Request { op, extent: Extent::new(0, 0), fua: false })
-}

@@ -14,6 +14,7 @@ pub mod export;
 pub mod hex;
 pub mod host;
 pub mod keys;
+pub mod locked;
 pub mod media;
 pub mod nbd;
 pub mod offline;

@@ -1,7 +1,8 @@
 //! Fresh keys for sealing, which many threads draw at once.
 
-use crate::keys::Locked;
-use quietus_core::sealing::{Context, Sealer, Sealing, Session, Unauthentic};
+use crate::locked::Locked;
+use quietus_core::sealing::{Context, Sealer, Sealing, Unauthentic};
+use quietus_core::units::Session;
 use quietus_seal::keys::Unlocked;
 use quietus_seal::{Generator, Random};
 use std::sync::Mutex;

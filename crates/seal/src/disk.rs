@@ -7,6 +7,7 @@ use crate::sealer::Sealer;
 use crate::stub::Stub;
 use crate::units::{self, DiskId, Generation, Sequence};
 use quietus_core::sealing::{self, Context, Sealing, Unauthentic};
+use quietus_core::units::Session;
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::OnceLock;
@@ -106,7 +107,7 @@ where
         let sealer = self.session(newest).ok_or_else(|| NoSession(newest).to_string())?;
         let stub = sealer.close(&self.bound(context, number), content, &mut &self.random);
         let stub = stub.map_err(|error| error.to_string())?.as_bytes().into();
-        Ok(Sealing { session: sealing::Session(newest), number, stub })
+        Ok(Sealing { session: Session(newest), number, stub })
     }
 
     fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {

@@ -41,7 +41,6 @@ use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt, hold_bytes
 use crate::chunk::VaultKey;
 use crate::index::Page;
 use crate::mutant::{self, Mutant};
-use crate::sanitize::{Run, Zeroing};
 use crate::{ForgetId, Ordinal, Reference, SnapshotId, VaultError};
 use index::Index;
 use merge::Merge;
@@ -79,8 +78,8 @@ pub struct Vault<'m> {
     writing: Writing,
     pub(crate) puts: Puts,
     pub(crate) next_ordinal: Ordinal,
-    pub(crate) run: Option<Box<Run>>,
-    pub(crate) zeroing: Option<Zeroing>,
+    pub(crate) run: Option<Box<crate::sanitize::Run>>,
+    pub(crate) zeroing: Option<crate::sanitize::Zeroing>,
     pub(crate) policy: Policy,
     pub(crate) seeds: Seeds,
     pub(crate) scratch: Scratch,

@@ -2,9 +2,9 @@
 
 use super::Record;
 use super::task::{Action, Step};
+use crate::buf::Buf;
 use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Policy};
-use crate::request::Buf;
 
 /// Blocks of content that moves, read and written at once.
 const COPIES_AT_ONCE: usize = 64;

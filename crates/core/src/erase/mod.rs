@@ -31,8 +31,8 @@ pub use batch::{Limits, RUNS_MAX, holes, windows};
 pub use method::{CopyLive, Destroy, Method, Put, Rewrite, Zeros};
 pub use task::{Foreground, Priority, Task};
 
+use crate::buf::Buf;
 use crate::policy::{Pattern, Seed};
-use crate::request::Buf;
 
 /// Most writes of a pass that are under way at once: a medium that is given one write after
 /// the other rests in between.

@@ -1,8 +1,8 @@
 //! One task under way.
 
 use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, Record, StepIo, Verb, Work};
+use crate::buf::Buf;
 use crate::policy::{Pattern, Policy};
-use crate::request::Buf;
 use std::sync::Arc;
 
 /// A task under way: see the module's documentation.

@@ -8,7 +8,8 @@ use super::{
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
-use crate::place::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::units::{Addr, Epoch, Extent, Pos};
 
 /// See the module's documentation.

@@ -16,6 +16,7 @@ mod comparing;
 mod deaths;
 mod epochs;
 mod forgetting;
+mod gaps;
 mod history;
 mod homes;
 mod judging;
@@ -24,6 +25,7 @@ mod killing;
 mod label;
 mod log;
 mod opening;
+mod positions;
 mod rekeying;
 mod room;
 mod root;
@@ -41,20 +43,19 @@ use super::{
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
-use crate::place::{Place, Places};
-use crate::sealing::{Block, Context, Sealed, Sealing, SealingAt, Session, Slot};
+use crate::place::Place;
+use crate::places::Places;
+use crate::sealing::{Context, Sealed, Sealing, SealingAt};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
 use catalog::Catalog;
 use committing::Committing;
-use forgetting::Forgetting;
 use history::{Version, WallTime};
-use killing::Killing;
 use log::Stubs;
 pub use opening::{VersionsError, format_index};
+use positions::{blocks, in_slot, outline, page_place};
 pub use room::ROOM_BYTES;
-use room::Room;
-pub use root::{Cell, Cells, ROOT_BYTES, RootError, format_root, halves};
+pub use root::{ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
 use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
@@ -130,25 +131,9 @@ pub struct Versions {
     todo: VecDeque<Change>,
     stuck: Option<PageNo>,
     committing: Committing,
-    killing: Killing,
-    forgetting: Forgetting,
-    room: Room,
-}
-
-fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
-    let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
-    (first..end).filter_map(move |block| {
-        let block = Block(block);
-        Some((block, outline(block).overlap(extent)?))
-    })
-}
-
-fn in_slot(slot: Slot) -> Place {
-    Place { on: MediumId::Data, extent: Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES) }
-}
-
-fn page_place(page: PageNo) -> Place {
-    Place { on: MediumId::Map, extent: Extent::new(page.position(), PAGE_BYTES as u64) }
+    killing: killing::Killing,
+    forgetting: forgetting::Forgetting,
+    room: room::Room,
 }
 
 impl Versions {
@@ -291,11 +276,6 @@ impl Versions {
             }
         }
     }
-}
-
-/// A block as bytes of a disk whose last block is whole.
-fn outline(block: Block) -> Extent<Addr> {
-    Extent::new(block.0 * BLOCK_BYTES, BLOCK_BYTES)
 }
 
 impl Store for Versions {

@@ -6,12 +6,13 @@ use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::watching::is_own;
 use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
+use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Buf, Op, Outcome, Refusal, Request, RequestId};
+use crate::request::{Op, Outcome, Refusal, Request, RequestId};
 use crate::store::{WritePlan, Written};
 use crate::units::{Addr, Epoch, Extent};
 

@@ -8,11 +8,12 @@
 //! meanwhile.
 
 use super::{Purpose, Volume, io::IoOp};
+use crate::buf::Buf;
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Buf, RequestId};
+use crate::request::RequestId;
 use crate::store::{MapState, Phase};
 use std::collections::{BTreeSet, VecDeque};
 

@@ -3,13 +3,14 @@
 use super::bytes::slice;
 use super::task::{EraseTask, Kind, Site};
 use super::{Config, Volume};
+use crate::buf::Buf;
 use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
 use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Buf, Op};
+use crate::request::Op;
 use crate::units::{Addr, Extent, Millis};
 
 /// Erase tasks begin, although guests are at work, when what is to be destroyed takes one part in this many

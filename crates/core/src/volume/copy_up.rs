@@ -4,9 +4,10 @@
 use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
+use crate::buf::Buf;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{Buf, Op, Refusal, Request, RequestId};
+use crate::request::{Op, Refusal, Request, RequestId};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 

@@ -1,10 +1,10 @@
 //! I/O operations as data: decided here, and carried out elsewhere.
 
+use crate::buf::Buf;
 use crate::media::Media;
 use crate::medium::MediumError;
-use crate::place::Places;
+use crate::places::Places;
 use crate::policy::{Pattern, Scratch, Seed};
-use crate::request::Buf;
 use crate::sealing::{Sealer, Sealing};
 
 /// The number of one I/O operation.

@@ -3,33 +3,14 @@
 
 use super::admit::padded;
 use super::checkpoints::Waiter;
-use super::running::{Deaths, Stage};
+use super::running::{Deaths, Merge, Remainder, Stage};
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
+use crate::buf::Buf;
 use crate::medium::MediumError;
-use crate::request::{Buf, Op, Request, RequestId};
+use crate::request::{Op, Request, RequestId};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
-
-/// Blocks that are read because a request changes a part of each.
-#[derive(Debug)]
-pub(super) struct Merge {
-    pub(super) request: Request,
-    /// The blocks that are still to be read; the last one is being read.
-    unread: Vec<Extent<Addr>>,
-    read: Vec<(Extent<Addr>, Buf)>,
-}
-
-/// The rest of blocks of which a request makes a part die.
-#[derive(Debug)]
-pub(super) struct Remainder {
-    request: Request,
-    /// The blocks that are still to be written; the last one is being written.
-    unwritten: Vec<(Extent<Addr>, Vec<u8>)>,
-    has_written: bool,
-    /// The blocks that die as a whole.
-    deaths: Deaths,
-}
 
 impl Volume {
     /// Whether `request` changes a block in part, and the store cannot.

@@ -63,7 +63,7 @@ pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
 use crate::journal::State;
 use crate::ledger::Cause;
 use crate::medium::{MediumError, MediumErrorKind};
-use crate::place::Places;
+use crate::places::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};

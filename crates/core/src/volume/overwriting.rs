@@ -13,6 +13,7 @@
 use super::io::IoOp;
 use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume};
+use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
 use crate::media::MediumId;
@@ -20,7 +21,7 @@ use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::receipts::Done;
-use crate::request::{Buf, RequestId};
+use crate::request::RequestId;
 use crate::units::{Addr, Extent, Millis};
 use std::collections::BTreeSet;
 

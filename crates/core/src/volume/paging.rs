@@ -2,8 +2,8 @@
 
 use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp};
+use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
-use crate::request::Buf;
 use crate::units::{Addr, Extent};
 
 impl Volume {

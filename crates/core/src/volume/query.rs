@@ -116,7 +116,10 @@ impl Volume {
             policy: self.config.policy.to_string(),
             latched: self.latched.clone(),
             owed: self.owed_status(),
-            requests: self.requests.status(),
+            requests: RequestsStatus {
+                running: self.requests.running.len(),
+                waiting: self.requests.waiting.len(),
+            },
             counters: self.state.counters,
             watch: self.watch_status(),
             store: self.store.status(),

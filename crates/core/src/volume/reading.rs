@@ -3,21 +3,12 @@
 //! Where versions are kept, nobody waits for the readers of a version that is given up. What such a reader gets
 //! does not open any more: it looks again where the content lies.
 
-use super::running::Stage;
+use super::running::{Reading, Stage};
 use super::waiting::Unseen;
 use super::{Command, Purpose, Volume, io::IoOp};
-use crate::place::Places;
+use crate::places::Places;
 use crate::request::{Op, Refusal, Request, RequestId};
 use crate::units::{Addr, Extent};
-
-/// A read under way.
-#[derive(Debug)]
-pub(super) struct Reading {
-    /// The operation that reads the same content again.
-    op: Op,
-    extent: Extent<Addr>,
-    at: Places,
-}
 
 /// Where content that could not be read is by now.
 enum Now {

@@ -3,7 +3,6 @@
 use super::classes::Plain;
 use super::epochs::Closes;
 use super::order::Order;
-use super::query::RequestsStatus;
 use super::running::{Stage, Table};
 use super::waiting::Queue;
 use crate::request::RequestId;
@@ -35,11 +34,6 @@ impl Requests {
     /// Whether no request waits for anything but its I/O operation.
     pub(super) fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.obliging.is_empty() && self.closes.is_empty()
-    }
-
-    /// How many requests there are.
-    pub(super) fn status(&self) -> RequestsStatus {
-        RequestsStatus { running: self.running.len(), waiting: self.waiting.len() }
     }
 
     /// Whether a request waits for room in the ledger.
@@ -85,7 +79,8 @@ mod tests {
     use super::super::running::Running;
     use super::super::waiting::{Obstacle, Unseen, Waiting};
     use super::*;
-    use crate::request::{Buf, Op, Request};
+    use crate::buf::Buf;
+    use crate::request::{Op, Request};
     use crate::units::{Epoch, Extent};
 
     fn run(requests: &mut Requests, id: u64, stage: Stage) {

@@ -1,10 +1,10 @@
 //! The requests that have begun: by number, and by the bytes that they touch.
 
-use super::merge::{Merge, Remainder};
-use super::reading::Reading;
+use crate::buf::Buf;
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
-use crate::request::{Buf, Request, RequestId};
+use crate::places::Places;
+use crate::request::{Op, Request, RequestId};
 use crate::units::{Addr, Epoch, Extent, Scope};
 use std::collections::HashMap;
 
@@ -56,6 +56,35 @@ pub(super) enum Stage {
     Forget(Scope),
     /// A checkpoint is awaited with the end of this epoch.
     Closed(Epoch),
+}
+
+/// Blocks that are read because a request changes a part of each.
+#[derive(Debug)]
+pub(super) struct Merge {
+    pub(super) request: Request,
+    /// The blocks that are still to be read; the last one is being read.
+    pub(super) unread: Vec<Extent<Addr>>,
+    pub(super) read: Vec<(Extent<Addr>, Buf)>,
+}
+
+/// The rest of blocks of which a request makes a part die.
+#[derive(Debug)]
+pub(super) struct Remainder {
+    pub(super) request: Request,
+    /// The blocks that are still to be written; the last one is being written.
+    pub(super) unwritten: Vec<(Extent<Addr>, Vec<u8>)>,
+    pub(super) has_written: bool,
+    /// The blocks that die as a whole.
+    pub(super) deaths: Deaths,
+}
+
+/// A read under way.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// The operation that reads the same content again.
+    pub(super) op: Op,
+    pub(super) extent: Extent<Addr>,
+    pub(super) at: Places,
 }
 
 /// Parts that are to be given an obligation.

@@ -9,14 +9,16 @@ mod failing;
 use super::bytes::slice;
 use super::checkpoints::Waiter;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
+use crate::buf::Buf;
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
-use crate::place::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::policy::Policy;
-use crate::request::{Buf, Op, Request};
+use crate::request::{Op, Request};
 use crate::store::{Job, JobEnd};
 use crate::units::{Addr, Extent};
 

@@ -12,11 +12,12 @@ mod steps;
 mod versions;
 
 use super::*;
+use crate::buf::Buf;
 use crate::journal::Shape;
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
-use crate::request::{Buf, Liveness};
+use crate::request::Liveness;
 use crate::store;
 use crate::units::Pos;
 use std::cell::{Cell, RefCell};

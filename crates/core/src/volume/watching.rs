@@ -7,13 +7,15 @@ mod kept_out;
 use super::checkpoints::Waiter;
 use super::waiting::{Unseen, Waiting};
 use super::{Command, Volume};
+use crate::buf::Buf;
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::place::{Place, Places};
-use crate::request::{Buf, Op, Request, RequestId};
+use crate::place::Place;
+use crate::places::Places;
+use crate::request::{Op, Request, RequestId};
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{

@@ -5,32 +5,38 @@ use super::args::{KeyAction, KeyArgs};
 use super::report::Report;
 use crate::disk::{Access, DiskDir};
 use crate::host::{self, Level};
-use crate::keys::{self, Keys, Purpose};
+use crate::keys::{self, KeyFileOf, Keys, KeysError, Purpose};
 use quietus_seal::keys::SlotNumber;
 
 pub(super) fn key(args: &KeyArgs, out: &Report) -> Result<(), Failure> {
     let is_list = matches!(args.action, KeyAction::List);
     let access = if is_list { Access::ReadOnly } else { Access::ReadWrite };
     let dir = DiskDir::open_with(&args.disk, access, &mut |_, _| true)?;
+    let file = dir.key_file().ok_or_else(|| KeysError::NoKeys(dir.path().into()))?;
     match &args.action {
-        KeyAction::List => out.key_slots(&keys::stored(&dir)?.file().slots()),
+        KeyAction::List => out.key_slots(&keys::stored(&file)?.file().slots()),
         KeyAction::Add { credential, new } => {
-            let mut keys = Keys::open(&dir, &credential.source())?;
-            let secret = new.source().read(&dir.name(), Purpose::New)?;
+            let mut keys = Keys::open(&file, &credential.source())?;
+            let secret = new.source().read(&file.name, Purpose::New)?;
             out.key_added(keys.add(&secret)?);
         }
-        KeyAction::Remove { slot, credential } => remove(&dir, *slot, &credential.source(), out)?,
+        KeyAction::Remove { slot, credential } => remove(&dir, &file, (*slot, &credential.source()), out)?,
         KeyAction::Rotate { credential } => {
-            out.key_rotated(Keys::open(&dir, &credential.source())?.rotate()?.0);
+            out.key_rotated(Keys::open(&file, &credential.source())?.rotate()?.0);
         }
     }
     Ok(())
 }
 
-fn remove(dir: &DiskDir, slot: u8, source: &keys::Source, out: &Report) -> Result<(), Failure> {
-    keys::remove(dir, SlotNumber(slot), source)?;
-    let file = dir.keys_path().and_then(|path| host::inspect(&path).ok());
-    let level = file.map_or(Level::NotAssured, |file| file.level);
-    out.key_removed(slot, dir.config()?.policy.passes().len(), level);
+fn remove(
+    dir: &DiskDir,
+    file: &KeyFileOf,
+    (slot, source): (u8, &keys::Source),
+    out: &Report,
+) -> Result<(), Failure> {
+    let policy = dir.config()?.policy;
+    keys::remove(file, SlotNumber(slot), source, &policy)?;
+    let level = host::inspect(&file.path).map_or(Level::NotAssured, |file| file.level);
+    out.key_removed(slot, policy.passes().len(), level);
     Ok(())
 }

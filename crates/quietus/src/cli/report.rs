@@ -5,6 +5,7 @@ mod past;
 mod sensitive;
 mod status;
 mod vault;
+mod waiting;
 
 pub(crate) use vault::VaultStatus;
 
@@ -207,7 +208,7 @@ impl Report {
                 writeln!(out, "freed {} of plain content, which is not destroyed", number("plain_bytes"))?;
             }
             let waiting = Vec::<Waiting>::deserialize(&answer["waiting"]).unwrap_or_default();
-            status::still_waiting(out, &waiting)
+            waiting::still_waiting(out, &waiting)
         });
     }
 

@@ -68,3 +68,11 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> Result<(), DirectoryError> {
     }
     sync_dir(parent_of(to)).map_err(|error| DirectoryErrorKind::Io("make its name durable").of(to, error))
 }
+
+/// What came of opening the file at `path`, which messages call `what`.
+pub(crate) fn opened<T>(path: &Path, what: &'static str, result: io::Result<T>) -> Result<T, DirectoryError> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => DirectoryErrorKind::Missing(what).of(path, error),
+        _ => DirectoryErrorKind::Io("open").of(path, error),
+    })
+}

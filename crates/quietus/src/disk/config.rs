@@ -3,9 +3,9 @@
 //! A checksum covers everything that must never change, so that a flipped bit is seen;
 //! `[behaviour]` is for a person to edit, and is not covered.
 
-use super::media::DATA_FILE;
+use super::names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay_toml::OverlayToml;
-use super::versions_toml::{EpochEnd, ROOT_FILE, STUBS_FILE, VERSIONS_BYTES_MAX, VersionsToml};
+use super::versions_toml::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
 use super::{DiskError, DiskErrorKind};
 use crate::directory::{DirectoryErrorKind, replace};
 use crate::host::{self, DiskGuarantees};
@@ -63,6 +63,14 @@ pub enum StoreKind {
     Overlay,
     /// Every epoch of the disk is kept, sealed, until it is forgotten.
     Versions,
+}
+
+impl StoreKind {
+    /// Whether the store keeps versions.
+    #[must_use]
+    pub fn keeps_versions(self) -> bool {
+        self == Self::Versions
+    }
 }
 
 /// Place of the content.
@@ -487,17 +495,4 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         u64::try_from(((number * scale + fraction) << shift) / scale).ok()
     })();
     bytes.ok_or_else(|| format!("invalid size {text:?}; use 512, 64M, 20G or 1.5T, less than 16 EiB"))
-}
-
-/// Milliseconds from `250ms`, `10s`, `10m`, `2h`.
-///
-/// # Errors
-/// A text that shows what a duration looks like.
-pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
-    let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-    let parsed = units.iter().find_map(|(unit, scale)| {
-        let number: u64 = text.trim().strip_suffix(unit)?.parse().ok()?;
-        number.checked_mul(*scale)
-    });
-    parsed.ok_or_else(|| format!("invalid duration {text:?}; use 250ms, 30s, 10m or 2h"))
 }

@@ -1,9 +1,8 @@
 //! Making a disk.
 
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
-use super::media::DATA_FILE;
-use super::overlay::{BASE_RAW, settle_base};
-use super::versions_toml::{KEYS_FILE, ROOT_FILE, STUBS_FILE};
+use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
+use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
@@ -41,12 +40,12 @@ pub(super) const PLAN: Plan = Plan {
 };
 
 /// Initial content of a new disk.
-pub(super) struct Beginning {
-    pub(super) toml: DiskToml,
+struct Beginning {
+    toml: DiskToml,
     /// Extent that holds data, or may hold some.
-    pub(super) held: Option<Extent<Addr>>,
+    held: Option<Extent<Addr>>,
     /// Extent that lies on the medium and belongs to nobody.
-    pub(super) dead: Option<Extent<Addr>>,
+    dead: Option<Extent<Addr>>,
 }
 
 impl DiskDir {
@@ -115,7 +114,9 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let beginning = match options.store {
         StoreKind::InPlace => in_place(draft, options)?,
         StoreKind::Overlay => overlay(draft, options, step)?,
-        StoreKind::Versions => super::versions::make(draft, options)?,
+        StoreKind::Versions => {
+            Beginning { toml: super::versions::make(draft, options)?, held: None, dead: None }
+        }
     };
     let dir = draft.dir();
     let toml = beginning.toml;

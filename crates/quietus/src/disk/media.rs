@@ -3,10 +3,9 @@
 //! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
 //! row here, and a name in [`MediumId`].
 
-use super::overlay::BASE_RAW;
-use super::versions_toml::{ROOT_FILE, STUBS_FILE};
-use super::{DiskDir, DiskError, DiskToml, StoreKind, opened};
-use crate::directory::{Access, DirectoryErrorKind, make_file};
+use super::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
+use super::{DiskDir, DiskError, DiskToml, StoreKind};
+use crate::directory::{Access, DirectoryErrorKind, make_file, opened};
 use crate::host::Part;
 use crate::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
@@ -51,9 +50,6 @@ enum Opened {
     /// With the disk, for all disks of the process at once: it is only read.
     Shared,
 }
-
-/// Name of the file with the content, unless `disk.toml` names another.
-pub(super) const DATA_FILE: &str = "data";
 
 const DATA: MediumRow = MediumRow {
     id: MediumId::Data,
@@ -181,7 +177,7 @@ impl MediumRow {
                 FileMedium::open(path, read_only || !self.is_own())
             }
         };
-        opened(path, self.title, medium)
+        Ok(opened(path, self.title, medium)?)
     }
 }
 

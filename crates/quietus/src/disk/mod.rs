@@ -3,8 +3,10 @@
 mod base;
 mod config;
 mod create;
+mod duration;
 mod error;
 pub(crate) mod media;
+mod names;
 mod overlay;
 mod overlay_toml;
 mod qemu_img;
@@ -17,9 +19,8 @@ mod versions_toml;
 
 pub use crate::directory::Access;
 pub use base::Base;
-pub use config::{
-    CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_duration_ms, parse_size,
-};
+pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_size};
+pub use duration::parse_duration_ms;
 pub use error::{DiskError, DiskErrorKind};
 pub use overlay_toml::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;
@@ -28,15 +29,15 @@ pub use versions_toml::{EpochEnd, VersionsToml};
 
 use crate::directory::{Directory, DirectoryErrorKind, lock_storage};
 use crate::host::{DiskGuarantees, session};
-use crate::keys::{Keys, KeysError, Source};
-use crate::media::FileMedium;
+use crate::keys::{KeyFileOf, Keys, KeysError, Source};
 use crate::sealing::Unsealed;
 use crate::signed::SigningKey;
 use quietus_core::blocks::BlockSet;
-use quietus_core::sealing::{self, Sealer};
+use quietus_core::sealing::Sealer;
 use quietus_core::store::{self, overlay::Setup};
-use quietus_core::units::Millis;
+use quietus_core::units::{Millis, Session};
 use quietus_core::volume::{Checkpoint, Config, Opening};
+use quietus_seal::DiskId;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +57,7 @@ pub struct DiskDir {
     base_data: Option<Arc<BlockSet>>,
     /// The sealer of a disk that keeps versions, and the number of this opening.
     sealer: Option<Arc<dyn Sealer>>,
-    session: sealing::Session,
+    session: Session,
     _media_locks: Vec<Option<File>>,
 }
 
@@ -98,7 +99,7 @@ impl DiskDir {
         let locked = toml.store.media().iter().filter(|row| row.is_locked());
         let locks = locked.map(|row| lock_storage(&row.path(&toml, path), access));
         let locks = locks.collect::<Result<_, _>>()?;
-        let (base, base_data, sealer, session) = (None, None, None, sealing::Session(0));
+        let (base, base_data, sealer, session) = (None, None, None, Session(0));
         Ok(Self { directory, toml, base, base_data, sealer, session, _media_locks: locks })
     }
 
@@ -150,10 +151,15 @@ impl DiskDir {
         self.toml.medium_path(self.path())
     }
 
-    /// Path of the key file, if the disk has keys.
+    /// The key file, if the disk has keys.
     #[must_use]
-    pub fn keys_path(&self) -> Option<PathBuf> {
-        self.toml.versions.as_ref()?.keys_path(self.path())
+    pub fn key_file(&self) -> Option<KeyFileOf> {
+        Some(KeyFileOf {
+            path: self.toml.versions.as_ref()?.keys_path(self.path())?,
+            disk: DiskId(*self.toml.uuid.as_bytes()),
+            name: self.name(),
+            is_read_only: self.is_read_only(),
+        })
     }
 
     /// The base of an overlay.
@@ -201,11 +207,12 @@ impl DiskDir {
     pub fn unlock(&mut self, source: &Source) -> Result<(), KeysError> {
         let Some(versions) = &self.toml.versions else { return Ok(()) };
         let seal = versions.seal;
-        let Some(keys) = Keys::unlock(self, source)? else {
+        let Some(file) = self.key_file() else {
             self.sealer = Some(Arc::new(Unsealed));
             return Ok(());
         };
-        self.session = sealing::Session(keys.session().map_or(0, |session| session.0));
+        let keys = Keys::unlock(&file, source)?;
+        self.session = Session(keys.session().map_or(0, |session| session.0));
         self.sealer = Some(Arc::new(keys.into_sealer(seal)?));
         Ok(())
     }
@@ -258,16 +265,4 @@ fn entropy() -> Result<[u8; 32], DiskError> {
         DirectoryErrorKind::Io("draw random bytes").of(Path::new("getrandom"), io::Error::other(error))
     })?;
     Ok(bytes)
-}
-
-/// Opens a file of a disk, which messages call `what`.
-pub(crate) fn open_file(path: &Path, what: &'static str, read_only: bool) -> Result<FileMedium, DiskError> {
-    opened(path, what, FileMedium::open(path, read_only))
-}
-
-fn opened(path: &Path, what: &'static str, medium: io::Result<FileMedium>) -> Result<FileMedium, DiskError> {
-    medium.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => DirectoryErrorKind::Missing(what).of(path, error).into(),
-        _ => DirectoryErrorKind::Io("open").of(path, error).into(),
-    })
 }

@@ -2,6 +2,7 @@
 
 use super::base::Base;
 use super::config::DiskToml;
+use super::names::BASE_RAW;
 use super::overlay_toml::OverlayToml;
 use super::{DiskDir, DiskError, DiskErrorKind, Step, qemu_img};
 use crate::directory::{Access, Directory, DirectoryErrorKind};
@@ -11,8 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The base of a disk whose base was not raw; and another one.
-pub(super) const BASE_RAW: &str = "base.raw";
+/// Name of another one.
 const BASE_RAW_2: &str = "base.2.raw";
 
 /// Opens the base of the disk in `dir` and checks that it has not changed. A new time of change is

@@ -1,8 +1,8 @@
 //! Making a disk that keeps versions.
 
 use super::config::{CreateOptions, DiskToml};
-use super::create::Beginning;
-use super::versions_toml::{INDEX_HEAD_BYTES, KEYS_FILE, VersionsToml};
+use super::names::KEYS_FILE;
+use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
 use crate::keys::{self, Purpose};
@@ -21,7 +21,7 @@ use std::path::Path;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Makes the files of a disk that keeps versions.
-pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, DiskError> {
+pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskToml, DiskError> {
     let toml = DiskToml::versions(options)?;
     let versions = toml.versions.as_ref().expect("the store keeps versions");
     match versions.seal.has_keys() {
@@ -37,7 +37,7 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<Beginni
     format_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
-    Ok(Beginning { toml, held: None, dead: None })
+    Ok(toml)
 }
 
 /// Writes the first head of the index: one without any would be a lost index, and not an empty disk.
@@ -51,7 +51,7 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
 
 /// Makes the root, whose cells have to be durable before the first stub is.
 fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
-    let cells = store::versions::Cells::new(entropy()?);
+    let cells = quietus_core::cell::Cells::new(entropy()?);
     let (root, _, _lock) = made_or_device(draft, "--root", &versions.root, store::versions::ROOT_BYTES)?;
     let failed = |error| {
         DirectoryErrorKind::Io("make the root").of(&draft.dir().join(&versions.root), io::Error::other(error))

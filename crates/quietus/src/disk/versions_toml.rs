@@ -1,7 +1,8 @@
 //! The part of `disk.toml` for a disk that keeps versions: the table `versions`, and when its epochs close.
 
-use super::config::parse_duration_ms;
-use super::{DiskErrorKind, StoreKind};
+use super::DiskErrorKind;
+use super::duration::parse_duration_ms;
+use super::names::KEYS_FILE;
 use quietus_core::store::versions::Layout;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_seal::Seal;
@@ -10,12 +11,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Name of the file with the stubs, unless `disk.toml` names another.
-pub(crate) const STUBS_FILE: &str = "stubs";
-/// Name of the file with the root, unless `disk.toml` names another.
-pub(crate) const ROOT_FILE: &str = "root";
-/// Name of the key file.
-pub(crate) const KEYS_FILE: &str = "keys";
 /// Bytes of the heads of the index: two pages.
 pub(super) const INDEX_HEAD_BYTES: u64 = 8192;
 /// Bytes of the head of the stub medium.
@@ -97,14 +92,6 @@ impl VersionsToml {
     #[must_use]
     pub fn keys_path(&self, dir: &Path) -> Option<PathBuf> {
         self.seal.has_keys().then(|| dir.join(KEYS_FILE))
-    }
-}
-
-impl StoreKind {
-    /// Whether the store keeps versions.
-    #[must_use]
-    pub fn keeps_versions(self) -> bool {
-        self == Self::Versions
     }
 }
 

@@ -1,30 +1,13 @@
 //! How people say which epoch they mean.
 
-use super::{Names, list};
+use super::Names;
+use super::asking::{Listed, list};
 use crate::engine::Engine;
-use quietus_core::request::{KeptEpoch, Refusal};
+use quietus_core::request::Refusal;
 use quietus_core::units::Epoch;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
-
-/// An epoch in a list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Listed {
-    /// The number.
-    pub epoch: u64,
-    /// When it closed, in milliseconds since 1970.
-    pub closed_ms: u64,
-    /// Bytes in blocks that were written or freed in it.
-    pub changed_bytes: u64,
-}
-
-impl From<KeptEpoch> for Listed {
-    fn from(KeptEpoch { epoch, closed_ms, changed_bytes }: KeptEpoch) -> Self {
-        Self { epoch: epoch.0, closed_ms, changed_bytes }
-    }
-}
 
 /// An epoch: its number, its name, or a time, which means the last kept epoch that had closed by then.
 #[derive(Clone, PartialEq, Eq, Debug)]

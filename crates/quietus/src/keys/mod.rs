@@ -6,20 +6,22 @@
 //! 3. A session is durable before anything is sealed under it.
 
 mod file;
-mod memory;
 mod prompt;
+mod secret;
 mod source;
 #[cfg(test)]
 mod tests;
 
 pub use file::StoredKeys;
-pub use memory::{Locked, forbid_core_dumps};
-pub use source::{Purpose, SECRET_BYTES_MAX, Secret, Source};
+pub use secret::SECRET_BYTES_MAX;
+pub use source::{Purpose, Secret, Source};
 
-use crate::disk::{DiskDir, DiskError};
+use crate::directory::{DirectoryError, opened};
+use crate::locked::{Locked, forbid_core_dumps};
 use crate::media::FileMedium;
 use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;
+use quietus_core::policy::Policy;
 use quietus_seal::keys::{
     BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,
     Unlocked,
@@ -28,12 +30,25 @@ use quietus_seal::{DiskId, Generation, Generator, NoSession, SEED_BYTES, Seal, S
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
+/// The key file of a disk: where it is, and whose.
+#[derive(Clone, Debug)]
+pub struct KeyFileOf {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// The disk.
+    pub disk: DiskId,
+    /// The name of the disk, as a person is asked for its passphrase.
+    pub name: String,
+    /// Whether the disk was opened for reading only.
+    pub is_read_only: bool,
+}
+
 /// Why keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
-    /// The disk cannot be opened.
+    /// The file cannot be opened.
     #[error(transparent)]
-    Disk(#[from] DiskError),
+    Directory(#[from] DirectoryError),
     /// The disk has no keys.
     #[error("{}: the disk has no keys: only a disk with `--store versions` and a seal other than `none` has", .0.display())]
     NoKeys(PathBuf),
@@ -142,30 +157,26 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Opens the keys of the disk in `dir`, and draws a session, unless the disk is read only. `None` if the
-    /// disk has no keys.
+    /// Opens the keys in `file`, and draws a session, unless the disk is read only.
     ///
     /// # Errors
     /// [`KeysError`].
-    pub fn unlock(dir: &DiskDir, source: &Source) -> Result<Option<Self>, KeysError> {
-        if dir.keys_path().is_none() {
-            return Ok(None);
-        }
-        let mut keys = Self::open(dir, source)?;
-        if !dir.is_read_only() {
+    pub fn unlock(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
+        let mut keys = Self::open(file, source)?;
+        if !file.is_read_only {
             keys.draw_session()?;
         }
-        Ok(Some(keys))
+        Ok(keys)
     }
 
-    /// Opens the keys of the disk in `dir`, without a session.
+    /// Opens the keys in `file`, without a session.
     ///
     /// # Errors
     /// [`KeysError`].
-    pub fn open(dir: &DiskDir, source: &Source) -> Result<Self, KeysError> {
+    pub fn open(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
         forbid_core_dumps();
-        let stored = stored(dir)?;
-        let secret = secret(&stored, &dir.name(), source)?;
+        let stored = stored(file)?;
+        let secret = secret(&stored, &file.name, source)?;
         let unlocked = locked(stored.unlock(&secret.credential())?)?;
         Ok(Self { stored, unlocked, random: generator()?, session: None })
     }
@@ -226,12 +237,12 @@ pub fn new_file(disk: DiskId, secret: &Secret, path: &Path) -> Result<Vec<u8>, K
     Ok(file.to_bytes())
 }
 
-/// The damage to the key file of the disk in `dir`, in words.
+/// The damage to `file`, in words.
 ///
 /// # Errors
 /// [`KeysError`]: the file cannot be read, or is no key file.
-pub fn damage(dir: &DiskDir) -> Result<Vec<String>, KeysError> {
-    let stored = stored(dir)?;
+pub fn damage(file: &KeyFileOf) -> Result<Vec<String>, KeysError> {
+    let stored = stored(file)?;
     let pages = stored.file().damaged().into_iter().map(|page| {
         format!(
             "bytes {} to {}: a damaged slot or master key, or one that was being destroyed",
@@ -245,26 +256,29 @@ pub fn damage(dir: &DiskDir) -> Result<Vec<String>, KeysError> {
     Ok(pages.chain(sessions).collect())
 }
 
-/// The slots of the disk's key file, and what else is known of it without a credential.
+/// The slots of a key file, and what else is known of it without a credential.
 ///
 /// # Errors
 /// [`KeysError`].
-pub fn stored(dir: &DiskDir) -> Result<StoredKeys<FileMedium>, KeysError> {
-    let path = dir.keys_path().ok_or_else(|| KeysError::NoKeys(dir.path().into()))?;
-    let medium = crate::disk::open_file(&path, "the key file", dir.is_read_only())?;
-    StoredKeys::read(medium, &path, DiskId(*dir.toml().uuid.as_bytes()))
+pub fn stored(file: &KeyFileOf) -> Result<StoredKeys<FileMedium>, KeysError> {
+    let medium = opened(&file.path, "the key file", FileMedium::open(&file.path, file.is_read_only))?;
+    StoredKeys::read(medium, &file.path, file.disk)
 }
 
-/// Takes slot `number` away and destroys it. `source` has to open the disk without it.
+/// Takes slot `number` away and destroys it by `policy`. `source` has to open the disk without it.
 ///
 /// # Errors
 /// [`KeysError`].
-pub fn remove(dir: &DiskDir, number: SlotNumber, source: &Source) -> Result<(), KeysError> {
+pub fn remove(
+    file: &KeyFileOf,
+    number: SlotNumber,
+    source: &Source,
+    policy: &Policy,
+) -> Result<(), KeysError> {
     forbid_core_dumps();
-    let mut stored = stored(dir)?;
-    let secret = secret(&stored, &dir.name(), source)?;
-    let policy = dir.config()?.policy;
-    stored.remove(number, &secret.credential(), &policy, &mut *generator()?)
+    let mut stored = stored(file)?;
+    let secret = secret(&stored, &file.name, source)?;
+    stored.remove(number, &secret.credential(), policy, &mut *generator()?)
 }
 
 /// The secret of `source`. A person is only asked for a passphrase if there is a slot for one.

@@ -1,6 +1,6 @@
 //! Asking a person for a passphrase, without echo.
 
-use super::source::SecretBytes;
+use super::secret::SecretBytes;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,17 +1,15 @@
 //! Where a credential comes from. No secret is ever an argument or in the environment, which others can read.
 
-use super::memory::Locked;
+use super::secret::SecretBytes;
 use super::{KeysError, prompt};
+use crate::locked::Locked;
 use quietus_seal::keys::Credential;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// Longest secret, in bytes.
-pub const SECRET_BYTES_MAX: usize = 16 << 10;
 /// The permission of everybody to read or write a file.
 const MODE_OTHERS: u32 = 0o006;
 
@@ -42,13 +40,6 @@ pub enum Purpose {
 pub struct Secret {
     source: Source,
     bytes: Locked<SecretBytes>,
-}
-
-/// Bytes that are wiped; the memory never moves.
-#[derive(Zeroize, ZeroizeOnDrop)]
-pub(super) struct SecretBytes {
-    len: usize,
-    bytes: [u8; SECRET_BYTES_MAX],
 }
 
 impl Source {
@@ -124,68 +115,4 @@ fn run(command: &str, bytes: &mut SecretBytes) -> Result<(), KeysError> {
     let ended = child.wait().map_err(|error| failed(&format!("cannot be waited for ({error})")))?;
     read.map_err(|error| failed(&format!("gives no key ({error})")))?;
     if ended.success() { Ok(()) } else { Err(failed(&format!("failed ({ended})"))) }
-}
-
-impl Default for SecretBytes {
-    fn default() -> Self {
-        Self { len: 0, bytes: [0; SECRET_BYTES_MAX] }
-    }
-}
-
-impl SecretBytes {
-    pub(super) fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-
-    pub(super) fn push(&mut self, byte: u8) -> io::Result<()> {
-        *self.bytes.get_mut(self.len).ok_or_else(too_long)? = byte;
-        self.len += 1;
-        Ok(())
-    }
-
-    /// Removes the last character of UTF-8 text.
-    pub(super) fn remove_char(&mut self) {
-        let is_start = |byte: &u8| byte & 0xc0 != 0x80;
-        let start = self.as_slice().iter().rposition(is_start).unwrap_or(0);
-        self.truncate(start);
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.truncate(0);
-    }
-
-    fn remove_line_end(&mut self) {
-        if self.as_slice().ends_with(b"\n") {
-            self.truncate(self.len - 1);
-            if self.as_slice().ends_with(b"\r") {
-                self.truncate(self.len - 1);
-            }
-        }
-    }
-
-    fn truncate(&mut self, len: usize) {
-        self.bytes[len..self.len].zeroize();
-        self.len = len;
-    }
-
-    /// Appends all that `from` gives.
-    fn read_from(&mut self, from: &mut impl Read) -> io::Result<()> {
-        loop {
-            let free = &mut self.bytes[self.len..];
-            // One more byte shows whether there is more.
-            let mut more = [0];
-            let room = if free.is_empty() { &mut more[..] } else { free };
-            match from.read(room) {
-                Ok(0) => return Ok(()),
-                Ok(_) if self.len == SECRET_BYTES_MAX => return Err(too_long()),
-                Ok(read) => self.len += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
-fn too_long() -> io::Error {
-    io::Error::other(format!("more than {SECRET_BYTES_MAX} bytes, the limit of a secret"))
 }

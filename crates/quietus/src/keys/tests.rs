@@ -1,11 +1,11 @@
 //! Key files after a crash at any write; credentials; opened keys.
 
 use super::*;
-use crate::disk::{Access, CreateOptions, StoreKind, VersionsOptions};
+use crate::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
 use quietus_core::medium::{Capabilities, Medium};
 use quietus_core::policy::Policy;
-use quietus_core::sealing::{self, Context, Sealer as _};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::sealing::{Context, Sealer as _};
+use quietus_core::units::{Block, Epoch, Extent, Pos, Session, Slot};
 use quietus_seal::keys::{Credential, PAGE_BYTES, SlotState};
 use rustix::process::DumpableBehavior;
 use std::cell::RefCell;
@@ -327,7 +327,7 @@ fn disk() -> (tempfile::TempDir, PathBuf, Source) {
 }
 
 fn context() -> Context {
-    Context { block: sealing::Block(3), born: quietus_core::units::Epoch(1), slot: sealing::Slot(5) }
+    Context { block: Block(3), born: Epoch(1), slot: Slot(5) }
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn every_opening_has_a_session_of_its_own_and_opens_what_all_before_it_sealed() 
     let mut sealed = Vec::new();
     for number in 0..3_u16 {
         let dir = DiskDir::open(&path).expect("it opens");
-        let mut keys = Keys::unlock(&dir, &source).expect("it opens").expect("it has keys");
+        let mut keys = Keys::unlock(&file_of(&dir), &source).expect("it opens");
         assert_eq!(keys.session(), Some(SessionIndex(2 * number)));
         let index = keys.draw_session().expect("another one");
         // From the next opening on another key seals.
@@ -344,14 +344,15 @@ fn every_opening_has_a_session_of_its_own_and_opens_what_all_before_it_sealed() 
         let mut data = vec![number as u8; 4096];
         let sealer = keys.into_sealer(Seal::RandomKey).expect("a session");
         let sealing = sealer.close(&context(), &mut data).expect("a block");
-        assert_eq!(sealing.session, sealing::Session(index.0));
+        assert_eq!(sealing.session, Session(index.0));
         sealed.push((data, sealing));
     }
     let dir = DiskDir::open_with(&path, Access::ReadOnly, &mut |_, _| true).expect("it opens");
-    let keys = Keys::unlock(&dir, &source).expect("it opens").expect("it has keys");
+    let keys = Keys::unlock(&file_of(&dir), &source).expect("it opens");
     assert_eq!(keys.session(), None, "nothing is sealed on a disk that is read only");
     let sessions = (0..6).filter_map(|index| keys.stored.file().session(SessionIndex(index)));
-    let drawn: std::collections::HashSet<Session> = sessions.map(|(session, _)| session).collect();
+    let drawn: std::collections::HashSet<quietus_seal::Session> =
+        sessions.map(|(session, _)| session).collect();
     assert_eq!(drawn.len(), 6, "no two sessions are the same");
     let sealer = keys.into_sealer(Seal::RandomKey).expect("keys");
     for (number, (data, sealing)) in sealed.iter_mut().enumerate() {
@@ -365,7 +366,7 @@ fn every_opening_has_a_session_of_its_own_and_opens_what_all_before_it_sealed() 
 fn a_process_with_open_keys_makes_no_core_dump() {
     let (_dir, path, source) = disk();
     let dir = DiskDir::open(&path).expect("it opens");
-    let _keys = Keys::unlock(&dir, &source).expect("it opens");
+    let _keys = Keys::unlock(&file_of(&dir), &source).expect("it opens");
     assert_eq!(rustix::process::dumpable_behavior().ok(), Some(DumpableBehavior::NotDumpable));
     assert_eq!(rustix::process::getrlimit(rustix::process::Resource::Core).current, Some(0));
 }
@@ -374,8 +375,13 @@ fn a_process_with_open_keys_makes_no_core_dump() {
 fn a_person_is_not_asked_for_a_passphrase_that_opens_nothing() {
     let (_dir, path, _) = disk();
     let dir = DiskDir::open(&path).expect("it opens");
-    let error = Keys::unlock(&dir, &Source::Prompt).err().expect("it is refused").to_string();
+    let error = Keys::unlock(&file_of(&dir), &Source::Prompt).err().expect("it is refused").to_string();
     assert!(error.contains("no key slot is for a passphrase, but for: key file"), "{error}");
+}
+
+/// The key file of a disk that has one.
+fn file_of(dir: &DiskDir) -> KeyFileOf {
+    dir.key_file().expect("it has keys")
 }
 
 /// Flips a bit in the file `keys`, and puts it back.
@@ -401,10 +407,10 @@ fn a_flipped_bit_in_the_key_file_is_named_with_its_remedy() {
         (page(9), "no master key that its root key opens; restore it from a backup"),
     ] {
         for at in [page.start, page.start + 40, page.start + 100, page.end - 1] {
-            let opened = flipped(&path, at, || Keys::unlock(&dir, &source));
+            let opened = flipped(&path, at, || Keys::unlock(&file_of(&dir), &source));
             let error = opened.err().expect("it is refused").to_string();
             assert!(error.contains("disk/keys: ") && error.contains(what), "{at}: {error}");
         }
     }
-    assert!(Keys::unlock(&dir, &source).is_ok());
+    assert!(Keys::unlock(&file_of(&dir), &source).is_ok());
 }

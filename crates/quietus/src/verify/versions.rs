@@ -14,8 +14,7 @@ use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::request::{Op, Refusal, Request};
-use quietus_core::sealing::{Block, Slot};
-use quietus_core::units::{BLOCK_BYTES, Epoch, Extent, Pos};
+use quietus_core::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 
 /// Bytes of the index that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -116,11 +115,9 @@ impl Verifying<'_> {
     }
 
     fn keys(&mut self) {
-        if self.disk.dir.keys_path().is_none() {
-            return;
-        }
+        let Some(file) = self.disk.dir.key_file() else { return };
         let mut findings = Findings::default();
-        match keys::damage(&self.disk.dir) {
+        match keys::damage(&file) {
             Ok(damage) => damage.into_iter().for_each(|it| findings.add(it)),
             Err(error) => findings.add(error.to_string()),
         }

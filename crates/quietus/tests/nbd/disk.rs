@@ -1,7 +1,8 @@
 //! A disk in memory that does as the test says.
 
 use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus_core::request::{Buf, Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::buf::Buf;
+use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;

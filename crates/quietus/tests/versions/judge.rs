@@ -7,10 +7,11 @@ use quietus::epochs;
 use quietus::export::carry_out;
 use quietus::keys::{Keys, Source};
 use quietus::open_disk::OpenDisk;
+use quietus_core::cell::Cell;
 use quietus_core::request::{Op, Request};
-use quietus_core::sealing::{Block, Context, Sealer, Sealing, Session, Slot};
-use quietus_core::store::versions::{Cell, halves};
-use quietus_core::units::{Epoch, EpochRange, Extent};
+use quietus_core::sealing::{Context, Sealer, Sealing};
+use quietus_core::store::versions::halves;
+use quietus_core::units::{Block, Epoch, EpochRange, Extent, Session, Slot};
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -95,7 +96,7 @@ impl Bench {
     /// What seals and opens, for one who has all keys.
     fn sealer(&self) -> impl Sealer {
         let dir = DiskDir::open_with(&self.path, Access::ReadOnly, &mut |_, _| true).expect("it opens");
-        let keys = Keys::unlock(&dir, &self.source).expect("the keys open").expect("it has keys");
+        let keys = Keys::unlock(&dir.key_file().expect("it has keys"), &self.source).expect("the keys open");
         keys.into_sealer(self.seal).expect("keys")
     }
 

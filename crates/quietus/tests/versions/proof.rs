@@ -6,10 +6,9 @@ use quietus::control::Call;
 use quietus::epochs;
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
+use quietus_core::cell::Cell;
 use quietus_core::request::Op;
-use quietus_core::sealing::Session;
-use quietus_core::store::versions::Cell;
-use quietus_core::units::Epoch;
+use quietus_core::units::{Epoch, Session};
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 

@@ -3,13 +3,14 @@
 use super::*;
 use crate::keys::{Credential, Stretch};
 use crate::random::Generator;
+use quietus_core::buf::Buf;
 use quietus_core::media::{Media, MediumId};
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
-use quietus_core::place::{Place, Places};
+use quietus_core::place::Place;
+use quietus_core::places::Places;
 use quietus_core::policy::Scratch;
-use quietus_core::request::Buf;
-use quietus_core::sealing::{Block, Sealed, Sealer as _, SealingAt, Slot, home_bytes};
-use quietus_core::units::{Epoch, Extent, Pos};
+use quietus_core::sealing::{Sealed, Sealer as _, SealingAt, home_bytes};
+use quietus_core::units::{Block, Epoch, Extent, Pos, Slot};
 use quietus_core::volume::{Io, IoId, IoOp};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -224,7 +225,7 @@ fn what_an_older_session_sealed_opens_under_the_newest_one_and_no_number_is_used
         assert_eq!(bench.opens(), [true; 4], "{seal}");
         let mut bytes = content(3);
         let sealing = bench.sealer.close(&context(3), &mut bytes).unwrap();
-        assert_eq!((sealing.session, sealing.number), (sealing::Session(1), 0));
+        assert_eq!((sealing.session, sealing.number), (Session(1), 0));
         bench.sealer.open(&context(3), &sealing, &mut bytes).unwrap();
         assert_eq!(bytes, content(3));
     }
@@ -252,7 +253,7 @@ fn a_session_that_is_unknown_or_whose_master_key_is_gone_opens_nothing() {
         assert_eq!((opened, bytes), (Err(Unauthentic(context(3))), vec![0; BLOCK]));
     };
     opens(&sealing);
-    sealing.session = sealing::Session(3);
+    sealing.session = Session(3);
     opens(&sealing);
     sealing.stub = [1; 63].into();
     opens(&sealing);

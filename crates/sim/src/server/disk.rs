@@ -7,13 +7,13 @@ use crate::media::SimMedia;
 use crate::medium::{Host, Power, SimMedium};
 use crate::rng::Rng;
 use quietus_core::blocks::BlockSet;
+use quietus_core::cell::Cells;
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::policy::Policy;
-use quietus_core::sealing::Slot;
 use quietus_core::store::{Kind, overlay, versions};
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
+use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Slot};
 use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
 use quietus_seal::Seal;
 use std::error::Error;
@@ -134,7 +134,7 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
         media.on(MediumId::Stubs).write(Pos(0), &versions::format_stubs(DISK), false)?;
         media.on(MediumId::Stubs).sync()?;
         media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
-        let root = versions::format_root(DISK, versions::Cells::new([6; 32]));
+        let root = versions::format_root(DISK, Cells::new([6; 32]));
         media.on(MediumId::Root).write(Pos(0), &root, true)?;
         return Ok(Volume::format(journal, shape, DISK, None, None)?);
     }

@@ -7,7 +7,8 @@
 
 use crate::content::{Cell, Tag};
 use crate::rng::mix;
-use quietus_core::sealing::{Context, Sealer, Sealing, Session, Stub, Unauthentic};
+use quietus_core::sealing::{Context, Sealer, Sealing, Stub, Unauthentic};
+use quietus_core::units::Session;
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

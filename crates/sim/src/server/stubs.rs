@@ -8,11 +8,10 @@ use super::{Made, Server, found};
 use crate::content::marks;
 use crate::history::Store;
 use crate::violation::Violation;
+use quietus_core::cell::Cell;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
-use quietus_core::sealing::Session;
-use quietus_core::store::versions::Cell;
-use quietus_core::units::{Extent, Pos};
+use quietus_core::units::{Extent, Pos, Session};
 use std::collections::BTreeSet;
 
 /// Where the cells of the halves of the log lie in the root (`docs/formats/root.md`).

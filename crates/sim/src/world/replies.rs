@@ -6,7 +6,8 @@ use crate::history::Ask;
 use crate::medium::FaultKind;
 use crate::server::{Moment, bad_reply};
 use crate::violation::Violation;
-use quietus_core::request::{Buf, Outcome, Refusal, RequestId};
+use quietus_core::buf::Buf;
+use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
 impl World {

@@ -3,9 +3,10 @@
 use super::*;
 use crate::verdict::verdict;
 use crate::violation::Oracle;
+use quietus_core::buf::Buf;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::Medium;
-use quietus_core::request::{Buf, Refusal};
+use quietus_core::request::Refusal;
 use quietus_core::units::Pos;
 use quietus_core::volume::{Done, Receipt};
 

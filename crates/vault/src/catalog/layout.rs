@@ -6,7 +6,6 @@ use quietus_core::units::Pos;
 use serde::{Deserialize, Serialize};
 
 use super::CatalogError;
-use super::table::PAGE_SLOTS;
 use crate::VaultId;
 use crate::container::{HEAD_BYTES, SLOT_BYTES};
 
@@ -14,6 +13,12 @@ const MAGIC: &[u8; 8] = b"QUIETVLT";
 const VERSION: u32 = 1;
 /// Bytes of the head, and of a page of the table.
 pub(super) const PAGE_BYTES: usize = 4096;
+/// Bytes of a page of the table before its entries: checksum, number of the page, generation, zeros.
+pub(super) const TABLE_HEAD_BYTES: usize = 32;
+/// Bytes of the entry of a slot.
+pub(super) const ENTRY_BYTES: usize = 16;
+/// Slots of a page.
+pub(super) const PAGE_SLOTS: usize = (PAGE_BYTES - TABLE_HEAD_BYTES) / ENTRY_BYTES;
 /// Bytes that a medium writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 /// Bytes of the head that its checksum covers.

@@ -7,16 +7,10 @@ use quietus_core::medium::Medium;
 use quietus_core::units::Pos;
 
 use super::CatalogError;
-use super::layout::{Layout, PAGE_BYTES};
+use super::layout::{ENTRY_BYTES, Layout, PAGE_BYTES, PAGE_SLOTS, TABLE_HEAD_BYTES};
 use crate::container::Class;
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, SlotNumber};
-
-const ENTRY_BYTES: usize = 16;
-/// Checksum, number of the page, generation, zeros.
-const HEAD_BYTES: usize = 32;
-/// Slots of a page.
-pub(super) const PAGE_SLOTS: usize = (PAGE_BYTES - HEAD_BYTES) / ENTRY_BYTES;
 
 /// The use of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,7 +187,7 @@ impl Table {
         let mut bytes = vec![0; 4];
         bytes.extend((page as u32).to_le_bytes());
         bytes.extend(generation.to_le_bytes());
-        bytes.resize(HEAD_BYTES, 0);
+        bytes.resize(TABLE_HEAD_BYTES, 0);
         let slots = self.slots.iter().skip(page * PAGE_SLOTS).take(PAGE_SLOTS);
         slots.for_each(|entry| bytes.extend(entry.to_bytes()));
         bytes.resize(PAGE_BYTES, 0);
@@ -225,7 +219,7 @@ impl Table {
         let place = best
             .max_by_key(|&place| generations[place])
             .ok_or(CatalogError::Damaged("a page of the table of slots is invalid"))?;
-        let entries = places[place][HEAD_BYTES..].as_chunks::<ENTRY_BYTES>().0;
+        let entries = places[place][TABLE_HEAD_BYTES..].as_chunks::<ENTRY_BYTES>().0;
         let first = page * PAGE_SLOTS;
         for (slot, bytes) in self.slots.iter_mut().skip(first).zip(entries) {
             let damaged = CatalogError::Damaged("an entry of the table of slots cannot be");

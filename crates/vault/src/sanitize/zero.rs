@@ -1,10 +1,10 @@
 //! Zero: condemned slots are destroyed by the full policy, whoever condemned them.
 
+use quietus_core::buf::Buf;
 use quietus_core::erase::{
     Destroy, Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work, Zeros,
 };
 use quietus_core::policy::Pattern;
-use quietus_core::request::Buf;
 use quietus_core::units::{Extent, Pos};
 
 use crate::catalog::Change;

@@ -9,7 +9,8 @@
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
-use crate::place::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};

@@ -2,8 +2,7 @@
 
 use super::catalog::IndexCheckpoint;
 use crate::place::Place;
-use crate::sealing::Block;
-use crate::units::Epoch;
+use crate::units::{Block, Epoch};
 use std::collections::BTreeSet;
 
 /// Commits on their way to the media, and the blocks that wait for the next one.

@@ -1,13 +1,13 @@
 //! Which states of the disk can be compared, and where they differ.
 
+use super::Versions;
 use super::key::NUMBER_MAX;
-use super::{Versions, outline, page_place};
+use super::positions::{outline, page_place};
 use crate::blocks::BlockSet;
 use crate::request::AsOf;
-use crate::sealing::Block;
 use crate::store::{Incomparable, Shared};
 use crate::tree::Absent;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
+use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent};
 
 impl Versions {
     /// Whether `epoch` is kept, and can be shown.

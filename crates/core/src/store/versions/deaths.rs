@@ -10,9 +10,8 @@
 
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use super::span::{Dead, LEN, Span};
-use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
-use crate::units::Epoch;
+use crate::units::{Block, Epoch, Slot};
 use roaring::RoaringBitmap;
 
 /// More runs in a list than this are merged.

@@ -1,10 +1,12 @@
 //! The volume's questions and news about epochs.
 
 use super::history::WallTime;
+use super::positions::page_place;
 use super::stubs::Entry;
-use super::{Change, Versions, page_place, weighing};
+use super::{Change, Versions, weighing};
 use crate::blocks::BlockSet;
-use crate::place::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::request::{AsOf, EPOCHS_MAX, KeptEpoch, Question, Weighing};
 use crate::store::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 use crate::tree::Absent;

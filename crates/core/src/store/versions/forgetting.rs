@@ -1,6 +1,7 @@
 //! Forgetting epochs, and blocks in all epochs: finding what dies, in steps, and knowing when all of it is destroyed.
 
-use super::{Versions, history, page_place};
+use super::positions::page_place;
+use super::{Versions, history};
 use crate::store::{ForgetStep, Store};
 use crate::tree::Absent;
 use crate::units::{Epoch, EpochRange, Scope};

@@ -10,17 +10,16 @@
 //! Each method changes nothing if it returns [`Absent`].
 
 mod comparing;
-mod gaps;
+mod forget_blocks;
 
 use super::deaths::Deaths;
+use super::gaps::Gaps;
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use super::span::{Dead, LEN, Span};
 use crate::mutant::{self, Mutant};
-use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
-use crate::units::{Epoch, Extent};
-pub(super) use gaps::ForgetBlocks;
-use gaps::Gaps;
+use crate::units::{Block, Epoch, Extent, Slot};
+pub(super) use forget_blocks::ForgetBlocks;
 use roaring::RoaringBitmap;
 use std::ops::Range;
 

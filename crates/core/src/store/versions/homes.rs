@@ -11,14 +11,15 @@
 
 mod starting;
 
-use super::root::{self, Cell, CellOf, Cells};
+use super::root::{self, CellOf};
 use super::stubs::{HomePage, Layout, PAGE_BYTES, SECTOR_BYTES};
+use crate::cell::{CELL_BYTES, Cell, Cells};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::sealing::{Block, Sealing, SealingAt, Slot, home_bytes, parse_home};
+use crate::sealing::{Sealing, SealingAt, home_bytes, parse_home};
 use crate::store::Rekey;
-use crate::units::{Epoch, Extent, Pos};
+use crate::units::{Block, Epoch, Extent, Pos, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// See the module's documentation. Of a disk without stubs there is no cell, and all homes are as they are.
@@ -108,7 +109,7 @@ impl Homes {
             }
             self.made.insert(page);
             homes.push((self.page_place(page), self.image(page, cell, stubs)));
-            let mut pair = [vec![0; root::CELL_BYTES], vec![0; root::CELL_BYTES]];
+            let mut pair = [vec![0; CELL_BYTES], vec![0; CELL_BYTES]];
             pair[usize::from(side)] = cell.to_bytes();
             keys.push((root::pair_place(page), pair.concat()));
         }

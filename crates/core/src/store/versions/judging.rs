@@ -5,13 +5,14 @@
 //! index: a stub of a version that the index does not know any more is dead content.
 
 use super::catalog::Catalog;
-use super::root::{self, CELL_BYTES, CellOf};
+use super::root::{self, CellOf};
 use super::stubs::{Entry, SECTOR_BYTES, is_head};
 use super::{Versions, key};
+use crate::cell::CELL_BYTES;
 use crate::request::{Judged, Listed};
-use crate::sealing::{Block, Session, Slot, parse_home};
+use crate::sealing::parse_home;
 use crate::tree::Absent;
-use crate::units::{Epoch, Pos};
+use crate::units::{Block, Epoch, Pos, Session, Slot};
 
 /// Most versions in one list.
 const LIST_MAX: usize = 1024;

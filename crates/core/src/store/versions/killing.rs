@@ -10,17 +10,18 @@
 //! 3. A slot is taken again once its version is destroyed, and the next head of the index is durable. Its space is given back
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
-use super::root::{self, Cell};
+use super::positions::{in_slot, page_place};
+use super::root;
 use super::span::slots_of;
-use super::{Change, Versions, in_slot};
+use super::{Change, Versions};
 use crate::blocks::BlockSet;
+use crate::cell::Cell;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::sealing::Slot;
 use crate::store::{Backlog, Job, JobEnd, Residue, Store};
 use crate::tree::Absent;
-use crate::units::{BLOCK_BYTES, Extent, Pos};
+use crate::units::{BLOCK_BYTES, Extent, Pos, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -309,7 +310,7 @@ impl Versions {
 
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(page) = self.stuck {
-            return Some(Job::Search(super::page_place(page).extent));
+            return Some(Job::Search(page_place(page).extent));
         }
         if let Some(half) = self.half_to_destroy() {
             return Some(Job::Renew(vec![root::place_of(half)], self.catalog.draw_cell()));
@@ -320,7 +321,7 @@ impl Versions {
             Ok(None) => self.spare_job(),
             Err(Absent(page)) => {
                 self.stuck = Some(page);
-                Some(Job::Search(super::page_place(page).extent))
+                Some(Job::Search(page_place(page).extent))
             }
         }
     }

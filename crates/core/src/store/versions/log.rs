@@ -1,14 +1,13 @@
 //! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
 
-use super::in_slot;
-use super::root::Cell;
+use super::positions::in_slot;
 use super::span::{bytes_of, slots_of};
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::blocks::BlockSet;
+use crate::cell::Cell;
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::{Block, Session, Slot};
-use crate::units::{Epoch, Extent, Pos};
+use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::{BTreeSet, VecDeque};
 use std::iter::Peekable;
@@ -428,8 +427,8 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use super::super::root::Cells;
     use super::*;
+    use crate::cell::Cells;
 
     /// A log of stubs of so many bytes, with a version in slot 1 that is owed.
     fn log(stub_bytes: usize, may_be_home: bool) -> Log {

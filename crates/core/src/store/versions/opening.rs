@@ -1,22 +1,25 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
 use super::catalog::{Catalog, Replayed};
+use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
-use super::root::{self, Cells, RootError, cells_end};
+use super::positions::outline;
+use super::room::Room;
+use super::root::{self, RootError, cells_end};
 use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
+use crate::cell::{self, Cells};
 use crate::fields::Fields;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::{Pattern, Policy, Seed};
-use crate::sealing::{Block, Slot};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
-use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
@@ -173,8 +176,8 @@ impl Versions {
             // The half with parts of commits is to be turned away from, and destroyed.
             committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
             killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
-            forgetting: super::Forgetting::default(),
-            room: super::Room::default(),
+            forgetting: Forgetting::default(),
+            room: Room::default(),
         };
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);
@@ -379,7 +382,7 @@ impl Index<'_> {
         entropy: &mut [u8; 32],
     ) -> Result<(), VersionsError> {
         let slots = data.size().div_ceil(BLOCK_BYTES);
-        let mut seed = Seed { entropy: root::split_off(entropy), nonce: 0 };
+        let mut seed = Seed { entropy: cell::split_off(entropy), nonce: 0 };
         let mut bytes = vec![0; (PASS_MAX * BLOCK_BYTES) as usize];
         let zeros = Pattern::zeros();
         // As after any other erase task: what is free holds zeros.
@@ -406,7 +409,7 @@ impl Index<'_> {
             if block.0 >= blocks {
                 break;
             }
-            allocated.insert(super::outline(block));
+            allocated.insert(outline(block));
             from = Block(block.0 + 1);
         }
         Ok(allocated)

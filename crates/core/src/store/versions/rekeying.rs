@@ -7,9 +7,9 @@
 use super::Versions;
 use super::killing::{LOOKS_MAX, some};
 use crate::mutant::{self, Mutant};
-use crate::sealing::Slot;
 use crate::store::{Job, JobEnd, Rekey};
 use crate::tree::Absent;
+use crate::units::Slot;
 use std::collections::BTreeSet;
 
 /// Most pages of homes that get other cells at once.

@@ -8,13 +8,13 @@
 //! 2. A death leaves its place only when the index has spare pages for it.
 //! 3. A slot is taken only when its home has space, and so have the cells of its page.
 
+use super::Versions;
+use super::positions::blocks;
 use super::root::{ROOT_BYTES, cells_end};
-use super::{Versions, blocks};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::sealing::Slot;
 use crate::tree::{PAGE_BYTES, PageNo};
-use crate::units::{Addr, Extent, Pos};
+use crate::units::{Addr, Extent, Pos, Slot};
 
 /// Deaths that always find room, in one head of the index.
 const DEATHS: u64 = 64;

@@ -9,8 +9,8 @@
 
 use super::key::{NUMBER, number, pack};
 use super::span::Span;
-use crate::sealing::{Block, Slot};
 use crate::tree::{Absent, Pages, Root, Tree};
+use crate::units::{Block, Slot};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,8 +1,7 @@
 //! Versions that lie together: what was written at once is a few of these, however much that was.
 
-use super::in_slot;
-use crate::sealing::{Block, Slot};
-use crate::units::{BLOCK_BYTES, Epoch, Extent, Pos};
+use super::positions::in_slot;
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use std::ops::Range;
 
 /// Bytes of a length.

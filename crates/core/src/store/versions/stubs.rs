@@ -9,8 +9,7 @@ use super::key::{NUMBER, number, pack};
 use super::label::{self, LABEL_BYTES, Wrong};
 use crate::fields::Fields;
 use crate::medium::{Medium, MediumError};
-use crate::sealing::{Block, Session, Slot};
-use crate::units::{Epoch, Extent, Pos};
+use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
 use std::ops::Range;
 
 const MAGIC: [u8; 8] = *b"QUIETSTB";

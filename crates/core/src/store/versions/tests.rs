@@ -4,6 +4,7 @@ mod damage;
 
 use super::stubs::HomePage;
 use super::*;
+use crate::cell::Cells;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;

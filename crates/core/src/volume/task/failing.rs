@@ -1,8 +1,8 @@
 //! Erase tasks that fail: what is given up and tried again, and what stops the disk.
 
 use super::{EraseTask, Kind};
+use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
-use crate::request::Buf;
 use crate::volume::{Command, Volume};
 
 impl Volume {

@@ -2,8 +2,8 @@
 
 use super::leaving::overlay;
 use super::*;
-use crate::sealing::{Block, Context, Slot, Unauthentic};
-use crate::units::Epoch;
+use crate::sealing::{Context, Unauthentic};
+use crate::units::{Block, Epoch, Slot};
 
 impl Bench {
     /// The next operation, which is a read, finds content that cannot be opened.

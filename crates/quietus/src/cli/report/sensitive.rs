@@ -1,6 +1,6 @@
 //! Which content is sensitive, for people.
 
-use super::status;
+use super::waiting::waiting;
 use crate::control::{Coverage, Sensitivity, StatusAnswer};
 use quietus_detect::options::Sensitive;
 use std::fmt::{self, Write};
@@ -48,7 +48,7 @@ pub(super) fn report(out: &mut String, now: &StatusAnswer) -> fmt::Result {
     for place in &sensitivity.places {
         writeln!(out, "marked     {}", covered(place))?;
     }
-    status::waiting(out, now)?;
+    waiting(out, now)?;
     for limit in &sensitivity.limits {
         writeln!(out, "uncovered  {limit}")?;
     }

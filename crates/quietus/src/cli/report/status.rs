@@ -1,8 +1,9 @@
 //! The status of a disk, for people: a summary that answers what they ask, and details.
 
 use super::bytes;
+use super::waiting::{amount, line, waiting};
 use crate::attached::Finding;
-use crate::control::{EpochsKept, Space, StatusAnswer, Waiting, WaitsFor};
+use crate::control::{EpochsKept, Space, StatusAnswer};
 use crate::disk::Size;
 use crate::epochs::{At, Listed};
 use crate::host::DiskGuarantees;
@@ -54,15 +55,6 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     }
 }
 
-/// Prints what was deleted and is not destroyed yet, a line for each reason.
-pub(super) fn waiting(out: &mut String, now: &StatusAnswer) -> fmt::Result {
-    now.waiting.iter().try_for_each(|it| line(out, "waiting", &waits(it, now)))
-}
-
-fn line(out: &mut String, title: &str, text: &str) -> fmt::Result {
-    writeln!(out, "{title:<11}{text}")
-}
-
 /// Whether everything that was deleted is gone.
 fn answer(now: &StatusAnswer) -> String {
     let it = &now.status;
@@ -87,52 +79,9 @@ fn answer(now: &StatusAnswer) -> String {
     format!("all gone, as far as deletions are known ({so_far})")
 }
 
-/// So many bytes, or more.
-fn amount(count: u64, at_least: bool) -> String {
-    format!("{}{}", if at_least { "at least " } else { "" }, bytes(count))
-}
-
 fn is_searching(watch: &WatchStatus) -> bool {
     let parts = watch.parts.iter().map(|part| &part.watch);
     std::iter::once(watch).chain(parts).any(|it| it.progress.is_some())
-}
-
-/// The sentence for content that waits: since when, why, and what ends the wait.
-fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
-    let age = waiting.oldest_ms.map_or_else(String::new, |ms| format!(" for {}", duration(ms)));
-    let ends = match waiting.cause {
-        _ if now.status.latched.is_some() => "a start with a sound medium".to_string(),
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.pauses.is_some() => {
-            "the audit log can be written again; see `health`".to_string()
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.destroying => {
-            "being destroyed".to_string()
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.read_only && now.served => {
-            "`quietus serve` without --read-only".to_string()
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if !now.served => {
-            format!("`quietus serve`, or {}", waiting.cause.ends_with())
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue => {
-            let (idle, deadline) = (duration(now.idle_after_ms), duration(now.deadline_ms));
-            format!("{idle} without a request, at most {deadline}; {}", waiting.cause.ends_with())
-        }
-        WaitsFor::Map | WaitsFor::Commits if now.attached.as_ref().is_some_and(|it| it.cached) => {
-            "the guest was active for --settle and --cache-hold; see `attached`".to_string()
-        }
-        _ => waiting.cause.ends_with().to_string(),
-    };
-    format!("{}{age}: {}; until {ends}", amount(waiting.bytes, waiting.at_least), waiting.cause.why())
-}
-
-/// Reports, after an operation, the content that it could not destroy, why, and what ends the wait.
-pub(super) fn still_waiting(out: &mut String, waiting: &[Waiting]) -> fmt::Result {
-    for it in waiting {
-        let amount = amount(it.bytes, it.at_least);
-        writeln!(out, "not yet: {amount}: {}; until {}", it.cause.why(), it.cause.ends_with())?;
-    }
-    Ok(())
 }
 
 fn access(now: &StatusAnswer) -> &'static str {
@@ -252,17 +201,6 @@ fn versions(
 fn mode(overlay: &OverlayStatus) -> String {
     let mode = serde_json::to_value(overlay.mode).ok();
     mode.and_then(|it| it.as_str().map(String::from)).unwrap_or_default()
-}
-
-/// Milliseconds for people: the largest unit that is not zero.
-fn duration(ms: u64) -> String {
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..60_000 => format!("{} s", ms / 1000),
-        60_000..3_600_000 => format!("{} min", ms / 60_000),
-        3_600_000..86_400_000 => format!("{} h", ms / 3_600_000),
-        _ => format!("{} d", ms / 86_400_000),
-    }
 }
 
 /// Prints what the host can and cannot guarantee, and why.

@@ -1,7 +1,7 @@
 //! The store against the dullest model, on media that lose what was not synced, and a look at every byte of
 //! the stub medium.
 
-use super::super::root::{self, Cells};
+use super::super::root;
 use super::super::span::slots_of;
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};

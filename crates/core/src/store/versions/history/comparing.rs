@@ -3,10 +3,9 @@
 
 use super::History;
 use crate::blocks::BlockSet;
-use crate::sealing::Block;
 use crate::store::versions::key::{number, pack};
 use crate::tree::Absent;
-use crate::units::{BLOCK_BYTES, Epoch, Extent};
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent};
 use std::ops::Range;
 
 impl History {

@@ -4,7 +4,8 @@
 
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
-use crate::place::{Place, Places};
+use crate::place::Place;
+use crate::places::Places;
 use crate::request::{AsOf, Question};
 use crate::store::{
     Backlog, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Phase,

@@ -1,5 +1,6 @@
+use super::super::waiting::waits;
 use super::*;
-use crate::control::Call;
+use crate::control::{Call, Waiting, WaitsFor};
 use crate::disk::{CreateOptions, DiskDir};
 use crate::open_disk::OpenDisk;
 

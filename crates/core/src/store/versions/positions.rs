@@ -1,0 +1,30 @@
+//! Where blocks, slots and pages of the index lie.
+
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::tree::{PAGE_BYTES, PageNo};
+use crate::units::{Addr, BLOCK_BYTES, Block, Extent, Slot};
+
+/// The blocks that `extent` touches, each with the part of `extent` within it.
+pub(super) fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {
+    let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+    (first..end).filter_map(move |block| {
+        let block = Block(block);
+        Some((block, outline(block).overlap(extent)?))
+    })
+}
+
+/// Where the content of a slot lies.
+pub(super) fn in_slot(slot: Slot) -> Place {
+    Place { on: MediumId::Data, extent: Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES) }
+}
+
+/// Where a page of the index lies.
+pub(super) fn page_place(page: PageNo) -> Place {
+    Place { on: MediumId::Map, extent: Extent::new(page.position(), PAGE_BYTES as u64) }
+}
+
+/// A block as bytes of a disk whose last block is whole.
+pub(super) fn outline(block: Block) -> Extent<Addr> {
+    Extent::new(block.0 * BLOCK_BYTES, BLOCK_BYTES)
+}
