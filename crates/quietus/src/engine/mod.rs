@@ -580,6 +580,9 @@ impl Inner {
             }
         }
         self.commands = commands;
+        // Whoever waits for a reply comes first: to hand input and output to a worker wakes a thread that
+        // may take this one's processor.
+        actions.sort_by_key(|action| matches!(action, Action::Io(_)));
         actions
     }
 }
