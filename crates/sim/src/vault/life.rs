@@ -274,7 +274,12 @@ impl Life<'_, '_> {
         let mut last = self.model.last_number;
         let shot = Shot::some(rng, &self.model.known(), &mut last);
         self.model.last_number = last;
-        self.clients.push(Client::new(put, shot, self.bench.setup.key.clone()));
+        let mut client = Client::new(put, shot, self.bench.setup.key.clone());
+        if rng.chance(20) {
+            self.model.last_number += 1;
+            client.drafts.push(self.model.last_number);
+        }
+        self.clients.push(client);
         Ok(())
     }
 
@@ -326,16 +331,24 @@ impl Life<'_, '_> {
                 let client = self.clients.swap_remove(index);
                 self.figures.commits += 1;
                 self.figures.shared += client.shared;
+                self.note_drafts(&client);
                 self.model.live.insert(snapshot, client.shot);
                 Ok(())
             }
             Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
             Err(error) => {
                 let client = self.clients.swap_remove(index);
+                self.note_drafts(&client);
                 self.model.pending = Some(Pending::Commit(client.shot));
                 self.check(Err(error))
             }
         }
+    }
+
+    /// What a put stored and does not commit is owed, however the put ends.
+    fn note_drafts(&mut self, client: &Client) {
+        self.model.drop_content(&client.drafts);
+        self.model.orphans.extend((!client.drafts.is_empty()).then_some(client.put));
     }
 
     fn give_up(&mut self, index: usize) -> Result<(), Stop> {
@@ -353,6 +366,7 @@ impl Life<'_, '_> {
     fn end_client(&mut self, index: usize) -> Result<(), Stop> {
         let client = self.clients.swap_remove(index);
         self.model.end(&client.shot);
+        self.model.drop_content(&client.drafts);
         self.model.orphans.extend(client.is_noted.then_some(client.put));
         let dropped = self.vault.drop_put(client.put);
         self.check(dropped)
@@ -539,6 +553,7 @@ impl Life<'_, '_> {
         self.model.now += 1;
         for client in std::mem::take(&mut self.clients) {
             self.model.end(&client.shot);
+            self.model.drop_content(&client.drafts);
             self.model.orphans.extend(client.is_noted.then_some(client.put));
         }
         std::mem::take(&mut self.removals).iter().for_each(|removal| self.end_without(removal));
