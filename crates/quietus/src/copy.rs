@@ -9,9 +9,11 @@
 //! Content that is inferred to be dead during a hold may be in the copy or not: the guest counts on
 //! neither.
 
+mod error;
 mod pieces;
 mod sink;
 
+pub use error::CopyError;
 pub(crate) use pieces::{GRANULE_BYTES, Pieces};
 
 use crate::disk::Step;
@@ -19,16 +21,14 @@ use crate::engine::Engine;
 use crate::epochs::Past;
 use crate::export::{Export, carry_out, liveness_runs};
 use crate::zeros::filled;
+use pieces::PIECE_BYTES;
 use quietus_core::blocks::BlockSet;
-use quietus_core::request::{Liveness, Op, Refusal, Request};
+use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use serde::{Deserialize, Serialize};
 use sink::Sink;
 use std::fs::File;
-use std::io;
 
-/// Bytes copied at once.
-const PIECE_BYTES: u64 = 1 << 20;
 /// Most bytes that are copied while requests are held back, and kept in memory.
 const HELD_BYTES_MAX: u64 = 16 << 20;
 /// Most rounds of copying for a guest that changes more than that in each.
@@ -43,30 +43,6 @@ pub struct Copied {
     pub live_bytes: u64,
     /// Time for which requests that change something were held back, ms.
     pub held_ms: u64,
-}
-
-/// Reason why there is no copy.
-#[derive(Debug, thiserror::Error)]
-pub enum CopyError {
-    /// The disk refused to be read.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The sink does not take the copy.
-    #[error("cannot write the image: {0}")]
-    Image(#[from] io::Error),
-    /// The file has content, or is no regular file and no pipe.
-    #[error(
-        "cannot write the image: the file that came with the call is neither an empty regular file nor a pipe"
-    )]
-    NoSink,
-    /// Copying is slower than the guest.
-    #[error(
-        "cannot export: the guest writes faster than the disk can be copied; try again when it is less busy"
-    )]
-    Restless,
-    /// The copy was interrupted.
-    #[error("interrupted; run the command again")]
-    Interrupted,
 }
 
 /// Copies what is live on the disk that `engine` runs to `into`.

@@ -1,9 +1,10 @@
 //! A copy on its way through a pipe: pieces of the disk, each behind its place and its length. What comes later counts.
 //! Format: `docs/control.md`.
 
-use super::PIECE_BYTES;
 use std::io::{self, Read};
 
+/// Most bytes of a piece.
+pub(super) const PIECE_BYTES: u64 = 1 << 20;
 /// A piece begins at a multiple of this, and ends at one or at the end of the disk.
 pub(crate) const GRANULE_BYTES: u64 = 8 << 10;
 

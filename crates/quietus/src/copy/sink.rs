@@ -1,6 +1,6 @@
 //! Where a copy goes.
 
-use super::CopyError;
+use super::error::CopyError;
 use super::pieces::{GRANULE_BYTES, head};
 use crate::zeros::{is_zeros, runs_where};
 use quietus_core::units::BLOCK_BYTES;

@@ -345,12 +345,6 @@ impl Life<'_, '_> {
         }
     }
 
-    /// What a put stored and does not commit is owed, however the put ends.
-    fn note_drafts(&mut self, client: &Client) {
-        self.model.drop_content(&client.drafts);
-        self.model.orphans.extend((!client.drafts.is_empty()).then_some(client.put));
-    }
-
     fn give_up(&mut self, index: usize) -> Result<(), Stop> {
         self.figures.full += 1;
         self.end_client(index)
@@ -375,26 +369,6 @@ impl Life<'_, '_> {
     fn any_snapshot(&self, rng: &mut Rng) -> Option<SnapshotId> {
         let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
         (!all.is_empty()).then(|| rng.pick(&all))
-    }
-
-    fn forget(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
-        let forgotten = self.vault.forget(&[snapshot]);
-        if let Err(VaultError::Held { .. }) = forgotten
-            && self.model.held.contains(&snapshot)
-        {
-            return Ok(());
-        }
-        if self.model.held.contains(&snapshot) && forgotten.is_ok() {
-            return Err(unsafe_(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
-        }
-        if forgotten.is_err() {
-            self.model.pending = Some(Pending::Forget(snapshot));
-        }
-        self.check(forgotten)?;
-        self.figures.forgets += 1;
-        self.model.forget(snapshot);
-        Ok(())
     }
 
     fn begin(&mut self, rng: &mut Rng) -> Result<(), Stop> {
