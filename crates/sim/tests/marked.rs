@@ -1,4 +1,4 @@
-//! The life of a marked block, enumerated. `quietus-sim marked-block` goes on to the last state.
+//! The life of a marked block, enumerated. `quietus-sim marked-block` goes on from there.
 
 use quietus_sim::marked::enumerated;
 use quietus_sim::verdict::silence_panics;

@@ -1,5 +1,5 @@
-//! The life of a marked block, enumerated: every state that the product can reach with one block and two files, and in each
-//! of them everything that can happen, against the page word for word ([`page`]; "TrueErase", section 6).
+//! The life of a marked block, enumerated, nearest states first, with one block and two files: in each state everything that can
+//! happen, against the page word for word ([`page`]; "TrueErase", section 6).
 
 mod guest;
 mod page;
@@ -110,7 +110,7 @@ struct Life {
 impl Life {
     fn new() -> Result<Self, String> {
         let product = Product::new()?;
-        let mut life = Self { product, disk: Disk::default(), page: Page::new(), told: [0; 3], writes: 0 };
+        let life = Self { product, disk: Disk::default(), page: Page::new(), told: [0; 3], writes: 0 };
         life.compare().map_err(|broken| format!("at the beginning: {broken}"))?;
         Ok(life)
     }
@@ -165,7 +165,7 @@ impl Life {
     }
 
     /// Compares everything that shows.
-    fn compare(&mut self) -> Result<(), String> {
+    fn compare(&self) -> Result<(), String> {
         agree("class", &self.product.class(), &Some(self.page.class()))?;
         agree("known", &self.product.figures(), &self.page.figures())?;
         let owed = match self.product.due()[..] {
@@ -239,7 +239,7 @@ fn followed(history: &[Step], steps: &[Step]) -> Followed {
                 followed.illegal += 1;
                 continue;
             }
-            Ok(true) => lived(&longer).and_then(|mut life| life.compare().map(|()| life.page)),
+            Ok(true) => lived(&longer).and_then(|life| life.compare().map(|()| life.page)),
             Err(broken) => Err(broken),
         };
         match next {
