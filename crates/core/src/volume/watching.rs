@@ -150,7 +150,8 @@ impl Volume {
 
     /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
     /// handed out, and which have no obligation yet, are sensitive.
-    pub(super) fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+    #[must_use]
+    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
         let watching = self.watching.as_ref()?;
         let mut classes = watching.watcher.classes(extent);
         let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));

@@ -107,7 +107,7 @@ impl Classes {
     ) {
         let whole = whole.map_or_else(RoaringBitmap::new, |whole| self.data_within(whole));
         let mut ended = whole.clone();
-        if self.has_layers {
+        if self.has_layers && !mutant::is(Mutant::OverwriteDestroys) {
             // What was not live was handed out, and is destroyed before the write.
             let is_live = &ended & live;
             ended -= is_live - &self.handed_out;
