@@ -152,6 +152,12 @@ fn what_is_trimmed_of_a_marked_file_is_destroyed_and_the_rest_is_freed() {
     trim(&mut client, &bench.plain);
     json("shred", &bench.disk, &["--now"]);
     assert!(!bench.holds(MARKED) && !bench.holds(PLAIN), "both read as zeros");
+    let said = quietus().arg("prove").arg(bench.disk.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(
+        said.contains("only what is marked") && said.contains("names of deleted files in live folders"),
+        "{said}"
+    );
     let bytes = BLOCKS as u64 * BLOCK;
     assert_eq!(json("status", &bench.disk, &[])["counters"]["plain_bytes"], bytes);
     wait_until(|| bench.receipts("plain") == (bytes, 0));
@@ -229,6 +235,10 @@ fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that
         let said = String::from_utf8_lossy(&said.stdout).into_owned();
         assert!(said.contains("still show content which has died") && said.contains("audit"), "{said}");
     }
+    let proof = json("prove", &bench.disk, &[])["statement"]["sensitive"].clone();
+    assert_eq!((&proof["mode"], proof["epochs"].as_array().unwrap().len()), (&"marked".into(), kept.len()));
+    let limits = proof["limits"].to_string();
+    assert!(limits.contains("names of deleted files") && limits.contains("extended attributes"), "{limits}");
     drop((server, client));
 }
 

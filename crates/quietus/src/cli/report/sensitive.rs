@@ -4,7 +4,11 @@ use super::waiting::waiting;
 use crate::control::{Coverage, Sensitivity, ShowingDead, StatusAnswer};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
+use serde::Deserialize;
+use serde_json::Value;
 use std::fmt::{self, Write};
+
+const STILL_SHOWN: &str = "epochs that still show content which has died and was marked, or may have been";
 
 /// One line for the status.
 pub(super) fn summary(sensitivity: &Sensitivity) -> String {
@@ -14,9 +18,7 @@ pub(super) fn summary(sensitivity: &Sensitivity) -> String {
             let places: Vec<_> = sensitivity.places.iter().map(covered).collect();
             let epochs = match sensitivity.epochs.len() {
                 0 => String::new(),
-                _ => {
-                    format!("; epochs that still show content which has died: {}", runs(&sensitivity.epochs))
-                }
+                _ => format!("; {STILL_SHOWN}: {}", runs(&sensitivity.epochs)),
             };
             format!(
                 "marked content (`chattr +s`): {}{epochs}; `quietus sensitive` says more",
@@ -59,6 +61,20 @@ fn covered(it: &Coverage) -> String {
     format!("{}{name}: {found}", it.place)
 }
 
+/// Prints what a proof says of marks: `said` is a [`Sensitivity`], as it was signed.
+pub(super) fn proven(out: &mut String, said: &Value) -> fmt::Result {
+    let Ok(sensitivity) = Sensitivity::deserialize(said) else {
+        return writeln!(out, "sensitive    of another version of Quietus: {said}");
+    };
+    for place in &sensitivity.places {
+        writeln!(out, "sensitive    only what is marked (`chattr +s`), in {}", covered(place))?;
+    }
+    if !sensitivity.epochs.is_empty() {
+        writeln!(out, "shown        {STILL_SHOWN}: {}", runs(&sensitivity.epochs))?;
+    }
+    sensitivity.limits.iter().try_for_each(|limit| writeln!(out, "uncovered    {limit}"))
+}
+
 /// Prints what is marked, what awaits its destruction, what is not covered and why.
 pub(super) fn report(out: &mut String, now: &StatusAnswer) -> fmt::Result {
     let Some(sensitivity) = &now.sensitive else {
@@ -80,12 +96,7 @@ pub(super) fn report(out: &mut String, now: &StatusAnswer) -> fmt::Result {
     waiting(out, now)?;
     if !sensitivity.epochs.is_empty() {
         let epochs = runs(&sensitivity.epochs);
-        writeln!(
-            out,
-            "shown      epochs {epochs} still show content which has died and was marked, or may have been; `quietus forget {}@EPOCH` \
-             destroys it",
-            now.name
-        )?;
+        writeln!(out, "shown      {STILL_SHOWN}: {epochs}; `quietus forget {}@EPOCH` destroys it", now.name)?;
     }
     for limit in &sensitivity.limits {
         writeln!(out, "uncovered  {limit}")?;
