@@ -13,7 +13,7 @@ FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, SECRM = 0x80086601, 0x40086602, 1
 _MODE_AT, _LINKS_AT, _FLAGS_AT = 0, 26, 32
 _FIRST_INODE = 11
 _TABLE = re.compile(r"Inode table at (\d+)-(\d+)")
-_SIZES = {name: re.compile(rf"^{name}: +(\d+)$", re.MULTILINE) for name in ("Block size", "Inode size", "Inodes per group")}
+_SIZES = {name: re.compile(rf"^{name}:\s+(\d+)$", re.MULTILINE) for name in ("Block size", "Inode size", "Inodes per group")}
 
 
 def mark(path):

@@ -7,6 +7,7 @@ destroys all that dies, and one that follows marks (`serve --sensitive marked`).
 The bars: 1 % more instructions with nothing marked, 2 % with a tenth.
 """
 
+import os
 from collections import namedtuple
 from functools import lru_cache
 from itertools import product
@@ -43,6 +44,7 @@ class Bench(Benchmark):
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
+        parser.add_argument("--keep-profiles", metavar="DIR", help="callgrind's profiles, for callgrind_annotate")
         parser.set_defaults(operations=0, small_files=0)
 
     def record(self, title, marked):
@@ -54,16 +56,18 @@ class Bench(Benchmark):
 
     def sample(self, title, marked, passes):
         recording = self.recording(title, marked)
-        (everything, watching), (followed, following) = (self.count(recording, passes, it) for it in (SETTLE, [*MARKED, *SETTLE]))
+        (everything, watching), (followed, following) = (self.count(recording, passes, *it) for it in (("all", SETTLE), ("followed", [*MARKED, *SETTLE])))
         return self.Sample(len(recording.within), everything, followed, watching, following)
 
-    @staticmethod
-    def count(recording, passes, serve):
+    def count(self, recording, passes, name, serve):
         """Instructions for the workload, and how many of them in the watcher."""
         server = recording.prepared(CountedQuietus, passes, serve)
         server.zero()
         replay(server.socket, recording.within)
         counted = server.count()
+        if self.options.keep_profiles:
+            os.makedirs(self.options.keep_profiles, exist_ok=True)
+            os.rename(server.dumped, os.path.join(self.options.keep_profiles, f"{recording.fs.slug}-{passes}-{name}"))
         server.remove()
         return counted
 
