@@ -360,6 +360,7 @@ impl Volume {
         let geometry = self.store.geometry();
         let edge = geometry.edges(extent).next().filter(|_| geometry.keeps_versions);
         self.requests.closes.note_change();
+        self.note_death(extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
         else {
             return self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out);
