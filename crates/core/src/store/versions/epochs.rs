@@ -29,9 +29,7 @@ impl Epochs for Versions {
     }
 
     fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch) {
-        for run in self.allocated.runs_within(extent) {
-            self.catalog.lingering.note(run, epoch);
-        }
+        self.catalog.lingering.note(extent, epoch);
     }
 
     fn close(&mut self, when: u64) {

@@ -7,21 +7,17 @@
 //! 2. The epochs are known in memory, and the view of a clean stop keeps them. After a crash every epoch that has closed counts.
 //! 3. An epoch counts until it is forgotten, though its blocks may have been forgotten in all epochs before.
 
-use crate::extents::{ExtentMap, Value};
+use crate::blocks::BlockSet;
 use crate::units::{Addr, Epoch, Extent};
 use roaring::RoaringTreemap;
-
-impl Value for Epoch {
-    fn merged(&self, next: &Self) -> Option<Self> {
-        (self == next).then_some(*self)
-    }
-}
+use std::collections::BTreeMap;
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lingering {
-    /// Content that dies, and the epoch that shows it no more; the index has yet to take that.
-    dying: ExtentMap<Addr, Epoch>,
+    /// Blocks with content that dies, by the epoch that shows it no more; the index has yet to take that. At most the open epoch and
+    /// the next one have some, and no entry costs more than a bit for each block, whatever a guest frees.
+    dying: BTreeMap<Epoch, BlockSet<Addr>>,
     /// The numbers of the epochs.
     epochs: RoaringTreemap,
 }
@@ -36,12 +32,12 @@ impl Lingering {
 
     /// Notes that the content of `extent` dies in `epoch`.
     pub(super) fn note(&mut self, extent: Extent<Addr>, epoch: Epoch) {
-        self.dying.insert(extent, epoch);
+        self.dying.entry(epoch).or_default().insert(extent);
     }
 
     /// Whether content of `block` dies with a change that belongs to `epoch`.
     pub(super) fn awaits(&self, block: Extent<Addr>, epoch: Epoch) -> bool {
-        self.dying.within(block).any(|(_, dies)| *dies >= epoch)
+        self.dying.range(epoch..).any(|(_, blocks)| blocks.first_run(block).is_some())
     }
 
     /// Takes a change of `block` in `epoch`, which ends what epochs have shown since `born`, if anything.
@@ -49,15 +45,12 @@ impl Lingering {
         if let Some(born) = born {
             self.epochs.insert_range(born.0..epoch.0);
         }
-        if self.dying.within(block).all(|(_, dies)| *dies <= epoch) {
-            self.dying.remove(block);
-        }
+        self.dying.range_mut(..=epoch).for_each(|(_, blocks)| blocks.remove(block));
     }
 
     /// Drops the notes of deaths in `epoch` and before: the index has taken all of them, or they were refused.
     pub(super) fn closed(&mut self, epoch: Epoch) {
-        let old: Vec<_> = self.dying.iter().filter(|(_, dies)| **dies <= epoch).map(|(it, _)| it).collect();
-        old.into_iter().for_each(|extent| self.dying.remove(extent));
+        self.dying = self.dying.split_off(&Epoch(epoch.0 + 1));
     }
 
     /// The first of the epochs from `from` on.

@@ -161,7 +161,9 @@ fn epochs_that_show_what_has_died_since_are_named_until_they_are_forgotten() {
     store.write(0, 1);
     assert_eq!(dies(&mut store, 0, true), [4], "nothing but the open epoch has shown that");
     store.note_death(extent(200, 1), store.open);
-    assert!(!store.catalog.lingering.awaits(extent(200, 1), store.open), "there is nothing that could die");
+    store.write(200, 1);
+    store.write(200, 1);
+    assert_eq!(showing_dead(&store), [4], "nothing was there that could die");
     let kept = lingering::Lingering::from_bytes(&store.catalog.lingering.to_bytes()).expect("whole bytes");
     assert_eq!((kept.first(Epoch(0)), kept.first(Epoch(5))), (Some(Epoch(4)), None));
     assert_eq!(dies(&mut store, 9, true), [1, 2, 3, 4]);

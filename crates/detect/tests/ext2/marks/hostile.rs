@@ -94,6 +94,12 @@ fn attributes_that_a_marked_file_shares_stay_sensitive_when_only_the_other_file_
     let active = *scene.of(&*format, "open").last().unwrap();
     scene.pass(active);
     assert_eq!(scene.class(shared), Class::Sensitive, "its values are the marked file's");
+    scene.rewrite(&*format, "open", |inode| inode[ATTRIBUTES_AT..][..4].fill(0));
+    scene.frees(&*format, shared);
+    assert!(
+        scene.watch.waiting().any(|(_, extent)| extent.overlaps(place(shared))),
+        "it has to be destroyed"
+    );
 }
 
 #[test]
