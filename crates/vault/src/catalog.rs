@@ -27,7 +27,7 @@ pub use table::{SlotEntry, SlotState, Table};
 use log::{Frame, FrameKind, Log};
 use quietus_core::medium::{Medium, MediumError};
 
-use crate::container::Class;
+use table::FREE;
 
 /// Why the catalog cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -135,12 +135,14 @@ impl<'m> Catalog<'m> {
     fn apply(&mut self, change: &Change) {
         match *change {
             Change::Open(slot, container, class) => {
-                self.table.set(slot, SlotState::Open, container, class);
+                let entry = SlotEntry { state: SlotState::Open, container, class, is_damaged: false };
+                self.table.set(slot, entry);
             }
             Change::Seal(slot) => self.table.change(slot, SlotState::Sealed),
             Change::Condemn(slot) => self.table.change(slot, SlotState::Condemned),
-            Change::Destroyed(slot) => {
-                self.table.set(slot, SlotState::Free, Default::default(), Class::Data);
+            Change::Destroyed(slot) => self.table.set(slot, FREE),
+            Change::Damaged(slot) => {
+                self.table.set(slot, SlotEntry { is_damaged: true, ..self.table.entry(slot) });
             }
             _ => {}
         }

@@ -109,15 +109,19 @@ pub enum Change {
     Hold(String, SnapshotId),
     /// The holds of that name are over.
     Release(String),
+    /// A part of the slot's container was found damaged.
+    Damaged(SlotNumber),
 }
 
 impl Change {
     /// The slots that it names.
     pub(super) fn slots(&self) -> &[SlotNumber] {
         match self {
-            Change::Open(slot, ..) | Change::Seal(slot) | Change::Condemn(slot) | Change::Destroyed(slot) => {
-                std::slice::from_ref(slot)
-            }
+            Change::Open(slot, ..)
+            | Change::Seal(slot)
+            | Change::Condemn(slot)
+            | Change::Destroyed(slot)
+            | Change::Damaged(slot) => std::slice::from_ref(slot),
             Change::Index(part) => &part.slots,
             _ => &[],
         }
@@ -200,7 +204,7 @@ impl State {
                 self.holds.insert((name.clone(), *snapshot));
             }
             Change::Release(name) => self.holds.retain(|(held, _)| held != name),
-            Change::Seal(_) | Change::Condemn(_) | Change::Destroyed(_) => {}
+            Change::Seal(_) | Change::Condemn(_) | Change::Destroyed(_) | Change::Damaged(_) => {}
         }
     }
 

@@ -34,16 +34,22 @@ pub struct SlotEntry {
     pub container: ContainerSequence,
     /// The container's content in figures.
     pub class: Class,
+    /// Whether a part of it was found damaged.
+    pub is_damaged: bool,
 }
 
-const FREE: SlotEntry =
-    SlotEntry { state: SlotState::Free, container: ContainerSequence(0), class: Class::Data };
+pub(super) const FREE: SlotEntry = SlotEntry {
+    state: SlotState::Free,
+    container: ContainerSequence(0),
+    class: Class::Data,
+    is_damaged: false,
+};
 
 impl SlotEntry {
     fn to_bytes(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..8].copy_from_slice(&self.container.0.to_le_bytes());
-        (bytes[8], bytes[9]) = (self.state as u8, self.class as u8);
+        (bytes[8], bytes[9], bytes[10]) = (self.state as u8, self.class as u8, u8::from(self.is_damaged));
         bytes
     }
 
@@ -51,7 +57,8 @@ impl SlotEntry {
         let container = ContainerSequence(Fields(bytes).u64()?);
         let states = [SlotState::Free, SlotState::Open, SlotState::Sealed, SlotState::Condemned];
         let state = states.into_iter().find(|state| *state as u8 == bytes[8])?;
-        Some(SlotEntry { state, container, class: Class::from_number(u32::from(bytes[9]))? })
+        let is_damaged = [false, true].into_iter().find(|it| u8::from(*it) == bytes[10])?;
+        Some(SlotEntry { state, container, class: Class::from_number(u32::from(bytes[9]))?, is_damaged })
     }
 
     /// Whether chunks can be read there.
@@ -138,18 +145,11 @@ impl Table {
     }
 
     pub(super) fn change(&mut self, slot: SlotNumber, state: SlotState) {
-        let SlotEntry { container, class, .. } = self.entry(slot);
-        self.set(slot, state, container, class);
+        self.set(slot, SlotEntry { state, ..self.entry(slot) });
     }
 
-    pub(super) fn set(
-        &mut self,
-        slot: SlotNumber,
-        state: SlotState,
-        container: ContainerSequence,
-        class: Class,
-    ) {
-        let old = std::mem::replace(&mut self.slots[slot.0 as usize], SlotEntry { state, container, class });
+    pub(super) fn set(&mut self, slot: SlotNumber, entry: SlotEntry) {
+        let old = std::mem::replace(&mut self.slots[slot.0 as usize], entry);
         self.pages[slot.0 as usize / PAGE_SLOTS].is_dirty = true;
         if self.containers.get(&old.container) == Some(&slot) {
             self.containers.remove(&old.container);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::container::Class;
 use crate::testing::{Memory, Noise, fingerprint};
 use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId, VaultId};
 

@@ -72,7 +72,7 @@ impl Vault<'_> {
             }
         }
         let is_whole = chunks.len() == directory.entries.len();
-        let judged = self.judge(&**set, &directory);
+        let judged = self.judge(&**set, &directory)?;
         if chunks.is_empty() || !is_whole || !judged.iter().all(|is_live| *is_live) {
             audit.plan.push(container);
             run.figures.found.containers += 1;
@@ -83,7 +83,11 @@ impl Vault<'_> {
     }
 
     /// Which chunks of a directory are live.
-    pub(super) fn judge(&self, set: &dyn LiveSet, directory: &Directory) -> Vec<bool> {
+    pub(super) fn judge(
+        &mut self,
+        set: &dyn LiveSet,
+        directory: &Directory,
+    ) -> Result<Vec<bool>, VaultError> {
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
         let mut live = Vec::with_capacity(chunks.len());
         set.look_up(&chunks, &mut live);
@@ -94,7 +98,12 @@ impl Vault<'_> {
             let revived = self.puts.revived.as_ref();
             *is_live |= revived.is_some_and(|revived| revived.contains(chunk.ordinal.0));
         }
-        live
+        if self.is_damaged(directory.head.sequence) {
+            for (chunk, is_live) in chunks.iter().zip(&mut live) {
+                *is_live = *is_live && !self.is_stored_again(chunk, directory.head.sequence)?;
+            }
+        }
+        Ok(live)
     }
 }
 

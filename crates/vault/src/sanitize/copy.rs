@@ -53,7 +53,7 @@ impl Vault<'_> {
         slot: SlotNumber,
     ) -> Result<(), VaultError> {
         let directory = self.pool.directory(slot, container)?;
-        let judged = self.judge(&**set, &directory);
+        let judged = self.judge(&**set, &directory)?;
         let live: Vec<Stored> = directory
             .chunks()
             .zip(&judged)

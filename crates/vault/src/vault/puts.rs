@@ -159,10 +159,12 @@ impl Vault<'_> {
             Class::Metadata => self.refer_to_children(put, chunk)?,
             Class::Data | Class::Index | Class::Spill => Role::Content,
         };
-        let reference = Reference { fingerprint: chunk.fingerprint, ordinal: self.next_ordinal };
+        let known = self.damaged(&chunk.fingerprint)?;
+        let ordinal = known.unwrap_or(self.next_ordinal);
+        let reference = Reference { fingerprint: chunk.fingerprint, ordinal };
         let bytes = Bytes { codec: chunk.codec, stored: &chunk.stored, raw_bytes: chunk.raw_bytes };
         self.append(chunk.class, reference, bytes, self.reserved())?;
-        self.next_ordinal = Ordinal(reference.ordinal.0 + 1);
+        self.next_ordinal = self.next_ordinal.max(Ordinal(ordinal.0 + 1));
         self.puts.refer(put, &[(reference, role)])?;
         if self.writing.unsealed() >= UNSEALED_MAX {
             self.seal(Vec::new())?;
@@ -284,6 +286,9 @@ impl Vault<'_> {
     fn refer(&mut self, put: PutId, fingerprint: &Fingerprint) -> Result<Option<Reference>, VaultError> {
         self.puts.get(put)?;
         let Some(location) = self.find(fingerprint)? else { return Ok(None) };
+        if self.damaged(fingerprint)?.is_some() {
+            return Ok(None);
+        }
         let chunk = Reference { fingerprint: *fingerprint, ordinal: location.ordinal };
         let Some(reached) = self.reach(put, vec![(chunk, None)])? else { return Ok(None) };
         self.puts.refer(put, &reached)?;

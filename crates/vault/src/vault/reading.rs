@@ -6,7 +6,7 @@ use super::Vault;
 use crate::chunk::VaultKey;
 use crate::container::{ChunkError, Class, Stored};
 use crate::tree::Snapshot;
-use crate::{ContainerSequence, Fingerprint, Reference, SnapshotId, VaultError};
+use crate::{ContainerSequence, Fingerprint, Ordinal, Reference, SnapshotId, VaultError};
 
 /// Where a chunk was when it was looked up. A reader may read there without the vault's owner; if the content is not
 /// right then, the chunk has moved, and is to be looked up again.
@@ -56,6 +56,40 @@ impl Vault<'_> {
         }
         let place = self.place_in(location.container, &chunk.fingerprint)?;
         place.content(&self.pool.key, &self.pool.read(place.at)?)
+    }
+
+    /// The number of a chunk that the vault has no whole copy of any more; it is wanted again, with that number, so that every snapshot
+    /// that has it is whole then. Only containers that were found damaged are read for this.
+    pub(crate) fn damaged(&mut self, fingerprint: &Fingerprint) -> Result<Option<Ordinal>, VaultError> {
+        let Some(location) = self.find(fingerprint)? else { return Ok(None) };
+        if !self.is_damaged(location.container) {
+            return Ok(None);
+        }
+        let is_whole = self.is_whole(&Reference { fingerprint: *fingerprint, ordinal: location.ordinal })?;
+        Ok((!is_whole).then_some(location.ordinal))
+    }
+
+    /// Whether a container other than that one has a whole copy of a chunk: a put has stored it again.
+    pub(crate) fn is_stored_again(
+        &mut self,
+        chunk: &Reference,
+        damaged: ContainerSequence,
+    ) -> Result<bool, VaultError> {
+        let found = self.find(&chunk.fingerprint)?;
+        Ok(found.is_some_and(|it| it.container != damaged) && self.is_whole(chunk)?)
+    }
+
+    fn is_whole(&mut self, chunk: &Reference) -> Result<bool, VaultError> {
+        match self.get(chunk) {
+            Err(error) if error.is_of_media() => Err(error),
+            read => Ok(read.is_ok()),
+        }
+    }
+
+    /// Whether a part of the container was found damaged.
+    pub(crate) fn is_damaged(&self, container: ContainerSequence) -> bool {
+        let table = self.catalog.table();
+        table.slot(container).is_some_and(|slot| table.entry(slot).is_damaged)
     }
 
     /// Where a chunk is; None while it is in memory.

@@ -3,10 +3,15 @@
 use roaring::RoaringTreemap;
 
 use super::index::read_page;
+use super::opening::SLOTS_A_FRAME;
 use super::{Step, Vault};
+use crate::catalog::Change;
 use crate::container::{Class, Entry};
 use crate::index::IndexEntry;
 use crate::{ContainerSequence, Ordinal, SlotNumber, VaultError};
+
+#[cfg(test)]
+mod tests;
 
 /// Faults that are told one by one.
 const FAULTS_MAX: usize = 100;
@@ -38,7 +43,8 @@ impl Verified {
 }
 
 impl Vault<'_> {
-    /// Reads every chunk of every container, the index, and all that snapshots reach. Damage is no error: it is told.
+    /// Reads every chunk of every container, the index, and all that snapshots reach. Damage is no error: it is told, and noted, so that
+    /// no put relies on it.
     ///
     /// # Errors
     ///
@@ -68,19 +74,26 @@ impl Vault<'_> {
         verified: &mut Verified,
         step: Step<'_>,
     ) -> Result<RoaringTreemap, VaultError> {
-        let mut whole = RoaringTreemap::new();
+        let (mut whole, mut damaged) = (RoaringTreemap::new(), Vec::new());
         let containers = self.chunk_containers();
         for (done, (container, slot)) in (0..).zip(&containers) {
             if !step(done, containers.len() as u64) {
                 return Err(VaultError::Interrupted);
             }
             verified.containers += 1;
+            let before = verified.faults_count;
             match self.check_container(verified, &mut whole, (*container, *slot)) {
                 Err(error @ (VaultError::Head { .. } | VaultError::Container { .. })) => {
                     verified.fault(error)
                 }
                 checked => checked?,
             }
+            if verified.faults_count > before && !self.is_damaged(*container) {
+                damaged.push(Change::Damaged(*slot));
+            }
+        }
+        for some in damaged.chunks(SLOTS_A_FRAME) {
+            self.catalog.commit(some)?;
         }
         Ok(whole)
     }
@@ -103,6 +116,7 @@ impl Vault<'_> {
                 Ok(_) => {
                     whole.insert(stored.chunk.ordinal.0);
                 }
+                Err(_) if self.is_stored_again(&stored.chunk, container)? => {}
                 Err(error) => verified.fault(VaultError::Chunk { container, error }),
             }
         }
