@@ -3,19 +3,23 @@
 //! Invariants:
 //! 1. An entry whose path leads elsewhere (`..`), or names no file, is left out and told of.
 //! 2. Content goes to the vault as it comes; the tree of entries, without content, is in memory.
+//! 3. Names and attributes of an entry, which are read at once, have a limit.
 
 use super::select::check_name;
 use super::source::{Put, Task};
 use super::{Client, Error, Globs, Step};
 use quietus_vault::client::{FileWriter, joined};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Component, Path};
 use tar::{Archive, EntryType};
 
 /// Bytes read at once.
 const PIECE_BYTES: usize = 1 << 20;
+/// Most bytes of the headers of an entry: its name, the target of its link, its attributes.
+const HEADERS_BYTES_MAX: u64 = 1 << 20;
 /// Deepest folder; deeper ones have no path that a host takes.
 const DEPTH_MAX: usize = 1024;
 /// Names of extended attributes in the archive's own attributes.
@@ -50,39 +54,75 @@ enum Entry {
     Other(Metadata, Kind),
 }
 
+/// An archive of which only so many more bytes are read.
+struct Limited<'i> {
+    input: &'i mut dyn Read,
+    left: &'i Cell<u64>,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.left.get() == 0 {
+            let what = format!(
+                "the headers of an entry have more than {HEADERS_BYTES_MAX} bytes; leave its attributes out"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let length = into.len().min(usize::try_from(self.left.get()).unwrap_or(usize::MAX));
+        let read = self.input.read(&mut into[..length])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
+}
+
+fn unreadable(error: io::Error) -> Error {
+    Error::io("read the archive", Path::new("standard input"), error)
+}
+
 fn read(task: &mut Task<'_, '_>, exclude: &Globs, input: &mut dyn Read) -> Result<Recipe, Error> {
-    let unreadable = |error| Error::io("read the archive", Path::new("standard input"), error);
-    let mut archive = Archive::new(input);
-    let mut top = Folder::default();
-    let mut links = 0;
-    for entry in archive.entries().map_err(unreadable)? {
+    let left = Cell::new(HEADERS_BYTES_MAX);
+    let mut archive = Archive::new(Limited { input, left: &left });
+    let mut entries = archive.entries().map_err(unreadable)?;
+    let (mut top, mut links) = (Folder::default(), 0);
+    while let Some(entry) = entries.next() {
         let mut entry = entry.map_err(unreadable)?;
-        let bytes = entry.path_bytes().into_owned();
-        let parts = match parts(&bytes) {
-            Ok(parts) if parts.is_empty() => continue,
-            Ok(parts) => parts,
-            Err(why) => {
-                task.note_left_out(format!("{}: {why}", String::from_utf8_lossy(&bytes)));
-                continue;
-            }
-        };
-        if is_excluded(exclude, &parts) {
-            continue;
-        }
-        let metadata = metadata(&mut entry).map_err(unreadable)?;
-        let made = match entry.header().entry_type() {
-            EntryType::Directory => top.enter(&parts).map(|folder| folder.metadata = Some(metadata)),
-            EntryType::Link => link(&mut top, &entry, &parts, &mut links),
-            of => match kind(task, &mut entry, of)? {
-                Some(kind) => top.insert(&parts, Entry::Other(metadata, kind)),
-                None => Err(format!("an entry of the unknown kind {of:?}")),
-            },
-        };
-        if let Err(why) = made {
-            task.note_left_out(format!("{}: {why}", String::from_utf8_lossy(&bytes)));
-        }
+        left.set(u64::MAX);
+        take(task, exclude, (&mut top, &mut links), &mut entry)?;
+        io::copy(&mut entry, &mut io::sink()).map_err(unreadable)?;
+        left.set(HEADERS_BYTES_MAX);
     }
     store(task, top)
+}
+
+/// Takes an entry into the tree, and its content into the vault.
+fn take<R: Read>(
+    task: &mut Task<'_, '_>,
+    exclude: &Globs,
+    (top, links): (&mut Folder, &mut u64),
+    entry: &mut tar::Entry<'_, R>,
+) -> Result<(), Error> {
+    let bytes = entry.path_bytes().into_owned();
+    let leave_out = |task: &mut Task<'_, '_>, why| {
+        task.note_left_out(format!("{}: {why}", String::from_utf8_lossy(&bytes)));
+    };
+    let parts = match parts(&bytes) {
+        Ok(parts) if parts.is_empty() || is_excluded(exclude, &parts) => return Ok(()),
+        Ok(parts) => parts,
+        Err(why) => return Ok(leave_out(task, why)),
+    };
+    let metadata = metadata(entry).map_err(unreadable)?;
+    let made = match entry.header().entry_type() {
+        EntryType::Directory => top.enter(&parts).map(|folder| folder.metadata = Some(metadata)),
+        EntryType::Link => link(top, entry, &parts, links),
+        of => match kind(task, entry, of)? {
+            Some(kind) => top.insert(&parts, Entry::Other(metadata, kind)),
+            None => Err(format!("an entry of the unknown kind {of:?}")),
+        },
+    };
+    if let Err(why) = made {
+        leave_out(task, why);
+    }
+    Ok(())
 }
 
 /// The parts of a path, and why it has none.
@@ -204,8 +244,7 @@ fn content<R: Read>(task: &mut Task<'_, '_>, entry: &mut tar::Entry<'_, R>) -> R
     let mut file = FileWriter::default();
     let mut buffer = vec![0; PIECE_BYTES.min((entry.size() as usize).saturating_add(1))];
     loop {
-        let read = entry.read(&mut buffer);
-        let read = read.map_err(|error| Error::io("read the archive", Path::new("standard input"), error))?;
+        let read = entry.read(&mut buffer).map_err(unreadable)?;
         if read == 0 {
             return Ok(file.finish(&mut task.writer, task.client)?);
         }

@@ -127,15 +127,15 @@ fn a_second_snapshot_stores_what_has_changed_and_nothing_else() {
     let vault = Vault::new(&[]);
     let top = vault.beside("files");
     folder(&top, &[1, 2, 3, 4, 5, 6, 7, 8]);
-    let text = |path: &Path| path.to_str().expect("text").to_string();
-    let first = vault.json("put", &["daily", &text(&top)]);
-    let again = vault.json("put", &["daily", &text(&top)]);
+    // An absolute path would bring the folders above it, and other tests change the times of the one for temporary files.
+    let put = || vault.json("put", &["daily", "files"]);
+    let (first, again) = (put(), put());
     assert!(first["new_bytes"].as_u64() > Some(100_000), "{first}");
     assert_eq!((again["new_chunks"].as_u64(), again["snapshot"].as_u64()), (Some(0), Some(1)), "{again}");
     let mut changed = fs::read(top.join("file 8")).expect("a file");
     changed.extend(b"one more line");
     fs::write(top.join("file 8"), changed).expect("a file");
-    let third = vault.json("put", &["daily", &text(&top)]);
+    let third = put();
     assert!(third["new_bytes"].as_u64() < Some(80_000), "{third}");
     let list = vault.json("list", &[]);
     assert_eq!(list["snapshots"].as_array().map(Vec::len), Some(3));
@@ -220,6 +220,23 @@ fn a_vault_that_another_program_has_locked_is_refused_and_a_directory_of_somethi
     fs::remove_file(vault.path().join("vault.toml")).expect("a file");
     let said = vault.refused("list", &[]);
     assert!(said.contains("vault.toml") && said.contains("missing"), "{said}");
+}
+
+#[test]
+fn a_vault_of_another_version_is_refused_and_stays_as_it_is() {
+    let vault = Vault::new(&[]);
+    let toml = vault.path().join("vault.toml");
+    let text = fs::read_to_string(&toml).expect("a file");
+    assert!(text.contains("version = 1"), "{text}");
+    fs::write(&toml, text.replace("version = 1", "version = 2")).expect("a file");
+    let before = fs::read(vault.path().join("catalog")).expect("a file");
+    for (command, args) in [("status", &[][..]), ("sanitize", &[]), ("put", &["some", "vault"])] {
+        let said = vault.refused(command, args);
+        assert!(said.contains("version 2") && said.contains("use a newer program"), "{command}: {said}");
+    }
+    assert!(before == fs::read(vault.path().join("catalog")).expect("a file"));
+    fs::write(&toml, text).expect("a file");
+    vault.json("status", &[]);
 }
 
 #[test]

@@ -101,3 +101,47 @@ fn an_archive_that_ends_early_makes_no_snapshot() {
     vault.sanitize();
     assert_eq!(vault.count(&noise(1, 64)), 0);
 }
+
+/// An archive of one entry whose header says that so many bytes follow.
+fn says(of: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(of);
+    header.set_path("entry").expect("a path");
+    header.set_size(size);
+    header.set_mode(0o644);
+    header.set_cksum();
+    [header.as_bytes(), content].concat()
+}
+
+#[test]
+fn an_archive_that_lies_about_lengths_is_refused_without_memory_for_them() {
+    let vault = Vault::new(&[]);
+    let endless = vec![b'a'; 8 << 20];
+    let limited = "headers of an entry have more than 1048576 bytes";
+    for (archive, why) in [
+        (says(EntryType::Regular, u64::MAX >> 1, &noise(1, 5000)), "read the archive"),
+        (says(EntryType::GNULongName, u64::MAX >> 1, b"name"), "read the archive"),
+        (says(EntryType::GNULongName, 8 << 20, &endless), limited),
+        (says(EntryType::XHeader, 8 << 20, &endless), limited),
+    ] {
+        fs::write(vault.beside("lies.tar"), &archive).expect("a file");
+        let said = vault.refused("put", &["lies", "--tar", "lies.tar"]);
+        assert!(said.contains(why), "{why}: {said}");
+        assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+#[test]
+fn names_that_are_no_text_and_long_ones_are_taken() {
+    use std::os::unix::ffi::OsStringExt;
+    let vault = Vault::new(&[]);
+    let name = std::ffi::OsString::from_vec([&b"no \xff text "[..], &[b'n'; 200]].concat());
+    fs::create_dir(vault.beside("a")).expect("a directory");
+    fs::write(vault.beside("a").join(&name), b"content").expect("a file");
+    let mut archive = Builder::new(Vec::new());
+    archive.append_dir_all("a", vault.beside("a")).expect("entries");
+    fs::write(vault.beside("odd.tar"), archive.into_inner().expect("an archive")).expect("a file");
+    vault.json("put", &["odd", "--tar", "odd.tar"]);
+    vault.json("get", &["odd", "--into", "back"]);
+    assert_eq!(fs::read(vault.beside("back/a").join(&name)).expect("a file"), b"content");
+}
