@@ -92,7 +92,7 @@ pub fn forbid_core_dumps() {
     let forbidden = rustix::process::setrlimit(Resource::Core, limit)
         .and(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable));
     if let Err(error) = forbidden {
-        tracing::warn!(%error, "cannot forbid core dumps, which would hold keys; use `ulimit -c 0`");
+        tracing::warn!(%error, "cannot forbid core dumps, which would hold keys and content; use `ulimit -c 0`");
     }
 }
 

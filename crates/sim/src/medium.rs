@@ -222,6 +222,12 @@ impl SimMedium {
         self.inner.borrow_mut().write_some(pos, from);
     }
 
+    /// Changes a bit, as a failing medium does: no write tells of it.
+    pub fn flip(&self, at: Pos) {
+        let Platter { cache, durable, .. } = &mut *self.inner.borrow_mut();
+        [cache, durable].into_iter().for_each(|bytes| bytes[at.0 as usize] ^= 1);
+    }
+
     /// Parts of the medium that have no space allocated, ascending.
     pub fn holes(&self) -> Vec<Extent<Pos>> {
         let inner = self.inner.borrow();

@@ -2,7 +2,9 @@
 //!
 //! Oracles: what a live snapshot has is restored as it was put; what nothing refers to since before a sanitization is nowhere when that has
 //! ended, whether as content, compressed, as a name, or as a fingerprint, on the media or in the findings of a laboratory; a forget
-//! has one receipt, and only then; everything that the index finds is there; a vault that is left alone meets all that it owes.
+//! has one receipt, and only then; everything that the index finds is there; a vault that is left alone meets all that it owes. In
+//! the end the medium changes a bit of a container: what is dead elsewhere is destroyed all the same, and what a repair of that bit, or another
+//! put of the same files, could bring back is there still.
 
 mod client;
 mod forensic;
@@ -39,6 +41,10 @@ figures! {
     faults,
     /// Puts that found the vault full.
     full,
+    /// Bits of a container that the medium has changed.
+    damaged,
+    /// Containers that were left because of that.
+    left,
 }
 
 /// The history of `seed`.

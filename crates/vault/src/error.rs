@@ -165,12 +165,23 @@ pub enum VaultError {
     /// No set of live chunks can be made.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// An entry of a container was changed: it could be of a live chunk.
+    /// A part of a directory cannot be read: it could name a live chunk.
     #[error(
-        "container {}: an entry of the directory was changed, so nothing can be destroyed there; run `quietus vault verify`, \
-         or sanitize with the set `ordinals`", .0.0
+        "container {}: a part of the directory is damaged, and a perfect hash vector cannot tell what is live there; \
+         sanitize with the set `ordinals`", .0.0
     )]
     Damaged(ContainerSequence),
+    /// A folder or a recipe of a snapshot cannot be read, so that nobody knows what else is live.
+    #[error(
+        "sanitization stopped before it destroyed anything: snapshot {} cannot be read: {why}; put its files again, or forget it, \
+         and sanitize again", snapshot.0
+    )]
+    Unreadable {
+        /// The snapshot, or one of those.
+        snapshot: SnapshotId,
+        /// The fault.
+        why: Box<VaultError>,
+    },
     /// The marked chunks are not those that were found. Nothing was destroyed.
     #[error(
         "sanitization stopped before it destroyed anything: {marked} live chunks in part {part} of the set, \
@@ -190,5 +201,10 @@ impl VaultError {
     /// Whether nothing more can be read: a medium has failed, or whoever has it is gone. All else is one chunk's.
     pub fn is_of_media(&self) -> bool {
         matches!(self, VaultError::Pool(_) | VaultError::Catalog(_) | VaultError::Lost(_))
+    }
+
+    /// Whether there is no directory of a container where one has to be.
+    pub fn is_of_container(&self) -> bool {
+        matches!(self, VaultError::Head { .. } | VaultError::Container { .. })
     }
 }

@@ -46,11 +46,15 @@ pub enum Mutant {
     ReplaceChanged,
     /// What a put has stored and does not commit is not owed.
     ForgiveReplaced,
+    /// A container whose directory cannot be read is condemned, whatever the index places there.
+    CondemnDamaged,
+    /// A forget has its receipt although a damaged container was left.
+    MeetDespiteDamage,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -72,6 +76,8 @@ impl Mutant {
         Self::ForgivePaths,
         Self::ReplaceChanged,
         Self::ForgiveReplaced,
+        Self::CondemnDamaged,
+        Self::MeetDespiteDamage,
     ];
 }
 

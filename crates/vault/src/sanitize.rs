@@ -11,16 +11,20 @@
 //! | zero | condemned slots are destroyed by the policy, then free | goes on |
 //! | end | each forget that is older than CP0 has its receipt | |
 //!
+//! A container that is damaged stays if anything live may be in it that cannot be copied; the rest is destroyed, and every forget stays
+//! owed: nobody can say what else lies there.
+//!
 //! With too little memory for one set the phases up to copying take several turns (5.3).
 //!
 //! Invariants:
 //! 1. A slot is condemned only when its live chunks are durable elsewhere, and free only after the last sync of its last pass.
 //! 2. Containers from the marker on are not judged.
 //! 3. A chunk is live if a snapshot of CP0 or CP1 reaches it, a put referred to it when CP1 was taken, or has since.
-//! 4. A receipt names only forgets older than the first turn's CP0.
+//! 4. A receipt names only forgets older than the first turn's CP0, and only if no container was left because of damage.
 
 mod audit;
 mod copy;
+mod damage;
 mod enumerate;
 mod zero;
 
@@ -29,6 +33,7 @@ pub(crate) use zero::Zeroing;
 use std::collections::BTreeMap;
 
 use audit::Audit;
+use copy::Plan;
 use enumerate::Enumeration;
 
 use crate::catalog::Change;
@@ -84,19 +89,13 @@ pub enum Progress {
 pub struct Figures {
     /// Containers that were judged.
     pub judged: u64,
-    /// Chunks that were live in containers that were condemned, and were copied.
-    pub copied: u64,
-    /// Their bytes, as stored.
-    pub copied_bytes: u64,
-    /// Chunks that were dead there.
-    pub dead: u64,
-    /// Containers that were condemned.
-    pub condemned: u64,
     /// The audit's result.
     pub found: Findings,
+    /// How much of that is copied and condemned.
+    pub done: Findings,
 }
 
-/// The result of an audit: the work of copying and destroying.
+/// The work of copying and destroying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     /// Containers that have dead chunks, or none at all.
@@ -122,6 +121,8 @@ pub(crate) struct Run {
     points: Points,
     phase: Phase,
     figures: Figures,
+    /// Containers that stay because of damage, although something in them may be dead.
+    left: Left,
     /// Bytes that the pool had moved when it began, and those that it moved for the sanitization since.
     moved: (u64, u64),
 }
@@ -134,6 +135,9 @@ struct Points {
     before: BTreeMap<SnapshotId, Reference>,
 }
 
+/// Damaged containers, each with its damage.
+pub type Left = BTreeMap<ContainerSequence, VaultError>;
+
 type Set = Box<dyn LiveSet + Send>;
 
 enum Phase {
@@ -142,7 +146,7 @@ enum Phase {
     Analysis { page: usize, builder: Option<Box<Builder>> },
     Enumeration(Set, Enumeration),
     Audit(Set, Audit),
-    Copy(Set, Vec<ContainerSequence>),
+    Copy(Set, Plan),
     SettleAgain,
     Compaction,
     Zero,
@@ -185,6 +189,7 @@ impl Vault<'_> {
             points: Points::default(),
             phase: Phase::Settle,
             figures: Figures::default(),
+            left: Left::new(),
             moved: (self.pool.moved(), 0),
         }));
         Ok(id)
@@ -214,6 +219,11 @@ impl Vault<'_> {
     /// Progress of the sanitization under way.
     pub fn sanitization_figures(&self) -> Option<Figures> {
         self.run.as_ref().map(|run| run.figures)
+    }
+
+    /// Damaged containers that the sanitization under way leaves as they are: something in them is live, and something may be dead.
+    pub fn sanitization_left(&self) -> Option<&Left> {
+        self.run.as_ref().map(|run| &run.left)
     }
 
     /// Whether the sanitization is ahead of its share, in percent, of the bytes that the pool has moved since it began: then its
@@ -354,7 +364,9 @@ impl Vault<'_> {
         let is_covered = |forget: &ForgetId| {
             run.covered.binary_search(forget).is_ok() || mutant::is(Mutant::ReceiptTooEarly)
         };
-        let met = owed.keys().filter(|forget| is_covered(forget));
+        // What was forgotten may lie in what was left.
+        let is_met = run.left.is_empty() || mutant::is(Mutant::MeetDespiteDamage);
+        let met = owed.keys().filter(|forget| is_met && is_covered(forget));
         let met = met.map(|forget| Change::Met(*forget, run.id, passes));
         let changes: Vec<Change> = met.chain([Change::End(run.id)]).collect();
         self.catalog.commit(&changes)?;
@@ -370,7 +382,7 @@ impl Run {
             Phase::Analysis { .. } => Progress::Analysis,
             Phase::Enumeration(..) => Progress::Enumeration,
             Phase::Audit(..) => Progress::Audit,
-            Phase::Copy(_, plan) => Progress::Copy(plan.len()),
+            Phase::Copy(_, plan) => Progress::Copy(plan.containers.len()),
             Phase::SettleAgain | Phase::Compaction => Progress::Compaction,
             Phase::Zero => Progress::Zero(condemned),
             Phase::Done => Progress::Done,

@@ -167,8 +167,9 @@ fn is_virtual_machine(roots: &Roots) -> bool {
     flags.split_whitespace().any(|flag| flag == "hypervisor")
 }
 
-/// Swap in compressed memory is memory.
-fn has_swap(roots: &Roots) -> bool {
+/// Whether memory can be swapped out. Swap in compressed memory is memory.
+#[must_use]
+pub fn has_swap(roots: &Roots) -> bool {
     let swaps = std::fs::read_to_string(roots.proc.join("swaps")).unwrap_or_default();
     swaps.lines().skip(1).any(|line| !line.starts_with("/dev/zram"))
 }

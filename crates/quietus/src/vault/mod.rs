@@ -36,7 +36,7 @@ pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
 pub use restore::{Restored, cat, entries, restore};
 pub use retention::Keep;
-pub use sanitize::{Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized};
+pub use sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized};
 pub use select::{Line, outdated, select, select_one, snapshots};
 pub use session::Session;
 pub use source::{Put, put_files};

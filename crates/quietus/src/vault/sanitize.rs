@@ -3,12 +3,15 @@
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
 use crate::hex::sha256;
+use crate::host::{self, Roots};
 use crate::signed::Signed;
-use quietus_vault::sanitize::{Figures, Findings, Progress};
+use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
+/// Damaged containers that a receipt names one by one.
+const RESIDUE_MAX: usize = 100;
 /// Longest pause between two steps, so that Ctrl-C is heard.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -46,11 +49,20 @@ pub struct Sanitized {
     pub passes: u64,
     /// The forgets whose content is destroyed.
     pub receipts: Vec<ReceiptLine>,
-    /// Content still to be destroyed, because it was forgotten after this began.
+    /// Content still to be destroyed: it was forgotten after this began, or it may lie in damaged containers that were left.
     pub owed: Vec<OwedLine>,
+    /// Damaged containers that were left, because something in them is live and cannot be copied.
+    #[serde(default)]
+    pub left: u64,
+    /// Places of forgotten content that could not be destroyed.
+    #[serde(default)]
+    pub residue: Vec<Residue>,
+    /// The phases, in order, and how long each was at work, without pauses and the requests of others.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
     /// Containers that were judged.
     pub judged: u64,
-    /// Containers that were left, overwritten and freed.
+    /// Containers that were copied out of, overwritten and freed.
     pub destroyed_containers: u64,
     /// Dead chunks in them.
     pub dead_chunks: u64,
@@ -66,6 +78,24 @@ pub struct Sanitized {
     pub guarantees: Value,
 }
 
+/// A phase of a sanitization.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Phase {
+    /// What was done.
+    pub phase: String,
+    /// How long, in microseconds.
+    pub us: u64,
+}
+
+/// A place where forgotten content may lie.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Residue {
+    /// The place.
+    pub at: String,
+    /// Why nothing was destroyed there, and what to do.
+    pub why: String,
+}
+
 /// A sanitization, signed.
 pub type SanitizeReceipt = Signed<Sanitized>;
 
@@ -77,7 +107,7 @@ pub(super) fn receipt(
     session: &mut Session<'_>,
     how: Sanitize,
     (run, from_ms): (u64, u64),
-    figures: &Figures,
+    meter: &Meter,
 ) -> Result<SanitizeReceipt, Error> {
     let key = session.dir.directory().key()?;
     let receipts = match how.is_dry_run {
@@ -85,7 +115,9 @@ pub(super) fn receipt(
         false => session.vault.receipts().map(ReceiptLine::from).filter(|it| it.run == run).collect(),
     };
     session.record_receipts()?;
-    let statement = statement(session, run, from_ms, figures, receipts);
+    let Figures { found, done, .. } = meter.figures;
+    let done = if how.is_dry_run { found } else { done };
+    let statement = statement(session, (run, from_ms), (done, meter), receipts);
     let signed = Signed::sign(statement, &key);
     if !how.is_dry_run {
         let digest = sha256(signed.covered().as_bytes());
@@ -96,13 +128,12 @@ pub(super) fn receipt(
 
 fn statement(
     session: &Session<'_>,
-    run: u64,
-    from_ms: u64,
-    figures: &Figures,
+    (run, from_ms): (u64, u64),
+    (done, meter): (Findings, &Meter),
     receipts: Vec<ReceiptLine>,
 ) -> Sanitized {
     let toml = session.dir.home().toml();
-    let Findings { containers, dead, dead_bytes, live, live_bytes } = figures.found;
+    let Findings { containers, dead, dead_bytes, live, live_bytes } = done;
     Sanitized {
         format: "quietus-sanitization-1".into(),
         vault: toml.uuid.to_string(),
@@ -115,7 +146,10 @@ fn statement(
         passes: session.vault.passes() as u64,
         receipts,
         owed: session.vault.owed().map(|(_, owed)| owed.into()).collect(),
-        judged: figures.judged,
+        left: meter.left.len() as u64,
+        residue: residue(&meter.left),
+        phases: meter.phases.clone(),
+        judged: meter.figures.judged,
         destroyed_containers: containers,
         dead_chunks: dead,
         dead_bytes,
@@ -124,6 +158,19 @@ fn statement(
         record: session.log_head().clone(),
         guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     }
+}
+
+/// The places that no sanitization reaches: damaged containers, and the host's swap.
+fn residue(left: &Left) -> Vec<Residue> {
+    let containers = left.iter().take(RESIDUE_MAX).map(|(container, why)| Residue {
+        at: format!("pool, container {}", container.0),
+        why: format!("damaged, and live in part: {why}; put the files of its snapshots again, or forget them, and sanitize again"),
+    });
+    let swap = host::gather::has_swap(&Roots::default()).then(|| Residue {
+        at: "swap space of this host".into(),
+        why: "content that passed through memory may have been swapped out; turn swap off, or encrypt it with a key that is new at each start".into(),
+    });
+    containers.chain(swap).collect()
 }
 
 /// How long others have the machine after a step that took `step`.
@@ -135,11 +182,22 @@ pub(super) fn pause(step: Duration, share: u32) -> Duration {
 #[derive(Default)]
 pub(super) struct Meter {
     pub(super) figures: Figures,
+    pub(super) left: Left,
+    phases: Vec<Phase>,
     copies: u64,
     slots: u64,
 }
 
 impl Meter {
+    /// Notes that a step of that phase took so long.
+    pub(super) fn note(&mut self, phase: &str, took: Duration) {
+        let us = took.as_micros() as u64;
+        match self.phases.last_mut().filter(|last| last.phase == phase) {
+            Some(last) => last.us += us,
+            None => self.phases.push(Phase { phase: phase.into(), us }),
+        }
+    }
+
     /// How much of the phase is done, and of how much; 0 if that is not known.
     pub(super) fn measure(&mut self, progress: Progress) -> (u64, u64) {
         match progress {
@@ -168,6 +226,21 @@ pub fn check(text: &str, known_key: Option<&str>) -> Result<SanitizeReceipt, Err
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quietus_vault::{ContainerSequence, VaultError};
+
+    #[test]
+    fn residue_names_the_damaged_containers_and_not_without_end() {
+        let why = VaultError::Entries { container: ContainerSequence(7), entries: 2 };
+        let left = |count| (0..count).map(|it| (ContainerSequence(it), why.clone())).collect::<Left>();
+        let containers = |left: &Left| {
+            let lines = residue(left).into_iter().filter(|line| line.at.starts_with("pool, container"));
+            lines.collect::<Vec<Residue>>()
+        };
+        assert_eq!(containers(&left(0)), []);
+        let one = &containers(&left(1))[0];
+        assert!(one.at.ends_with(" 0") && one.why.contains("2 entries"), "{one:?}");
+        assert_eq!(containers(&left(1000)).len(), RESIDUE_MAX);
+    }
 
     #[test]
     fn a_share_leaves_the_rest_of_the_time_to_others() {

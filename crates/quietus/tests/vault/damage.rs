@@ -3,6 +3,7 @@
 use crate::program::{Vault, folder, noise};
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::process::Command;
 
 /// Where the needle is in the pool.
 fn find(vault: &Vault, needle: &[u8]) -> u64 {
@@ -52,6 +53,47 @@ fn a_snapshot_whose_beginning_is_damaged_is_listed_and_can_be_forgotten() {
     vault.json("forget", &["0"]);
     vault.sanitize();
     assert_eq!(vault.json("verify", &[])["ok"], true);
+}
+
+#[test]
+fn a_damaged_container_is_named_in_the_receipt_and_destroyed_once_its_files_were_put_again() {
+    let vault = Vault::new(&["--compress", "none"]);
+    let (kept, gone) = (vault.beside("kept"), vault.beside("gone"));
+    folder(&kept, &[1]);
+    folder(&gone, &[2]);
+    vault.put("kept", &kept);
+    let snapshot = vault.put("gone", &gone);
+    // The class in the head of the container.
+    let head = find(&vault, &noise(1, 64)) / (128 << 10) * (128 << 10) + 20;
+    write(&vault, head, b"?");
+    vault.json("forget", &[&snapshot]);
+    let output = vault.run("sanitize", &["-o", "receipt.json"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let said = &receipt["statement"];
+    assert_eq!(
+        (said["left"].as_u64(), said["receipts"].as_array().map(Vec::len)),
+        (Some(1), Some(0)),
+        "{said}"
+    );
+    assert_eq!(said["owed"].as_array().map(Vec::len), Some(1), "{said}");
+    let residue = said["residue"][0]["why"].as_str().expect("a reason");
+    assert!(residue.contains("checksum") && residue.contains("put the files"), "{said}");
+    assert_eq!(vault.count(&noise(2, 64)), 0, "what is dead elsewhere is destroyed");
+    assert_eq!(vault.count(&noise(1, 64)), 1, "what a repair could bring back is there");
+    let check = ["vault", "prove", "--check", "receipt.json"];
+    let checked = Command::new(env!("CARGO_BIN_EXE_quietus"))
+        .args(check)
+        .current_dir(vault.dir.path())
+        .output()
+        .expect("it runs");
+    assert_eq!(checked.status.code(), Some(3), "{checked:?}");
+    vault.put("kept again", &kept);
+    let receipt = vault.sanitize();
+    assert_eq!(receipt["statement"]["receipts"].as_array().map(Vec::len), Some(1), "{receipt}");
+    assert_eq!(vault.count(&noise(1, 64)), 1, "the damaged copy is destroyed");
+    let (_into, back) = vault.get("kept", &kept);
+    assert_eq!(fs::read(back.join("file 1")).expect("a file"), noise(1, 1000 + 7919));
 }
 
 #[test]

@@ -37,6 +37,12 @@ pub fn examine(media: [&SimMedium; 2], key: &VaultKey, items: &[Item]) -> Result
     Ok(())
 }
 
+/// Whether the item can be read in `bytes`, or its fingerprint.
+pub fn is_in(bytes: &[u8], key: &VaultKey, item: Item) -> bool {
+    let tags = BTreeSet::from_iter(item.is_raw().then(|| item.tag()));
+    look(bytes, key, &tags, &[item]).is_some()
+}
+
 /// Those of `items` that can be read in `bytes`.
 fn look(bytes: &[u8], key: &VaultKey, tags: &BTreeSet<Tag>, items: &[Item]) -> Option<String> {
     if let Some(mark) = marks(bytes).find(|mark| tags.contains(&mark.tag)) {

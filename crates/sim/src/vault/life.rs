@@ -1,6 +1,7 @@
 //! The lives of a vault: each begins with a start and ends with a cut of the power, or with the death of its process.
 
 mod changing;
+mod damaged;
 
 use std::collections::BTreeSet;
 
@@ -155,6 +156,8 @@ pub fn run(seed: u64) -> Result<Figures, Violation> {
     }
     let mut life = start(&bench, &mut model, &mut figures, &mut rng)?;
     life.finish(&mut rng)?;
+    drop(life);
+    damaged::play(&bench, &mut model, &mut figures, &mut rng)?;
     Ok(figures)
 }
 
@@ -388,7 +391,7 @@ impl Life<'_, '_> {
         if !self.vault.is_sanitizing() {
             return Ok(());
         }
-        let copied = self.vault.sanitization_figures().map_or(0, |figures| figures.copied);
+        let copied = self.vault.sanitization_figures().map_or(0, |figures| figures.done.live);
         let stepped = self.vault.step_sanitization();
         if self.check(stepped)? == Progress::Done {
             self.figures.sanitized += 1;
@@ -454,15 +457,7 @@ impl Life<'_, '_> {
             self.why().unwrap_or_else(|| Stop::Broken(unsafe_(what)))
         })?;
         self.figures.restores += 1;
-        let shot = &self.model.live[&snapshot];
-        let files = shot.files.iter().map(|(name, chunks)| {
-            let content = chunks.iter().flat_map(|number| Item::Content(*number).bytes());
-            (Item::Name(*name).bytes(), content.collect::<Vec<u8>>())
-        });
-        if files.eq(found) {
-            return Ok(());
-        }
-        Err(unsafe_(format!("{snapshot:?} is restored otherwise than it was put")).into())
+        Ok(compare(snapshot, &self.model.live[&snapshot], found)?)
     }
 
     /// Keeps the place of a chunk, to read there later.
@@ -564,6 +559,18 @@ impl From<Stop> for Violation {
             Stop::Broken(violation) => violation,
             Stop::Power | Stop::Fault => unsafe_("a medium failed where none does".into()),
         }
+    }
+}
+
+/// Objects if the files of a snapshot are not those that were put.
+fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Result<(), Violation> {
+    let files = shot.files.iter().map(|(name, chunks)| {
+        let content = chunks.iter().flat_map(|number| Item::Content(*number).bytes());
+        (Item::Name(*name).bytes(), content.collect::<Vec<u8>>())
+    });
+    match files.eq(found) {
+        true => Ok(()),
+        false => Err(unsafe_(format!("{snapshot:?} is restored otherwise than it was put"))),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use roaring::RoaringTreemap;
 
-use super::{Findings, Live, Phase, Run, Set};
+use super::copy::Plan;
+use super::damage::{Damage, damage_of};
+use super::{Findings, Phase, Run, Set};
 use crate::catalog::SlotState;
-use crate::container::{Class, Entry};
+use crate::container::Class;
 use crate::live::LiveSet;
 use crate::mutant::{self, Mutant};
 use crate::vault::{Directory, Vault};
@@ -23,6 +25,19 @@ pub(super) struct Audit {
     seen: RoaringTreemap,
     /// Containers with dead chunks.
     plan: Vec<ContainerSequence>,
+    pub(super) damage: Damage,
+}
+
+impl Audit {
+    /// Counts a marked chunk, once.
+    pub(super) fn count(&mut self, set: &Set, chunk: &Reference) {
+        self.found.resize(set.parts(), 0);
+        if let Some(part) = set.part(chunk)
+            && self.seen.insert(chunk.ordinal.0)
+        {
+            self.found[part] += 1;
+        }
+    }
 }
 
 impl Vault<'_> {
@@ -31,7 +46,9 @@ impl Vault<'_> {
         let is_below = |container| container < run.points.marker || mutant::is(Mutant::CopyPastMarker);
         let containers = self.catalog.table().containers(audit.next);
         let some: Vec<_> = containers.take_while(|(it, _)| is_below(*it)).take(CONTAINERS_A_STEP).collect();
-        let Some((last, _)) = some.last() else { return audited(set, audit) };
+        let Some((last, _)) = some.last() else {
+            return self.witness(run, set, audit);
+        };
         audit.next = ContainerSequence(last.0 + 1);
         for (container, slot) in some {
             if self.has_chunks(slot) {
@@ -55,22 +72,24 @@ impl Vault<'_> {
         audit: &mut Audit,
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<(), VaultError> {
-        let directory = self.pool.directory(slot, container)?;
-        // A chunk whose entry was changed is not in the index that a perfect hash vector is made of: its mark could hide among
-        // the others. By ordinals it is missed.
-        if directory.entries.contains(&Entry::Damaged) && run.live != Live::Ordinals {
-            return Err(VaultError::Damaged(container));
-        }
+        let directory = match self.pool.directory(slot, container) {
+            Err(why) if why.is_of_container() => {
+                audit.plan.push(container);
+                return self.note_doubt(run, audit, container, (why, &[]));
+            }
+            read => read?,
+        };
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
+        if let Some(why) = damage_of(&directory) {
+            self.note_doubt(run, audit, container, (why, &chunks))?;
+        }
         let mut marked = Vec::with_capacity(chunks.len());
         set.look_up(&chunks, &mut marked);
-        for (chunk, _) in chunks.iter().zip(&marked).filter(|(_, marked)| **marked) {
-            if let Some(part) = set.part(chunk)
-                && audit.seen.insert(chunk.ordinal.0)
-            {
-                audit.found[part] += 1;
-            }
-        }
+        chunks
+            .iter()
+            .zip(&marked)
+            .filter(|(_, marked)| **marked)
+            .for_each(|(chunk, _)| audit.count(set, chunk));
         let is_whole = chunks.len() == directory.entries.len();
         let judged = self.judge(&**set, &directory)?;
         if chunks.is_empty() || !is_whole || !judged.iter().all(|is_live| *is_live) {
@@ -108,7 +127,7 @@ impl Vault<'_> {
 }
 
 impl Findings {
-    fn add(&mut self, bytes: u64, is_live: bool) {
+    pub(super) fn add(&mut self, bytes: u64, is_live: bool) {
         let (chunks, all) = match is_live {
             true => (&mut self.live, &mut self.live_bytes),
             false => (&mut self.dead, &mut self.dead_bytes),
@@ -119,14 +138,14 @@ impl Findings {
 }
 
 /// Goes on if each marked chunk was found.
-fn audited(set: Set, audit: Audit) -> Result<Phase, VaultError> {
+pub(super) fn audited(set: Set, audit: Audit) -> Result<Phase, VaultError> {
     for (part, &found) in audit.found.iter().enumerate() {
         let marked = set.marked(part);
         if marked != found {
             return Err(VaultError::Audit { part, marked, found });
         }
     }
-    let mut plan = audit.plan;
-    plan.reverse();
-    Ok(Phase::Copy(set, plan))
+    let Audit { plan: mut containers, damage, .. } = audit;
+    containers.reverse();
+    Ok(Phase::Copy(set, Plan { containers, damage }))
 }

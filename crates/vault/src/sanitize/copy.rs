@@ -2,6 +2,7 @@
 
 use quietus_core::units::Extent;
 
+use super::damage::Damage;
 use super::{Phase, Run, Set};
 use crate::catalog::Change;
 use crate::container::Stored;
@@ -11,15 +12,17 @@ use crate::{ContainerSequence, SlotNumber, VaultError};
 /// Containers that one step leaves, at most.
 const SOURCES_A_STEP: usize = 16;
 
+/// The work of copying.
+pub(super) struct Plan {
+    /// Containers with dead chunks; the last one is next.
+    pub(super) containers: Vec<ContainerSequence>,
+    pub(super) damage: Damage,
+}
+
 impl Vault<'_> {
     /// Leaves some containers: their live chunks are durable elsewhere by the frame that condemns them.
-    pub(super) fn copy(
-        &mut self,
-        run: &mut Run,
-        set: Set,
-        mut plan: Vec<ContainerSequence>,
-    ) -> Result<Phase, VaultError> {
-        if plan.is_empty() {
+    pub(super) fn copy(&mut self, run: &mut Run, set: Set, mut plan: Plan) -> Result<Phase, VaultError> {
+        if plan.containers.is_empty() {
             return Ok(self.end_turn(run));
         }
         if self.catalog.table().free().is_empty() && !self.catalog.table().condemned().is_empty() {
@@ -27,54 +30,65 @@ impl Vault<'_> {
             return Ok(Phase::Copy(set, plan));
         }
         let mut left = Vec::new();
-        let bytes_end = run.figures.copied_bytes + u64::from(self.catalog.layout().slot_bytes);
-        while left.len() < SOURCES_A_STEP && run.figures.copied_bytes < bytes_end {
+        let bytes_end = run.figures.done.live_bytes + u64::from(self.catalog.layout().slot_bytes);
+        for _ in 0..SOURCES_A_STEP {
             // The live chunks of one container take one more slot at most.
-            if self.catalog.table().free().is_empty() && !left.is_empty() {
+            let is_short = self.catalog.table().free().is_empty() && !left.is_empty();
+            if is_short || run.figures.done.live_bytes >= bytes_end {
                 break;
             }
-            let Some(container) = plan.pop() else { break };
-            if let Some(slot) = self.catalog.table().slot(container) {
-                self.leave(run, &set, container, slot)?;
-                left.push(slot);
+            let Some(container) = plan.containers.pop() else { break };
+            let Some(slot) = self.catalog.table().slot(container) else { continue };
+            match self.leave(run, &set, &plan.damage, (container, slot))? {
+                Some(why) => {
+                    self.note_damage(container)?;
+                    run.left.insert(container, why);
+                }
+                None => {
+                    run.left.remove(&container);
+                    left.push(slot);
+                }
             }
         }
-        run.figures.condemned += left.len() as u64;
+        run.figures.done.containers += left.len() as u64;
         self.seal(left.into_iter().map(Change::Condemn).collect())?;
         Ok(Phase::Copy(set, plan))
     }
 
-    /// Copies the live chunks of a container.
+    /// Copies the live chunks of a container; or the damage because of which it has to stay. Then nothing of it is copied: the
+    /// index would find the copies, and not what stays.
     fn leave(
         &mut self,
         run: &mut Run,
         set: &Set,
-        container: ContainerSequence,
-        slot: SlotNumber,
-    ) -> Result<(), VaultError> {
-        let directory = self.pool.directory(slot, container)?;
+        damage: &Damage,
+        (container, slot): (ContainerSequence, SlotNumber),
+    ) -> Result<Option<VaultError>, VaultError> {
+        let directory = match self.directory_to_leave(damage, (container, slot))? {
+            Ok(Some(directory)) => directory,
+            Ok(None) => return Ok(None),
+            Err(why) => return Ok(Some(why)),
+        };
         let judged = self.judge(&**set, &directory)?;
-        let live: Vec<Stored> = directory
-            .chunks()
-            .zip(&judged)
-            .filter(|(_, is_live)| **is_live)
-            .map(|(chunk, _)| chunk)
-            .collect();
-        run.figures.dead += (judged.len() - live.len()) as u64;
-        if live.is_empty() {
-            return Ok(());
+        let chunks: Vec<(Stored, bool)> = directory.chunks().zip(judged).collect();
+        let live = || chunks.iter().filter(|(_, is_live)| *is_live).map(|(stored, _)| stored);
+        let payload = match live().next() {
+            Some(_) => self.payload(slot, &directory)?,
+            None => Vec::new(),
+        };
+        let bytes = |stored: &Stored| &payload[stored.offset as usize..][..stored.stored_bytes as usize];
+        if let Some(error) = live().find_map(|stored| stored.check(bytes(stored)).err()) {
+            return Ok(Some(VaultError::Chunk { container, error }));
         }
-        let payload = self.payload(slot, &directory)?;
-        for stored in live {
-            let start = stored.offset as usize;
-            let bytes = &payload[start..start + stored.stored_bytes as usize];
-            stored.check(bytes).map_err(|error| VaultError::Chunk { container, error })?;
-            run.figures.copied += 1;
-            run.figures.copied_bytes += bytes.len() as u64;
-            let bytes = Bytes { codec: stored.codec, stored: bytes, raw_bytes: stored.raw_bytes as usize };
+        for (stored, is_live) in &chunks {
+            run.figures.done.add(u64::from(stored.stored_bytes), *is_live);
+        }
+        for stored in live() {
+            let raw_bytes = stored.raw_bytes as usize;
+            let bytes = Bytes { codec: stored.codec, stored: bytes(stored), raw_bytes };
             self.append(directory.head.class, stored.chunk, bytes, 0)?;
         }
-        Ok(())
+        Ok(None)
     }
 
     pub(crate) fn payload(&self, slot: SlotNumber, directory: &Directory) -> Result<Vec<u8>, VaultError> {

@@ -6,7 +6,7 @@ use super::{Audit, Phase, Run, Set};
 use crate::mutant::{self, Mutant};
 use crate::tree::{Child, Role, children};
 use crate::vault::Vault;
-use crate::{Reference, VaultError};
+use crate::{Reference, SnapshotId, VaultError};
 
 /// Chunks of metadata that one step reads.
 const CHUNKS_A_STEP: usize = 64;
@@ -30,6 +30,8 @@ pub(super) struct Enumeration {
 struct Visit {
     chunk: Reference,
     role: Role,
+    /// The snapshot.
+    of: SnapshotId,
     /// Whether a snapshot names it that is not in CP0: the set may not know the chunk.
     is_new: bool,
 }
@@ -40,13 +42,14 @@ impl Vault<'_> {
         if !mutant::is(Mutant::NotifyAfterCp1) {
             self.puts.listen();
         }
-        let visit = |chunk: Reference, is_new| Visit { chunk, role: Role::Snapshot, is_new };
+        let visit =
+            |(of, chunk): (SnapshotId, Reference), is_new| Visit { chunk, role: Role::Snapshot, of, is_new };
         let before = &run.points.before;
-        let mut pending: Vec<Visit> = before.values().map(|root| visit(*root, false)).collect();
+        let mut pending: Vec<Visit> = before.iter().map(|(of, root)| visit((*of, *root), false)).collect();
         if !mutant::is(Mutant::SkipDifference) {
             // A snapshot that was exchanged since is another one, of chunks that may be dead in the first consistency point.
             let difference = self.snapshots().filter(|(snapshot, root)| before.get(snapshot) != Some(root));
-            pending.extend(difference.map(|(_, root)| visit(root, true)));
+            pending.extend(difference.map(|root| visit(root, true)));
         }
         Phase::Enumeration(set, Enumeration { pending, ..Enumeration::default() })
     }
@@ -65,7 +68,7 @@ impl Vault<'_> {
                 set.mark(&enumeration.gathered);
                 return Ok(Phase::Audit(set, Audit::default()));
             };
-            self.visit(run, &mut set, &mut enumeration, visit)?;
+            self.visit(run, &mut set, &mut enumeration, visit).map_err(|why| unreadable(visit.of, why))?;
         }
         Ok(Phase::Enumeration(set, enumeration))
     }
@@ -82,7 +85,7 @@ impl Vault<'_> {
             return Ok(());
         }
         self.gather(run, enumeration, &[visit.chunk], visit.is_new)?;
-        let (role, named) = children(&self.get(&visit.chunk)?)?;
+        let (role, named) = children(&self.get_or_note(&visit.chunk)?)?;
         if role != visit.role {
             return Err(VaultError::Dangling(visit.chunk.fingerprint));
         }
@@ -94,10 +97,20 @@ impl Vault<'_> {
             set.mark(&enumeration.gathered);
             enumeration.gathered.clear();
         }
-        let is_new = visit.is_new;
-        let visits = metadata.into_iter().map(|Child { chunk, role }| Visit { chunk, role, is_new });
+        let visits = metadata.into_iter().map(|Child { chunk, role }| Visit { chunk, role, ..visit });
         enumeration.pending.extend(visits);
         Ok(())
+    }
+
+    /// The content of a chunk; if that is damaged, no put relies on it from now on.
+    fn get_or_note(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
+        let read = self.get(chunk);
+        if read.as_ref().is_err_and(|error| !error.is_of_media())
+            && let Some(location) = self.find(&chunk.fingerprint)?
+        {
+            self.note_damage(location.container)?;
+        }
+        read
     }
 
     /// Gathers chunks to mark. Of those that are new the index says whether the set was built of them.
@@ -119,5 +132,13 @@ impl Vault<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Without all of a snapshot nobody knows what is dead.
+fn unreadable(snapshot: SnapshotId, why: VaultError) -> VaultError {
+    match why.is_of_media() {
+        true => why,
+        false => VaultError::Unreadable { snapshot, why: Box::new(why) },
     }
 }

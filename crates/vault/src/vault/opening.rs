@@ -3,6 +3,7 @@
 use quietus_core::erase::Seeds;
 use quietus_core::medium::Medium;
 use quietus_core::policy::Scratch;
+use roaring::RoaringTreemap;
 
 use super::index::{Index, load};
 use super::pool::Pool;
@@ -10,10 +11,11 @@ use super::puts::Puts;
 use super::writing::Writing;
 use super::{Setup, Vault};
 use crate::catalog::{Catalog, Change, IndexPart, Layout, SlotState};
-use crate::container::Class;
+use crate::container::{Class, Entry};
 use crate::index::{IndexEntry, Location, Part, PartBuilder, Recent};
 use crate::mutant::{self, Mutant};
-use crate::{Ordinal, VaultError};
+use crate::tree::{Role, children};
+use crate::{ContainerSequence, Ordinal, Reference, VaultError};
 
 impl<'m> Vault<'m> {
     /// Makes a vault on two media, of which the pool's holds nothing that is worth destroying.
@@ -105,25 +107,69 @@ impl<'m> Vault<'m> {
         Ok(PartBuilder::new(0).finish().0)
     }
 
-    /// Notes where the chunks are that are newer than the last merge. A container that cannot be read has none.
+    /// Notes where the chunks are that are newer than the last merge, or in a container that was damaged and is repaired. Chunks that no
+    /// directory names any more are taken for those of a container that cannot be read.
     fn rebuild_recent(&mut self) -> Result<(), VaultError> {
         let merged = self.catalog.state().index.merged;
-        let containers: Vec<_> = self.catalog.table().containers(merged).collect();
+        let containers: Vec<_> = self.catalog.table().containers(ContainerSequence(0)).collect();
+        let mut damaged = None;
         for (container, slot) in containers {
-            if !matches!(self.catalog.table().entry(slot).class, Class::Data | Class::Metadata) {
+            let is_new = container >= merged;
+            let entry = self.catalog.table().entry(slot);
+            if !matches!(entry.class, Class::Data | Class::Metadata) || !(is_new || entry.is_damaged) {
                 continue;
             }
             if mutant::is(Mutant::ForgetRecent) && container.0.is_multiple_of(2) {
                 continue;
             }
             let directory = match self.pool.directory(slot, container) {
-                Err(VaultError::Head { .. } | VaultError::Container { .. }) => continue,
-                directory => directory?,
+                Err(error) if error.is_of_container() => None,
+                directory => Some(directory?),
             };
-            for stored in directory.chunks() {
-                let location = Location { ordinal: stored.chunk.ordinal, container };
-                self.index.recent.insert(IndexEntry { fingerprint: stored.chunk.fingerprint, location });
-                self.next_ordinal = self.next_ordinal.max(Ordinal(stored.chunk.ordinal.0 + 1));
+            if is_new && directory.as_ref().is_none_or(|it| it.entries.contains(&Entry::Damaged)) {
+                self.note_damage(container)?;
+                damaged = Some(container);
+            }
+            let chunks = directory.iter().flat_map(|it| it.chunks()).map(|stored| stored.chunk);
+            for chunk in chunks {
+                if is_new || !self.is_placed(&chunk)? {
+                    self.note_place(chunk, container);
+                }
+            }
+        }
+        damaged.map_or(Ok(()), |container| self.adopt_lost(container))
+    }
+
+    fn note_place(&mut self, chunk: Reference, container: ContainerSequence) {
+        let location = Location { ordinal: chunk.ordinal, container };
+        self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
+        self.next_ordinal = self.next_ordinal.max(Ordinal(chunk.ordinal.0 + 1));
+    }
+
+    /// Whether the container that the index places a chunk in has it.
+    fn is_placed(&mut self, chunk: &Reference) -> Result<bool, VaultError> {
+        let Some(location) = self.find(&chunk.fingerprint)? else { return Ok(false) };
+        match self.place_in(location.container, &chunk.fingerprint) {
+            Err(error) if error.is_of_media() => Err(error),
+            placed => Ok(placed.is_ok()),
+        }
+    }
+
+    /// Takes every chunk that a snapshot reaches and the index does not find for one of that container: a put stores it again
+    /// with the number that it has.
+    fn adopt_lost(&mut self, container: ContainerSequence) -> Result<(), VaultError> {
+        let mut entered = RoaringTreemap::new();
+        let mut pending: Vec<(Reference, Role)> =
+            self.snapshots().map(|(_, root)| (root, Role::Snapshot)).collect();
+        while let Some((chunk, role)) = pending.pop() {
+            if self.find(&chunk.fingerprint)?.is_none() {
+                self.note_place(chunk, container);
+            } else if role != Role::Content && entered.insert(chunk.ordinal.0) {
+                let named = match self.get(&chunk) {
+                    Err(error) if error.is_of_media() => return Err(error),
+                    read => read.ok().and_then(|bytes| children(&bytes).ok()),
+                };
+                pending.extend(named.into_iter().flat_map(|(_, named)| named).map(|it| (it.chunk, it.role)));
             }
         }
         Ok(())

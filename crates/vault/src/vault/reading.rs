@@ -116,7 +116,7 @@ impl Vault<'_> {
         Ok(Snapshot::from_bytes(&bytes)?)
     }
 
-    fn place_in(
+    pub(super) fn place_in(
         &mut self,
         container: ContainerSequence,
         fingerprint: &Fingerprint,

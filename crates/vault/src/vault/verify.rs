@@ -83,9 +83,7 @@ impl Vault<'_> {
             verified.containers += 1;
             let before = verified.faults_count;
             match self.check_container(verified, &mut whole, (*container, *slot)) {
-                Err(error @ (VaultError::Head { .. } | VaultError::Container { .. })) => {
-                    verified.fault(error)
-                }
+                Err(error) if error.is_of_container() => verified.fault(error),
                 checked => checked?,
             }
             if verified.faults_count > before && !self.is_damaged(*container) {

@@ -311,7 +311,15 @@ impl Report {
                     it.dead_chunks, it.destroyed_containers, it.judged
                 );
             }
-            writeln!(out, "nothing is left of {} forgets: {} dead chunks, {dead}", it.receipts.len(), it.dead_chunks)?;
+            match it.left {
+                0 => writeln!(out, "nothing is left of {} forgets: {} dead chunks, {dead}", it.receipts.len(), it.dead_chunks)?,
+                left => writeln!(
+                    out,
+                    "{left} damaged containers were left, and forgotten content may lie there, so that all of it stays owed; \
+                     destroyed elsewhere: {} dead chunks, {dead}",
+                    it.dead_chunks
+                )?,
+            }
             let passes = it.passes;
             writeln!(
                 out,
@@ -323,6 +331,9 @@ impl Report {
             }
             for owed in it.owed.iter().take(LINES_MAX) {
                 writeln!(out, "still to be destroyed: {}", in_words(*owed))?;
+            }
+            for line in it.residue.iter().take(LINES_MAX) {
+                writeln!(out, "not destroyed: {}: {}", line.at, line.why)?;
             }
             write!(out, "signed by the key {}", receipt.public_key)
         });

@@ -19,6 +19,7 @@ pub(super) struct Sanitizing {
     run: u64,
     from_ms: u64,
     meter: Meter,
+    phase: &'static str,
     is_paused: bool,
     /// Whether somebody has asked for something since the last step.
     is_shared: bool,
@@ -41,6 +42,7 @@ impl Sanitizing {
                     run,
                     from_ms,
                     meter,
+                    phase: phase(Progress::Settle),
                     is_paused: false,
                     is_shared: false,
                     due,
@@ -79,7 +81,11 @@ impl Sanitizing {
             Ok(progress) => progress,
             Err(error) => return self.end(Err(error.into())),
         };
+        self.meter.note(std::mem::replace(&mut self.phase, phase(progress)), begun.elapsed());
         self.meter.figures = session.vault.sanitization_figures().unwrap_or(self.meter.figures);
+        if let Some(left) = session.vault.sanitization_left().filter(|left| **left != self.meter.left) {
+            self.meter.left.clone_from(left);
+        }
         if self.how.is_dry_run && matches!(progress, Progress::Copy(_)) {
             let cancelled = session.vault.cancel_sanitization().map_err(Error::from);
             let receipt = cancelled.and_then(|()| self.receipt(session));
@@ -94,7 +100,8 @@ impl Sanitizing {
         let now = Instant::now();
         self.due = now + pause(now - begun, share);
         let measured = self.meter.measure(progress);
-        self.tell(session, phase(progress), measured)
+        let phase = self.phase;
+        self.tell(session, phase, measured)
     }
 
     /// Does what somebody else wants of it; None if it has ended.
@@ -137,7 +144,7 @@ impl Sanitizing {
     }
 
     fn receipt(&self, session: &mut Session<'_>) -> Result<SanitizeReceipt, Error> {
-        receipt(session, self.how, (self.run, self.from_ms), &self.meter.figures)
+        receipt(session, self.how, (self.run, self.from_ms), &self.meter)
     }
 
     /// Answers all who wait.
