@@ -1,9 +1,9 @@
 //! Random bytes: the trait through which they come in, and a generator that needs no system call
 //! for each key.
 
-use crate::ctr;
+use crate::ctr::{self, wipe};
 use crate::mac::Mac;
-use aes::Aes256;
+use aes::Aes256Enc;
 use aes::cipher::KeyInit;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -56,11 +56,11 @@ impl Generator {
 
     fn refill(&mut self) {
         let mut stream = [0; SEED_BYTES + POOL_BYTES];
-        ctr::apply(&Aes256::new((&self.key).into()), [0; 16], &mut stream);
+        ctr::apply(&Aes256Enc::new((&self.key).into()), [0; 16], &mut stream);
         self.key.copy_from_slice(&stream[..SEED_BYTES]);
         self.pool.copy_from_slice(&stream[SEED_BYTES..]);
         self.used = 0;
-        stream.zeroize();
+        wipe(&mut stream);
     }
 }
 
@@ -75,7 +75,7 @@ impl Random for Generator {
             let (now, later) = rest.split_at_mut(count);
             let given = &mut self.pool[self.used..][..count];
             now.copy_from_slice(given);
-            given.zeroize();
+            wipe(given);
             self.used += count;
             rest = later;
         }

@@ -9,7 +9,7 @@ fn bytes<const N: usize>(generator: &mut Generator) -> [u8; N] {
 /// The definition, written out with the cipher alone.
 fn first_pool(seed: [u8; SEED_BYTES]) -> [u8; SEED_BYTES + POOL_BYTES] {
     let mut stream = [0; SEED_BYTES + POOL_BYTES];
-    ctr::apply(&Aes256::new(&seed.into()), [0; 16], &mut stream);
+    ctr::apply(&aes::Aes256Enc::new(&seed.into()), [0; 16], &mut stream);
     stream
 }
 
