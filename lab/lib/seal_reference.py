@@ -211,7 +211,7 @@ def unwrap(keys, wrapped):
 def all_or_nothing(first, rest, hashing, context, message, counter):
     """The second ciphertext, and the sum that hides t."""
     message = counter_mode(Aes(first), counter(0), message)
-    tag = mac(hashing, message, context)[:16]
+    tag = mac(hashing, context, message)[:16]
     message = counter_mode(Aes(tag + rest), counter(1), message)
     return message, xor(tag, fold(message, 16))
 
@@ -255,7 +255,7 @@ class Generator:
     def take(self, count):
         """The next bytes."""
         while len(self.pool) < count:
-            stream = counter_mode(Aes(self.key), bytes(16), bytes(512))
+            stream = counter_mode(Aes(self.key), bytes(16), bytes(1024))
             self.key, self.pool = stream[:32], self.pool + stream[32:]
         taken, self.pool = self.pool[:count], self.pool[count:]
         return taken

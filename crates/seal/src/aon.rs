@@ -38,9 +38,11 @@ where
 
     /// Seals `data`, and the postfix after it, both in place; returns the sum that hides t.
     pub(crate) fn seal(&self, bound: &Bound, data: &mut [u8], postfix: &mut [u8]) -> [u8; TAG_BYTES] {
-        let mut tag = Zeroizing::new(self.hashed(&self.first, Pass::First, bound, data, postfix));
+        encrypt(&self.first, bound, Pass::First, data, postfix);
+        let mut tag = Zeroizing::new(self.mac.half(&[bound.bytes(), data, postfix]));
         encrypt(&self.second(&tag), bound, Pass::Second, data, postfix);
-        self.add_sum(&mut tag, data, postfix);
+        ctr::xor(&mut *tag, &ctr::fold::<TAG_BYTES>(data));
+        ctr::xor(&mut *tag, postfix);
         *tag
     }
 
@@ -53,36 +55,16 @@ where
         sum: [u8; TAG_BYTES],
     ) -> bool {
         let mut tag = Zeroizing::new(sum);
-        self.add_sum(&mut tag, data, postfix);
-        let found = Zeroizing::new(self.hashed(&self.second(&tag), Pass::Second, bound, data, postfix));
+        ctr::xor(&mut *tag, &ctr::fold::<TAG_BYTES>(data));
+        ctr::xor(&mut *tag, postfix);
+        encrypt(&self.second(&tag), bound, Pass::Second, data, postfix);
+        let found = Zeroizing::new(self.mac.half(&[bound.bytes(), data, postfix]));
         if !bool::from(found.ct_eq(&*tag)) {
             data.zeroize();
             return false;
         }
         encrypt(&self.first, bound, Pass::First, data, postfix);
         true
-    }
-
-    /// Encrypts or decrypts, and returns the hash of the result, which is made meanwhile.
-    fn hashed(
-        &self,
-        cipher: &C,
-        pass: Pass,
-        bound: &Bound,
-        data: &mut [u8],
-        postfix: &mut [u8],
-    ) -> [u8; TAG_BYTES] {
-        let mut hashing = self.mac.begin();
-        ctr::apply_each(cipher, counter(bound, pass, 0), data, |piece| hashing.update(piece));
-        ctr::apply(cipher, counter(bound, pass, blocks(data)), postfix);
-        hashing.update(postfix);
-        hashing.update(bound.bytes());
-        hashing.half()
-    }
-
-    fn add_sum(&self, tag: &mut [u8; TAG_BYTES], data: &[u8], postfix: &[u8]) {
-        ctr::xor(tag, &ctr::fold::<TAG_BYTES>(&self.first, data));
-        ctr::xor(tag, postfix);
     }
 
     /// The cipher under t.
@@ -99,13 +81,9 @@ fn encrypt<C>(cipher: &C, bound: &Bound, pass: Pass, data: &mut [u8], postfix: &
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
+    let blocks = u32::try_from(data.len() / 16).expect("a block is short");
     ctr::apply(cipher, counter(bound, pass, 0), data);
-    ctr::apply(cipher, counter(bound, pass, blocks(data)), postfix);
-}
-
-/// How many blocks of the cipher the data has.
-fn blocks(data: &[u8]) -> u32 {
-    u32::try_from(data.len() / 16).expect("a block is short")
+    ctr::apply(cipher, counter(bound, pass, blocks), postfix);
 }
 
 /// The counter of one AES block: slot, sequence, pass, and the number within the block.

@@ -7,50 +7,31 @@ use aes::cipher::{
 };
 use std::hint::black_box;
 
-/// Bytes that are folded at once: four of the widest registers.
-const FOLDED_BYTES: usize = 256;
-/// Bytes of a piece: a block of SHA-256.
-const PIECE_BYTES: usize = 64;
-
 /// Encrypts or decrypts `data`; its first block is masked with the encryption of `start`.
 pub(crate) fn apply<C>(cipher: &C, start: [u8; 16], data: &mut [u8])
 where
     C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
 {
-    let (counter, piece) = (u128::from_be_bytes(start), usize::MAX);
-    cipher.encrypt_with_backend(Masking { counter, data, piece, each: |_: &[u8]| () });
-}
-
-/// As [`apply`], and calls `each` with what each piece of [`PIECE_BYTES`] has become. Pieces are so short that a
-/// processor which reorders instructions masks the next one while it still hashes the one before.
-pub(crate) fn apply_each<C>(cipher: &C, start: [u8; 16], data: &mut [u8], each: impl FnMut(&[u8]))
-where
-    C: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16>,
-{
-    let counter = u128::from_be_bytes(start);
-    cipher.encrypt_with_backend(Masking { counter, data, piece: PIECE_BYTES, each });
+    cipher.encrypt_with_backend(Masking { counter: u128::from_be_bytes(start), data });
 }
 
 /// All of a message. The cipher runs it with the processor features of its own code, so that the
 /// counters and the sums are as wide as the rounds.
-struct Masking<'a, F> {
+struct Masking<'a> {
     counter: u128,
     data: &'a mut [u8],
-    /// Bytes after which `each` is called, at most.
-    piece: usize,
-    each: F,
 }
 
-impl<F> BlockSizeUser for Masking<'_, F> {
+impl BlockSizeUser for Masking<'_> {
     type BlockSize = U16;
 }
 
-impl<F: FnMut(&[u8])> BlockCipherEncClosure for Masking<'_, F> {
+impl BlockCipherEncClosure for Masking<'_> {
     #[inline(always)]
-    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(mut self, backend: &B) {
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
         let (mut counter, blocks) = (self.counter, B::ParBlocksSize::USIZE);
         let mut masks = ParBlocks::<B>::default();
-        for chunk in self.data.chunks_mut(self.piece.min(16 * blocks)) {
+        for chunk in self.data.chunks_mut(16 * blocks) {
             let used = chunk.len().div_ceil(16);
             for mask in &mut masks[..used] {
                 *mask = counter.to_be_bytes().into();
@@ -62,7 +43,6 @@ impl<F: FnMut(&[u8])> BlockCipherEncClosure for Masking<'_, F> {
                 backend.encrypt_tail_blocks((&mut masks[..used]).into());
             }
             xor(chunk, Block::slice_as_flattened(&masks));
-            (self.each)(chunk);
         }
         wipe(&mut masks);
     }
@@ -84,39 +64,15 @@ pub(crate) fn xor(data: &mut [u8], mask: &[u8]) {
     }
 }
 
-/// The sum of all columns of `N` bytes of `data`; the last may be shorter. The cipher encrypts nothing: its code has the
-/// processor's wide registers.
-pub(crate) fn fold<const N: usize>(
-    cipher: &impl BlockCipherEncrypt<BlockSize = U16>,
-    data: &[u8],
-) -> [u8; N] {
+/// The sum of all columns of `N` bytes of `data`; the last may be shorter.
+pub(crate) fn fold<const N: usize>(data: &[u8]) -> [u8; N] {
     let mut sum = [0; N];
-    cipher.encrypt_with_backend(Folding { data, sum: &mut sum });
-    sum
-}
-
-struct Folding<'a, const N: usize> {
-    data: &'a [u8],
-    sum: &'a mut [u8; N],
-}
-
-impl<const N: usize> BlockSizeUser for Folding<'_, N> {
-    type BlockSize = U16;
-}
-
-impl<const N: usize> BlockCipherEncClosure for Folding<'_, N> {
-    #[inline(always)]
-    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, _: &B) {
-        const { assert!(FOLDED_BYTES.is_multiple_of(N)) }
-        let mut wide = [0; FOLDED_BYTES];
-        let (columns, rest) = self.data.as_chunks::<FOLDED_BYTES>();
-        for column in columns {
-            xor(&mut wide, column);
-        }
-        for column in wide.chunks(N).chain(rest.chunks(N)) {
-            xor(self.sum, column);
-        }
+    let (columns, rest) = data.as_chunks::<N>();
+    for column in columns {
+        xor(&mut sum, column);
     }
+    xor(&mut sum, rest);
+    sum
 }
 
 #[cfg(test)]
@@ -151,24 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_what_the_whole_is() {
-        let cipher = aes::Aes256::new(&[7; 32].into());
-        for length in [0, 16, 64, 80, 4096 + 48] {
-            let [mut whole, mut pieces] = [vec![5; length], vec![5; length]];
-            let mut seen = Vec::new();
-            apply(&cipher, [9; 16], &mut whole);
-            apply_each(&cipher, [9; 16], &mut pieces, |piece| seen.extend_from_slice(piece));
-            assert_eq!((&pieces, &seen), (&whole, &whole), "{length} bytes");
-        }
-    }
-
-    #[test]
     fn fold_adds_a_short_last_column_too() {
-        let cipher = aes::Aes256Enc::new(&[7; 32].into());
-        assert_eq!(fold::<4>(&cipher, &[1, 2, 4, 8, 16, 32]), [17, 34, 4, 8]);
-        let long: Vec<u8> = (0..=255).cycle().take(3 * 256 + 19).collect();
-        let mut sum = [0; 16];
-        long.chunks(16).for_each(|column| xor(&mut sum, column));
-        assert_eq!(fold::<16>(&cipher, &long), sum);
+        assert_eq!(fold::<4>(&[1, 2, 4, 8, 16, 32]), [17, 34, 4, 8]);
     }
 }

@@ -13,40 +13,17 @@ impl Mac {
         Mac(Hmac::new_from_slice(key).expect("HMAC takes a key of any length"))
     }
 
-    /// A hash that gets its parts one after the other.
-    pub(crate) fn begin(&self) -> Hashing {
-        Hashing(self.0.clone())
-    }
-
     /// The hash of the parts, one after the other.
     pub(crate) fn of(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut hashing = self.begin();
-        parts.iter().for_each(|part| hashing.update(part));
-        hashing.0.finalize().into_bytes().into()
+        let mut state = self.0.clone();
+        parts.iter().for_each(|part| state.update(part));
+        state.finalize().into_bytes().into()
     }
 
     /// The first half of the hash.
     pub(crate) fn half(&self, parts: &[&[u8]]) -> [u8; 16] {
-        half(self.of(parts))
+        *self.of(parts).first_chunk().expect("a hash has 32 bytes")
     }
-}
-
-/// A hash under way.
-pub(crate) struct Hashing(Hmac<Sha256>);
-
-impl Hashing {
-    pub(crate) fn update(&mut self, part: &[u8]) {
-        self.0.update(part);
-    }
-
-    /// The first half of the hash.
-    pub(crate) fn half(self) -> [u8; 16] {
-        half(self.0.finalize().into_bytes().into())
-    }
-}
-
-fn half(hash: [u8; 32]) -> [u8; 16] {
-    *hash.first_chunk().expect("a hash has 32 bytes")
 }
 
 /// `N` bytes of key from a secret of high entropy, for one use, which `purpose` names.

@@ -9,8 +9,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 32;
-/// Bytes that one refill gives out: fifteen keys.
-const POOL_BYTES: usize = 480;
+/// Bytes that one refill gives out: 31 keys. With the next key they are one batch of the cipher.
+const POOL_BYTES: usize = 992;
 
 /// A source of bytes that nobody can predict.
 pub trait Random {

@@ -12,9 +12,6 @@ const TAG_BYTES: usize = 32;
 /// Bytes of a stub: wrapped key, tag.
 const STUB_BYTES: usize = KEY_BYTES + TAG_BYTES;
 
-/// The ciphertext, its stub or its context is not what was sealed.
-pub(crate) struct Unauthentic;
-
 /// Whether the ciphertext is folded into the wrapped key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folded {
@@ -35,7 +32,7 @@ pub(crate) fn seal(
     let mut wrapped = [0; KEY_BYTES];
     random.fill(&mut wrapped);
     let tag: [u8; TAG_BYTES] = with_cipher(wrap, &wrapped, bound, |it| it.encrypt_in_place(data, &[]));
-    fold(wrap, folded, &mut wrapped, data);
+    fold(folded, &mut wrapped, data);
     let mut stub = [0; STUB_BYTES];
     stub[..KEY_BYTES].copy_from_slice(&wrapped);
     stub[KEY_BYTES..].copy_from_slice(&tag);
@@ -49,15 +46,15 @@ pub(crate) fn open(
     bound: &Bound,
     data: &mut [u8],
     stub: &[u8; STUB_BYTES],
-) -> Result<(), Unauthentic> {
+) -> bool {
     let mut wrapped = *stub.first_chunk().expect("a stub is longer");
     let tag = stub.last_chunk().expect("a stub is longer");
-    fold(wrap, folded, &mut wrapped, data);
+    fold(folded, &mut wrapped, data);
     let opened = with_cipher(wrap, &wrapped, bound, |it| it.decrypt_in_place(data, tag, &[]));
-    opened.map_err(|_| {
+    if opened.is_err() {
         data.fill(0);
-        Unauthentic
-    })
+    }
+    opened.is_ok()
 }
 
 /// Calls `run` with the cipher under the key that `wrapped` stands for. The context is its nonce: AEGIS commits to the
@@ -74,8 +71,8 @@ fn with_cipher<T>(
     done
 }
 
-fn fold(wrap: &Wrap, folded: Folded, wrapped: &mut [u8; KEY_BYTES], ciphertext: &[u8]) {
+fn fold(folded: Folded, wrapped: &mut [u8; KEY_BYTES], ciphertext: &[u8]) {
     if folded == Folded::Yes {
-        ctr::xor(wrapped, &ctr::fold::<KEY_BYTES>(wrap.wide(), ciphertext));
+        ctr::xor(wrapped, &ctr::fold::<KEY_BYTES>(ciphertext));
     }
 }

@@ -189,7 +189,7 @@ impl Sealer {
                 keys.open(&bound, data, &mut postfix, sum)
             }),
             Keys::RandomKey(wrap, folded) => {
-                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub).is_ok())
+                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub))
             }
         };
         if opened.ok_or(wrong)? { Ok(()) } else { Err(unauthentic(context)) }

@@ -34,14 +34,10 @@ impl Wrap {
         b.encrypt_block(&mut halves[0]);
         xor(&mut halves[0], left);
         c.encrypt_block(&mut halves[1]);
-        let key = std::array::from_fn(|at| halves[at / 16][at % 16]);
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(aes::Block::slice_as_flattened(&halves));
         wipe(&mut halves);
         key
-    }
-
-    /// A cipher whose code has the processor's wide registers ([`fold`](crate::ctr::fold)).
-    pub(crate) fn wide(&self) -> &Aes256Enc {
-        &self.0[0]
     }
 }
 
