@@ -119,18 +119,17 @@ fn nonce() -> [u8; 32] {
     [words.as_flattened(), ends.as_flattened()].concat().try_into().unwrap()
 }
 
-/// The key that wrapped bytes stand for under the session keys A, B and C.
+/// The key that wrapped bytes stand for under the session key.
 fn unwrapped(seal: Seal, wrapped: &[u8; 32]) -> [u8; 32] {
-    let keys: [u8; 96] = expand(seal);
-    let aes = |at: usize, block: &[u8]| {
+    let aes = Aes256::new(&expand::<32>(seal).into());
+    let cipher = |block: &[u8]| {
         let mut block = block.try_into().unwrap();
-        Aes256::new_from_slice(&keys[32 * at..][..32]).unwrap().encrypt_block(&mut block);
+        aes.encrypt_block(&mut block);
         block
     };
     let (left, right) = wrapped.split_at(16);
-    let mixed = &add(&aes(0, left), right)[..16];
-    let first = add(&aes(1, mixed), left);
-    [&first[..16], &aes(2, mixed)].concat().try_into().unwrap()
+    let mixed = cipher(&add(&cipher(left), right)[..16]);
+    [&add(&mixed, left)[..16], &cipher(&mixed)].concat().try_into().unwrap()
 }
 
 /// The random postfix of an all-or-nothing seal, if the stub is what it was.
