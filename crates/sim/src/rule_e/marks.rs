@@ -11,7 +11,7 @@
 //! - what an unmarked file owns is plain in the end, mostly.
 
 mod guest;
-mod image;
+pub(crate) mod image;
 
 use crate::rng::Rng;
 use guest::{Guest, Put};

@@ -13,6 +13,10 @@ use super::items::{Item, Shot};
 pub struct Client {
     pub put: PutId,
     pub shot: Shot,
+    /// Chunks that are replaced before the put ends.
+    pub drafts: Vec<u32>,
+    /// How many of them the vault has.
+    drafted: usize,
     key: VaultKey,
     /// The next chunk of the next file.
     at: (usize, usize),
@@ -32,6 +36,8 @@ impl Client {
         Client {
             put,
             shot,
+            drafts: Vec::new(),
+            drafted: 0,
             key,
             at: (0, 0),
             recipe,
@@ -65,6 +71,12 @@ impl Client {
 
     /// Puts the next chunk, or ends a file; true if only the commit is left.
     pub fn step(&mut self, vault: &mut Vault<'_>) -> Result<bool, VaultError> {
+        if let Some(number) = self.drafts.get(self.drafted) {
+            let item = Item::Content(*number);
+            self.chunk(vault, Class::Data, &item.bytes(), item.compression())?;
+            self.drafted += 1;
+            return vault.leave_behind(self.put).map(|()| false);
+        }
         let (file, chunk) = self.at;
         let Some((name, chunks)) = self.shot.files.get(file).cloned() else { return Ok(true) };
         match chunks.get(chunk) {
