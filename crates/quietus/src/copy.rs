@@ -1,4 +1,4 @@
-//! Copying what a disk holds at one instant to a [sink](sink); the disk may be in use meanwhile.
+//! Copying what a disk holds at one instant to a [sink]; the disk may be in use meanwhile.
 //!
 //! 1. All live blocks are copied, and changes meanwhile are marked.
 //! 2. Marked blocks are copied again, and so on, until they are few.
