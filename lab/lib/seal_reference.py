@@ -200,12 +200,13 @@ def fold(data, width):
     return sum_of(*columns)
 
 
-def unwrap(key, wrapped):
+def unwrap(keys, wrapped):
     """The key of a block, from the 32 bytes that stand for it."""
     left, right = wrapped[:16], wrapped[16:]
-    cipher = Aes(key)
-    mixed = cipher.encrypt(xor(cipher.encrypt(left), right))
-    return xor(mixed, left) + cipher.encrypt(mixed)
+    cipher = Aes(keys[:32])
+    mixed = xor(cipher.encrypt(left), right)
+    first, second = (cipher.encrypt(xor(mixed, mask)) for mask in (keys[32:48], keys[48:]))
+    return xor(first, left) + second
 
 
 def all_or_nothing(first, rest, hashing, context, message, counter):
@@ -220,7 +221,7 @@ def seal_block(seal, v, data):
     """Ciphertext and stub of a block; `v` has the fields of a vector."""
     context = little(v["block"], 8) + little(v["born"], 8) + little(v["slot"], 8)
     context += little(v["sequence"], 4) + little(v["generation"], 4)
-    lengths = {"none": 0, "aes-xts": 64, "aon-2005": 48, "aon": 80, "random-key": 32, "r-aon": 32}
+    lengths = {"none": 0, "aes-xts": 64, "aon-2005": 48, "aon": 80, "random-key": 64, "r-aon": 64}
     keys = derive(v["master"], v["disk"] + v["session"], b"quietus seal 1 " + seal.encode(), lengths[seal])
 
     def counter(which):

@@ -119,17 +119,19 @@ fn nonce() -> [u8; 32] {
     [words.as_flattened(), ends.as_flattened()].concat().try_into().unwrap()
 }
 
-/// The key that wrapped bytes stand for under the session key.
+/// The key that wrapped bytes stand for under the keys of the session.
 fn unwrapped(seal: Seal, wrapped: &[u8; 32]) -> [u8; 32] {
-    let aes = Aes256::new(&expand::<32>(seal).into());
+    let keys: [u8; 64] = expand(seal);
+    let aes = Aes256::new_from_slice(&keys[..32]).unwrap();
     let cipher = |block: &[u8]| {
         let mut block = block.try_into().unwrap();
         aes.encrypt_block(&mut block);
         block
     };
     let (left, right) = wrapped.split_at(16);
-    let mixed = cipher(&add(&cipher(left), right)[..16]);
-    [&add(&mixed, left)[..16], &cipher(&mixed)].concat().try_into().unwrap()
+    let mixed = &add(&cipher(left), right)[..16];
+    let [first, second] = [32, 48].map(|at| cipher(&add(mixed, &keys[at..at + 16])[..16]));
+    [&add(&first, left)[..16], &second].concat().try_into().unwrap()
 }
 
 /// The random postfix of an all-or-nothing seal, if the stub is what it was.
