@@ -81,7 +81,7 @@ pub struct SimMedium {
     inner: RefCell<Platter>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Platter {
     /// Length, and length that a power cut leaves: all of it, unless the medium grows.
     len: u64,
@@ -132,17 +132,11 @@ impl SimMedium {
             cache: vec![0; size as usize],
             durable: vec![0; size as usize],
             sectors: vec![Sector::default(); count],
-            dirty: Vec::new(),
             remains: Remains::new(count, passes_min),
-            layers: None,
             punch,
-            faults: Vec::new(),
-            fired: Vec::new(),
             power,
-            host: Host::default(),
-            is_unsure: false,
-            cuts: 0,
             rng: Rng::new(size),
+            ..Platter::default()
         };
         Self { inner: RefCell::new(inner) }
     }

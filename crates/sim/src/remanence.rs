@@ -171,7 +171,7 @@ impl Trace {
 }
 
 /// All traces of a medium.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Remains {
     passes_min: u8,
     /// Bytes of each trace, at most.

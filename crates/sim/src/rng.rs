@@ -1,7 +1,7 @@
 //! The simulator's only source of chance: a seed decides everything.
 
 /// A stream of numbers that its seed decides (SplitMix64). Not for secrets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rng(u64);
 
 impl Rng {

@@ -2,8 +2,7 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
+use crate::rule_e::guest::{Action, FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};

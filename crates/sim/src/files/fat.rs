@@ -9,8 +9,7 @@
 use super::system::System;
 use super::truth::Truth;
 use crate::rule_e::fat::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries, table};
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Mark, Owner, Stay};
+use crate::rule_e::guest::{Action, Mark, Owner, Stay};
 use crate::rule_e::toy::{Bytes, SUPER, Super, page};
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;

@@ -10,7 +10,7 @@
 //!   only what the reader does not own may be gone;
 //! - *forensic*: once all has settled, content of files that are gone is not
 //!   there, and has its passes, but for what the decision on rule E excepts
-//!   ([`truth`], `forensic`);
+//!   ([`truth`], `finish`);
 //! - *liveness*: what is due is done, and each request is replied to once;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
@@ -20,9 +20,7 @@ mod ext2;
 mod ext4;
 mod fat;
 mod finish;
-mod forensic;
 mod part;
-mod sent;
 mod shelf;
 mod steps;
 mod system;
@@ -33,7 +31,7 @@ mod work;
 use crate::cache;
 use crate::history;
 use crate::rng::Rng;
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::Action;
 use crate::rule_e::search::Space;
 use crate::server::{Above, Server, Watched};
 use ext2::Ext2;
@@ -44,11 +42,11 @@ use quietus_core::request::RequestId;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use sent::Sent;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use system::{PROBER, System};
+use traffic::Sent;
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;

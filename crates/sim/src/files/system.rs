@@ -1,11 +1,10 @@
 //! The differences between the file systems of guests.
 
-use super::sent::What;
+use super::traffic::What;
 use super::truth::Truth;
 use super::{ext2, fat};
 use crate::rule_e::fat::FatToy;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Mark, Owner};
+use crate::rule_e::guest::{Action, Mark, Owner};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_j::judge::Holds;
 use quietus_core::units::{BLOCK_BYTES, Extent};

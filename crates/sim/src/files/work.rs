@@ -1,9 +1,9 @@
 //! A guest at work.
 
 use super::part::Part;
-use super::sent::What;
+use super::traffic::What;
 use super::{Files, Vain};
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::Action;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest;

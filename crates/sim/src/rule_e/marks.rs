@@ -296,11 +296,7 @@ impl Life {
         let left = |block: &Block| {
             *block != image::FOLDER_BLOCK && self.secrets[*block as usize] != Secret::default()
         };
-        match { DATA }.find(left) {
-            Some(block) => {
-                Err(format!("block {block} was not destroyed: {:?}", self.secrets[block as usize]))
-            }
-            None => Ok(()),
-        }
+        let wrong = |it| Err(format!("block {it} was not destroyed: {:?}", self.secrets[it as usize]));
+        { DATA }.find(left).map_or(Ok(()), wrong)
     }
 }

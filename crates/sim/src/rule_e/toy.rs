@@ -120,7 +120,7 @@ pub fn table(inodes: &[Inode]) -> Bytes {
 }
 
 /// Where everything lies.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Toy {
     /// Blocks of the disk, at most [`BLOCK_BYTES`].
     pub blocks: Block,
@@ -140,17 +140,9 @@ pub struct Toy {
 
 impl Toy {
     /// A clean one of so many blocks, without a journal.
-    pub const fn new(blocks: Block) -> Self {
+    pub fn new(blocks: Block) -> Self {
         let block_bytes = BLOCK_BYTES as u32;
-        Self {
-            blocks,
-            journal: 0,
-            was_clean: true,
-            block_bytes,
-            has_external_journal: false,
-            has_marks: false,
-            frees_wait: true,
-        }
+        Self { blocks, was_clean: true, block_bytes, frees_wait: true, ..Self::default() }
     }
 
     /// The same, as `superblock` has it.

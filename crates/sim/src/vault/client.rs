@@ -28,18 +28,8 @@ pub struct Client {
 
 impl Client {
     pub fn new(put: PutId, shot: Shot, key: VaultKey) -> Client {
-        let recipe = RecipeBuilder::default();
-        Client {
-            put,
-            shot,
-            key,
-            at: (0, 0),
-            recipe,
-            nodes: Vec::new(),
-            folder: None,
-            shared: 0,
-            is_noted: false,
-        }
+        let (at, recipe, nodes) = ((0, 0), RecipeBuilder::default(), Vec::new());
+        Client { put, shot, key, at, recipe, nodes, folder: None, shared: 0, is_noted: false }
     }
 
     /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.

@@ -9,7 +9,7 @@ use super::{Life, Stop, refused, restored};
 use crate::rng::Rng;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;
-use crate::violation::Violation;
+use crate::verdict::Violation;
 
 /// Removals at once.
 const REMOVALS_MAX: usize = 2;
@@ -77,8 +77,7 @@ impl Life<'_, '_> {
         let writer = Writer::begin(&mut self.vault, &self.bench.setup.key, Compression::None);
         let mut writer = self.check(writer)?;
         let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
-        let old = self.vault.snapshot(snapshot);
-        let old = self.check(old)?;
+        let old = self.ask(|vault| vault.snapshot(snapshot))?;
         let path = Item::Name(name).bytes();
         let stored = writer.without(&mut self.vault, &old.folder, b"", &|it| it == path);
         let gone = Shot { name, files: vec![(name, chunks)] };
@@ -131,8 +130,7 @@ impl Life<'_, '_> {
 
     fn drop_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
         self.model.end(&removal.left);
-        let dropped = self.vault.drop_put(removal.writer.put());
-        self.check(dropped)
+        self.ask(|vault| vault.drop_put(removal.writer.put()))
     }
 
     /// Notes that a removal is over, and owes what it stored.
