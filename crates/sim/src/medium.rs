@@ -37,7 +37,6 @@ pub enum FaultKind {
     Full,
 }
 
-/// An act that will fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Kind of the act,
@@ -86,7 +85,6 @@ struct Platter {
     /// Length, and length that a power cut leaves: all of it, unless the medium grows.
     len: u64,
     durable_len: u64,
-    /// Bytes that are read.
     cache: Vec<u8>,
     /// Bytes that a power cut leaves.
     durable: Vec<u8>,
@@ -149,7 +147,6 @@ impl SimMedium {
         medium
     }
 
-    /// The medium on `host`.
     pub fn on_host(self, host: &Host) -> Self {
         self.inner.borrow_mut().host = host.clone();
         self

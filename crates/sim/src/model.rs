@@ -41,7 +41,6 @@ use piece::Piece;
 use quietus_core::units::{Addr, Extent};
 use std::collections::BTreeMap;
 
-/// Content of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
     Zeros,
@@ -202,7 +201,6 @@ impl Model {
         self.piece(part.start.0).visible(Moment::MAX).collect()
     }
 
-    /// Notes that a read failed.
     pub fn abandon_read(&mut self) {
         self.reads_open -= 1;
     }

@@ -14,7 +14,6 @@ use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_seal::Seal;
 
-/// Most histories that are tried.
 const TRIALS_MAX: usize = 20_000;
 /// Largest half of a log of stubs.
 const LOG_BYTES_MAX: u64 = 65_536;

@@ -18,7 +18,6 @@ use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Ext4 {
     setup: Setup,
@@ -115,12 +114,8 @@ impl System for Ext4 {
         self.area.len as u8
     }
 
-    fn blocks(&self) -> Block {
-        self.toy.blocks
-    }
-
-    fn data(&self) -> Range<Block> {
-        self.toy.data()
+    fn toy(&self) -> Toy {
+        self.toy
     }
 
     fn log(&self) -> Range<Block> {

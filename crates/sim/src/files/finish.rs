@@ -15,7 +15,6 @@ use quietus_detect::format::Block;
 use quietus_detect::options::Grade;
 use std::collections::BTreeMap;
 
-/// The owner of each block.
 type Named = BTreeMap<Block, Owner>;
 
 impl Files {

@@ -15,16 +15,13 @@ use quietus_core::volume::Event;
 use quietus_detect::format::Block;
 use std::collections::BTreeSet;
 
-/// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) id: RequestId,
     pub(super) what: What,
-    /// When it arrived.
     pub(super) since: u64,
 }
 
-/// The purpose of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
     Write {
@@ -235,7 +232,6 @@ impl Files {
         self.until(|it| !blocks.iter().any(|block| it.is_busy(*block)))
     }
 
-    /// Waits for every reply.
     pub(super) fn until_quiet(&mut self) -> Result<(), String> {
         self.until(|it| it.parts.iter().all(|it| it.wire.is_empty() && it.pending.is_empty()))
     }

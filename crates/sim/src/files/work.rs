@@ -176,7 +176,6 @@ impl Files {
         Ok(())
     }
 
-    /// The journal takes a step.
     pub(super) fn commit(&mut self) -> Result<(), String> {
         self.system.advance();
         self.send();

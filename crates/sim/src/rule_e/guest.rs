@@ -10,7 +10,6 @@ use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super,
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files at once.
 pub const FILES: usize = 3;
 /// Blocks of data that a file can have: two named by the inode, the others by
 /// its block of pointers.
@@ -23,7 +22,6 @@ pub struct Stay(pub u16);
 /// Owner of a [`Stay`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
-    /// The inode's number.
     pub file: u8,
     pub generation: u8,
 }
@@ -33,7 +31,6 @@ pub struct Owner {
 pub struct Mark {
     /// The stay that it was written in.
     pub stay: Stay,
-    /// By whom.
     pub owner: Owner,
 }
 
@@ -69,7 +66,6 @@ pub enum Action {
     Touch(Block),
     /// A file loses what it has in a slot.
     Punch(usize, usize),
-    /// A file loses everything.
     Truncate(usize),
     Delete(usize),
 }
@@ -103,7 +99,6 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Reads what lies on `disk`.
     pub fn mount(toy: Toy, disk: &[Bytes], next_generation: u8) -> Self {
         let slots = disk[TABLE as usize].chunks_exact(crate::rule_e::toy::INODE_BYTES);
         let mut inodes = slots.map(Inode::from_bytes);
@@ -174,7 +169,6 @@ impl Guest {
         Some(Block::from(self.inodes[file].indirect)).filter(|it| *it != 0)
     }
 
-    /// The blocks that hold pointers.
     pub fn pointers(&self) -> BTreeSet<Block> {
         self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }

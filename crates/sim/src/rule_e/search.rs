@@ -9,7 +9,6 @@ use crate::verdict::caught;
 use std::collections::HashSet;
 use std::fmt::Debug;
 
-/// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
 
 /// Something that steps happen to.

@@ -46,9 +46,7 @@ pub enum Mode {
 /// Something on its way to the disk.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Sent {
-    /// The content.
     pub bytes: Vec<u8>,
-    /// Purpose of the write.
     pub what: What,
 }
 
@@ -125,7 +123,6 @@ pub struct Journaled {
     is_empty: bool,
     /// Freed, and not to be used before this transaction is on the disk.
     busy: BTreeMap<Block, Tid>,
-    /// Blocks on their way.
     pub wire: BTreeMap<Block, Sent>,
     /// First byte of the file system, on a disk on which data is tagged.
     start_bytes: Option<u64>,
@@ -134,7 +131,6 @@ pub struct Journaled {
 /// The start that follows from a recovery, or from a look at an empty log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// The first transaction.
     pub tid: Tid,
     /// The disk says that the log is empty.
     pub is_empty: bool,
@@ -260,7 +256,6 @@ impl Journaled {
         }
     }
 
-    /// Whether a commit can begin.
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
         is_wanted && (self.is_empty || self.log_len(self.running.logged.len()) < self.room())
@@ -314,7 +309,6 @@ impl Journaled {
         self.wire.values().any(|it| it.what.is_log())
     }
 
-    /// Sends the commit block.
     pub fn send_commit(&mut self) {
         if self.can_send_commit()
             && let Some(it) = &mut self.committing
@@ -396,7 +390,6 @@ impl Journaled {
         Tail { start, tid }
     }
 
-    /// Whether the tail may move.
     pub fn can_move_tail(&self) -> bool {
         !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
     }

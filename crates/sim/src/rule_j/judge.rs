@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 /// The owner's stay in each block.
 pub type Holds = BTreeMap<Block, Stay>;
 
-/// Content of some stay.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Layer {
     stay: Stay,
@@ -28,7 +27,6 @@ struct Layer {
     is_excused: bool,
 }
 
-/// One block of data.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Place {
     top: Option<Layer>,
@@ -40,7 +38,6 @@ pub struct Judge {
     toy: Toy,
     area: Area,
     places: BTreeMap<Block, Place>,
-    /// The owner of each stay.
     stays: Vec<Owner>,
     /// In the memory of a guest, if there is one.
     pub holds: Holds,
@@ -78,7 +75,6 @@ impl Judge {
         }
     }
 
-    /// `owner` gets `block`.
     pub fn begin(&mut self, block: Block, owner: Owner) -> Stay {
         self.stays.push(owner);
         let stay = Stay((self.stays.len() - 1) as u16);
@@ -208,7 +204,6 @@ impl Judge {
         }
     }
 
-    /// Everything in `block` is destroyed.
     pub fn destroyed(&mut self, block: Block) {
         if let Some(place) = self.places.get_mut(&block) {
             *place = Place::default();
@@ -252,7 +247,6 @@ impl Judge {
         self.tails.drain(..tails - 1);
     }
 
-    /// Transaction `tid` is durable.
     pub fn proven_to(&mut self, tid: Tid) {
         self.ends.retain(|it, _| *it >= tid);
     }

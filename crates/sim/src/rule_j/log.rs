@@ -29,7 +29,6 @@ const SUPERBLOCK_BYTES: usize = 1024;
 /// Where the superblock's checksum stands.
 const SUPERBLOCK_SUM: usize = 0xfc;
 
-/// The number of a transaction.
 pub type Tid = u32;
 /// A block of the journal: 0 is its superblock.
 pub type At = u32;
@@ -52,7 +51,6 @@ pub struct Area {
     pub len: At,
     /// The number that the superblock gives itself, and counts the others from.
     pub base: u32,
-    /// Bytes of a block.
     pub block_bytes: u32,
     /// How tags are written.
     pub flavour: Flavour,
@@ -70,7 +68,6 @@ pub struct Tail {
 /// A block of the log's own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Of which transaction.
     pub tid: Tid,
     pub kind: Own,
 }
@@ -98,7 +95,6 @@ pub struct Tag {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Logged {
     pub tid: Tid,
-    /// Blocks and their new contents.
     pub contents: BTreeMap<Block, Vec<u8>>,
     /// Blocks of which no copy in the log counts any more, this or an earlier one.
     pub revoked: Vec<Block>,
@@ -125,7 +121,6 @@ impl Area {
         (to + self.len - 1 - from) % (self.len - 1)
     }
 
-    /// The superblock that says `tail`.
     pub fn superblock(&self, tail: Tail) -> Vec<u8> {
         let mut bytes = self.begun(SUPERBLOCK, 0);
         let incompat = match self.flavour {

@@ -96,7 +96,6 @@ impl Rules {
         std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
-    /// The disk's content.
     pub fn disk(&self) -> Vec<&[u8]> {
         let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();

@@ -51,7 +51,6 @@ struct Cut {
     waiters: Vec<Tag>,
 }
 
-/// An epoch that has closed.
 pub(super) struct Closed {
     cut: Cut,
     /// Somebody was told of the epoch.
@@ -415,7 +414,6 @@ impl World {
         }
     }
 
-    /// Notes which epochs have closed.
     pub(super) fn look_at_epochs(&mut self) {
         if self.book.is_closing() {
             let open = self.server.open_epoch();

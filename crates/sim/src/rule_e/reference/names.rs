@@ -44,7 +44,6 @@ fn is_placed(kind: Kind) -> bool {
 }
 
 impl<F: Format> Reference<F> {
-    /// How many pointers name `block`.
     pub(super) fn names(&self, block: Block) -> usize {
         self.pointers_to(block).count()
     }
