@@ -57,7 +57,7 @@ lint:
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	lab/lib/check-other
 	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/demo-forget.sh lab/lib/demo-marks.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-kernel .ci/run
+	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/demo-forget.sh lab/lib/demo-marks.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-backups lab/lib/fetch-kernel .ci/run
 	cargo xtask deny
 
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server

@@ -313,7 +313,7 @@ class BackupsTest(unittest.TestCase):
         self.addCleanup(setattr, bench_vault, "is_root", bench_vault.is_root)
         self.addCleanup(setattr, bench_vault, "BACKUPS", bench_vault.BACKUPS)
         bench_vault.is_root, bench_vault.BACKUPS = lambda: False, {"quietus": program}
-        return bench_vault.Bench(options(size="1M", seed=1), self.work)
+        return bench_vault.Bench(options(size="1M", seed=1, programs=None), self.work)
 
     def test_steps_go_on_where_the_one_before_ended_also_if_it_is_not_measured(self):
         bench = self.bench_of(Copies)

@@ -88,6 +88,9 @@ impl KeptEpoch {
 pub enum Question {
     /// Which epochs are kept, from this one on. The reply has a [`KeptEpoch`] for each, at most [`EPOCHS_MAX`] of them.
     Epochs(Epoch),
+    /// The same of the kept epochs that still show content which has died since and was not plain, or may: after a crash of the
+    /// server, all that had closed before.
+    ShowingDead(Epoch),
     /// The amount that a forget would destroy. The reply has the next state of the count ([`Weighing::from_bytes`]): ask with it again
     /// until it is complete.
     Weigh(Weighing),

@@ -161,6 +161,10 @@ pub trait Epochs {
     /// Whether the open epoch has a change, as far as the store knows: what is dead by address has not left its place.
     fn has_changed(&self) -> bool;
 
+    /// Notes that content of `extent` which is not plain dies in `epoch`: epochs before go on to show it
+    /// ([`Question::ShowingDead`]).
+    fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch);
+
     /// Whether there is room for the end of the open epoch. If not, the next complete checkpoint makes some.
     fn can_close(&self) -> bool;
 

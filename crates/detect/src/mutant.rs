@@ -66,6 +66,10 @@ pub enum Mutant {
     NameSettles,
     /// Marks: a crash of the guest does not matter.
     CrashSettles,
+    /// Marks: a whole overwrite ends what is sensitive, though the policy has more passes than one.
+    OverwriteDestroys,
+    /// Marks: plain content that a map shows free is condemned like any other.
+    PlainIsCondemned,
     /// Marks: copies of inodes in the journal are not looked at.
     JournalFlagUnseen,
     /// Marks: blocks are read in place though the journal has newer copies.
@@ -149,6 +153,19 @@ impl Mutant {
         Self::SensitiveTakenBack,
         Self::NameSettles,
         Self::CrashSettles,
+    ];
+
+    /// The mutants of the promises for a marked block, which the enumeration of its life finds
+    /// (`docs/decisions/0028-life-of-a-marked-block.md`).
+    pub const MARKED_BLOCK: [Self; 8] = [
+        Self::SensitiveTakenBack,
+        Self::OverwriteDestroys,
+        Self::VerdictBeforeProven,
+        Self::UnsettledIsPlain,
+        Self::NameSettles,
+        Self::FlagIgnored,
+        Self::CrashSettles,
+        Self::PlainIsCondemned,
     ];
 
     /// The mutants of marks below a journal: `rule_j/tests/marks.rs` catches them.

@@ -11,7 +11,9 @@ mod keeper;
 mod names;
 mod timer;
 
-pub use asking::{Listed, close, forget, judge, judge_cells, list, page_fault, unique, versions, weigh};
+pub use asking::{
+    Listed, close, forget, judge, judge_cells, list, page_fault, showing_dead, unique, versions, weigh,
+};
 pub use at::{At, FindError, last};
 pub use clock::{Clock, Reading, Untrusted};
 pub use comparing::{States, differences};

@@ -75,6 +75,9 @@ pub struct Proof {
     /// Findings on the stub medium and in the root of a disk whose content dies with its stubs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stubs: Option<StubsFound>,
+    /// Which content had to be destroyed ([`Sensitivity`](crate::control::Sensitivity)), if that was not all, as it was signed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sensitive: Option<Value>,
 }
 
 /// The epochs that a proof is about.
@@ -136,7 +139,7 @@ impl Proof {
     }
 }
 
-/// Reads the medium and signs the findings. `step` is told how far that has come, of how many
+/// Reads the medium and signs the findings, with the `guarantees` and what is `sensitive` of the disk. `step` is told how far that has come, of how many
 /// bytes, and says whether to go on.
 ///
 /// # Errors
@@ -144,7 +147,7 @@ impl Proof {
 pub fn prove(
     engine: &Engine,
     dir: &DiskDir,
-    guarantees: Value,
+    (guarantees, sensitive): (Value, Option<Value>),
     step: impl FnMut(u64, u64) -> bool,
 ) -> Result<Receipt, ProofError> {
     let key = dir.key()?;
@@ -180,6 +183,7 @@ pub fn prove(
         guarantees,
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
+        sensitive,
     };
     let receipt = Signed::sign(proof, &key);
     let digest = sha256(receipt.covered().as_bytes());

@@ -63,8 +63,8 @@ pub struct Differential<const BYTES: usize> {
     /// The reference; gone beside the product once something hung on a time that the rules do not
     /// fix.
     reference: Option<Box<dyn Version>>,
-    disk: Vec<[u8; BYTES]>,
-    now: Millis,
+    pub disk: Vec<[u8; BYTES]>,
+    pub now: Millis,
     clients: usize,
     attached: Attached,
     /// Whatever is wanted is read before anything else happens.
@@ -146,27 +146,15 @@ impl<const BYTES: usize> Differential<BYTES> {
         }
     }
 
-    pub fn content(&self, block: Block) -> &[u8; BYTES] {
-        &self.disk[block as usize]
-    }
-
     /// The class of the content of `block`, as the product has it.
     pub fn class(&self, block: Block) -> Option<Class> {
         let classes = self.rule.as_ref()?.classes(place(block, BYTES as u32));
         classes.first().map(|(_, class)| *class)
     }
 
-    pub fn disk(&self) -> &[[u8; BYTES]] {
-        &self.disk
-    }
-
     /// Destroys the content of `block`: neither version is told.
     pub fn destroy(&mut self, block: Block) {
         self.disk[block as usize].fill(0);
-    }
-
-    pub fn now(&self) -> Millis {
-        self.now
     }
 
     pub fn is_over(&self) -> bool {

@@ -27,6 +27,7 @@ mod content;
 mod differential;
 mod files;
 mod history;
+pub mod marked;
 mod media;
 mod medium;
 mod model;

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
+use quietus_sim::marked::{Enumerated, enumerated};
 #[cfg(feature = "mutants")]
 use quietus_sim::mutants::all_found;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
@@ -71,6 +72,16 @@ enum Job {
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
+    /// Enumerate the life of a marked block (docs/decisions/0028-life-of-a-marked-block.md): every event in every
+    /// state, the product beside the page.
+    MarkedBlock {
+        /// Files: 1 or 2.
+        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+        files: u8,
+        /// Look at so many states, those nearest to the empty one.
+        #[arg(long, default_value_t = u64::MAX)]
+        states: u64,
+    },
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
@@ -91,12 +102,27 @@ fn main() -> ExitCode {
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
+        (Some(Job::MarkedBlock { files, states }), _) => enumerate(files.into(), states),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
     };
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Enumerates the life of a marked block.
+fn enumerate(files: usize, states_max: u64) -> bool {
+    let tell = |it: &Enumerated| {
+        let Enumerated { states, transitions, illegal, depth, .. } = it;
+        println!("{states} states, {depth} steps deep; {transitions} transitions, {illegal} of them illegal");
+    };
+    let all = enumerated(files, states_max, tell);
+    println!("{}", if all.is_complete { "these are all states" } else { "there are more states" });
+    if let Some((history, broken)) = &all.failure {
+        println!("{broken}\n{history}");
+    }
+    all.failure.is_none()
 }
 
 fn repeat(seed: u64, pair: usize, list: bool) -> bool {

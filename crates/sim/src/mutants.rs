@@ -2,6 +2,7 @@
 
 use crate::differential::Watchers::{self, Both, Product};
 use crate::files::FileSystem::{Ext2, Fat};
+use crate::marked::{Enumerated, enumerated_here};
 use crate::pairs::{Guest, PAIRS, Pair, Store};
 use crate::rule_e::known::{self, Known};
 use crate::rule_e::marks;
@@ -32,6 +33,8 @@ const VAULTS_MAX: u64 = 20_000;
 const LIVES_MAX: u64 = 2_000;
 /// Lives with marked files after which a defect of marks is given up.
 const MARKED_LIVES_MAX: u64 = 5_000;
+/// States of a marked block after which a defect is given up.
+const MARKED_STATES_MAX: u64 = 20_000;
 
 /// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
 pub fn all_found(seeds_max: u64, name: &str) -> bool {
@@ -39,6 +42,7 @@ pub fn all_found(seeds_max: u64, name: &str) -> bool {
     hunt_all(vault_mutant::Mutant::ALL, name, |it| hunt_vault(it, seeds_max))
         & hunt_rules(name)
         & hunt_pairs(name)
+        & hunt_all(OF_MARKED_BLOCK, name, hunt_marked_block)
         & hunt_all(core, name, |it| hunt(it, seeds_max))
 }
 
@@ -62,6 +66,25 @@ fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
 /// Switches `mutant` of the rules on below `pair`.
 fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
     play(|seed| pair.played(seed), WALKS_MAX, || detect::activate(Some(mutant)))
+}
+
+/// The defects of the core that the enumeration of a marked block finds.
+const OF_MARKED_BLOCK: [Mutant; 3] =
+    [Mutant::ReceiptBeforeSync, Mutant::ForgetSensitive, Mutant::AskClassLate];
+
+/// Switches `mutant` on below a marked block.
+fn hunt_marked_block(mutant: Mutant) -> Caught {
+    activate(Some(mutant));
+    let caught = marked_block();
+    activate(None);
+    caught
+}
+
+/// The history that tells the product from the page of a marked block.
+fn marked_block() -> Caught {
+    let Enumerated { states, transitions, depth, failure, .. } = enumerated_here(MARKED_STATES_MAX);
+    let failed = failure.is_some();
+    failed.then(|| (states, Part { name: "a marked block".into(), states, transitions, depth, failure }))
 }
 
 fn play<F: AddAssign + Default + Send>(
@@ -88,7 +111,7 @@ struct Trial {
 }
 
 /// All trials of the rules.
-const TRIALS: [Trial; 5] = [
+const TRIALS: [Trial; 6] = [
     Trial {
         name: "below no journal",
         defects: &Defect::ALL,
@@ -101,6 +124,13 @@ const TRIALS: [Trial; 5] = [
         defects: &Defect::MARKS,
         judge: || (0..MARKED_LIVES_MAX).find_map(|seed| marks::lived(seed).err()),
         differential: || None,
+        needs_both: false,
+    },
+    Trial {
+        name: "of a marked block",
+        defects: &Defect::MARKED_BLOCK,
+        judge: || None,
+        differential: marked_block,
         needs_both: false,
     },
     Trial {

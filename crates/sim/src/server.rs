@@ -186,6 +186,11 @@ impl Server {
         std::mem::take(&mut self.said)
     }
 
+    /// Whether request `id` was answered, as far as nobody has taken that message.
+    pub(crate) fn has_replied(&self, id: RequestId) -> bool {
+        self.said.iter().any(|(_, said)| matches!(said, Said::Reply(it, _) if *it == id))
+    }
+
     /// Whether request `id` was refused by the last event.
     pub fn has_refused(&self, id: RequestId) -> bool {
         self.said.iter().any(|(_, said)| matches!(said, Said::Reply(it, Err(_)) if *it == id))
@@ -272,6 +277,23 @@ impl Server {
         }
         let (id, result) = self.done.swap_remove(choice - self.handed.len());
         self.tell(Event::Completed(id, result))
+    }
+
+    /// The acts of input and output that are not done yet, the oldest first.
+    pub(crate) fn acts(&self) -> &[Io] {
+        &self.handed
+    }
+
+    /// Does the `n`th of those acts, and reports it: no chance is asked. The audit log is durable at once.
+    pub(crate) fn act(&mut self, n: usize) -> Result<(), Violation> {
+        if n >= self.handed.len() {
+            return Err(overdue(format!("nothing is under way: {}", self.state())));
+        }
+        let io = self.handed.remove(n);
+        self.perform(io);
+        let (id, result) = self.done.pop().expect("it was just done");
+        self.tell(Event::Completed(id, result))?;
+        self.log_at_once()
     }
 
     fn perform(&mut self, io: Io) {

@@ -67,8 +67,8 @@ pub fn soak<F: AddAssign + Default + Send>(
 }
 
 /// The results of `work` on the numbers below `end`, over all processors, in their order.
-pub fn split(end: u64, work: impl Fn(u64) -> Part + Sync) -> Vec<Part> {
-    let parts = Mutex::<BTreeMap<u64, Part>>::default();
+pub fn split<T: Send>(end: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let parts = Mutex::<BTreeMap<u64, T>>::default();
     let work = |n| {
         let part = work(n);
         parts.lock().expect("parts catch panics").insert(n, part);

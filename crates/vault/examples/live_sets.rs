@@ -5,8 +5,8 @@
 use quietus_vault::live::{Builder, Cover, LiveSet, Ordinals, Perfect};
 use quietus_vault::{Fingerprint, Ordinal, Reference};
 
-/// References that are marked at once, as when a recipe is read.
-const RECIPE: usize = 1024;
+/// References that are marked at once, as a sanitization gathers them.
+const GATHERED: usize = 1 << 14;
 
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -61,13 +61,13 @@ fn build(prefixes: &[u64]) -> Perfect {
     builder.finish().expect("sorted hashes")
 }
 
-/// CPU time to mark one chunk of recipes whose chunks lie anywhere, in nanoseconds.
+/// CPU time to mark one chunk, of batches whose chunks lie anywhere, in nanoseconds.
 fn marking(set: &mut dyn LiveSet, prefixes: &[u64]) -> f64 {
     let count = prefixes.len() as u64;
-    let recipes = (count as usize / RECIPE / 2).clamp(1, 4096) as u64;
+    let batches = (count as usize / GATHERED / 2).clamp(1, 4096) as u64;
     let all: Vec<Reference> =
-        (0..recipes * RECIPE as u64).map(|at| reference(prefixes, mix(at ^ 1 << 60) % count)).collect();
-    let ((), spent) = timed(|| all.chunks(RECIPE).for_each(|recipe| set.mark(recipe)));
+        (0..batches * GATHERED as u64).map(|at| reference(prefixes, mix(at ^ 1 << 60) % count)).collect();
+    let ((), spent) = timed(|| all.chunks(GATHERED).for_each(|batch| set.mark(batch)));
     spent as f64 / all.len() as f64
 }
 

@@ -1,14 +1,17 @@
 //! A client of a vault: what is read is cut, named, offered, and stored where it is wanted.
 
 mod access;
+mod image;
+
+#[cfg(test)]
+mod tests;
 
 pub use access::Access;
+pub use image::{IMAGE_CHUNK_BYTES, ImageWriter};
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packed, Packer, VaultKey};
 use crate::container::Class;
-use crate::tree::{
-    BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes,
-};
+use crate::tree::{BadNode, FolderBuilder, Kind, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
 /// A put, as its client has it.
@@ -21,6 +24,8 @@ pub struct Writer {
     stored: (u64, u64),
     /// How much was left out.
     left_out: u64,
+    /// Whether the vault knows that something of it will be left behind.
+    leaves: bool,
 }
 
 impl Writer {
@@ -35,7 +40,8 @@ impl Writer {
         compression: Compression,
     ) -> Result<Writer, VaultError> {
         let packer = Packer::new(key.clone(), compression);
-        Ok(Writer { put: vault.begin_put()?, packer, cutter: Cutter::new(key), stored: (0, 0), left_out: 0 })
+        let (put, cutter) = (vault.begin_put()?, Cutter::new(key));
+        Ok(Writer { put, packer, cutter, stored: (0, 0), left_out: 0, leaves: false })
     }
 
     /// The put.
@@ -133,6 +139,19 @@ impl Writer {
         let mut store = |bytes: &[u8]| self.chunk(vault, Class::Metadata, bytes);
         nodes.iter().try_for_each(|node| folder.push(node, &mut store))?;
         folder.finish(&mut store)
+    }
+
+    /// Notes that the put has stored what its snapshot will not have: that is owed when the put ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::leave_behind`].
+    pub fn leave_behind(&mut self, vault: &mut dyn Access) -> Result<(), VaultError> {
+        if !self.leaves {
+            vault.leave_behind(self.put)?;
+            self.leaves = true;
+        }
+        Ok(())
     }
 
     /// Notes that something is not in the snapshot that was to be.
@@ -358,7 +377,8 @@ pub fn read_file<E: From<VaultError>>(
     recipe: &Recipe,
     take: &mut Take<'_, E>,
 ) -> Result<(), E> {
-    for span in content(vault, recipe)? {
+    let mut at = recipe.cursor().map_err(VaultError::from)?;
+    while let Some(span) = at.next(&mut |chunk| vault.get(chunk))? {
         match span.reference() {
             Some(chunk) => take(span.bytes, Some(&vault.get(&chunk)?))?,
             None => take(span.bytes, None)?,
@@ -373,21 +393,11 @@ pub fn read_file<E: From<VaultError>>(
 ///
 /// As [`Access::get`].
 pub fn read_folder(vault: &mut dyn Access, recipe: &Recipe) -> Result<Vec<Node>, VaultError> {
-    let mut found = Vec::new();
-    for chunk in content(vault, recipe)?.iter().filter_map(Span::reference) {
-        found.extend(nodes(&vault.get(&chunk)?)?);
+    let (mut found, mut at) = (Vec::new(), recipe.cursor()?);
+    while let Some(span) = at.next(&mut |chunk| vault.get(chunk))? {
+        if let Some(chunk) = span.reference() {
+            found.extend(nodes(&vault.get(&chunk)?)?);
+        }
     }
     Ok(found)
-}
-
-/// The spans of the content.
-fn content(vault: &mut dyn Access, recipe: &Recipe) -> Result<Vec<Span>, VaultError> {
-    let mut spans = Vec::new();
-    recipe.walk(&mut |chunk| vault.get(chunk), &mut |span, layer| {
-        if layer == Layer::Content {
-            spans.push(*span);
-        }
-        true
-    })?;
-    Ok(spans)
 }

@@ -44,11 +44,13 @@ pub enum Mutant {
     ForgivePaths,
     /// Paths come back that were taken out of a snapshot since it was read.
     ReplaceChanged,
+    /// What a put has stored and does not commit is not owed.
+    ForgiveReplaced,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -69,6 +71,7 @@ impl Mutant {
         Self::ForgetHeld,
         Self::ForgivePaths,
         Self::ReplaceChanged,
+        Self::ForgiveReplaced,
     ];
 }
 

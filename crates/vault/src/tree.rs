@@ -4,6 +4,7 @@
 //! so, not after a number of them: a file that changes costs a few chunks of its recipe and of
 //! its folder, and the rest is shared with the snapshot before.
 
+mod cursor;
 mod folder;
 mod group;
 mod recipe;
@@ -13,6 +14,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub use cursor::Cursor;
 pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, nodes};
 pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
 pub use role::{Child, Role, children};

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -134,15 +135,90 @@ class Restic(Backup):
     def forget(self, snapshots):
         return self.run("forget", "--prune", "--max-unused", "0", *snapshots)[1]
 
+    def indexes(self):
+        """The names of the repository's indexes."""
+        return self.run("list", "index")[0].decode().split()
+
     def needles(self, contents):
         wanted, found = {sha256(content) for content in contents}, []
-        for name in self.run("list", "index")[0].decode().split():
+        for name in self.indexes():
             for pack in json.loads(self.run("cat", "index", name)[0])["packs"]:
                 with open(os.path.join(self.path, "data", pack["id"][:2], pack["id"]), "rb") as file:
                     for blob in pack["blobs"]:
                         if blob["id"] in wanted:
                             found.append(os.pread(file.fileno(), blob["length"], blob["offset"]))
         return Needles({blob[:16]: len(blob) for blob in found}, found)
+
+
+class Rustic(Restic):
+    """A repository of rustic, in restic's format. Its prune is told not to wait for readers, which it does for a day by default."""
+
+    kind = "rustic"
+    programs = ("rustic",)
+
+    def env(self):
+        return {**super().env(), "RUSTIC_PASSWORD": "lab"}
+
+    def argv(self, *words):
+        return ["rustic", "--no-progress", "--log-level", "error", "--repository", self.path, *words]
+
+    def init(self):
+        return ["init", *(["--set-compression", "0"] if self.plain else [])]
+
+    def put(self, tree):
+        said, cost = self.run("backup", "--json", tree)
+        self.snapshots.append(json.loads(said)["id"])
+        return cost
+
+    def restore(self, into):
+        return self.run("restore", self.snapshots[-1], into)[1]
+
+    def forget(self, snapshots):
+        return self.run("forget", "--prune", "--instant-delete", "--max-unused", "0", "--keep-pack", "0s", "--keep-delete", "0s", *snapshots)[1]
+
+    def indexes(self):
+        return re.findall("[0-9a-f]{64}", self.run("list", "index")[0].decode())
+
+
+class Kopia(Backup):
+    """A repository of kopia, which encrypts always and does not say where in its files content lies."""
+
+    kind = "kopia"
+    programs = ("kopia",)
+    raw_search = "nothing: it encrypts, and names no places"
+
+    def __init__(self, path, home, plain=False):
+        super().__init__(path, home, plain)
+        self.run("policy", "set", "--global", "--compression", "none" if plain else "zstd-fastest")
+
+    def env(self):
+        return {**super().env(), "KOPIA_PASSWORD": "lab", "KOPIA_CHECK_FOR_UPDATES": "false"}
+
+    def argv(self, *words):
+        return ["kopia", "--no-progress", "--log-level", "error", "--config-file", os.path.join(self.home, "kopia.config"), *words]
+
+    def init(self):
+        return ["repository", "create", "filesystem", "--path", self.path]
+
+    def put(self, tree):
+        self.tree = tree
+        said, cost = self.run("snapshot", "create", "--json", tree)
+        self.snapshots.append(json.loads(said[said.index(b"{"):])["id"])
+        return cost
+
+    def restore(self, into):
+        # It restores what is in the folder, and not the folder's path.
+        return self.run("restore", self.snapshots[-1], os.path.join(into, self.tree.lstrip("/")))[1]
+
+    def list(self):
+        return self.run("ls", "--long", "--recursive", self.snapshots[-1])[1]
+
+    def forget(self, snapshots):
+        done = [self.run("snapshot", "delete", "--delete", *snapshots)[1]]
+        return add_costs([*done, self.run("maintenance", "run", "--full", "--safety", "none")[1]])
+
+    def needles(self, contents):
+        return Needles({}, [])
 
 
 class Borg(Backup):
@@ -177,7 +253,7 @@ class Borg(Backup):
         return add_costs([self.run("delete", self.path, *snapshots)[1], self.run("compact", "--threshold", "0", self.path)[1]])
 
 
-BACKUPS = {it.kind: it for it in (Vault, Restic, Borg)}
+BACKUPS = {it.kind: it for it in (Vault, Restic, Rustic, Kopia, Borg)}
 
 
 def sha256(content):

@@ -14,6 +14,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")
 NEVER = ["--idle-after", "1h", "--deadline", "2h"]
 # Options of serve: nothing is inferred.
 OFF = ["--detect", "off"]
+# Only what is marked is destroyed.
+MARKED = ["--sensitive", "marked"]
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

@@ -42,16 +42,20 @@ class Workloads:
             file.write(f"set location /mnt/disk\nset number {options.files}\nset transactions {options.files}\n"
                        f"set seed 42\n{settings}run\nquit\n")
 
-    def make(self, fs, uri):
-        """Makes the file system: an ext gets as many inodes as the largest of them wants."""
+    def make(self, fs, uri, more=""):
+        """Makes the file system: an ext gets as many inodes as the largest of them wants. `more` is for its mkfs."""
         files = max(self.options.files, self.options.small_files)
-        more = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
-        fs.make(self.work, uri, more=more)
+        inodes = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
+        fs.make(self.work, uri, more=f"{inodes} {more}".strip())
 
     def run(self, guest, name, environment=()):
         """Runs one of `NAMES` in a guest; what it took. `environment`: words as `env` takes them."""
+        return self.measure(guest, name, [*environment, *self._command(name)])
+
+    def measure(self, guest, name, command):
+        """Runs a command in a guest, as `env` takes it; what it took."""
         said = []
-        guest.must([BENCH_GUEST, str(self.write_back_ms), "env", *environment, *self._command(name)], "--share", self.share, hear=said.append)
+        guest.must([BENCH_GUEST, str(self.write_back_ms), "env", *command], "--share", self.share, hear=said.append)
         found = [line.split()[1:] for line in said if line.startswith("took ")]
         if not found:
             raise LabError(f"{name} did not end: {said[-5:]}")

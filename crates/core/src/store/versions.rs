@@ -23,6 +23,7 @@ mod judging;
 mod key;
 mod killing;
 mod label;
+mod lingering;
 mod log;
 mod opening;
 mod positions;
@@ -310,7 +311,7 @@ impl Store for Versions {
 
     fn view(&self) -> Vec<u8> {
         let (_, sequence) = self.catalog.log.position();
-        opening::view(sequence, &self.allocated)
+        opening::view(sequence, &self.catalog.lingering, &self.allocated)
     }
 
     fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {

@@ -45,7 +45,8 @@ impl Volume {
         let is_late = mutant::is(Mutant::AskClassLate);
         let plain = if is_late { ExtentMap::default() } else { self.plain_bytes(&request) };
         let reused = self.observe(&request);
-        self.requests.plain.note(id, if is_late { self.plain_bytes(&request) } else { plain });
+        let plain = if is_late { self.plain_bytes(&request) } else { plain };
+        self.note_classes(id, &request, plain);
         self.admit(id, request, reused, out);
     }
 

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. The class of content is asked for when the request that frees it arrives, before the watcher observes that
 //!    request: from then on the watcher speaks of the zeros there.
-//! 2. A byte is plain only if the watcher says so. Below a change that has not ended, and in every store that keeps
-//!    versions, where a death destroys only a stub, everything is sensitive.
+//! 2. A byte is plain only if the watcher says so. Below a change that has not ended everything is sensitive. In a store that
+//!    keeps versions every death destroys a stub; there the class only tells which epochs show content that was not plain.
 //! 3. Sensitive wins: over an earlier or a later plain death of the same bytes ([`Due::and`]), over what was written over
 //!    sensitive bytes and not synced since, and over plain bytes in the same block, which share a place with it.
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
@@ -54,13 +54,8 @@ impl Volume {
     /// at the ends of the request.
     pub(super) fn plain_bytes(&self, request: &Request) -> ExtentMap<Addr, ()> {
         let (geometry, extent) = (self.store.geometry(), request.extent);
-        let frees = match &request.op {
-            Op::Trim | Op::Zero { .. } => true,
-            Op::Write(_) => self.config.detect_zeroes,
-            _ => false,
-        };
         let mut plain = ExtentMap::default();
-        if !frees || geometry.keeps_versions || self.requests.order.overlaps(extent) {
+        if !self.may_free(&request.op) || self.requests.order.overlaps(extent) {
             return plain;
         }
         let Some(classes) = self.classes(extent) else { return plain };
@@ -70,6 +65,33 @@ impl Volume {
             plain.remove(geometry.together(*part));
         }
         plain
+    }
+
+    /// Whether a guest may free bytes by `op`.
+    fn may_free(&self, op: &Op) -> bool {
+        match op {
+            Op::Trim | Op::Zero { .. } => true,
+            Op::Write(_) => self.config.detect_zeroes,
+            _ => false,
+        }
+    }
+
+    /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
+    pub(super) fn note_classes(&mut self, id: RequestId, request: &Request, plain: ExtentMap<Addr, ()>) {
+        if !self.store.geometry().keeps_versions {
+            return self.requests.plain.note(id, plain);
+        }
+        if self.may_free(&request.op) || request.op == Op::Purge {
+            plain.gaps(request.extent).into_iter().for_each(|part| self.note_death(part));
+        }
+    }
+
+    /// Tells a store that keeps epochs that content of `extent` which is not plain dies.
+    pub(super) fn note_death(&mut self, extent: Extent<Addr>) {
+        let epoch = self.arriving_epoch();
+        if let Some(epochs) = self.store.epochs_mut() {
+            epochs.note_death(extent, epoch);
+        }
     }
 
     /// The first part of `run`, which dies, and how it is to be destroyed: sensitive content may lie below what was written

@@ -23,7 +23,7 @@ use crate::store::{self, Content, Store, StoreError};
 use crate::units::{Addr, Extent, Millis, Pos};
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
-const VIEW_VERSION: u32 = 1;
+const VIEW_VERSION: u32 = 2;
 
 /// The parameters of a disk.
 #[derive(Clone, Debug)]

@@ -150,7 +150,8 @@ impl Volume {
 
     /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
     /// handed out, and which have no obligation yet, are sensitive.
-    pub(super) fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+    #[must_use]
+    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
         let watching = self.watching.as_ref()?;
         let mut classes = watching.watcher.classes(extent);
         let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));
@@ -359,6 +360,7 @@ impl Volume {
         let geometry = self.store.geometry();
         let edge = geometry.edges(extent).next().filter(|_| geometry.keeps_versions);
         self.requests.closes.note_change();
+        self.note_death(extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
         else {
             return self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out);

@@ -6,6 +6,9 @@ use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
+/// Most blocks that are looked up one by one rather than as a set.
+const FEW: u64 = 256;
+
 /// The classes, once a file has had a mark.
 #[derive(Debug)]
 pub(crate) struct Classes {
@@ -83,8 +86,8 @@ impl Classes {
     /// The blocks within `blocks` that may hold content of files.
     pub(super) fn data_within(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
         let mut data = RoaringBitmap::new();
-        data.insert_range(blocks);
-        data - &self.fixed
+        data.insert_range(blocks.clone());
+        data - members(&self.fixed, blocks)
     }
 
     /// Notes that marked files name `blocks` from now on.
@@ -105,20 +108,26 @@ impl Classes {
         live: &RoaringBitmap,
         named: &RoaringBitmap,
     ) {
-        let whole = whole.map_or_else(RoaringBitmap::new, |whole| self.data_within(whole));
-        let mut ended = whole.clone();
-        if self.has_layers {
+        // A write touches few blocks, and the sets may have many: nothing here walks over a whole set.
+        let of = |set: &RoaringBitmap| members(set, blocks.clone());
+        let data = self.data_within(blocks.clone());
+        let whole = whole.map_or_else(RoaringBitmap::new, |whole| members(&data, whole));
+        let (named, mut sensitive) = (of(named), of(&self.sensitive) & &data);
+        let mut ended = &whole & &sensitive;
+        if self.has_layers && !mutant::is(Mutant::OverwriteDestroys) {
             // What was not live was handed out, and is destroyed before the write.
-            let is_live = &ended & live;
-            ended -= is_live - &self.handed_out;
+            let is_live = &ended & of(live);
+            ended -= is_live - of(&self.handed_out);
         }
-        self.sensitive -= ended;
-        let data = self.data_within(blocks);
-        self.handed_out -= &data;
-        self.buried -= &data;
-        self.buried |= (whole & &self.sensitive) - named;
-        self.sensitive |= &data & named;
-        self.unsettled |= data - &self.sensitive;
+        sensitive -= &ended;
+        let buried = (whole & &sensitive) - &named;
+        sensitive |= &data & named;
+        take(&mut self.sensitive, &ended);
+        take(&mut self.handed_out, &data);
+        take(&mut self.buried, &data);
+        add(&mut self.buried, &buried);
+        add(&mut self.sensitive, &sensitive);
+        add(&mut self.unsettled, &(data - sensitive));
     }
 
     /// Takes a refused write to `blocks`: what it was to replace may be there still.
@@ -168,6 +177,9 @@ impl Classes {
 
     /// The members of `blocks` whose content is plain.
     pub(crate) fn plain(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
+        if blocks.len() <= FEW {
+            return blocks.iter().filter(|block| self.class(*block) == Class::Plain).collect();
+        }
         let plain = blocks - &self.sensitive;
         if mutant::is(Mutant::UnsettledIsPlain) { plain } else { plain - &self.unsettled }
     }
@@ -183,3 +195,30 @@ impl Classes {
         }
     }
 }
+
+/// The members of `set` within `blocks`.
+fn members(set: &RoaringBitmap, blocks: RangeInclusive<Block>) -> RoaringBitmap {
+    set.range(blocks).collect()
+}
+
+/// Adds the members of `few`, most of which are neighbours.
+fn add(set: &mut RoaringBitmap, few: &RoaringBitmap) {
+    for run in runs(few) {
+        set.insert_range(run);
+    }
+}
+
+/// Removes the members of `few`, most of which are neighbours.
+fn take(set: &mut RoaringBitmap, few: &RoaringBitmap) {
+    for run in runs(few) {
+        set.remove_range(run);
+    }
+}
+
+fn runs(set: &RoaringBitmap) -> impl Iterator<Item = RangeInclusive<Block>> {
+    let mut members = set.iter();
+    std::iter::from_fn(move || members.next_range())
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@
 pub(crate) mod classes;
 pub(crate) mod committed;
 mod counted;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod view;
 

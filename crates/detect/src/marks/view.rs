@@ -10,7 +10,7 @@ use crate::format::{Block, Role};
 use crate::rule::sets::{put_pairs, put_sets, take_pairs, take_sets};
 use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::little_endian::U32;
 
 /// Bit of a node's number for one that leads to entries of a folder; the level lies below.
@@ -47,8 +47,10 @@ impl Committed {
         let inodes = take_pairs(fields, NUMBERS_END)?;
         let count = fields.u64()?;
         let entries = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
-        let nodes = entries.iter().map(|[block, role]| (block.get(), role_of(role.get()))).collect();
-        Some(Self { inodes, blocks: named, nodes, ..Self::default() })
+        let nodes: BTreeSet<_> =
+            entries.iter().map(|[block, role]| (block.get(), role_of(role.get()))).collect();
+        let are_within = nodes.last().is_none_or(|(last, _)| *last < blocks);
+        are_within.then(|| Self { inodes, blocks: named, nodes, ..Self::default() })
     }
 }
 

@@ -309,7 +309,8 @@ impl RuleE {
         self.live -= &blocks;
         self.unconfirmed.subtract(&blocks);
         self.figures.freed += blocks.len();
-        let plain = self.plain(&blocks);
+        let all_count = mutant::is(Mutant::PlainIsCondemned);
+        let plain = if all_count { RoaringBitmap::new() } else { self.plain(&blocks) };
         self.deaths.forgive_these(&plain);
         self.deaths.condemn(blocks - plain, self.clock.now);
     }

@@ -1,5 +1,7 @@
 //! Marks of real file systems: `s` on a folder makes all that lies below it sensitive, and nothing else.
 
+mod hostile;
+
 use crate::image::{Image, blocks, free};
 use crate::watching::{Scene, place};
 use quietus_core::units::Extent;
@@ -33,7 +35,7 @@ fn image(name: &str, is_marked: bool, args: &[&str]) -> Image {
 }
 
 fn ext2(name: &str, is_marked: bool) -> Image {
-    image(name, is_marked, &["-I", "128"])
+    image(name, is_marked, &["-I", "128", "-O", "ext_attr"])
 }
 
 impl Scene {
@@ -268,7 +270,9 @@ fn where_marks_are_not_followed_everything_is_sensitive() {
 
 #[test]
 fn below_a_journal_what_lies_in_a_marked_folder_is_sensitive() {
-    for (name, args) in [("indirect", "has_journal,^extent"), ("extents", "has_journal,extent")] {
+    for (name, args) in
+        [("indirect", "ext_attr,has_journal,^extent"), ("extents", "ext_attr,has_journal,extent")]
+    {
         let mut scene =
             Scene::with(image(&format!("journal-{name}"), true, &["-I", "256", "-O", args]), marked());
         let format = scene.image.ext2();
@@ -290,8 +294,10 @@ fn below_a_journal_what_lies_in_a_marked_folder_is_sensitive() {
 
 #[test]
 fn below_a_journal_nothing_dies_until_a_file_has_a_mark() {
-    let mut scene =
-        Scene::with(image("journal-unmarked", false, &["-I", "256", "-O", "has_journal,extent"]), marked());
+    let mut scene = Scene::with(
+        image("journal-unmarked", false, &["-I", "256", "-O", "ext_attr,has_journal,extent"]),
+        marked(),
+    );
     let format = scene.image.ext2();
     let all: BTreeSet<u32> = (0..format.blocks()).collect();
     assert_eq!(scene.classes(&all), BTreeSet::from([Class::Plain]));

@@ -324,6 +324,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
             "plain        {plain:>12}  of content that nobody had marked, freed so far and not destroyed"
         )?;
     }
+    proof.sensitive.iter().try_for_each(|it| sensitive::proven(out, it))?;
     read_text(out, &proof.read_ways)?;
     writeln!(
         out,

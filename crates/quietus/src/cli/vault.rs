@@ -6,10 +6,11 @@ use super::args::{
 };
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
-use super::{Failure, good, read, with_bar, write_receipt};
+use super::{Failure, epochs, good, read, with_bar, write_receipt};
+use crate::keys::Source;
 use crate::vault::{
-    self, Client, CreateVault, Error, Forgotten, Globs, Line, Sanitize, Step, Tell, VaultDir, select,
-    snapshots,
+    self, Client, CreateVault, DiskOf, Error, Forgotten, Globs, Line, Put, Sanitize, Step, Tell, VaultDir,
+    select, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
@@ -87,12 +88,13 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
 fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
     let exclude = Globs::new("--exclude", &args.exclude)?;
     with(&args.vault, |client| {
-        let put = with_bar(|step| match args.tar.as_deref() {
-            None => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
-            Some(path) if path == Path::new("-") => {
+        let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
+            (Some(disk), _) => put_disk(client, &args.name, disk, &args.credential.source(), step),
+            (None, None) => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
+            (None, Some(path)) if path == Path::new("-") => {
                 Ok(vault::put_tar(client, &args.name, &mut io::stdin().lock(), &exclude, step)?)
             }
-            Some(path) => {
+            (None, Some(path)) => {
                 let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
                 Ok(vault::put_tar(client, &args.name, &mut file, &exclude, step)?)
             }
@@ -100,6 +102,21 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
         out.put(&put);
         good(put.left_out_count == 0)
     })
+}
+
+fn put_disk(
+    client: &mut Client,
+    name: &str,
+    disk: &Path,
+    source: &Source,
+    step: Step<'_>,
+) -> Result<Put, Failure> {
+    let (disk, at) = epochs::split(disk);
+    let what = DiskOf { disk: &disk, at: at.as_deref(), source };
+    match vault::put_disk(client, name, what, step) {
+        Err(Error::Disk(refused)) => Err(refused.into()),
+        put => Ok(put?),
+    }
 }
 
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {

@@ -13,6 +13,7 @@ use quietus_core::ledger::Due;
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;
 use quietus_core::volume::Status;
+use quietus_detect::options::Sensitive;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::time::SystemTime;
@@ -55,7 +56,9 @@ impl OpenDisk {
             Call::Restore { at } => json!(self.restore(at, step)?),
             Call::Verify { read_data } => self.verify(*read_data, step),
             Call::Prove => {
-                let receipt = proof::prove(&self.engine, &self.dir, json!(self.dir.guarantees()), step);
+                let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
+                let said = (json!(self.dir.guarantees()), marks.map(|it| json!(it)));
+                let receipt = proof::prove(&self.engine, &self.dir, said, step);
                 json!(receipt.map_err(|error| error.to_string())?)
             }
         })

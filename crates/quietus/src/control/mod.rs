@@ -24,7 +24,7 @@ pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
 pub use restoring::Restored;
-pub use sensitivity::{Coverage, Sensitivity};
+pub use sensitivity::{Coverage, Sensitivity, ShowingDead};
 pub use server::{Control, serve};
 pub use waiting::{Waiting, WaitsFor};
 pub(crate) use wire::through_fd;

@@ -1,5 +1,6 @@
 //! Which content of a disk is sensitive: how far marks are followed, and what counts as sensitive as a whole.
 
+use crate::epochs::{self, Listed};
 use crate::open_disk::OpenDisk;
 use quietus_core::watch::WatchStatus;
 use quietus_detect::options::Sensitive;
@@ -27,6 +28,21 @@ pub struct Sensitivity {
     /// The limits of marks, a sentence each; empty unless marks are followed somewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
+    /// The kept epochs that still show content which has died since and was not plain, or may: after a crash of the server, all
+    /// that had closed before. The first ones; empty unless the mode is `marked` and the disk keeps versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub epochs: Vec<ShowingDead>,
+}
+
+/// A kept epoch that still shows content which was not plain and has died since, or may.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShowingDead {
+    /// The epoch.
+    #[serde(flatten)]
+    pub epoch: Listed,
+    /// The name of the epoch, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Whether marks are followed in a place of the disk.
@@ -49,7 +65,19 @@ impl OpenDisk {
     pub(super) fn sensitivity(&self) -> Option<Sensitivity> {
         let status = self.served.then(|| self.engine.status())?;
         let keeps_versions = self.dir.toml().store.keeps_versions();
-        Some(Sensitivity::of(self.sensitive, status.watch.as_ref(), keeps_versions))
+        let sensitivity = Sensitivity::of(self.sensitive, status.watch.as_ref(), keeps_versions);
+        Some(Sensitivity { epochs: self.epochs_showing_dead(), ..sensitivity })
+    }
+
+    /// See [`Sensitivity::epochs`].
+    fn epochs_showing_dead(&self) -> Vec<ShowingDead> {
+        if self.sensitive == Sensitive::All || self.engine.open_epoch().is_none() {
+            return Vec::new();
+        }
+        // A disk that cannot answer says why in its status.
+        let found = epochs::showing_dead(&self.engine).unwrap_or_default();
+        let mut names = self.names.by_epoch();
+        found.into_iter().map(|it| ShowingDead { name: names.remove(&it.epoch), epoch: it }).collect()
     }
 }
 
@@ -57,7 +85,7 @@ impl Sensitivity {
     /// The sensitivity below a watcher of this status, if there is one.
     fn of(mode: Sensitive, watch: Option<&WatchStatus>, keeps_versions: bool) -> Self {
         if mode == Sensitive::All {
-            return Self { mode, places: Vec::new(), limits: Vec::new() };
+            return Self { mode, places: Vec::new(), limits: Vec::new(), epochs: Vec::new() };
         }
         let places = match watch {
             None => vec![Coverage::nowhere("detection is off")],
@@ -69,7 +97,8 @@ impl Sensitivity {
         };
         let follows = places.iter().any(|it| it.everything.is_none());
         let limits = LIMITS.into_iter().chain(Some(LIMIT_OF_VERSIONS).filter(|_| keeps_versions));
-        Self { mode, places, limits: limits.filter(|_| follows).map(String::from).collect() }
+        let limits = limits.filter(|_| follows).map(String::from).collect();
+        Self { mode, places, limits, epochs: Vec::new() }
     }
 }
 

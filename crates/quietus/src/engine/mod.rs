@@ -13,6 +13,7 @@ mod error;
 mod export;
 mod media;
 mod recording;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod thread_pool;
@@ -42,6 +43,7 @@ use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
+use routing::{is_pass, may_be_done_here};
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -58,9 +60,6 @@ const PASS_WORKERS: usize = 4;
 const PASS_NICENESS: i32 = 10;
 /// Most requests under way at once; a thread that brings more waits.
 const REQUESTS_MAX: usize = 2048;
-/// Longest read of content that a write is about to replace, bytes, that the thread of the write
-/// does itself.
-const LOOK_BYTES_MAX: u64 = 256 << 10;
 /// How often the timekeeper looks while events come. Each event may change what is next, and to
 /// wake the timekeeper each time would cost more.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -580,21 +579,9 @@ impl Inner {
             }
         }
         self.commands = commands;
+        // Whoever waits for a reply comes first: to hand input and output to a worker wakes a thread that
+        // may take this one's processor.
+        actions.sort_by_key(|action| matches!(action, Action::Io(_)));
         actions
     }
-}
-
-/// Whether the thread that brought a request should do `io` itself.
-fn may_be_done_here(io: &Io, own_read: bool) -> bool {
-    match (&io.op, io.at.first().on) {
-        (IoOp::Read, MediumId::Journal) => false,
-        (IoOp::Read, _) => own_read || io.at.bytes() <= LOOK_BYTES_MAX,
-        (IoOp::Write { durable, .. }, MediumId::Data | MediumId::Journal) => !durable,
-        _ => false,
-    }
-}
-
-/// Whether `io` is the bulk of destroying, which gives way to all else.
-fn is_pass(io: &Io) -> bool {
-    io.at.first().on == MediumId::Data && matches!(io.op, IoOp::Fill { .. } | IoOp::Punch)
 }

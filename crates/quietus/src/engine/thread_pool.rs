@@ -1,10 +1,10 @@
 //! A pool of as many threads as there is work for.
 
 use super::Shared;
-use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_core::policy::Scratch;
 use quietus_core::volume::Io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Time that an idle worker waits before it leaves, if another one waits.
@@ -14,6 +14,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// are at work: a worker that takes something and leaves nobody waiting spawns another one, and a
 /// worker that waited in vain leaves if another one waits. So a disk at rest costs one thread,
 /// which sleeps, and a slow disk holds up no other disk.
+///
+/// A worker that finds nothing to do sleeps at once. A channel that polls for a while first would take
+/// the processor from the client and from the thread that serves the client, just when both have the
+/// reply that the worker has sent.
 pub(super) struct ThreadPool {
     name: &'static str,
     /// Niceness of the threads.
@@ -21,15 +25,20 @@ pub(super) struct ThreadPool {
     workers_max: usize,
     /// The pool itself, found in its engine.
     of: fn(&Shared) -> &Self,
-    /// Input and output to do; none tells the worker that takes it to leave.
-    sender: Sender<Option<Io>>,
-    queue: Receiver<Option<Io>>,
-    workers: Mutex<Workers>,
+    state: Mutex<State>,
+    /// Signalled when something is queued, and when the workers are to leave.
+    queued: Condvar,
 }
 
 #[derive(Default)]
-struct Workers {
+struct State {
+    /// Input and output to do.
+    queue: VecDeque<Io>,
+    /// The workers are to leave once the queue is empty.
+    closed: bool,
+    /// Number of workers.
     all: usize,
+    /// Number of workers that have nothing to do.
     waiting: usize,
 }
 
@@ -40,32 +49,28 @@ impl ThreadPool {
         niceness: i32,
         of: fn(&Shared) -> &Self,
     ) -> Self {
-        let (sender, queue) = unbounded();
-        Self { name, niceness, workers_max, of, sender, queue, workers: Mutex::default() }
+        Self { name, niceness, workers_max, of, state: Mutex::default(), queued: Condvar::new() }
     }
 
     pub(super) fn queue(&self, io: Io) {
-        self.send(Some(io));
+        self.state().queue.push_back(io);
+        self.queued.notify_one();
     }
 
     /// Lets every worker leave once nothing is left to do.
     pub(super) fn shut_down(&self) {
-        self.send(None);
-    }
-
-    fn send(&self, message: Option<Io>) {
-        // The receiver goes with the sender.
-        let _ = self.sender.send(message);
+        self.state().closed = true;
+        self.queued.notify_all();
     }
 
     /// Starts a worker if none waits and there may be one more.
     pub(super) fn spawn(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
-        let mut workers = self.workers();
-        if workers.waiting == 0 && workers.all < self.workers_max {
+        let mut state = self.state();
+        if state.waiting == 0 && state.all < self.workers_max {
             let of = self.of;
             shared.start_thread(self.name, move |shared| of(shared).work(shared))?;
-            workers.all += 1;
-            workers.waiting += 1;
+            state.all += 1;
+            state.waiting += 1;
         }
         Ok(())
     }
@@ -77,55 +82,51 @@ impl ThreadPool {
             let _ = rustix::process::nice(self.niceness);
         }
         let mut scratch = Scratch::default();
-        while let Some(message) = self.next() {
-            let Some(io) = message else {
-                // The others are to leave too, after anything that was queued meanwhile.
-                let is_done = self.queue.is_empty();
-                self.shut_down();
-                if is_done {
-                    return;
-                }
-                continue;
-            };
-            self.workers().waiting -= 1;
+        while let Some(io) = self.next() {
             if let Err(error) = self.spawn(shared) {
                 tracing::debug!(%error, "no further thread can be started");
             }
             shared.work_through(io, &mut scratch);
-            self.workers().waiting += 1;
+            self.state().waiting += 1;
         }
     }
 
-    /// Waits for the next message. None if this worker has left, as another one waits.
-    fn next(&self) -> Option<Option<Io>> {
-        while self.workers().waiting > 1 {
-            match self.queue.recv_timeout(PATIENCE) {
-                Ok(message) => return Some(message),
-                Err(_) if self.is_one_too_many() => return None,
-                Err(_) => {}
+    /// Waits for something to do. None if this worker is to leave, and does not count any more.
+    fn next(&self) -> Option<Io> {
+        let mut state = self.state();
+        while state.queue.is_empty() {
+            let another_waits = state.waiting > 1;
+            let patience = if another_waits { PATIENCE } else { Duration::MAX };
+            if state.closed {
+                return state.leave();
+            }
+            let waited = self.queued.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
+            let in_vain = waited.1.timed_out();
+            state = waited.0;
+            if in_vain && state.queue.is_empty() && state.waiting > 1 {
+                return state.leave();
             }
         }
-        self.queue.recv().ok()
-    }
-
-    /// Whether another worker waits; then this one has left.
-    fn is_one_too_many(&self) -> bool {
-        let mut workers = self.workers();
-        let another = workers.waiting > 1;
-        if another {
-            workers.all -= 1;
-            workers.waiting -= 1;
-        }
-        another
+        state.waiting -= 1;
+        state.queue.pop_front()
     }
 
     /// Number of workers.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.workers().all
+        self.state().all
     }
 
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes that a worker that waited leaves.
+    fn leave(&mut self) -> Option<Io> {
+        self.all -= 1;
+        self.waiting -= 1;
+        None
     }
 }

@@ -39,7 +39,19 @@ pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
 /// # Errors
 /// The refusal.
 pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Epochs(from)))?;
+    listed(engine, Question::Epochs(from))
+}
+
+/// The first of the kept epochs that still show content which was not plain and has died since, or may: as many as one answer has.
+///
+/// # Errors
+/// The refusal.
+pub fn showing_dead(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
+    listed(engine, Question::ShowingDead(Epoch(0)))
+}
+
+fn listed(engine: &Engine, question: Question) -> Result<Vec<Listed>, Refusal> {
+    let reply = ask(engine, Op::Ask(question))?;
     let entries = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
     Ok(entries.map(Listed::from).collect())
 }

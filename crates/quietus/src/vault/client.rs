@@ -179,6 +179,10 @@ impl Access for Client {
         self.ask(Request::Put(put, Write::Store(chunks)))
     }
 
+    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
+        self.ask(Request::Put(put, Write::LeaveBehind))
+    }
+
     fn commit(&mut self, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, VaultError> {
         self.ask(Request::Put(put, Write::Commit(root, left_out)))
     }

@@ -1,5 +1,6 @@
 //! Why something cannot be done with a vault.
 
+use crate::control::Refused;
 use crate::directory::DirectoryError;
 use crate::signed::SignedError;
 use quietus_core::medium::MediumError;
@@ -19,6 +20,9 @@ pub enum Error {
     /// The medium, read for a proof, or overwritten for a new vault.
     #[error("vault pool: {0}")]
     Medium(#[from] MediumError),
+    /// The disk to put.
+    #[error("{0}")]
+    Disk(Refused),
     /// A file of the host.
     #[error("{}: cannot {act}: {error}", path.display())]
     Io {
@@ -55,6 +59,15 @@ impl From<VaultError> for Error {
         match error {
             VaultError::Interrupted => Self::Interrupted,
             error => Self::Vault(error),
+        }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Interrupted => Self::Interrupted,
+            refused => Self::Disk(refused),
         }
     }
 }

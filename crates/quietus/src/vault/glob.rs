@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Patterns: one without a slash is of names, wherever they are; one with a slash is of whole paths. `*` and `?` do not match
 /// a slash, `**` does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Globs(GlobSet);
 
 impl Globs {

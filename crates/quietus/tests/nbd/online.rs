@@ -105,7 +105,28 @@ fn done(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn an_image_is_the_disk_at_one_instant(disk: &Disk) {
+/// The same through a vault: a snapshot of the disk, restored.
+fn put_and_get(disk: &Disk, image: &Path) -> Output {
+    let vault = disk.0.path().join("vault");
+    let run = |args: &[&Path]| {
+        let mut command = quietus();
+        command.args(["--json", "vault"]).args(args).output().unwrap()
+    };
+    if !vault.exists() {
+        let made = run(&["init".as_ref(), &vault, "--size".as_ref(), "256M".as_ref()]);
+        assert!(made.status.success(), "{made:?}");
+    }
+    let put = run(&["put".as_ref(), &vault, "s".as_ref(), "--disk".as_ref(), &disk.path()]);
+    if put.status.success() {
+        let into = disk.0.path().join("restored");
+        let got = run(&["get".as_ref(), &vault, "s".as_ref(), "--into".as_ref(), &into]);
+        assert!(got.status.success(), "{got:?}");
+        std::fs::rename(into.join("disk.img"), image).unwrap();
+    }
+    put
+}
+
+fn an_image_is_the_disk_at_one_instant(disk: &Disk, take: fn(&Disk, &Path) -> Output) {
     let served = disk.serve(&["--detect", "off"]);
     fill(&served);
     let (made, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -115,14 +136,14 @@ fn an_image_is_the_disk_at_one_instant(disk: &Disk) {
         for n in 0..6 {
             let image = disk.0.path().join(format!("image-{n}"));
             let before = made.load(Ordering::Relaxed);
-            let output = done(export(disk, &image));
+            let output = take(disk, &image);
             let after = made.load(Ordering::Relaxed);
             if !output.status.success() {
                 stop.store(true, Ordering::Relaxed);
                 panic!("{output:?}");
             }
             let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-            let held = said["held_ms"].as_u64().unwrap();
+            let held = said["held_ms"].as_u64().unwrap_or(0);
             let stamps = std::panic::catch_unwind(|| stamps(&image));
             let moment = stamps.as_ref().ok().and_then(|it| moment(it, after + 1));
             stop.store(moment.is_none(), Ordering::Relaxed);
@@ -137,12 +158,17 @@ fn an_image_is_the_disk_at_one_instant(disk: &Disk) {
 
 #[test]
 fn an_image_of_a_disk_in_place_is_the_disk_at_one_instant() {
-    an_image_is_the_disk_at_one_instant(&in_place());
+    an_image_is_the_disk_at_one_instant(&in_place(), |disk, image| done(export(disk, image)));
 }
 
 #[test]
 fn an_image_of_an_overlay_is_the_disk_at_one_instant() {
-    an_image_is_the_disk_at_one_instant(&overlay());
+    an_image_is_the_disk_at_one_instant(&overlay(), |disk, image| done(export(disk, image)));
+}
+
+#[test]
+fn a_snapshot_of_a_disk_is_the_disk_at_one_instant() {
+    an_image_is_the_disk_at_one_instant(&in_place(), put_and_get);
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -219,4 +245,39 @@ fn a_server_that_ends_leaves_no_half_an_image() {
         assert!(end == Signal::TERM || image.is_none());
         image.into_iter().for_each(|it| std::fs::remove_file(it).unwrap());
     }
+}
+
+#[test]
+fn a_put_that_ends_early_leaves_no_snapshot_and_the_guest_goes_on() {
+    let disk = in_place();
+    let vault = disk.0.path().join("vault");
+    let run = |args: &[&str]| quietus().arg("--json").arg("vault").args(args).arg(&vault).output().unwrap();
+    assert!(run(&["init", "--size", "256M"]).status.success());
+    let mut served = disk.serve(&["--detect", "off"]);
+    fill(&served);
+    for end in [Signal::INT, Signal::KILL] {
+        // A server that stands still keeps the put from its end.
+        signal(&served.child, Signal::STOP);
+        let mut put = quietus();
+        put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());
+        let child = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        signal(&child, end);
+        signal(&served.child, Signal::CONT);
+        let output = done(child);
+        assert!(!output.status.success(), "{output:?}");
+        assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
+    }
+    // The same of the server.
+    signal(&served.child, Signal::STOP);
+    let mut put = quietus();
+    put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());
+    let child = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&served.child, Signal::KILL);
+    let output = done(child);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    served.child.wait().unwrap();
+    let list = run(&["list"]);
+    assert_eq!(String::from_utf8_lossy(&list.stdout).matches("created_ms").count(), 0, "{list:?}");
 }

@@ -4,9 +4,10 @@ use crate::client::*;
 use crate::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
 use crate::program::{Disk, Served, quietus};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Bytes of a block of the file system.
 const BLOCK: u64 = 1024;
@@ -25,13 +26,32 @@ fn json(command: &str, disk: &Disk, args: &[&str]) -> Value {
 struct Bench {
     disk: Disk,
     image: std::path::PathBuf,
+    /// Options of `serve`.
+    serve: Vec<String>,
     marked: Vec<u64>,
     plain: Vec<u64>,
 }
 
 impl Bench {
     fn new() -> Self {
+        let create = ["--idle-after", "50ms", "--policy", "purge-2", "--adopt"];
+        Self::made(tempfile::tempdir().unwrap(), &create, &[])
+    }
+
+    /// One that keeps versions, and begins with that content; epochs close on command.
+    fn keeping_versions() -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        std::fs::write(&key, [7; 32]).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let key = ["--key-file", key.to_str().unwrap()].map(String::from);
+        let key = [&*key[0], &*key[1]];
+        let create = [&["--store", "versions", "--epoch", "manual"], &key[..], &["--from"]].concat();
+        Self::made(dir, &create, &key)
+    }
+
+    /// In `dir`, made with these options and the image, and served with those.
+    fn made(dir: TempDir, create: &[&str], serve: &[&str]) -> Self {
         let image = dir.path().join("image");
         let path = image.to_str().unwrap();
         tool("mke2fs", &["-q", "-F", "-b", "1024", path, "4096k"]);
@@ -50,14 +70,17 @@ impl Bench {
             found
         });
         tool("debugfs", &["-w", "-R", "set_inode_field marked flags 1", path]);
-        let disk = Disk::made(dir, &["--adopt", path, "--idle-after", "50ms", "--policy", "purge-2"]);
+        let disk = Disk::made(dir, &[create, &[path]].concat());
         let [marked, plain] = blocks;
-        Self { disk, image, marked, plain }
+        let serve = serve.iter().copied().map(String::from).collect();
+        Self { disk, image, serve, marked, plain }
     }
 
     /// Serves it to a guest that mounts it and is active, until nothing of the other file is unsettled any more.
     fn serve(&self) -> (Served, Client<UnixStream>) {
-        let server = self.disk.serve(&["--sensitive", "marked", "--attached", "direct", "--settle", "1s"]);
+        let own = self.serve.iter().map(String::as_str);
+        let follow = ["--sensitive", "marked", "--attached", "direct", "--settle", "1s"];
+        let server = self.disk.serve(&own.chain(follow).collect::<Vec<_>>());
         wait_until(|| {
             let found = json("sensitive", &self.disk, &[]);
             let place = &found["sensitive"]["places"][0];
@@ -129,6 +152,12 @@ fn what_is_trimmed_of_a_marked_file_is_destroyed_and_the_rest_is_freed() {
     trim(&mut client, &bench.plain);
     json("shred", &bench.disk, &["--now"]);
     assert!(!bench.holds(MARKED) && !bench.holds(PLAIN), "both read as zeros");
+    let said = quietus().arg("prove").arg(bench.disk.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(
+        said.contains("only what is marked") && said.contains("names of deleted files in live folders"),
+        "{said}"
+    );
     let bytes = BLOCKS as u64 * BLOCK;
     assert_eq!(json("status", &bench.disk, &[])["counters"]["plain_bytes"], bytes);
     wait_until(|| bench.receipts("plain") == (bytes, 0));
@@ -140,13 +169,7 @@ fn what_is_deleted_of_a_marked_file_is_destroyed_and_the_rest_costs_nothing() {
     let bench = Bench::new();
     let before = std::fs::read(&bench.image).unwrap();
     let (_server, mut client) = bench.serve();
-    let after = without_files(&bench.disk, &before);
-    for (n, block) in after.chunks(BLOCK as usize).enumerate() {
-        let at = n * BLOCK as usize;
-        if before[at..][..BLOCK as usize] != *block {
-            assert_eq!(client.write(0, at as u64, block), 0);
-        }
-    }
+    write_changed(&mut client, &before, &without(&bench.disk, &before, &["marked", "plain"]));
     wait_until(|| {
         json("shred", &bench.disk, &["--now"]);
         !bench.holds(MARKED)
@@ -155,17 +178,68 @@ fn what_is_deleted_of_a_marked_file_is_destroyed_and_the_rest_costs_nothing() {
     assert_eq!(bench.receipts("plain"), (0, 0), "what is only inferred is no event");
 }
 
-/// The file system of `before` after both files are deleted.
-fn without_files(disk: &Disk, before: &[u8]) -> Vec<u8> {
+/// The file system of `before` after these files are deleted.
+fn without(disk: &Disk, before: &[u8], names: &[&str]) -> Vec<u8> {
     let copy = disk.0.path().join("copy");
     std::fs::write(&copy, before).unwrap();
-    remove(&copy, "marked");
-    remove(&copy, "plain");
+    for name in names {
+        tool("debugfs", &["-w", "-R", &format!("rm {name}"), copy.to_str().unwrap()]);
+    }
     std::fs::read(&copy).unwrap()
 }
 
-fn remove(image: &Path, name: &str) {
-    tool("debugfs", &["-w", "-R", &format!("rm {name}"), image.to_str().unwrap()]);
+/// Writes the blocks in which `after` differs from `before`.
+fn write_changed(client: &mut Client<UnixStream>, before: &[u8], after: &[u8]) {
+    for (n, block) in after.chunks(BLOCK as usize).enumerate() {
+        let at = n * BLOCK as usize;
+        if before[at..][..BLOCK as usize] != *block {
+            assert_eq!(client.write(0, at as u64, block), 0);
+        }
+    }
+}
+
+/// The kept epochs that still show marked content which has died: number, and name.
+fn showing_dead(disk: &Disk) -> Vec<(u64, Option<String>)> {
+    let listed = json("sensitive", disk, &[])["sensitive"]["epochs"].clone();
+    let epoch = |it: &Value| (it["epoch"].as_u64().unwrap(), it["name"].as_str().map(Into::into));
+    listed.as_array().map(|all| all.iter().map(epoch).collect()).unwrap_or_default()
+}
+
+#[test]
+fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that_show_it_are_named() {
+    let bench = Bench::keeping_versions();
+    let before = std::fs::read(&bench.image).unwrap();
+    let (server, mut client) = bench.serve();
+    let destroyed = || {
+        json("shred", &bench.disk, &["--now"]);
+        json("status", &bench.disk, &[])["counters"]["destroyed_bytes"].as_u64().unwrap()
+    };
+    json("epoch", &bench.disk, &["--name", "audit"]);
+    let without_plain = without(&bench.disk, &before, &["plain"]);
+    write_changed(&mut client, &before, &without_plain);
+    json("epoch", &bench.disk, &[]);
+    destroyed();
+    assert_eq!(showing_dead(&bench.disk), [], "nothing marked has died");
+    write_changed(&mut client, &without_plain, &without(&bench.disk, &before, &["plain", "marked"]));
+    wait_until(|| {
+        destroyed();
+        !showing_dead(&bench.disk).is_empty()
+    });
+    let shown: Vec<_> = showing_dead(&bench.disk).into_iter().map(|(epoch, _)| epoch).collect();
+    let kept = json("versions", &bench.disk, &[])["versions"].clone();
+    let kept: Vec<u64> = kept.as_array().unwrap().iter().map(|it| it["epoch"].as_u64().unwrap()).collect();
+    assert_eq!(shown, kept);
+    assert!(showing_dead(&bench.disk).iter().any(|(_, name)| name.as_deref() == Some("audit")));
+    for command in ["status", "sensitive"] {
+        let said = quietus().arg(command).arg(bench.disk.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.contains("still show content which has died") && said.contains("audit"), "{said}");
+    }
+    let proof = json("prove", &bench.disk, &[])["statement"]["sensitive"].clone();
+    assert_eq!((&proof["mode"], proof["epochs"].as_array().unwrap().len()), (&"marked".into(), kept.len()));
+    let limits = proof["limits"].to_string();
+    assert!(limits.contains("names of deleted files") && limits.contains("extended attributes"), "{limits}");
+    drop((server, client));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod damage;
 mod device;
+mod disk;
 mod finding;
 mod forgetting;
 mod killed;

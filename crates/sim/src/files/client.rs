@@ -107,6 +107,6 @@ impl Files {
     /// The guest's host loses its power.
     pub(super) fn lose_host(&mut self) -> Result<(), String> {
         self.cache.lose();
-        self.crash_guest(false)
+        self.happen(super::Event::CrashGuest(false))
     }
 }

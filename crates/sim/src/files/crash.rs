@@ -61,9 +61,6 @@ impl Files {
     }
 
     pub(super) fn crash_guest(&mut self, lands: bool) -> Result<(), String> {
-        if !self.system.is_mounted() {
-            return Ok(());
-        }
         self.system.leave();
         if lands {
             self.arrive_all()?;

@@ -306,6 +306,8 @@ impl Files {
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
+            Event::Mount | Event::Fsck(_) if self.system.is_mounted() => Ok(()),
+            Event::Unmount(_) | Event::CrashGuest(_) if !self.system.is_mounted() => Ok(()),
             Event::Mount => self.mount(),
             Event::Do(action) => self.does(action),
             Event::WriteBack(block) => self.write_back(block),

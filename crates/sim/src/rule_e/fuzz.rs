@@ -159,7 +159,7 @@ impl Fuzz {
     }
 
     fn restart(&mut self) {
-        let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
+        let (disk, now) = (self.differential.disk.clone(), self.differential.now);
         self.differential = self.theme.attach(disk, now).watched_by(self.watchers);
     }
 }

@@ -65,7 +65,7 @@ impl Server {
         if is_late {
             self.count(&receipt)?;
             self.say(Said::Late(receipt));
-        } else {
+        } else if receipt.act != Done::Plain {
             self.judge_receipt(&receipt)?;
         }
         self.log.take(number, receipt)
@@ -82,6 +82,16 @@ impl Server {
         }
         self.log.sync(self.rng.index(self.log.coming.len()) + 1);
         Ok(())
+    }
+
+    /// Makes the log durable as it is, and says so.
+    pub(super) fn log_at_once(&mut self) -> Result<(), Violation> {
+        self.log.sync(self.log.coming.len());
+        if self.log.is_at_rest() {
+            return Ok(());
+        }
+        let event = self.log.event();
+        self.tell(event)
     }
 
     /// Loses the process: coming receipts may be durable, or some of them.

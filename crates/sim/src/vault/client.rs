@@ -13,6 +13,10 @@ use super::items::{Item, Shot};
 pub struct Client {
     pub put: PutId,
     pub shot: Shot,
+    /// Chunks that are replaced before the put ends.
+    pub drafts: Vec<u32>,
+    /// How many of them the vault has.
+    drafted: usize,
     key: VaultKey,
     /// The next chunk of the next file.
     at: (usize, usize),
@@ -28,8 +32,9 @@ pub struct Client {
 
 impl Client {
     pub fn new(put: PutId, shot: Shot, key: VaultKey) -> Client {
-        let (at, recipe, nodes) = ((0, 0), RecipeBuilder::default(), Vec::new());
-        Client { put, shot, key, at, recipe, nodes, folder: None, shared: 0, is_noted: false }
+        let (at, recipe, nodes, drafts) = ((0, 0), RecipeBuilder::default(), Vec::new(), Vec::new());
+        let (drafted, folder, shared, is_noted) = (0, None, 0, false);
+        Client { put, shot, drafts, drafted, key, at, recipe, nodes, folder, shared, is_noted }
     }
 
     /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.
@@ -55,6 +60,12 @@ impl Client {
 
     /// Puts the next chunk, or ends a file; true if only the commit is left.
     pub fn step(&mut self, vault: &mut Vault<'_>) -> Result<bool, VaultError> {
+        if let Some(number) = self.drafts.get(self.drafted) {
+            let item = Item::Content(*number);
+            self.chunk(vault, Class::Data, &item.bytes(), item.compression())?;
+            self.drafted += 1;
+            return vault.leave_behind(self.put).map(|()| false);
+        }
         let (file, chunk) = self.at;
         let Some((name, chunks)) = self.shot.files.get(file).cloned() else { return Ok(true) };
         match chunks.get(chunk) {

@@ -275,7 +275,12 @@ impl<'m> Life<'m, '_> {
         let mut last = self.model.last_number;
         let shot = Shot::some(rng, &self.model.known(), &mut last);
         self.model.last_number = last;
-        self.clients.push(Client::new(put, shot, self.bench.setup.key.clone()));
+        let mut client = Client::new(put, shot, self.bench.setup.key.clone());
+        if rng.chance(20) {
+            self.model.last_number += 1;
+            client.drafts.push(self.model.last_number);
+        }
+        self.clients.push(client);
         Ok(())
     }
 
@@ -320,17 +325,19 @@ impl<'m> Life<'m, '_> {
 
     fn commit(&mut self, index: usize) -> Result<(), Stop> {
         let committed = self.clients[index].commit(&mut self.vault);
+        if let Err(VaultError::Full { .. } | VaultError::Snapshots(_)) = committed {
+            return self.give_up(index);
+        }
+        let client = self.clients.swap_remove(index);
+        self.note_drafts(&client);
         match committed {
             Ok(snapshot) => {
-                let client = self.clients.swap_remove(index);
                 self.figures.commits += 1;
                 self.figures.shared += client.shared;
                 self.model.live.insert(snapshot, client.shot);
                 Ok(())
             }
-            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
             Err(error) => {
-                let client = self.clients.swap_remove(index);
                 self.model.pending = Some(Pending::Commit(client.shot));
                 self.check(Err(error))
             }
@@ -351,34 +358,13 @@ impl<'m> Life<'m, '_> {
 
     fn end_client(&mut self, index: usize) -> Result<(), Stop> {
         let client = self.clients.swap_remove(index);
-        self.model.end(&client.shot);
-        self.model.orphans.extend(client.is_noted.then_some(client.put));
+        self.ends(&client);
         self.ask(|vault| vault.drop_put(client.put))
     }
 
     fn any_snapshot(&self, rng: &mut Rng) -> Option<SnapshotId> {
         let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
         (!all.is_empty()).then(|| rng.pick(&all))
-    }
-
-    fn forget(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
-        let forgotten = self.vault.forget(&[snapshot]);
-        if let Err(VaultError::Held { .. }) = forgotten
-            && self.model.held.contains(&snapshot)
-        {
-            return Ok(());
-        }
-        if self.model.held.contains(&snapshot) && forgotten.is_ok() {
-            return Err(broken(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
-        }
-        if forgotten.is_err() {
-            self.model.pending = Some(Pending::Forget(snapshot));
-        }
-        self.check(forgotten)?;
-        self.figures.forgets += 1;
-        self.model.forget(snapshot);
-        Ok(())
     }
 
     fn begin(&mut self, rng: &mut Rng) -> Result<(), Stop> {
@@ -527,10 +513,7 @@ impl<'m> Life<'m, '_> {
     /// The end of a process: puts under way are gone.
     fn die(&mut self) {
         self.model.now += 1;
-        for client in std::mem::take(&mut self.clients) {
-            self.model.end(&client.shot);
-            self.model.orphans.extend(client.is_noted.then_some(client.put));
-        }
+        std::mem::take(&mut self.clients).iter().for_each(|client| self.ends(client));
         std::mem::take(&mut self.removals).iter().for_each(|removal| self.end_without(removal));
         self.model.now += 1;
     }

@@ -46,6 +46,12 @@ impl Model {
         }
     }
 
+    /// Notes that nothing refers to these chunks.
+    pub fn drop_content(&mut self, numbers: &[u32]) {
+        let items = numbers.iter().map(|number| (Item::Content(*number), self.now));
+        self.ended.extend(items);
+    }
+
     /// Notes that a snapshot has become `new`, and has lost what `gone` has.
     pub fn replace(&mut self, snapshot: SnapshotId, new: Shot, gone: &Shot) {
         self.end(gone);

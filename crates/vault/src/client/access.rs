@@ -26,6 +26,13 @@ pub trait Access {
     /// As [`Vault::store`].
     fn store(&mut self, put: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError>;
 
+    /// Notes that the put has stored what it will not commit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vault::leave_behind`].
+    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError>;
+
     /// Ends a put with a snapshot, which is durable when this returns. What the put stored of the `left_out` is owed.
     ///
     /// # Errors
@@ -91,6 +98,10 @@ impl Access for Vault<'_> {
 
     fn store(&mut self, put: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError> {
         chunks.iter().map(|chunk| Vault::store(self, put, chunk)).collect()
+    }
+
+    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
+        Vault::leave_behind(self, put)
     }
 
     fn commit(&mut self, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, VaultError> {

@@ -11,9 +11,14 @@ use crate::{Reference, VaultError};
 /// Chunks of metadata that one step reads.
 const CHUNKS_A_STEP: usize = 64;
 
+/// References that are gathered before they are marked: the set takes many at once for less.
+const GATHERED_MAX: usize = 1 << 14;
+
 /// Chunks still to be walked.
 #[derive(Debug, Default)]
 pub(super) struct Enumeration {
+    /// Live chunks that are not marked yet.
+    gathered: Vec<Reference>,
     /// The last one is next.
     pending: Vec<Visit>,
     /// The chunks of metadata that were entered, by number: none is entered twice.
@@ -43,7 +48,7 @@ impl Vault<'_> {
             let difference = self.snapshots().filter(|(snapshot, root)| before.get(snapshot) != Some(root));
             pending.extend(difference.map(|(_, root)| visit(root, true)));
         }
-        Phase::Enumeration(set, Enumeration { pending, entered: RoaringTreemap::new() })
+        Phase::Enumeration(set, Enumeration { pending, ..Enumeration::default() })
     }
 
     pub(super) fn enumerate(
@@ -57,6 +62,7 @@ impl Vault<'_> {
                 if mutant::is(Mutant::NotifyAfterCp1) {
                     self.puts.listen();
                 }
+                set.mark(&enumeration.gathered);
                 return Ok(Phase::Audit(set, Audit::default()));
             };
             self.visit(run, &mut set, &mut enumeration, visit)?;
@@ -75,7 +81,7 @@ impl Vault<'_> {
         if !enumeration.entered.insert(visit.chunk.ordinal.0) {
             return Ok(());
         }
-        self.mark(run, set, &[visit.chunk], visit.is_new)?;
+        self.gather(run, enumeration, &[visit.chunk], visit.is_new)?;
         let (role, named) = children(&self.get(&visit.chunk)?)?;
         if role != visit.role {
             return Err(VaultError::Dangling(visit.chunk.fingerprint));
@@ -83,27 +89,35 @@ impl Vault<'_> {
         let (content, metadata): (Vec<Child>, Vec<Child>) =
             named.into_iter().partition(|child| child.role == Role::Content);
         let content: Vec<Reference> = content.into_iter().map(|child| child.chunk).collect();
-        self.mark(run, set, &content, visit.is_new)?;
+        self.gather(run, enumeration, &content, visit.is_new)?;
+        if enumeration.gathered.len() >= GATHERED_MAX {
+            set.mark(&enumeration.gathered);
+            enumeration.gathered.clear();
+        }
         let is_new = visit.is_new;
         let visits = metadata.into_iter().map(|Child { chunk, role }| Visit { chunk, role, is_new });
         enumeration.pending.extend(visits);
         Ok(())
     }
 
-    /// Marks chunks. Of those that are new the index says whether the set was built of them.
-    fn mark(&self, run: &Run, set: &mut Set, chunks: &[Reference], is_new: bool) -> Result<(), VaultError> {
+    /// Gathers chunks to mark. Of those that are new the index says whether the set was built of them.
+    fn gather(
+        &self,
+        run: &Run,
+        enumeration: &mut Enumeration,
+        chunks: &[Reference],
+        is_new: bool,
+    ) -> Result<(), VaultError> {
         if !is_new || mutant::is(Mutant::MarkStranger) {
-            set.mark(chunks);
+            enumeration.gathered.extend_from_slice(chunks);
             return Ok(());
         }
-        let mut known = Vec::with_capacity(chunks.len());
         for chunk in chunks {
             let location = self.find(&chunk.fingerprint)?.ok_or(VaultError::Absent(chunk.fingerprint))?;
             if location.container < run.points.marker {
-                known.push(*chunk);
+                enumeration.gathered.push(*chunk);
             }
         }
-        set.mark(&known);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
-use super::{BadMetadata, Child, Role, decode};
+use super::{BadMetadata, Child, Cursor, Role, decode};
 use crate::{Fingerprint, Ordinal, Reference};
 
 /// Spans that a recipe has at its top; with more, the upper ones name chunks of spans.
@@ -76,6 +76,19 @@ impl Recipe {
         Ok(self.spans.iter().filter_map(Span::reference).map(|chunk| Child { chunk, role }).collect())
     }
 
+    /// The beginning of the content.
+    ///
+    /// # Errors
+    ///
+    /// [`BadMetadata`] for what is no recipe.
+    pub fn cursor(&self) -> Result<Cursor, BadMetadata> {
+        if self.layers >= LAYERS_MAX {
+            Err(TOO_DEEP)
+        } else {
+            Ok(Cursor::new(self.layers, self.spans.clone()))
+        }
+    }
+
     /// Calls `visit` with each span of every layer, from the top down and in order, and enters a chunk of spans if that is
     /// true and `fetch` has it.
     ///
@@ -123,7 +136,7 @@ pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
 }
 
 /// The same, of a chunk that has to be of `layer`.
-fn spans_of(bytes: &[u8], layer: u8) -> Result<Vec<Span>, BadMetadata> {
+pub(super) fn spans_of(bytes: &[u8], layer: u8) -> Result<Vec<Span>, BadMetadata> {
     match Role::take(bytes)? {
         (Role::Spans { layer: found, .. }, _) if found == layer => spans(bytes),
         _ => Err(BadMetadata::new(bytes, "spans of that layer of a recipe")),

@@ -194,7 +194,7 @@ impl Vault<'_> {
     ///
     /// [`VaultError::NoPut`].
     pub fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
-        self.puts.get(put)?.leaves = true;
+        self.puts.get(put)?.leaves = !mutant::is(Mutant::ForgiveReplaced);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ The bar: with one pass, 2 % of PostMark's time.
 import os
 import time
 from collections import namedtuple
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 
 from .. import workloads
@@ -36,22 +36,35 @@ ATTACH_SECONDS = 4
 
 
 class Recording:
-    """The requests of a guest before and in the workload, and how long that takes without detection."""
+    """The requests of a guest before and in the workload, and how long that takes without detection. `environment`: the
+    workload's, as `env` takes it."""
 
-    def __init__(self, bench, fs, workload):
-        self.fs = fs
+    def __init__(self, bench, fs, workload, environment=()):
+        self.bench, self.fs, self.workload = bench, fs, workload
         server = bench.server(Quietus, NEVER, OFF)
         relay = Relay(os.path.join(server.directory, "relay.sock"), server.socket, fs.block, keep=True)
         bench.workloads.make(fs, relay.uri)
         before = len(relay.kept)
-        bench.workloads.run(fs.guest(bench.work, relay.uri), workload)
+        bench.workloads.run(fs.guest(bench.work, relay.uri), workload, environment)
         relay.check()
         self.before, self.within = relay.kept[:before], relay.kept[before:]
         server.remove()
-        server = bench.server(Quietus, NEVER, OFF)
-        bench.workloads.make(fs, server.uri)
-        self.took = bench.workloads.run(fs.guest(bench.work, server.uri), workload).seconds
+
+    @cached_property
+    def took(self):
+        """Seconds of the workload on a disk of its own."""
+        server = self.bench.server(Quietus, NEVER, OFF)
+        self.bench.workloads.make(self.fs, server.uri)
+        seconds = self.bench.workloads.run(self.fs.guest(self.bench.work, server.uri), self.workload).seconds
         server.remove()
+        return seconds
+
+    def prepared(self, kind, passes, side):
+        """A server of a fresh disk, with these options of `serve`, that was asked for everything up to the workload."""
+        server = self.bench.server(kind, ["--policy", workloads.POLICIES[passes], *NEVER], side)
+        replay(server.socket, self.before)
+        time.sleep(ATTACH_SECONDS)
+        return server
 
 
 class Bench(Benchmark):
@@ -87,16 +100,9 @@ class Bench(Benchmark):
         (off, _), (on, watcher) = self.counts(title, workload, passes)
         return self.Sample(len(recording.within), off, on, watcher, *(self.clock(recording, passes, it) for it in SIDES), recording.took)
 
-    def prepared(self, kind, recording, passes, side):
-        """A server of a fresh disk that was asked for everything up to the workload."""
-        server = self.server(kind, ["--policy", workloads.POLICIES[passes], *NEVER], side)
-        replay(server.socket, recording.before)
-        time.sleep(ATTACH_SECONDS)
-        return server
-
     def clock(self, recording, passes, side):
         """Seconds of the server's processor time for the workload."""
-        server = self.prepared(Quietus, recording, passes, side)
+        server = recording.prepared(Quietus, passes, side)
         before = processor_seconds(server.process.pid)
         replay(server.socket, recording.within)
         took = processor_seconds(server.process.pid) - before
@@ -106,7 +112,7 @@ class Bench(Benchmark):
     def count(self, title, workload, passes, side):
         """Instructions for the same, and how many of them in the watcher."""
         recording = self.recording(title, workload)
-        server = self.prepared(CountedQuietus, recording, passes, SIDES[side])
+        server = recording.prepared(CountedQuietus, passes, SIDES[side])
         server.zero()
         replay(server.socket, recording.within)
         counted = server.count()

@@ -4,7 +4,8 @@ A guest with each file system deletes files one by one, syncs after each, and wr
 log all the while; it tells nobody. For each file the time is taken from the end of its sync to the
 receipt that names the last of its blocks (audit.jsonl), or to the write that took a block's place. A
 journal's copies of the content are blocks of the file as well; where there are any, a row of its own
-tells of the others. *Commits* is how many commit records came in between, at most: the sync's own has
+tells of the others. With --marked the files are in a folder that is marked with `chattr +s`, the log is not, and the server
+destroys only what is marked. *Commits* is how many commit records came in between, at most: the sync's own has
 come before. *Halt* counts what had to wait for the unmount.
 
 The bar, with --require or without: all is destroyed.
@@ -21,7 +22,7 @@ from ..measure import table
 from ..options import add_more_options
 from ..record import Record
 from ..relay import Relay
-from ..servers import ROOT, Quietus
+from ..servers import MARKED, ROOT, Quietus
 from ..trace import COMMIT, Trace
 from ..workspace import LabError
 from . import Benchmark
@@ -46,6 +47,7 @@ class Bench(Benchmark):
         parser.add_argument("--pause", type=float, default=4, help="seconds between deletions, at most (default %(default)g)")
         parser.add_argument("--idle", default="250ms", help="the server's --idle-after (default %(default)s, its own)")
         parser.add_argument("--deadline", default="10m", help="the server's --deadline (default %(default)s, its own)")
+        parser.add_argument("--marked", action="store_true", help="delete marked files, with `serve --sensitive marked`")
         add_more_options(parser, "serve")
         parser.add_argument("--wait", type=float, default=5, help="seconds from the unmount to the end (default %(default)g)")
 
@@ -54,7 +56,8 @@ class Bench(Benchmark):
 
     def sample(self, title):
         options = self.options
-        server = self.server(Quietus, ["--idle-after", options.idle, "--deadline", options.deadline], options.serve)
+        serve = [*options.serve, *MARKED * options.marked]
+        server = self.server(Quietus, ["--idle-after", options.idle, "--deadline", options.deadline], serve)
         found = Deletions(options, self.work, self.known[title], server).run()
         server.remove()
         return self.Sample(found)
@@ -82,7 +85,7 @@ class Deletions:
         """The guest's life, and the figures of each row."""
         options = self.options
         self.fs.make(self.work, self.relay.uri)
-        command = [LATENCY_GUEST, str(options.files), str(options.sectors), str(options.pause)]
+        command = [LATENCY_GUEST, str(options.files), str(options.sectors), str(options.pause), *["marked"] * options.marked]
         self.fs.guest(self.work, self.relay.uri).must(command, hear=self._hear)
         if len(self.gone) != options.files:
             raise LabError(f"{len(self.gone)} files of {options.files} deleted: {self.server.said()}")

@@ -6,10 +6,14 @@ encryption (quietus does not encrypt; restic always does).
 
 Then, in a repository without compression: eight generations are put, each with 2 % edits and a megabyte of *canaries*, random files that only
 this generation has; the four oldest are forgotten, and what only they had is removed: `vault sanitize` of quietus (one pass), `forget --prune
---max-unused 0` of restic, `delete` and `compact --threshold 0` of borg. The canaries of those four are searched for
+--max-unused 0` of restic and rustic (`--instant-delete`), `maintenance run --full --safety none` of kopia, `delete` and `compact --threshold 0` of
+borg. The canaries of those four are searched for
 before and after, in the repository's files and, where this is root, on the medium: the repository lies on an ext4 of its
 own, in an image that is searched once it is unmounted. Of quietus and borg the search finds the content. restic encrypts: the search is for the
-ciphertext that its index names for the canaries, and finds no content at all.
+ciphertext that its index names for the canaries, and finds no content at all. So it is with rustic; kopia's repository is not searched.
+
+rustic, kopia and the newest restic are no packages of Debian 12: `lab/lib/fetch-backups DIRECTORY` builds them, and `--programs DIRECTORY/bin` takes
+them before those that are installed.
 
 Time is that of the commands, with everything in the host's cache before; memory is the largest resident set of any of them (`ru_maxrss`); *written* is
 what the kernel counts for them (`ru_oublock`).
@@ -48,6 +52,8 @@ class Bench(Benchmark):
 
     def __init__(self, options, work):
         super().__init__(options, work)
+        if options.programs:
+            os.environ["PATH"] = os.pathsep.join([os.path.abspath(options.programs), os.environ["PATH"]])
         self.stories = {}
         self.note = " Repositories lie on " + ("an ext4 of their own when they are searched." if is_root() else
                                                "the host's file system; not root: no medium is searched.")
@@ -55,6 +61,7 @@ class Bench(Benchmark):
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--seed", type=int, default=1, help="of the trees (default %(default)s)")
+        parser.add_argument("--programs", metavar="DIR", help="a folder of programs that come before those that are installed")
 
     def peers(self):
         return {kind: it.programs for kind, it in BACKUPS.items() if kind != Vault.kind}
@@ -216,8 +223,8 @@ def forgetting(samples):
     for (step, program), found in samples.items():
         if step == FORGET:
             seconds, peak, written, size = medians(found, "seconds", "peak_mib", "written_mib", "repository_mib")
-            left = [f"{worst / MIB:.2f} MiB" if worst >= 0 else "not searched" for worst in
-                    (max(getattr(it, name) for it in found) for name in ("canaries", "before", "after", "medium"))]
+            worst = [max(getattr(it, name) for it in found) for name in ("canaries", "before", "after", "medium")]
+            left = [f"{it / MIB:.2f} MiB" if worst[0] and it >= 0 else "not searched" for it in worst]
             rows.append([program, f"{seconds:.2f} s", f"{peak:,.0f} MiB", f"{written:,.0f} MiB", f"{size:,.0f} MiB", *left,
                          BACKUPS[program].raw_search])
     head = ["forget 4 of 8", "time", "memory", "written", "repository after", "canaries forgotten", "found before", "found after, in files",

@@ -6,7 +6,9 @@ mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::homes::{Doomed, Homes, Stub};
+use super::lingering::Lingering;
 use super::log::{Log, Turned};
+use super::positions::outline;
 use super::slots::Slots;
 use super::stubs::{Entry, HomePage, Layout, Sector};
 use crate::blocks::BlockSet;
@@ -35,6 +37,8 @@ pub(super) struct Catalog {
     pub(super) homes: Homes,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
     old_half: Option<(u8, BlockSet<Pos>)>,
+    /// The epochs that still show content which has died.
+    pub(super) lingering: Lingering,
     /// The source of fresh cells.
     cells: Cells,
 }
@@ -135,6 +139,7 @@ impl Catalog {
             log: Log::new(layout, half, sequence, (session, halves)),
             homes: Homes::new(layout),
             old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
+            lingering: Lingering::default(),
             cells,
         })
     }
@@ -186,6 +191,7 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
+        self.note_lingering(block, epoch)?;
         let log = &self.log;
         let vanishes = |slot| log.is_in_memory(slot) && !keeps(slot);
         let Some(dead) = self.history.write(block, slot, epoch, vanishes)? else { return Ok(None) };
@@ -194,6 +200,15 @@ impl Catalog {
             return Ok(None);
         }
         Ok(Some(dead.slot))
+    }
+
+    /// Notes which epochs go on to show what `block` shows, if that dies in `epoch`.
+    fn note_lingering(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
+        if self.lingering.awaits(outline(block), epoch) {
+            let born = self.shown(block, epoch)?.map(|version| version.born);
+            self.lingering.taken(outline(block), epoch, born);
+        }
+        Ok(())
     }
 
     /// Opens `epoch`, whose first change comes. The entry of the epoch before follows in the log when all its changes have
@@ -212,7 +227,9 @@ impl Catalog {
 
     /// Closes `epoch`, which is the open one or the one before: it is kept from now on. The log has, or gets, the same.
     pub(super) fn close(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
-        self.history.close_again(epoch, when)
+        self.history.close_again(epoch, when)?;
+        self.lingering.closed(epoch);
+        Ok(())
     }
 
     /// Takes the next step of a forget.

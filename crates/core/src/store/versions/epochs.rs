@@ -28,6 +28,10 @@ impl Epochs for Versions {
         log.sectors() + writing + 2 < log.sectors_max()
     }
 
+    fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch) {
+        self.catalog.lingering.note(extent, epoch);
+    }
+
     fn close(&mut self, when: u64) {
         let closed = self.open;
         self.open = Epoch(closed.0 + 1);
@@ -72,7 +76,10 @@ impl Epochs for Versions {
 
     fn answer(&self, question: &Question) -> Result<Vec<u8>, Place> {
         let answer = match question {
-            Question::Epochs(from) => self.list_epochs(*from),
+            Question::Epochs(from) => self.list_epochs(*from, Some),
+            Question::ShowingDead(from) => {
+                self.list_epochs(*from, |epoch| self.catalog.lingering.first(epoch))
+            }
             Question::Weigh(weighing) => {
                 self.catalog.history.weigh(*weighing, weighing::PAGES_MAX).map(Weighing::to_bytes)
             }
@@ -94,14 +101,16 @@ impl Epochs for Versions {
 }
 
 impl Versions {
-    /// The kept epochs from `from` on, as a reply has them.
-    fn list_epochs(&self, from: Epoch) -> Result<Vec<u8>, Absent> {
+    /// The kept epochs from `from` on, as a reply has them: those of which `next`, asked for the first wanted epoch from one on,
+    /// says that one itself.
+    fn list_epochs(&self, from: Epoch, next: impl Fn(Epoch) -> Option<Epoch>) -> Result<Vec<u8>, Absent> {
         let (mut found, mut from) = (Vec::new(), from);
         while found.len() < EPOCHS_MAX * KeptEpoch::BYTES
-            && let Some((epoch, end)) = self.catalog.history.kept_at_or_after(from)?
+            && let Some(wanted) = next(from)
+            && let Some((epoch, end)) = self.catalog.history.kept_at_or_after(wanted)?
             && epoch < self.shown_before()
         {
-            if !self.forgetting.contains(epoch) {
+            if next(epoch) == Some(epoch) && !self.forgetting.contains(epoch) {
                 let (closed_ms, changed_bytes) = (end.when.0, end.changed * BLOCK_BYTES);
                 found.extend(KeptEpoch { epoch, closed_ms, changed_bytes }.to_bytes());
             }

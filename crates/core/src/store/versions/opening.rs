@@ -4,6 +4,7 @@ use super::catalog::{Catalog, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
+use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
 use super::root::{self, RootError, cells_end};
@@ -82,14 +83,18 @@ pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
     Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
 }
 
-/// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, and the blocks with content.
-pub(super) fn view(sequence: u64, allocated: &BlockSet) -> Vec<u8> {
-    [&sequence.to_le_bytes()[..], &allocated.to_bytes()].concat()
+/// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, the epochs that show content
+/// which has died, and the blocks with content.
+pub(super) fn view(sequence: u64, lingering: &Lingering, allocated: &BlockSet) -> Vec<u8> {
+    let lingering = lingering.to_bytes();
+    let numbers = [sequence, lingering.len() as u64].map(u64::to_le_bytes);
+    [numbers.as_flattened(), &lingering, &allocated.to_bytes()].concat()
 }
 
 /// The view, read back from the bytes that [`view`] wrote.
 struct View {
     sequence: u64,
+    lingering: Lingering,
     allocated: BlockSet,
 }
 
@@ -97,8 +102,9 @@ impl View {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
         let sequence = fields.u64()?;
+        let lingering = Lingering::from_bytes(fields.sized()?)?;
         let allocated = BlockSet::from_bytes(fields.0).ok()?;
-        Some(Self { sequence, allocated })
+        Some(Self { sequence, lingering, allocated })
     }
 }
 
@@ -155,10 +161,11 @@ impl Versions {
             is_torn = index.erase_torn(rest)?;
         }
         let was_clean = kept.is_some();
-        let allocated = match kept {
-            Some(view) => view.allocated,
-            None => index.allocated(blocks)?,
+        let (lingering, allocated) = match kept {
+            Some(view) => (view.lingering, view.allocated),
+            None => (Lingering::unknown(index.catalog.open_epoch()), index.allocated(blocks)?),
         };
+        index.catalog.lingering = lingering;
         if setup.layout.stub_bytes == 0 && !was_clean && !opening.read_only {
             index.erase_free(data, opening.policy, opening.entropy)?;
         }

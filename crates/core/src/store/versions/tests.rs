@@ -9,8 +9,10 @@ use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::Policy;
+use crate::request::{KeptEpoch, Question};
 use crate::steps::taken;
-use crate::store::{Kind, Opening, Rekey};
+use crate::store::{Epochs, Kind, Opening, Rekey};
+use crate::units::EpochRange;
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -65,7 +67,7 @@ pub(super) fn memory_of(bytes: Vec<u8>) -> Memory {
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let kept = opening::view(0, &BlockSet::default());
+    let kept = opening::view(0, &lingering::Lingering::default(), &BlockSet::default());
     opened(64, Some(&kept), &memory(0), &"zero".parse().expect("a policy"))
 }
 
@@ -125,6 +127,69 @@ impl Versions {
         self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
         places.iter().collect()
     }
+}
+
+/// The kept epochs that still show content which has died.
+fn showing_dead(store: &Versions) -> Vec<u64> {
+    let reply = store.answer(&Question::ShowingDead(Epoch(0))).expect("nothing is missing");
+    let epochs = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
+    epochs.map(|it| it.epoch.0).collect()
+}
+
+#[test]
+fn epochs_that_show_what_has_died_since_are_named_until_they_are_forgotten() {
+    let mut store = store();
+    for _ in 1..=4 {
+        // Block 0 has a version in each epoch, block 9 one in the first.
+        store.write(0, 1);
+        if store.open == Epoch(1) {
+            store.write(9, 3);
+        }
+        store.close(5);
+        store.commit();
+    }
+    let dies = |store: &mut Versions, block, is_told: bool| {
+        if is_told {
+            store.note_death(extent(block, 1), store.open);
+        }
+        store.leave(extent(block, 1), store.open);
+        store.commit();
+        showing_dead(store)
+    };
+    assert_eq!(dies(&mut store, 10, false), [0; 0], "a death that is not told names none");
+    assert_eq!(dies(&mut store, 0, true), [4]);
+    store.write(0, 1);
+    assert_eq!(dies(&mut store, 0, true), [4], "nothing but the open epoch has shown that");
+    store.note_death(extent(200, 1), store.open);
+    store.write(200, 1);
+    store.write(200, 1);
+    assert_eq!(showing_dead(&store), [4], "nothing was there that could die");
+    let kept = lingering::Lingering::from_bytes(&store.catalog.lingering.to_bytes()).expect("whole bytes");
+    assert_eq!((kept.first(Epoch(0)), kept.first(Epoch(5))), (Some(Epoch(4)), None));
+    assert_eq!(dies(&mut store, 9, true), [1, 2, 3, 4]);
+    Epochs::forget(&mut store, EpochRange { from: Epoch(2), to: Epoch(3) }.into());
+    assert_eq!(showing_dead(&store), [1, 4]);
+}
+
+#[test]
+fn a_refused_death_is_of_no_account_in_the_next_epoch() {
+    let mut store = store();
+    store.write(0, 1);
+    store.close(5);
+    store.note_death(extent(0, 1), store.open);
+    store.close(6);
+    store.write(0, 1);
+    store.commit();
+    assert_eq!(showing_dead(&store), [0; 0]);
+}
+
+#[test]
+fn after_a_crash_every_epoch_that_had_closed_may_show_what_has_died() {
+    let unknown = lingering::Lingering::unknown(Epoch(3));
+    assert_eq!(
+        [0, 1, 2, 3].map(|from| unknown.first(Epoch(from)).map(|it| it.0)),
+        [Some(1), Some(1), Some(2), None]
+    );
 }
 
 #[test]

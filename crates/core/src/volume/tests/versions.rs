@@ -2,6 +2,7 @@
 
 mod book;
 mod closing;
+mod dying;
 mod kept_out;
 mod past;
 

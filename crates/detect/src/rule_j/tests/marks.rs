@@ -351,6 +351,30 @@ fn a_clean_stop_keeps_what_is_known() {
 }
 
 #[test]
+fn a_view_of_a_tree_that_leads_out_of_the_file_system_does_not_count() {
+    let disk = marked(45, 1);
+    let mut view = disk.rule.view().expect("it is calm");
+    assert!(disk.takes(&view));
+    // Its last node: the block, and the role.
+    let node = view.len() - 8;
+    assert_eq!(view[node], 45);
+    view[node] = BLOCKS as u8;
+    assert!(!disk.takes(&view));
+}
+
+#[test]
+fn a_file_that_a_marked_folder_names_many_times_stays_marked_when_some_names_go() {
+    let mut disk = mounted(&[]);
+    let folder = Inode { is_folder: true, ..file(45, 0) };
+    let child = Inode { number: 7, is_marked: false, ..file(51, 0) };
+    let inodes = |child| (INODES, table(&[folder, child]));
+    disk.commit_all(5, 1, &[inodes(child), (45, names(&[7; 200]))]);
+    disk.commit_all(6, 5, &[inodes(child), (45, names(&[7; 3]))]);
+    disk.commit_all(7, 9, &[inodes(Inode { block: 53, ..child }), (45, names(&[]))]);
+    assert_eq!(disk.classes(&[51, 53]), [Sensitive; 2]);
+}
+
+#[test]
 fn marks_that_were_lost_are_not_forgotten() {
     let mut disk = marked(50, 0);
     disk.log(10, &header(2, 9));

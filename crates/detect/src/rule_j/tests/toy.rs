@@ -202,6 +202,11 @@ impl Disk {
         disk
     }
 
+    /// Whether a start takes `view`.
+    pub(super) fn takes(&self, view: &[u8]) -> bool {
+        RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true).resume(view)
+    }
+
     /// The same disk, mounted, after a kill of the server.
     pub(super) fn killed(self) -> Self {
         let rule = RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true);

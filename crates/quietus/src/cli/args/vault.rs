@@ -1,6 +1,6 @@
 //! `quietus vault`: deduplicated backups that can be sanitized.
 
-use super::EXIT;
+use super::{CredentialArgs, EXIT};
 use crate::disk::parse_size;
 use crate::vault::{Codec, Control, Keep};
 use clap::{Args, Subcommand, ValueHint};
@@ -20,7 +20,7 @@ pub struct VaultArgs {
 pub enum VaultCommand {
     /// Make an empty vault.
     Init(InitArgs),
-    /// Put files and folders, or an archive, into a vault: a snapshot.
+    /// Put files and folders, an archive, or a disk into a vault: a snapshot.
     Put(PutArgs),
     /// Restore a snapshot, or a part of it. Nothing that exists is overwritten.
     Get(GetArgs),
@@ -97,11 +97,18 @@ pub struct PutArgs {
     /// Name of the snapshot. Snapshots of one name are a series: `vault forget --keep-daily` thins each by itself.
     pub name: String,
     /// Files and folders to put. Paths are kept from the root on, without the first slash.
-    #[arg(value_hint = ValueHint::AnyPath, required_unless_present = "tar", conflicts_with = "tar")]
+    #[arg(value_hint = ValueHint::AnyPath, required_unless_present_any = ["tar", "disk"], conflicts_with_all = ["tar", "disk"])]
     pub paths: Vec<PathBuf>,
     /// Archive to put instead, as `tar` writes it; `-` is standard input.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tar: Option<PathBuf>,
+    /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
+    /// the file `NAME.img` of a disk NAME.
+    #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude"])]
+    pub disk: Option<PathBuf>,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
     /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `home/*/cache`. May be given
     /// again.
     #[arg(long, value_name = "GLOB")]

@@ -47,6 +47,8 @@ pub(in crate::vault) enum Write<P> {
     Offer(Vec<Fingerprint>),
     /// Store chunks: what names them.
     Store(Vec<P>),
+    /// Note that it has stored what it will not commit.
+    LeaveBehind,
     /// End it with a snapshot, which has left so much out: its number.
     Commit(P, u64),
     /// End it by exchanging snapshots: the numbers of the forgets.
@@ -108,14 +110,14 @@ impl<P> Write<P> {
         match self {
             Self::Offer(names) => names.len(),
             Self::Store(chunks) => chunks.len(),
-            Self::Commit(..) | Self::Replace(_) | Self::Drop => 0,
+            Self::LeaveBehind | Self::Commit(..) | Self::Replace(_) | Self::Drop => 0,
         }
     }
 
     /// Whether the put ends with it.
     pub(super) fn is_end(&self) -> bool {
         match self {
-            Self::Offer(_) | Self::Store(_) => false,
+            Self::Offer(_) | Self::Store(_) | Self::LeaveBehind => false,
             Self::Commit(..) | Self::Replace(_) | Self::Drop => true,
         }
     }
@@ -124,6 +126,7 @@ impl<P> Write<P> {
         Ok(match self {
             Self::Offer(names) => Write::Offer(names),
             Self::Store(chunks) => Write::Store(chunks.into_iter().map(check).collect::<Result<_, _>>()?),
+            Self::LeaveBehind => Write::LeaveBehind,
             Self::Commit(root, left_out) => Write::Commit(check(root)?, left_out),
             Self::Replace(roots) => {
                 let each = roots.into_iter().map(|(snapshot, old, new)| Ok((snapshot, old, check(new)?)));

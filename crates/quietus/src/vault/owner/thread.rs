@@ -175,6 +175,7 @@ impl<'d> Owner<'d> {
         match write {
             Write::Offer(names) => waiting.answer(session.vault.offer(put, &names)),
             Write::Store(chunks) => waiting.answer(Access::store(&mut session.vault, put, chunks)),
+            Write::LeaveBehind => waiting.answer(session.vault.leave_behind(put)),
             Write::Commit(root, left_out) => waiting.answer(commit(session, put, root, left_out)),
             Write::Replace(roots) => waiting.answer(replace(session, put, &roots, who)),
             Write::Drop => waiting.answer(session.vault.drop_put(put)),

@@ -212,7 +212,7 @@ pub struct Play {
     is_interrupted: bool,
     /// Where marks settle: blocks that unmarked files have in the end, in which nothing of marked ones is left;
     /// those that are plain, and all.
-    plain: (u64, u64),
+    pub plain: (u64, u64),
 }
 
 impl Play {
@@ -274,11 +274,6 @@ impl Play {
         let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
         let wrong = |it| Err(format!("safety: block {it} is plain, and holds what a marked file had"));
         block.map_or(Ok(()), wrong)
-    }
-
-    /// As [`Play::plain`] says.
-    pub fn plain(&self) -> (u64, u64) {
-        self.plain
     }
 
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
@@ -464,6 +459,7 @@ impl Space for Play {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
+            Step::Mount(_) | Step::Fsck if self.guest.is_some() => {}
             Step::Mount(interrupted) => self.mount(interrupted)?,
             Step::Do(action) => self.does(action)?,
             Step::Write(block) => self.with(|it| it.write_data(block)),

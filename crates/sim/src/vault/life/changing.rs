@@ -1,4 +1,4 @@
-//! Holds, and paths that are taken out of snapshots.
+//! Forgets, holds, paths that are taken out of snapshots, and what a put replaces.
 
 use quietus_vault::chunk::Compression;
 use quietus_vault::client::Writer;
@@ -7,9 +7,10 @@ use quietus_vault::{Reference, SnapshotId, VaultError};
 
 use super::{Life, Stop, refused, restored};
 use crate::rng::Rng;
+use crate::vault::client::Client;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;
-use crate::verdict::Violation;
+use crate::verdict::{Violation, broken};
 
 /// Removals at once.
 const REMOVALS_MAX: usize = 2;
@@ -36,6 +37,39 @@ impl Removal {
 }
 
 impl Life<'_, '_> {
+    /// Notes that a put is over without a snapshot, and owes what it stored.
+    pub(super) fn ends(&mut self, client: &Client) {
+        self.model.end(&client.shot);
+        self.model.drop_content(&client.drafts);
+        self.model.orphans.extend(client.is_noted.then_some(client.put));
+    }
+
+    /// What a put stored and does not commit is owed, however the put ends.
+    pub(super) fn note_drafts(&mut self, client: &Client) {
+        self.model.drop_content(&client.drafts);
+        self.model.orphans.extend((!client.drafts.is_empty()).then_some(client.put));
+    }
+
+    pub(super) fn forget(&mut self, rng: &mut Rng) -> Result<(), Stop> {
+        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
+        let forgotten = self.vault.forget(&[snapshot]);
+        if let Err(VaultError::Held { .. }) = forgotten
+            && self.model.held.contains(&snapshot)
+        {
+            return Ok(());
+        }
+        if self.model.held.contains(&snapshot) && forgotten.is_ok() {
+            return Err(broken(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
+        }
+        if forgotten.is_err() {
+            self.model.pending = Some(Pending::Forget(snapshot));
+        }
+        self.check(forgotten)?;
+        self.figures.forgets += 1;
+        self.model.forget(snapshot);
+        Ok(())
+    }
+
     /// Holds a snapshot, or releases all.
     pub(super) fn hold(&mut self, rng: &mut Rng) -> Result<(), Stop> {
         let released = !self.model.held.is_empty() && rng.chance(60);

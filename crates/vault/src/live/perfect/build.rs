@@ -1,5 +1,6 @@
 //! Making a perfect hash vector of fingerprints as they come, sorted.
 
+use super::order::Order;
 use super::part::{Directory, Key, LEVELS, Level};
 use super::shape::{Curve, SEEDS};
 use super::{Cover, PART_FINGERPRINTS, Perfect};
@@ -43,6 +44,7 @@ impl Builder {
             curve: Curve::new(),
             directories: Vec::with_capacity(parts),
             words: Vec::with_capacity(parts * WORDS_EXPECTED),
+            order: Order::default(),
         };
         Builder { made, last: None, keys: Vec::new(), part: Part::default() }
     }

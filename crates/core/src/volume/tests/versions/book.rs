@@ -57,6 +57,8 @@ pub(super) struct Inner {
     is_changed: bool,
     writing: BTreeMap<u64, (Epoch, u64)>,
     next_slot: u64,
+    /// Deaths of content that is not plain, as they came.
+    pub(super) deaths: Vec<(Extent<Addr>, Epoch)>,
     free: Vec<u64>,
     /// Blocks whose page of the map is not in memory.
     pub(super) absent: BTreeSet<u64>,
@@ -361,6 +363,10 @@ impl Epochs for Book {
             return Ok((differing, end));
         }
         Err(Incomparable::Missing(Inner::page(extent.start.0 / BLOCK_BYTES)))
+    }
+
+    fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch) {
+        self.get().deaths.push((extent, epoch));
     }
 
     fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {

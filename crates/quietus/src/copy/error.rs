@@ -1,0 +1,28 @@
+//! Why a disk is not copied.
+
+use quietus_core::request::Refusal;
+use std::io;
+
+/// Reason why there is no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// The disk refused to be read.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The sink does not take the copy.
+    #[error("cannot write the image: {0}")]
+    Image(#[from] io::Error),
+    /// The file has content, or is no regular file and no pipe.
+    #[error(
+        "cannot write the image: the file that came with the call is neither an empty regular file nor a pipe"
+    )]
+    NoSink,
+    /// Copying is slower than the guest.
+    #[error(
+        "cannot export: the guest writes faster than the disk can be copied; try again when it is less busy"
+    )]
+    Restless,
+    /// The copy was interrupted.
+    #[error("interrupted; run the command again")]
+    Interrupted,
+}
