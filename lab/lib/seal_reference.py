@@ -150,12 +150,12 @@ class Aegis:
         return xor(part, mask)
 
     def tag(self, length):
-        """The 16 bytes of tag, without associated data."""
+        """The 32 bytes of tag, without associated data."""
         lengths = bytes(8) + (8 * length).to_bytes(8, "little")
         words = [xor(v[3], lengths) for v in self.state]
         for _ in range(7):
             self.update(words)
-        return sum_of(*(row for v in self.state for row in v))
+        return b"".join(sum_of(*(row for v in self.state for row in v[at : at + 3])) for at in (0, 3))
 
 
 def aegis_encrypt(key, nonce, data):
@@ -200,6 +200,15 @@ def fold(data, width):
     return sum_of(*columns)
 
 
+def unwrap(keys, wrapped):
+    """The key of a block, from the 32 bytes that stand for it."""
+    left, right = wrapped[:16], wrapped[16:]
+    cipher = Aes(keys[:32])
+    mixed = xor(cipher.encrypt(left), right)
+    first, second = (cipher.encrypt(xor(mixed, mask)) for mask in (keys[32:48], keys[48:]))
+    return xor(first, left) + second
+
+
 def all_or_nothing(first, rest, hashing, context, message, counter):
     """The second ciphertext, and the sum that hides t."""
     message = counter_mode(Aes(first), counter(0), message)
@@ -210,10 +219,10 @@ def all_or_nothing(first, rest, hashing, context, message, counter):
 
 def seal_block(seal, v, data):
     """Ciphertext and stub of a block; `v` has the fields of a vector."""
-    context = v["disk"] + v["session"] + little(v["block"], 8) + little(v["born"], 8)
-    context += little(v["slot"], 8) + little(v["sequence"], 4) + little(v["generation"], 4)
+    context = little(v["block"], 8) + little(v["born"], 8) + little(v["slot"], 8)
+    context += little(v["sequence"], 4) + little(v["generation"], 4)
     lengths = {"none": 0, "aes-xts": 64, "aon-2005": 48, "aon": 80, "random-key": 64, "r-aon": 64}
-    keys = derive(v["master"], v["session"], b"quietus seal 1 " + seal.encode(), lengths[seal])
+    keys = derive(v["master"], v["disk"] + v["session"], b"quietus seal 1 " + seal.encode(), lengths[seal])
 
     def counter(which):
         place = v["slot"].to_bytes(8, "big") + v["sequence"].to_bytes(4, "big")
@@ -229,10 +238,9 @@ def seal_block(seal, v, data):
         message = data + v["drawn"]
         sealed, hidden = all_or_nothing(keys[:32], keys[32:48], keys[48:], context, message, counter)
         return sealed[: len(data)], sealed[len(data) :] + hidden
-    sealed, tag = aegis_encrypt(v["drawn"], bytes(32), data)
-    secret = xor(v["drawn"], fold(sealed, 32)) if seal == "r-aon" else v["drawn"]
-    wrapped, wrap_tag = siv_seal(keys, context + tag, secret)
-    return sealed, wrapped + wrap_tag + tag
+    sealed, tag = aegis_encrypt(unwrap(keys, v["drawn"]), context, data)
+    wrapped = xor(v["drawn"], fold(sealed, 32)) if seal == "r-aon" else v["drawn"]
+    return sealed, wrapped + tag
 
 
 class Generator:
@@ -248,7 +256,7 @@ class Generator:
     def take(self, count):
         """The next bytes."""
         while len(self.pool) < count:
-            stream = counter_mode(Aes(self.key), bytes(16), bytes(512))
+            stream = counter_mode(Aes(self.key), bytes(16), bytes(1024))
             self.key, self.pool = stream[:32], self.pool + stream[32:]
         taken, self.pool = self.pool[:count], self.pool[count:]
         return taken

@@ -7,7 +7,6 @@ use crate::mac::Mac;
 use crate::units::Bound;
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, KeySizeUser, consts::U16};
 use subtle::ConstantTimeEq;
-use zerocopy::IntoBytes;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of t, and so of what a stub holds at least.
@@ -40,7 +39,7 @@ where
     /// Seals `data`, and the postfix after it, both in place; returns the sum that hides t.
     pub(crate) fn seal(&self, bound: &Bound, data: &mut [u8], postfix: &mut [u8]) -> [u8; TAG_BYTES] {
         encrypt(&self.first, bound, Pass::First, data, postfix);
-        let mut tag = Zeroizing::new(self.mac.half(&[bound.as_bytes(), data, postfix]));
+        let mut tag = Zeroizing::new(self.mac.half(&[bound.bytes(), data, postfix]));
         encrypt(&self.second(&tag), bound, Pass::Second, data, postfix);
         ctr::xor(&mut *tag, &ctr::fold::<TAG_BYTES>(data));
         ctr::xor(&mut *tag, postfix);
@@ -59,7 +58,7 @@ where
         ctr::xor(&mut *tag, &ctr::fold::<TAG_BYTES>(data));
         ctr::xor(&mut *tag, postfix);
         encrypt(&self.second(&tag), bound, Pass::Second, data, postfix);
-        let found = Zeroizing::new(self.mac.half(&[bound.as_bytes(), data, postfix]));
+        let found = Zeroizing::new(self.mac.half(&[bound.bytes(), data, postfix]));
         if !bool::from(found.ct_eq(&*tag)) {
             data.zeroize();
             return false;

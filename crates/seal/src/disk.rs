@@ -77,14 +77,13 @@ where
         let derive = || {
             let (session, generation) = keyed.session?;
             let master = self.unlocked.borrow().master(generation)?;
-            Some(Box::new(Sealer::new(self.seal, master, generation, session)))
+            Some(Box::new(Sealer::new(self.seal, master, generation, self.disk, session)))
         };
         keyed.sealer.get_or_init(derive).as_deref()
     }
 
-    fn bound(&self, context: &Context, number: u32) -> units::Context {
+    fn bound(context: &Context, number: u32) -> units::Context {
         units::Context {
-            disk: self.disk,
             block: units::Block(context.block.0),
             born: units::Epoch(context.born.0),
             slot: units::Slot(context.slot.0),
@@ -105,7 +104,7 @@ where
         let number =
             number.map_err(|_| format!("session {newest} has no number left; serve the disk anew"))?;
         let sealer = self.session(newest).ok_or_else(|| NoSession(newest).to_string())?;
-        let stub = sealer.close(&self.bound(context, number), content, &mut &self.random);
+        let stub = sealer.close(&Self::bound(context, number), content, &mut &self.random);
         let stub = stub.map_err(|error| error.to_string())?.as_bytes().into();
         Ok(Sealing { session: Session(newest), number, stub })
     }
@@ -113,7 +112,7 @@ where
     fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {
         let opened = Stub::from_bytes(self.seal, &sealing.stub).ok().and_then(|stub| {
             let sealer = self.session(sealing.session.0)?;
-            sealer.open(&self.bound(context, sealing.number), content, &stub).ok()
+            sealer.open(&Self::bound(context, sealing.number), content, &stub).ok()
         });
         opened.ok_or_else(|| {
             content.fill(0);

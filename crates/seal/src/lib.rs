@@ -26,6 +26,7 @@ mod sealer;
 mod siv;
 mod stub;
 mod units;
+mod wrap;
 mod xts;
 
 pub use disk::{DiskSealer, NoSession};

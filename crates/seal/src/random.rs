@@ -1,16 +1,16 @@
 //! Random bytes: the trait through which they come in, and a generator that needs no system call
 //! for each key.
 
-use crate::ctr;
+use crate::ctr::{self, wipe};
 use crate::mac::Mac;
-use aes::Aes256;
+use aes::Aes256Enc;
 use aes::cipher::KeyInit;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of a seed.
 pub const SEED_BYTES: usize = 32;
-/// Bytes that one refill gives out: fifteen keys.
-const POOL_BYTES: usize = 480;
+/// Bytes that one refill gives out: 31 keys. With the next key they are one batch of the cipher.
+const POOL_BYTES: usize = 992;
 
 /// A source of bytes that nobody can predict.
 pub trait Random {
@@ -56,11 +56,11 @@ impl Generator {
 
     fn refill(&mut self) {
         let mut stream = [0; SEED_BYTES + POOL_BYTES];
-        ctr::apply(&Aes256::new((&self.key).into()), [0; 16], &mut stream);
+        ctr::apply(&Aes256Enc::new((&self.key).into()), [0; 16], &mut stream);
         self.key.copy_from_slice(&stream[..SEED_BYTES]);
         self.pool.copy_from_slice(&stream[SEED_BYTES..]);
         self.used = 0;
-        stream.zeroize();
+        wipe(&mut stream);
     }
 }
 
@@ -75,7 +75,7 @@ impl Random for Generator {
             let (now, later) = rest.split_at_mut(count);
             let given = &mut self.pool[self.used..][..count];
             now.copy_from_slice(given);
-            given.zeroize();
+            wipe(given);
             self.used += count;
             rest = later;
         }

@@ -5,11 +5,11 @@ use crate::mac::derive;
 use crate::random::Random;
 use crate::random_key::{self, Folded};
 use crate::seal::Seal;
-use crate::siv::{Siv, Unauthentic};
 use crate::stub::Stub;
-use crate::units::{Block, Bound, Context, Epoch, Generation, Session};
+use crate::units::{Block, Bound, Context, DiskId, Epoch, Generation, Session};
+use crate::wrap::Wrap;
 use crate::xts::Xts;
-use aes::{Aes128, Aes256};
+use aes::{Aes128Enc, Aes256Enc};
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -31,9 +31,9 @@ pub struct Sealer {
 enum Keys {
     None,
     AesXts(Box<Xts>),
-    Aon2005(Box<Aon<Aes128>>),
-    Aon(Box<Aon<Aes256>>),
-    RandomKey(Siv, Folded),
+    Aon2005(Box<Aon<Aes128Enc>>),
+    Aon(Box<Aon<Aes256Enc>>),
+    RandomKey(Box<Wrap>, Folded),
 }
 
 /// A length that no block has.
@@ -108,11 +108,18 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// The keys of a session. The session's bytes must never have been another session's under the
+    /// The keys of a session of a disk. The session's bytes must never have been another session's under the
     /// same master key.
     #[must_use]
-    pub fn new(seal: Seal, master: &MasterKey, generation: Generation, session: Session) -> Sealer {
-        Sealer { keys: Keys::new(seal, master, session), session, generation }
+    pub fn new(
+        seal: Seal,
+        master: &MasterKey,
+        generation: Generation,
+        disk: DiskId,
+        session: Session,
+    ) -> Sealer {
+        let keys = Keys::new(seal, master, &[disk.0, session.0]);
+        Sealer { keys, session, generation }
     }
 
     /// How this session seals.
@@ -182,69 +189,42 @@ impl Sealer {
                 keys.open(&bound, data, &mut postfix, sum)
             }),
             Keys::RandomKey(wrap, folded) => {
-                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub).is_ok())
+                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub))
             }
         };
         if opened.ok_or(wrong)? { Ok(()) } else { Err(unauthentic(context)) }
     }
 
-    /// The stub for another context, or of another session, of the same ciphertext: what moves a
-    /// block, or puts its stub below another key, without reading its data. `None` for a seal whose
-    /// stubs cannot be wrapped anew: open the block and close it again.
-    ///
-    /// # Errors
-    /// If the stub or the context is not what was sealed. The data is not looked at.
-    pub fn rewrap(
-        &self,
-        context: &Context,
-        stub: &Stub,
-        to: (&Sealer, &Context),
-    ) -> Option<Result<Stub, OpenError>> {
-        let (Keys::RandomKey(wrap, folded), Keys::RandomKey(next, next_folded)) = (&self.keys, &to.0.keys)
-        else {
-            return None;
-        };
-        if folded != next_folded {
-            return None;
-        }
-        let Some(bytes) = stub.array() else {
-            return Some(Err(OpenError::Stub { seal: self.seal(), found: stub.as_bytes().len() }));
-        };
-        let from = (wrap, &self.bound(context));
-        let rewrapped = random_key::rewrap(from, (next, &to.0.bound(to.1)), &bytes);
-        Some(rewrapped.map(|bytes| Stub::new(&[&bytes])).map_err(|Unauthentic| unauthentic(context)))
-    }
-
     fn bound(&self, context: &Context) -> Bound {
-        Bound::new(context, self.session, self.generation)
+        Bound::new(context, self.generation)
     }
 }
 
 impl Keys {
-    fn new(seal: Seal, master: &MasterKey, session: Session) -> Keys {
+    fn new(seal: Seal, master: &MasterKey, salt: &[[u8; 16]; 2]) -> Keys {
         match seal {
             Seal::None => Keys::None,
-            Seal::AesXts => Keys::AesXts(Box::new(Xts::new(&expand(seal, master, session)))),
+            Seal::AesXts => Keys::AesXts(Box::new(Xts::new(&expand(seal, master, salt)))),
             Seal::Aon2005 => {
-                let keys = expand::<48>(seal, master, session);
+                let keys = expand::<48>(seal, master, salt);
                 let hashing = keys.last_chunk().expect("48 bytes");
                 Keys::Aon2005(Box::new(Aon::new(&keys[..16], Zeroizing::default(), hashing)))
             }
             Seal::Aon => {
-                let keys = expand::<80>(seal, master, session);
+                let keys = expand::<80>(seal, master, salt);
                 let rest = Zeroizing::new(keys[32..48].try_into().expect("16 bytes"));
                 let hashing = keys.last_chunk().expect("80 bytes");
                 Keys::Aon(Box::new(Aon::new(&keys[..32], rest, hashing)))
             }
-            Seal::RandomKey => Keys::RandomKey(Siv::new(&expand(seal, master, session)), Folded::No),
-            Seal::RAon => Keys::RandomKey(Siv::new(&expand(seal, master, session)), Folded::Yes),
+            Seal::RandomKey => Keys::RandomKey(Box::new(Wrap::new(&expand(seal, master, salt))), Folded::No),
+            Seal::RAon => Keys::RandomKey(Box::new(Wrap::new(&expand(seal, master, salt))), Folded::Yes),
         }
     }
 }
 
-/// `N` bytes of key for a seal in a session.
-fn expand<const N: usize>(seal: Seal, master: &MasterKey, session: Session) -> Zeroizing<[u8; N]> {
-    derive(&[&master.0], &session.0, &[b"quietus seal 1 ", seal.name().as_bytes()])
+/// `N` bytes of key for a seal; the salt is the disk and the session.
+fn expand<const N: usize>(seal: Seal, master: &MasterKey, salt: &[[u8; 16]; 2]) -> Zeroizing<[u8; N]> {
+    derive(&[&master.0], salt.as_flattened(), &[b"quietus seal 1 ", seal.name().as_bytes()])
 }
 
 /// The number of a data unit of XTS: no two seals of a session have the same.

@@ -8,7 +8,7 @@
 
 use crate::ctr;
 use crate::mac::Mac;
-use aes::Aes256;
+use aes::Aes256Enc;
 use aes::cipher::KeyInit;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
@@ -22,14 +22,14 @@ pub(crate) struct Unauthentic;
 /// Both keys, expanded.
 pub(crate) struct Siv {
     mac: Mac,
-    cipher: Box<Aes256>,
+    cipher: Box<Aes256Enc>,
 }
 
 impl Siv {
     /// The first half of the keys hashes, the second encrypts.
     pub(crate) fn new(keys: &[u8; KEY_BYTES]) -> Siv {
         let [hashing, encrypting] = halves(keys);
-        Siv { mac: Mac::new(hashing), cipher: Box::new(Aes256::new(encrypting.into())) }
+        Siv { mac: Mac::new(hashing), cipher: Box::new(Aes256Enc::new(encrypting.into())) }
     }
 
     /// Encrypts the payload in place, and returns its tag.

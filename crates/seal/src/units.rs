@@ -32,12 +32,10 @@ pub struct Slot(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Sequence(pub u32);
 
-/// The context of one sealed block, besides the session and the generation of the
+/// The context of one sealed block, besides the disk, the session and the generation of the
 /// [`Sealer`](crate::Sealer).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Context {
-    /// The disk.
-    pub disk: DiskId,
     /// The block's address on the disk.
     pub block: Block,
     /// The epoch in which the block was written.
@@ -48,12 +46,10 @@ pub struct Context {
     pub sequence: Sequence,
 }
 
-/// A context as the ciphers see it: 64 bytes, one block of SHA-256.
+/// A context as the ciphers see it: 32 bytes, a nonce of AEGIS-256.
 #[derive(Clone, Copy, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Bound {
-    disk: [u8; 16],
-    session: [u8; 16],
     block: U64,
     born: U64,
     slot: U64,
@@ -61,19 +57,23 @@ pub(crate) struct Bound {
     generation: U32,
 }
 
-const _: () = assert!(size_of::<Bound>() == 64);
+/// Bytes of a context.
+const BOUND_BYTES: usize = 32;
+const _: () = assert!(size_of::<Bound>() == BOUND_BYTES);
 
 impl Bound {
-    pub(crate) fn new(context: &Context, session: Session, generation: Generation) -> Bound {
+    pub(crate) fn new(context: &Context, generation: Generation) -> Bound {
         Bound {
-            disk: context.disk.0,
-            session: session.0,
             block: context.block.0.into(),
             born: context.born.0.into(),
             slot: context.slot.0.into(),
             sequence: context.sequence.0.into(),
             generation: generation.0.into(),
         }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; BOUND_BYTES] {
+        self.as_bytes().try_into().expect("it has as many bytes")
     }
 
     pub(crate) fn slot(&self) -> u64 {

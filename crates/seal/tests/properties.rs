@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{GENERATION, SESSION, authentic, block, context, master, sealer};
+use common::{DISK, GENERATION, SESSION, authentic, block, context, master, sealer};
 use quietus_seal::{
     BLOCK_BYTES_MAX, BadLength, Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, OpenError,
     Random, Seal, Sealer, Sequence, Session, Slot, Stub,
@@ -93,21 +93,26 @@ fn other_contexts() -> Vec<(&'static str, Context)> {
         all.push(("born", Context { born: Epoch(c.born.0 ^ 1 << bit), ..c }));
         all.push(("slot", Context { slot: Slot(c.slot.0 ^ 1 << bit), ..c }));
         all.push(("sequence", Context { sequence: Sequence(c.sequence.0 ^ 1 << (bit % 32)), ..c }));
-        let mut disk = c.disk.0;
-        disk[bit % 16] ^= 1 << (bit / 16);
-        all.push(("disk", Context { disk: DiskId(disk), ..c }));
     }
     all
 }
 
+/// Each bit of the disk and of the session, and other master keys.
 fn other_keys(seal: Seal) -> Vec<(&'static str, Sealer)> {
-    let mut session = SESSION;
-    session.0[15] ^= 1;
-    vec![
-        ("session", Sealer::new(seal, &master(), GENERATION, session)),
-        ("generation", Sealer::new(seal, &master(), Generation(GENERATION.0 + 1), SESSION)),
-        ("master key", Sealer::new(seal, &MasterKey::new(&[0x4c; 32]), GENERATION, SESSION)),
-    ]
+    let next = Generation(GENERATION.0 + 1);
+    let mut all = vec![
+        ("generation", Sealer::new(seal, &master(), next, DISK, SESSION)),
+        ("master key", Sealer::new(seal, &MasterKey::new(&[0x4c; 32]), GENERATION, DISK, SESSION)),
+        ("order", Sealer::new(seal, &master(), GENERATION, DiskId(SESSION.0), Session(DISK.0))),
+    ];
+    for bit in 0..128 {
+        let (mut disk, mut session) = (DISK, SESSION);
+        disk.0[bit / 8] ^= 1 << (bit % 8);
+        session.0[bit / 8] ^= 1 << (bit % 8);
+        all.push(("disk", Sealer::new(seal, &master(), GENERATION, disk, SESSION)));
+        all.push(("session", Sealer::new(seal, &master(), GENERATION, DISK, session)));
+    }
+    all
 }
 
 fn assert_refused(seal: Seal, keys: &Sealer, context: &Context, mut data: Vec<u8>, stub: &Stub, what: &str) {
@@ -163,49 +168,6 @@ fn stub_of_a_wrong_length_is_refused_by_name() {
             assert_eq!(error, format!("a stub of {seal} has {} bytes, not {length}", seal.stub_bytes()));
         }
     }
-}
-
-#[test]
-fn rewrapped_stub_opens_the_same_ciphertext_there_and_nowhere_else() {
-    let session = Session([0x77; 16]);
-    for seal in [Seal::RandomKey, Seal::RAon] {
-        let mut sealed = block(4096);
-        let old = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
-        let next = Sealer::new(seal, &master(), Generation(3), session);
-        let moved = Context { slot: Slot(99), sequence: Sequence(0), ..context() };
-        let new = sealer(seal).rewrap(&context(), &old, (&next, &moved)).unwrap().unwrap();
-        let mut data = sealed.clone();
-        next.open(&moved, &mut data, &new).unwrap();
-        assert_eq!(data, block(4096));
-        assert_refused(seal, &next, &moved, sealed.clone(), &old, "stub");
-        assert_refused(seal, &sealer(seal), &context(), sealed, &new, "stub");
-        let refused = sealer(seal).rewrap(&moved, &old, (&next, &moved)).unwrap();
-        assert!(matches!(refused, Err(OpenError::Unauthentic { .. })), "{seal}");
-    }
-}
-
-/// The wrap commits to the data by its tag: no stub is made of the parts of two.
-#[test]
-fn wrapped_key_does_not_go_with_the_tag_of_other_data() {
-    for seal in [Seal::RandomKey, Seal::RAon] {
-        let stub = sealer(seal).close(&context(), &mut block(64), &mut random()).unwrap();
-        let mut bytes = stub.as_bytes().to_vec();
-        bytes[63] ^= 1;
-        let other = Stub::from_bytes(seal, &bytes).unwrap();
-        let refused = sealer(seal).rewrap(&context(), &other, (&sealer(seal), &context())).unwrap();
-        assert!(matches!(refused, Err(OpenError::Unauthentic { .. })), "{seal}");
-    }
-}
-
-#[test]
-fn seals_whose_stub_is_no_wrapped_key_are_not_rewrapped() {
-    for seal in [Seal::None, Seal::AesXts, Seal::Aon2005, Seal::Aon] {
-        let stub = sealer(seal).close(&context(), &mut block(64), &mut random()).unwrap();
-        assert!(sealer(seal).rewrap(&context(), &stub, (&sealer(seal), &context())).is_none(), "{seal}");
-    }
-    let stub = sealer(Seal::RandomKey).close(&context(), &mut block(64), &mut random()).unwrap();
-    let folded = sealer(Seal::RAon);
-    assert!(sealer(Seal::RandomKey).rewrap(&context(), &stub, (&folded, &context())).is_none());
 }
 
 #[test]

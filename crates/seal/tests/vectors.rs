@@ -41,7 +41,6 @@ impl Vector {
 
     fn context(&self) -> Context {
         Context {
-            disk: DiskId(self.array("disk")),
             block: Block(self.number("block")),
             born: Epoch(self.number("born")),
             slot: Slot(self.number("slot")),
@@ -95,8 +94,9 @@ fn printed(bytes: &[u8]) -> String {
 fn blocks_are_sealed_as_documented() {
     for vector in vectors("block") {
         let seal = vector.text("seal").parse().unwrap();
-        let keys =
-            Sealer::new(seal, &vector.master(), Generation(vector.number("generation")), session(&vector));
+        let generation = Generation(vector.number("generation"));
+        let disk = DiskId(vector.array("disk"));
+        let keys = Sealer::new(seal, &vector.master(), generation, disk, session(&vector));
         let mut block = data(vector.number("length"));
         let mut drawn = Drawn(vector.bytes("drawn"));
         let stub = keys.close(&vector.context(), &mut block, &mut drawn).unwrap();

@@ -82,9 +82,8 @@ fn unreadable(error: io::Error) -> Error {
 fn read(task: &mut Task<'_, '_>, exclude: &Globs, input: &mut dyn Read) -> Result<Recipe, Error> {
     let left = Cell::new(HEADERS_BYTES_MAX);
     let mut archive = Archive::new(Limited { input, left: &left });
-    let mut entries = archive.entries().map_err(unreadable)?;
     let (mut top, mut links) = (Folder::default(), 0);
-    while let Some(entry) = entries.next() {
+    for entry in archive.entries().map_err(unreadable)? {
         let mut entry = entry.map_err(unreadable)?;
         left.set(u64::MAX);
         take(task, exclude, (&mut top, &mut links), &mut entry)?;
@@ -108,7 +107,10 @@ fn take<R: Read>(
     let parts = match parts(&bytes) {
         Ok(parts) if parts.is_empty() || is_excluded(exclude, &parts) => return Ok(()),
         Ok(parts) => parts,
-        Err(why) => return Ok(leave_out(task, why)),
+        Err(why) => {
+            leave_out(task, why);
+            return Ok(());
+        }
     };
     let metadata = metadata(entry).map_err(unreadable)?;
     let made = match entry.header().entry_type() {

@@ -1,6 +1,6 @@
 //! `quietus-seal-bench CASE`: nanoseconds to seal and to open a block of 4 KiB, on one core.
 //!
-//! `CASE` is a seal, `page`, or what seals are measured against: `xts`, AES-256-XTS of aws-lc, which is
+//! `CASE` is a seal, or what seals are measured against: `xts`, AES-256-XTS of aws-lc, which is
 //! what disk encryption costs; `hmac`, HMAC-SHA-256 of a block, which bounds the all-or-nothing seals.
 //! Prints two numbers: the medians of many short runs. `lab/bench seal` runs the cases in turns.
 
@@ -8,8 +8,8 @@ mod aws_lc;
 
 use hmac::{Hmac, KeyInit, Mac};
 use quietus_seal::{
-    Block, Cell, Context, DiskId, Epoch, Generation, Generator, MasterKey, PageKind, PageSealer, Seal,
-    Sealer, Sequence, Session, Slot, Stub,
+    Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Seal, Sealer, Sequence, Session, Slot,
+    Stub,
 };
 use sha2::Sha256;
 use std::hint::black_box;
@@ -27,7 +27,7 @@ const WARM_UP: Duration = Duration::from_millis(100);
 fn main() -> ExitCode {
     let case = std::env::args().nth(1).unwrap_or_default();
     let Some((close, open)) = measure(&case) else {
-        eprintln!("unknown case {case:?}; expected xts, hmac, page, or a seal");
+        eprintln!("unknown case {case:?}; expected xts, hmac, or a seal");
         return ExitCode::from(2);
     };
     println!("{close:.1} {open:.1}");
@@ -38,7 +38,6 @@ fn measure(case: &str) -> Option<(f64, f64)> {
     match case {
         "xts" => Some(xts()),
         "hmac" => Some(hmac()),
-        "page" => Some(page()),
         seal => seal.parse().ok().map(sealed),
     }
 }
@@ -68,7 +67,7 @@ fn nanoseconds(mut one: impl FnMut(usize)) -> f64 {
 
 fn sealed(seal: Seal) -> (f64, f64) {
     let master = MasterKey::new(&[1; 32]);
-    let keys = Sealer::new(seal, &master, Generation(0), Session([2; 16]));
+    let keys = Sealer::new(seal, &master, Generation(0), DiskId([4; 16]), Session([2; 16]));
     let mut random = Generator::new(&[3; 32]);
     let mut blocks = blocks();
     let mut stubs: Vec<Option<Stub>> = vec![None; BLOCKS];
@@ -96,29 +95,11 @@ fn copying(from: &[Data], to: &mut [Data]) -> f64 {
 
 fn context(at: usize) -> Context {
     Context {
-        disk: DiskId([4; 16]),
         block: Block(at as u64),
         born: Epoch(1),
         slot: Slot(at as u64),
         sequence: Sequence(at as u32),
     }
-}
-
-fn page() -> (f64, f64) {
-    let cell = Cell::from_bytes(&[5; 32]);
-    let master = MasterKey::new(&[1; 32]);
-    let keys =
-        PageSealer::new(PageKind::Home, DiskId([4; 16]), (&master, Generation(0)), Session([2; 16]), &cell);
-    let mut blocks = blocks();
-    let mut tags = vec![[0; 16]; BLOCKS];
-    let close = nanoseconds(|at| tags[at] = keys.close(at as u64, 0, &[], &mut blocks[at][..]));
-    let sealed = blocks;
-    let mut copy = sealed.clone();
-    let open = nanoseconds(|at| {
-        copy[at].copy_from_slice(&sealed[at][..]);
-        keys.open(at as u64, 0, &[], &mut copy[at][..], &tags[at]).expect("as it was sealed");
-    });
-    (close, open - copying(&sealed, &mut copy))
 }
 
 fn hmac() -> (f64, f64) {

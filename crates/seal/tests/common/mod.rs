@@ -21,6 +21,7 @@ impl Random for Scripted<'_> {
     }
 }
 
+pub const DISK: DiskId = DiskId([0xd1; 16]);
 pub const SESSION: Session = Session([0x5e; 16]);
 pub const GENERATION: Generation = Generation(2);
 
@@ -29,17 +30,11 @@ pub fn master() -> MasterKey {
 }
 
 pub fn sealer(seal: Seal) -> Sealer {
-    Sealer::new(seal, &master(), GENERATION, SESSION)
+    Sealer::new(seal, &master(), GENERATION, DISK, SESSION)
 }
 
 pub fn context() -> Context {
-    Context {
-        disk: DiskId([0xd1; 16]),
-        block: Block(77),
-        born: Epoch(3),
-        slot: Slot(1234),
-        sequence: Sequence(9),
-    }
+    Context { block: Block(77), born: Epoch(3), slot: Slot(1234), sequence: Sequence(9) }
 }
 
 /// A block whose neighbouring parts all differ.

@@ -1,6 +1,6 @@
 //! The judge: who has every key, and tries every path to a block.
 
-use crate::common::{SESSION, Scripted, context, sealer};
+use crate::common::{DISK, GENERATION, SESSION, Scripted, context, sealer};
 use aegis::aegis256x4::Aegis256X4;
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
 use aes::{Aes128, Aes256};
@@ -25,7 +25,8 @@ pub fn parts_found(evidence: &Evidence, plain: &[u8]) -> usize {
 /// The same without the product's code, and so whatever the tags say.
 pub fn parts_found_by_hand(evidence: &Evidence, plain: &[u8]) -> usize {
     let tries = candidates(evidence);
-    tries.iter().map(|secret| same(&restore(evidence, secret), plain)).max().unwrap_or(0)
+    let restored = tries.iter().flat_map(|secret| restore(evidence, secret));
+    restored.map(|data| same(&data, plain)).max().unwrap_or(0)
 }
 
 fn same(data: &[u8], plain: &[u8]) -> usize {
@@ -51,15 +52,12 @@ fn open(evidence: &Evidence) -> Option<Vec<u8>> {
 }
 
 /// Secrets of 32 bytes that the seal may have drawn, or made of the block: each part of the stub as
-/// it is, unmasked and unwrapped, with and without the sums of the ciphertext.
+/// it is and unmasked, with and without the sums of the ciphertext.
 fn candidates(evidence: &Evidence) -> Vec<[u8; 32]> {
     let stub = &evidence.stub;
     let mut bases = vec![vec![0; 32], stub[..stub.len().min(32)].to_vec(), stub[..16].to_vec()];
     bases.push(stub[stub.len().saturating_sub(32)..].to_vec());
     bases.push(stub[stub.len() - 16..].to_vec());
-    if stub.len() == 64 {
-        bases.push(unwrapped(evidence));
-    }
     if evidence.seal == Seal::Aon {
         bases.push(postfix(evidence));
     }
@@ -75,11 +73,13 @@ fn candidates(evidence: &Evidence) -> Vec<[u8; 32]> {
     all
 }
 
-/// The data, if `secret` is what hides it: the block's key, or t.
-fn restore(evidence: &Evidence, secret: &[u8; 32]) -> Vec<u8> {
+/// The data, if `secret` is what hides it: the block's key, as it is or wrapped, or t.
+fn restore(evidence: &Evidence, secret: &[u8; 32]) -> Vec<Vec<u8>> {
     let mut data = evidence.data.clone();
     match evidence.seal {
-        Seal::RandomKey | Seal::RAon => without_tag(secret, &mut data),
+        Seal::RandomKey | Seal::RAon => {
+            return [*secret, unwrapped(evidence.seal, secret)].map(|key| without_tag(&key, &data)).into();
+        }
         Seal::Aon2005 => {
             let keys: [u8; 48] = expand(evidence.seal);
             counter_mode(&Aes128::new_from_slice(&secret[..16]).unwrap(), counter(1), &mut data);
@@ -93,29 +93,45 @@ fn restore(evidence: &Evidence, secret: &[u8; 32]) -> Vec<u8> {
         }
         Seal::None | Seal::AesXts => unreachable!("nothing hides these from one who has the keys"),
     }
-    data
+    vec![data]
 }
 
 /// AEGIS without its tag, which its crate does not offer: a state that has absorbed the parts
 /// restored so far encrypts zeros to the next mask.
-fn without_tag(key: &[u8; 32], data: &mut [u8]) {
+fn without_tag(key: &[u8; 32], sealed: &[u8]) -> Vec<u8> {
     const STEP: usize = 64;
+    let mut data = sealed.to_vec();
     for at in (0..data.len()).step_by(STEP) {
-        let mut state = Aegis256X4::<16>::new(key, &[0; 32]).encryptor(&[]);
+        let mut state = Aegis256X4::<32>::new(key, &nonce()).encryptor(&[]);
         state.update_in_place(&mut data[..at].to_vec());
         let mut mask = [0; STEP];
         state.update_in_place(&mut mask);
         data[at..].iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
     }
+    data
 }
 
-/// What the first 32 bytes of the stub hold under the wrapping keys, authentic or not.
-fn unwrapped(evidence: &Evidence) -> Vec<u8> {
-    let keys: [u8; 64] = expand(evidence.seal);
-    let mut key = evidence.stub[..32].to_vec();
-    let start = evidence.stub[32..48].try_into().unwrap();
-    counter_mode(&Aes256::new_from_slice(&keys[32..]).unwrap(), start, &mut key);
-    key
+/// The context, as the nonce that it is.
+fn nonce() -> [u8; 32] {
+    let it = context();
+    let words = [it.block.0, it.born.0, it.slot.0].map(u64::to_le_bytes);
+    let ends = [it.sequence.0, GENERATION.0].map(u32::to_le_bytes);
+    [words.as_flattened(), ends.as_flattened()].concat().try_into().unwrap()
+}
+
+/// The key that wrapped bytes stand for under the keys of the session.
+fn unwrapped(seal: Seal, wrapped: &[u8; 32]) -> [u8; 32] {
+    let keys: [u8; 64] = expand(seal);
+    let aes = Aes256::new_from_slice(&keys[..32]).unwrap();
+    let cipher = |block: &[u8]| {
+        let mut block = block.try_into().unwrap();
+        aes.encrypt_block(&mut block);
+        block
+    };
+    let (left, right) = wrapped.split_at(16);
+    let mixed = &add(&cipher(left), right)[..16];
+    let [first, second] = [32, 48].map(|at| cipher(&add(mixed, &keys[at..at + 16])[..16]));
+    [&add(&first, left)[..16], &second].concat().try_into().unwrap()
 }
 
 /// The random postfix of an all-or-nothing seal, if the stub is what it was.
@@ -133,7 +149,8 @@ fn postfix(evidence: &Evidence) -> Vec<u8> {
 fn expand<const N: usize>(seal: Seal) -> [u8; N] {
     let mut keys = [0; N];
     let info = format!("quietus seal 1 {seal}");
-    Hkdf::<Sha256>::new(Some(&SESSION.0), &[0x4b; 32]).expand(info.as_bytes(), &mut keys).unwrap();
+    let salt = [DISK.0, SESSION.0].concat();
+    Hkdf::<Sha256>::new(Some(&salt), &[0x4b; 32]).expand(info.as_bytes(), &mut keys).unwrap();
     keys
 }
 

@@ -21,7 +21,7 @@ ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../..")
 MANIFEST = os.path.join(ROOT, "crates/seal/bench/Cargo.toml")
 BLOCK_BYTES = 4096
 AGAINST = {"random-key": ("xts", 1), "r-aon": ("xts", 1), "aon": ("hmac", 0.95)}
-CASES = ["xts", "openssl", "hmac", "aes-xts", "random-key", "r-aon", "aon", "aon-2005", "page"]
+CASES = ["xts", "openssl", "hmac", "aes-xts", "random-key", "r-aon", "aon", "aon-2005"]
 
 
 class Bench(Benchmark):

@@ -6,13 +6,13 @@ use quietus_vault::container::{Class, HEAD_BYTES};
 use quietus_vault::sanitize::{Live, Progress};
 use quietus_vault::{SnapshotId, Vault, VaultError};
 
-use super::{Bench, PATIENCE, compare, refused, restored, unsafe_};
+use super::{Bench, PATIENCE, compare, refused, restored};
 use crate::rng::Rng;
 use crate::vault::Figures;
 use crate::vault::client::Client;
 use crate::vault::forensic::{examine, is_in};
 use crate::vault::model::Model;
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, broken, overdue, unrecorded};
 
 /// What a container begins with.
 const MAGIC: &[u8] = b"QuietusContainer";
@@ -48,7 +48,7 @@ pub(super) fn play(
     judge(bench, &vault, model, (&damage, left))?;
     if left > 0 && vault.owed().count() < forgotten {
         let what = format!("{forgotten} forgets, of which some are not owed, although a container was left");
-        return Err(Violation { oracle: Oracle::Record, what });
+        return Err(unrecorded(what));
     }
     if bench.pool.peek(damage.slot, |bytes| bytes[..HEAD_BYTES].iter().all(|byte| *byte == 0)) {
         // Nothing in it was live.
@@ -72,7 +72,7 @@ pub(super) fn play(
         (left, owed) => {
             let what =
                 format!("{owed} forgets are owed and {left} containers left, although all is whole again");
-            Err(Violation { oracle: Oracle::Liveness, what })
+            Err(overdue(what))
         }
     }
 }
@@ -130,7 +130,7 @@ fn sanitize(vault: &mut Vault<'_>, damage: &Damage) -> Result<usize, Violation> 
             Err(error) => return Err(refused(error)),
         }
     }
-    Err(Violation { oracle: Oracle::Liveness, what: "a sanitization of a damaged vault does not end".into() })
+    Err(overdue("a sanitization of a damaged vault does not end".into()))
 }
 
 /// What is dead is nowhere but in a container that was left; then all of it is owed.
@@ -143,10 +143,7 @@ fn judge(
     let key = &bench.setup.key;
     let owed = vault.owed().count();
     if left == 0 && owed > 0 {
-        return Err(Violation {
-            oracle: Oracle::Liveness,
-            what: format!("{owed} forgets are owed, and nothing was left"),
-        });
+        return Err(overdue(format!("{owed} forgets are owed, and nothing was left")));
     }
     if left == usize::MAX {
         return Ok(());
@@ -180,7 +177,7 @@ fn put_again(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model) -> Result<
 fn restore_all(vault: &mut Vault<'_>, model: &Model) -> Result<(), Violation> {
     for (snapshot, shot) in &model.live {
         let found = restored(vault, *snapshot);
-        let found = found.map_err(|error| unsafe_(format!("{snapshot:?} is not whole again: {error}")))?;
+        let found = found.map_err(|error| broken(format!("{snapshot:?} is not whole again: {error}")))?;
         compare(*snapshot, shot, found)?;
     }
     Ok(())
