@@ -38,6 +38,8 @@ pub enum Mutant {
     ReuseOwed,
     /// After a crash a place that is owed is used for new content.
     ForgetOwed,
+    /// A block that leaves its place owes nothing to the base, which the durable map may still show.
+    BaseUnowed,
     /// A snapshot of the journal leaves out the receipts that are owed.
     ForgetReceipts,
     /// A receipt is handed out before the commit that completed its obligation is durable.
@@ -149,7 +151,7 @@ impl Mutant {
     ];
 
     /// All other mutants.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ForgetRevocation,
         Self::TaskBeforeCommit,
         Self::ReplyBeforeCommit,
@@ -167,6 +169,7 @@ impl Mutant {
         Self::CheckpointBeforeOwed,
         Self::ReuseOwed,
         Self::ForgetOwed,
+        Self::BaseUnowed,
         Self::ForgetReceipts,
         Self::ReceiptBeforeCommit,
         Self::NoteNothing,

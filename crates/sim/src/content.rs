@@ -16,7 +16,6 @@ use quietus_core::units::{Addr, Address, Extent};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Bytes of a cell.
 pub const CELL_BYTES: u64 = 64;
 /// Bytes at the start of a cell that it is recognised by.
 pub const HEAD_BYTES: usize = 16;
@@ -96,7 +95,6 @@ fn cells(start: u64, len: usize) -> impl Iterator<Item = (Cell, usize, usize)> {
 pub struct Mark {
     /// Offset of the cell in the bytes.
     pub at: usize,
-    /// The write of the content.
     pub tag: Tag,
     /// The cell of the disk whose content it is.
     pub cell: Cell,

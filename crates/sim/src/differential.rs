@@ -34,10 +34,8 @@ pub trait Version: fmt::Debug {
     /// The parts of `extent` to be destroyed before it is written.
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// Figures of the version's knowledge.
     fn census(&self) -> Census;
 
-    /// Whether inference has stopped.
     fn is_over(&self) -> bool;
 
     /// Whether something hung on a time that the rules do not fix exactly.
@@ -65,15 +63,14 @@ pub struct Differential<const BYTES: usize> {
     /// The reference; gone beside the product once something hung on a time that the rules do not
     /// fix.
     reference: Option<Box<dyn Version>>,
-    disk: Vec<[u8; BYTES]>,
-    now: Millis,
+    pub disk: Vec<[u8; BYTES]>,
+    pub now: Millis,
     clients: usize,
     attached: Attached,
     /// Whatever is wanted is read before anything else happens.
     reads_at_once: bool,
 }
 
-/// The blocks that `extent` touches.
 fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {
     (extent.start.0 / BYTES as u64) as Block..extent.end().div_ceil(BYTES as u64) as Block
 }
@@ -149,18 +146,10 @@ impl<const BYTES: usize> Differential<BYTES> {
         }
     }
 
-    pub fn content(&self, block: Block) -> &[u8; BYTES] {
-        &self.disk[block as usize]
-    }
-
     /// The class of the content of `block`, as the product has it.
     pub fn class(&self, block: Block) -> Option<Class> {
         let classes = self.rule.as_ref()?.classes(place(block, BYTES as u32));
         classes.first().map(|(_, class)| *class)
-    }
-
-    pub fn disk(&self) -> &[[u8; BYTES]] {
-        &self.disk
     }
 
     /// Destroys the content of `block`: neither version is told.
@@ -168,11 +157,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.disk[block as usize].fill(0);
     }
 
-    pub fn now(&self) -> Millis {
-        self.now
-    }
-
-    /// Whether inference has stopped.
     pub fn is_over(&self) -> bool {
         let reference = || self.reference.as_ref().is_some_and(|it| it.is_over());
         self.rule.as_ref().map_or_else(reference, |it| it.has_changed() || it.broken().is_some())
@@ -208,13 +192,11 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.observe(Observation::Attached);
     }
 
-    /// Reads `block`, as the guest.
     pub fn look(&mut self, block: Block) -> Result<(), String> {
         self.observe(Observation::Read(place(block, BYTES as u32)));
         self.compare()
     }
 
-    /// Frees `block`, as the guest.
     pub fn free(&mut self, block: Block) -> Result<(), String> {
         self.change(place(block, BYTES as u32), Content::Zeros)
     }

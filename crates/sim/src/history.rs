@@ -10,12 +10,10 @@ use quietus_core::units::{Addr, Extent};
 use quietus_seal::Seal;
 use std::fmt;
 
-/// A disk, and its events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct History {
     pub seed: u64,
     pub setup: Setup,
-    /// Events, in order.
     pub steps: Vec<Step>,
 }
 
@@ -24,7 +22,6 @@ pub struct History {
 pub struct Setup {
     /// Size of the disk; whole sectors.
     pub disk_bytes: u64,
-    /// The passes that destroy content.
     pub policy: &'static str,
     /// The medium can make holes.
     pub punch: bool,
@@ -48,9 +45,7 @@ pub struct Setup {
     pub destage_percent: u64,
     /// After a crash the disk is told of the holes in its medium.
     pub tells_holes: bool,
-    /// Initial content of the medium.
     pub origin: Origin,
-    /// Place of the disk's content.
     pub store: Store,
     /// Size of an overlay's base, which has the initial content.
     pub base_bytes: u64,
@@ -62,7 +57,6 @@ impl Setup {
         self.store == Store::InPlace
     }
 
-    /// Whether the disk keeps versions.
     pub fn keeps_versions(&self) -> bool {
         matches!(self.store, Store::Versions { .. })
     }
@@ -90,7 +84,6 @@ impl Setup {
     }
 }
 
-/// Place of a disk's content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
     /// The place where the guest put it.
@@ -99,7 +92,6 @@ pub enum Store {
     Overlay(Mode),
     /// Slots, sealed; closed epochs are kept.
     Versions {
-        /// Way of sealing.
         seal: Seal,
         /// Size of each half of the log of stubs.
         log_bytes: u64,
@@ -150,7 +142,6 @@ pub enum Action {
     },
     /// The host of an overlay has no space left.
     Full,
-    /// The host has space again.
     Room,
     /// An act of input or output will fail.
     Fault {
@@ -166,7 +157,6 @@ pub enum Action {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     Read,
-    /// Write tagged content.
     Write,
     /// Write zeros, as a payload.
     WriteZeros,
@@ -178,7 +168,6 @@ pub enum Ask {
     /// The direct call.
     Purge,
     ConservativeOverwrite,
-    /// Bring into the cache.
     Cache,
     Flush,
     CloseEpoch,

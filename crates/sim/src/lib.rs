@@ -15,7 +15,7 @@
 //! - *liveness of obligations* ([`server`]): a disk that is left alone completes all
 //!   its obligations, whatever happened before, in bounded time.
 //!
-//! An error, be it a text or a [`violation::Violation`], is the first promise that was broken, or what
+//! An error, be it a text or a [`verdict::Violation`], is the first promise that was broken, or what
 //! two versions of a rule disagree on.
 //!
 //! A history that breaks a promise is cut down to a few steps ([`shrink`]).
@@ -42,9 +42,9 @@ mod server;
 mod shrink;
 pub mod soak;
 pub mod vault;
-pub mod verdict;
-mod violation;
+mod verdict;
 mod world;
 
 pub use differential::Watchers;
 pub use server::Figures;
+pub use verdict::silence_panics;

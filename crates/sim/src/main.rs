@@ -5,15 +5,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
 use quietus_sim::marked::{Enumerated, enumerated};
 #[cfg(feature = "mutants")]
-use quietus_sim::mutants::{Caught, OF_MARKED_BLOCK, TRIALS, hunt, hunt_marked_block, hunt_pair, hunt_vault};
-#[cfg(feature = "mutants")]
-use quietus_sim::pairs::Guest;
+use quietus_sim::mutants::all_found;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rule_j::trial as journal;
+use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;
-use quietus_sim::verdict::silence_panics;
 use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::process::ExitCode;
@@ -106,15 +104,7 @@ fn main() -> ExitCode {
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         (Some(Job::MarkedBlock { files, states }), _) => enumerate(files.into(), states),
         #[cfg(feature = "mutants")]
-        (Some(Job::Mutants { seeds_max, only }), _) => {
-            use quietus_core::mutant::Mutant;
-            let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
-            hunt_all(quietus_vault::mutant::Mutant::ALL, &only, |it| hunt_vault(it, seeds_max))
-                & hunt_rules(&only)
-                & hunt_pairs(&only)
-                & hunt_all(OF_MARKED_BLOCK, &only, hunt_marked_block)
-                & hunt_all(core, &only, |it| hunt(it, seeds_max))
-        }
+        (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),
     };
@@ -143,7 +133,7 @@ fn repeat(seed: u64, pair: usize, list: bool) -> bool {
     if part.failure.is_none() {
         println!("{}: every promise was kept; {figures:?}", part.name);
     }
-    told(&part)
+    part.is_kept()
 }
 
 fn list_pairs() -> bool {
@@ -172,7 +162,7 @@ fn soak_with_bar<F: AddAssign + Debug + Default + Send>(
     println!("{name}: {} histories, {} steps, in {seconds:.1} s", tally.histories, tally.steps);
     println!("{:?}", tally.figures);
     if let Some((seed, part)) = &tally.failure {
-        told(part);
+        part.is_kept();
         println!("again: cargo run -p quietus-sim --release -- {}", again(*seed));
     }
     tally.failure.is_none()
@@ -213,74 +203,15 @@ fn trial_of(
         let Part { name, transitions, states, depth, .. } = &part;
         println!("{name}: {transitions} transitions, {states} states, {depth} steps deep");
         total += part.transitions;
-        is_well &= told(&part);
+        is_well &= part.is_kept();
     }
     println!("{total} transitions, enumerated");
     let walked = split(walks, walked);
     println!("{walks} walks of {} steps", walked.iter().map(|it| it.transitions).sum::<u64>());
-    walked.iter().filter(|it| !told(it)).take(1).count() == 0 && is_well
-}
-
-/// Whether `part` kept every promise; tells of the one that it broke.
-fn told(part: &Part) -> bool {
-    if let Some((history, broken)) = &part.failure {
-        println!("{}: {broken}\n{history}", part.name);
-    }
-    part.failure.is_none()
+    walked.iter().filter(|it| !it.is_kept()).take(1).count() == 0 && is_well
 }
 
 fn bar(len: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} histories, {per_sec}, {eta} left");
     ProgressBar::new(len).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-/// Whether all of the defects `all` whose names contain `name` are found, each by its `hunt`; tells how.
-#[cfg(feature = "mutants")]
-fn hunt_all<M: Copy + Debug>(
-    all: impl IntoIterator<Item = M>,
-    name: &str,
-    hunt: impl Fn(M) -> Caught,
-) -> bool {
-    let mut is_well = true;
-    for it in all.into_iter().filter(|it| format!("{it:?}").contains(name)) {
-        let Some((histories, part)) = hunt(it) else {
-            println!("{it:?}: NOT FOUND");
-            is_well = false;
-            continue;
-        };
-        println!("{it:?}: found after {histories} histories");
-        told(&part);
-    }
-    is_well
-}
-
-/// Defects of the rules whose names contain `name`.
-#[cfg(feature = "mutants")]
-fn hunt_rules(name: &str) -> bool {
-    let mut is_well = true;
-    for trial in TRIALS {
-        println!("{}:", trial.name);
-        for defect in trial.defects.iter().filter(|it| format!("{it:?}").contains(name)) {
-            let (judge, differential, is_enough) = trial.hunt(*defect);
-            is_well &= is_enough;
-            println!("{defect:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
-            let differential = differential
-                .map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
-            println!("    both versions: {}", differential.unwrap_or_else(|| "NOT FOUND".into()));
-        }
-    }
-    is_well
-}
-
-/// Defects that every guest with a file system finds above a whole volume.
-#[cfg(feature = "mutants")]
-fn hunt_pairs(name: &str) -> bool {
-    use quietus_detect::mutant::Mutant;
-    let pairs = || PAIRS.iter().filter(|it| it.guest != Guest::Bare);
-    let in_any = hunt_all(Mutant::ANY_PAIR, name, |it| pairs().find_map(|pair| hunt_pair(it, pair)));
-    let in_all = pairs().map(|pair| {
-        println!("{pair}:");
-        hunt_all(Mutant::VOLUME, name, |it| hunt_pair(it, pair))
-    });
-    in_all.fold(in_any, |is_well, it| it && is_well)
 }

@@ -37,7 +37,6 @@ pub enum FaultKind {
     Full,
 }
 
-/// An act that will fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Kind of the act,
@@ -81,12 +80,11 @@ pub struct SimMedium {
     inner: RefCell<Platter>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Platter {
     /// Length, and length that a power cut leaves: all of it, unless the medium grows.
     len: u64,
     durable_len: u64,
-    /// Bytes that are read.
     cache: Vec<u8>,
     /// Bytes that a power cut leaves.
     durable: Vec<u8>,
@@ -132,17 +130,11 @@ impl SimMedium {
             cache: vec![0; size as usize],
             durable: vec![0; size as usize],
             sectors: vec![Sector::default(); count],
-            dirty: Vec::new(),
             remains: Remains::new(count, passes_min),
-            layers: None,
             punch,
-            faults: Vec::new(),
-            fired: Vec::new(),
             power,
-            host: Host::default(),
-            is_unsure: false,
-            cuts: 0,
             rng: Rng::new(size),
+            ..Platter::default()
         };
         Self { inner: RefCell::new(inner) }
     }
@@ -155,7 +147,6 @@ impl SimMedium {
         medium
     }
 
-    /// The medium on `host`.
     pub fn on_host(self, host: &Host) -> Self {
         self.inner.borrow_mut().host = host.clone();
         self

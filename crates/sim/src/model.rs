@@ -36,12 +36,11 @@ mod piece;
 use crate::content::{Tag, indices, is_content};
 use crate::remanence::SECTOR_BYTES;
 use crate::server::Moment;
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, broken};
 use piece::Piece;
 use quietus_core::units::{Addr, Extent};
 use std::collections::BTreeMap;
 
-/// Content of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Value {
     Zeros,
@@ -202,7 +201,6 @@ impl Model {
         self.piece(part.start.0).visible(Moment::MAX).collect()
     }
 
-    /// Notes that a read failed.
     pub fn abandon_read(&mut self) {
         self.reads_open -= 1;
     }
@@ -215,7 +213,7 @@ impl Model {
         self.reads_open -= 1;
         let extent = reading.extent;
         if bytes.len() as u64 != extent.len {
-            return Err(unsafe_read(format!("a read of {} bytes was given {}", extent.len, bytes.len())));
+            return Err(broken(format!("a read of {} bytes was given {}", extent.len, bytes.len())));
         }
         for part in self.parts(extent) {
             self.check(reading, part, &bytes[indices(part, extent.start.0)], moment)?;
@@ -238,7 +236,7 @@ impl Model {
                 return Ok(());
             }
             let (len, seen) = (part.len, describe(start, bytes));
-            return Err(unsafe_read(format!("{len} bytes at {start} read as {seen}; allowed: {visible:?}")));
+            return Err(broken(format!("{len} bytes at {start} read as {seen}; allowed: {visible:?}")));
         };
         // A few bytes may be those of several versions.
         let is_sure = fits.all(|it| *it == value);
@@ -303,10 +301,6 @@ impl Model {
 fn is_mixed(values: &[Value], start: u64, bytes: &[u8]) -> bool {
     let one = |(n, byte)| values.iter().any(|value| value.is(start + n as u64, std::slice::from_ref(byte)));
     bytes.iter().enumerate().all(one)
-}
-
-fn unsafe_read(what: String) -> Violation {
-    Violation { oracle: Oracle::Safety, what }
 }
 
 /// A description of `bytes` of the disk, in words.

@@ -17,10 +17,11 @@ use crate::vault;
 use quietus_core::mutant::{Mutant, activate};
 use quietus_detect::mutant::{self as detect, Mutant as Defect};
 use quietus_vault::mutant as vault_mutant;
+use std::fmt::Debug;
 use std::ops::AddAssign;
 
 /// The history that found a defect, and the number of histories until then.
-pub type Caught = Option<(u64, Part)>;
+type Caught = Option<(u64, Part)>;
 
 /// Steps that are tried in each part of the search for a defect of the rules.
 const TRANSITIONS: u64 = 5_000;
@@ -32,13 +33,22 @@ const VAULTS_MAX: u64 = 20_000;
 const LIVES_MAX: u64 = 2_000;
 /// Lives with marked files after which a defect of marks is given up.
 const MARKED_LIVES_MAX: u64 = 5_000;
-
 /// States of a marked block after which a defect is given up.
 const MARKED_STATES_MAX: u64 = 20_000;
 
+/// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
+pub fn all_found(seeds_max: u64, name: &str) -> bool {
+    let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
+    hunt_all(vault_mutant::Mutant::ALL, name, |it| hunt_vault(it, seeds_max))
+        & hunt_rules(name)
+        & hunt_pairs(name)
+        & hunt_all(OF_MARKED_BLOCK, name, hunt_marked_block)
+        & hunt_all(core, name, |it| hunt(it, seeds_max))
+}
+
 /// Switches `mutant` on and lets at most `seeds_max` histories happen to each pair that may show
 /// it.
-pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
+fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
     let needs_versions = Mutant::OF_VERSIONS.contains(&mutant);
     let may_show = |it: &&Pair| {
@@ -49,21 +59,21 @@ pub fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
 }
 
 /// Switches `mutant` of the vault on.
-pub fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
+fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
     play(vault::played, seeds_max.min(VAULTS_MAX), || vault_mutant::activate(Some(mutant)))
 }
 
 /// Switches `mutant` of the rules on below `pair`.
-pub fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
+fn hunt_pair(mutant: detect::Mutant, pair: &Pair) -> Caught {
     play(|seed| pair.played(seed), WALKS_MAX, || detect::activate(Some(mutant)))
 }
 
 /// The defects of the core that the enumeration of a marked block finds.
-pub const OF_MARKED_BLOCK: [Mutant; 3] =
+const OF_MARKED_BLOCK: [Mutant; 3] =
     [Mutant::ReceiptBeforeSync, Mutant::ForgetSensitive, Mutant::AskClassLate];
 
 /// Switches `mutant` on below a marked block.
-pub fn hunt_marked_block(mutant: Mutant) -> Caught {
+fn hunt_marked_block(mutant: Mutant) -> Caught {
     activate(Some(mutant));
     let caught = marked_block();
     activate(None);
@@ -87,11 +97,11 @@ fn play<F: AddAssign + Default + Send>(
 }
 
 /// The lives of guests above rules with a defect.
-pub struct Trial {
+struct Trial {
     /// Where the guests live.
-    pub name: &'static str,
+    name: &'static str,
     /// The defects that must be found.
-    pub defects: &'static [Defect],
+    defects: &'static [Defect],
     /// The judge alone, without the second version of the rules.
     judge: fn() -> Option<String>,
     /// Both versions of the rules.
@@ -101,7 +111,7 @@ pub struct Trial {
 }
 
 /// All trials of the rules.
-pub const TRIALS: [Trial; 6] = [
+const TRIALS: [Trial; 6] = [
     Trial {
         name: "below no journal",
         defects: &Defect::ALL,
@@ -152,7 +162,7 @@ pub const TRIALS: [Trial; 6] = [
 impl Trial {
     /// Switches `defect` on. Returns what the judge objects to, what both versions found, and
     /// whether that is enough.
-    pub fn hunt(&self, defect: Defect) -> (Option<String>, Caught, bool) {
+    fn hunt(&self, defect: Defect) -> (Option<String>, Caught, bool) {
         detect::activate(Some(defect));
         let (judge, differential) = ((self.judge)(), (self.differential)());
         detect::activate(None);
@@ -180,7 +190,7 @@ fn lived(guests: &[Guest]) -> Option<String> {
 fn rules(known: &[Known]) -> Caught {
     let kept = kept(known, Both).map(|broken| {
         let failure = Some((String::new(), broken));
-        (0, Part { name: String::new(), states: 0, transitions: 0, depth: 0, failure })
+        (0, Part { failure, ..Part::default() })
     });
     kept.or_else(|| walk(walked)).or_else(|| search(parts(), searched))
 }
@@ -207,4 +217,51 @@ fn told(setup: &Setup, walked: impl Fn(u64) -> Part) -> Option<String> {
 /// The objection to `part`, and its place.
 fn objection(part: Part) -> Option<String> {
     Some(format!("{}, {}", part.name, part.failure?.1))
+}
+
+/// Whether all of the defects `all` whose names contain `name` are found, each by its `hunt`; tells how.
+fn hunt_all<M: Copy + Debug>(
+    all: impl IntoIterator<Item = M>,
+    name: &str,
+    hunt: impl Fn(M) -> Caught,
+) -> bool {
+    let mut is_well = true;
+    for it in all.into_iter().filter(|it| format!("{it:?}").contains(name)) {
+        let Some((histories, part)) = hunt(it) else {
+            println!("{it:?}: NOT FOUND");
+            is_well = false;
+            continue;
+        };
+        println!("{it:?}: found after {histories} histories");
+        part.is_kept();
+    }
+    is_well
+}
+
+/// Defects of the rules whose names contain `name`.
+fn hunt_rules(name: &str) -> bool {
+    let mut is_well = true;
+    for trial in TRIALS {
+        println!("{}:", trial.name);
+        for defect in trial.defects.iter().filter(|it| format!("{it:?}").contains(name)) {
+            let (judge, differential, is_enough) = trial.hunt(*defect);
+            is_well &= is_enough;
+            println!("{defect:?}\n    the judge: {}", judge.unwrap_or_else(|| "nothing".into()));
+            let differential = differential
+                .map(|(walks, part)| format!("walk {walks}, {}", part.failure.unwrap_or_default().1));
+            println!("    both versions: {}", differential.unwrap_or_else(|| "NOT FOUND".into()));
+        }
+    }
+    is_well
+}
+
+/// Defects that every guest with a file system finds above a whole volume.
+fn hunt_pairs(name: &str) -> bool {
+    let pairs = || PAIRS.iter().filter(|it| it.guest != Guest::Bare);
+    let in_any = hunt_all(Defect::ANY_PAIR, name, |it| pairs().find_map(|pair| hunt_pair(it, pair)));
+    let in_all = pairs().map(|pair| {
+        println!("{pair}:");
+        hunt_all(Defect::VOLUME, name, |it| hunt_pair(it, pair))
+    });
+    in_all.fold(in_any, |is_well, it| it && is_well)
 }

@@ -7,7 +7,7 @@ use crate::rng::Rng;
 use crate::rule_e::search::{Part, taken};
 use crate::server::Figures;
 use crate::shrink::shrink;
-use crate::verdict::verdict;
+use crate::world::verdict;
 use quietus_core::store::overlay::Mode;
 use std::fmt;
 
@@ -94,26 +94,25 @@ impl Pair {
     pub fn played(&self, seed: u64) -> (Part, Figures) {
         match self.guest {
             Guest::Bare => bare(&self.to_string(), self.history(seed)),
-            Guest::Files(parts) => self.lived(seed, parts, None),
-            Guest::Cached(part) => self.lived(seed, &[part], Some(true)),
+            Guest::Files(parts) => self.lived(seed, parts, None, false),
+            Guest::Cached(part) => self.lived(seed, &[part], Some(true), false),
         }
     }
 
     /// The same with a cache of which the server knows nothing.
     pub fn untold(&self, seed: u64) -> Part {
         let Guest::Cached(part) = self.guest else { return self.played(seed).0 };
-        self.lived(seed, &[part], Some(false)).0
+        self.lived(seed, &[part], Some(false), false).0
     }
 
     /// The same with a watcher that is kept out at times, and begins anew.
     pub fn renewed(&self, seed: u64) -> Part {
         let Guest::Files(parts) = self.guest else { return self.played(seed).0 };
-        let setup = files::Setup { renews: true, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
-        taken(&format!("{self}, {setup:?}"), seed, || Files::new(&setup), |_| ())
+        self.lived(seed, parts, None, true).0
     }
 
-    fn lived(&self, seed: u64, parts: &[FileSystem], cache: Option<bool>) -> (Part, Figures) {
-        let setup = files::Setup { cache, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
+    fn lived(&self, seed: u64, parts: &[FileSystem], cache: Option<bool>, renews: bool) -> (Part, Figures) {
+        let setup = files::Setup { cache, renews, ..files::Setup::from_seed(seed, self.disk(seed), parts) };
         let mut figures = Figures::default();
         let name = format!("{self}, {setup:?}");
         let part = taken(&name, seed, || Files::new(&setup), |it| figures = it.server.figures);
@@ -150,8 +149,7 @@ pub fn listed(seed: u64) -> String {
 }
 
 fn bare(name: &str, history: History) -> (Part, Figures) {
-    let seed = history.seed;
-    let steps = history.steps.len();
+    let (seed, steps) = (history.seed, history.steps.len());
     let (failure, figures) = match verdict(&history) {
         Ok(figures) => (None, figures),
         Err(violation) => {
@@ -160,6 +158,5 @@ fn bare(name: &str, history: History) -> (Part, Figures) {
             (Some((format!("{short}\n"), broken.to_string())), Figures::default())
         }
     };
-    let name = format!("{name}, seed {seed}");
-    (Part { name, states: 0, transitions: steps as u64, depth: steps, failure }, figures)
+    (Part::of(format!("{name}, seed {seed}"), steps, failure), figures)
 }

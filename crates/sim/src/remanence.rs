@@ -27,14 +27,12 @@ pub const SECTOR_BYTES: usize = 512;
 /// shorter could be what it is by chance, and is not judged.
 const WORD_BYTES: usize = 8;
 
-/// Bytes of one sector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask([u64; 8]);
 
 impl Mask {
     pub const ALL: Self = Self([u64::MAX; 8]);
 
-    /// Bytes `from..to`.
     pub fn of(from: usize, to: usize) -> Self {
         let mut mask = Self::default();
         if to - from == SECTOR_BYTES {
@@ -67,15 +65,12 @@ impl Mask {
 /// Content that was on the medium once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
-    /// Offset in its sector.
     pub at: usize,
-    /// The write of the content.
     pub tag: Tag,
     /// The cell of the disk whose content it is.
     pub cell: Cell,
     /// Bytes of the trace, if the sector does not end before.
     bytes: usize,
-    /// Passes over each byte.
     passes: [u8; CELL_BYTES as usize],
 }
 
@@ -170,8 +165,7 @@ impl Trace {
     }
 }
 
-/// All traces of a medium.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Remains {
     passes_min: u8,
     /// Bytes of each trace, at most.

@@ -1,11 +1,10 @@
 //! The simulator's only source of chance: a seed decides everything.
 
 /// A stream of numbers that its seed decides (SplitMix64). Not for secrets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(mix(seed))
     }

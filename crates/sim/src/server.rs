@@ -15,7 +15,6 @@ mod life;
 mod log;
 mod stubs;
 
-pub use forensic::found;
 pub use keys::Made;
 
 use crate::history::Setup;
@@ -23,7 +22,7 @@ use crate::media::SimMedia;
 use crate::medium::{FaultKind, SimMedium};
 use crate::rng::Rng;
 use crate::soak::figures;
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, bad_reply, overdue};
 use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::MediumError;
@@ -414,14 +413,4 @@ pub trait Above {
         let (pending, state) = (self.pending(), self.server().state());
         Err(overdue(format!("after {TURNS_MAX} turns it is still not done: {pending}, {state}")).into())
     }
-}
-
-/// The violation that something owed does not happen.
-pub fn overdue(what: String) -> Violation {
-    Violation { oracle: Oracle::Liveness, what }
-}
-
-/// The violation that a reply is not allowed.
-pub fn bad_reply(what: String) -> Violation {
-    Violation { oracle: Oracle::Replies, what }
 }

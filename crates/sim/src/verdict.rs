@@ -1,13 +1,66 @@
-//! A history's verdict, whatever the code under test does.
+//! A history's verdict, whatever the code under test does: the objection of an oracle to a broken promise.
 
-use crate::history::History;
-use crate::violation::{Oracle, Violation};
-use crate::world::{self, Figures};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lets `history` happen.
-pub fn verdict(history: &History) -> Result<Figures, Violation> {
-    caught(|| world::run(history))
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Oracle {
+    /// A read showed what it may not.
+    Safety,
+    /// Content that was called destroyed, or ought to be, is not.
+    Forensic,
+    /// Something that is owed does not happen.
+    Liveness,
+    /// A reply that is not allowed, or none.
+    Replies,
+    /// A receipt is missing from the audit log, or is there twice.
+    Record,
+    /// An assertion of the code under test failed.
+    Panic,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    pub oracle: Oracle,
+    /// The objection, in words.
+    pub what: String,
+}
+
+/// The violation that forbidden content can be read, or was destroyed.
+pub fn broken(what: String) -> Violation {
+    Violation { oracle: Oracle::Safety, what }
+}
+
+/// The violation that forbidden content was found.
+pub fn found(what: String) -> Violation {
+    Violation { oracle: Oracle::Forensic, what }
+}
+
+/// The violation that something owed does not happen.
+pub fn overdue(what: String) -> Violation {
+    Violation { oracle: Oracle::Liveness, what }
+}
+
+/// The violation that a reply is not allowed.
+pub fn bad_reply(what: String) -> Violation {
+    Violation { oracle: Oracle::Replies, what }
+}
+
+/// The violation that receipts and audit log differ.
+pub fn unrecorded(what: String) -> Violation {
+    Violation { oracle: Oracle::Record, what }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.oracle, self.what)
+    }
+}
+
+impl From<Violation> for String {
+    fn from(violation: Violation) -> Self {
+        violation.to_string()
+    }
 }
 
 /// The result of `work`; takes a panic for what it is: a broken promise.

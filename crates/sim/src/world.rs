@@ -14,7 +14,7 @@ use crate::model::{Model, Reading, Value};
 pub use crate::server::Figures;
 use crate::server::disk::original;
 use crate::server::{Above, Moment, Said, Server};
-use crate::violation::Violation;
+use crate::verdict::{Violation, caught};
 use epochs::{About, Book};
 use forgotten::Dying;
 use quietus_core::request::{Op, Question, Request, RequestId};
@@ -45,11 +45,12 @@ struct Pending {
     about: About,
 }
 
-/// Lets `history` happen.
-///
-/// # Panics
-/// If the code under test panics.
-pub fn run(history: &History) -> Result<Figures, Violation> {
+/// Lets `history` happen, and takes a panic for a broken promise.
+pub fn verdict(history: &History) -> Result<Figures, Violation> {
+    caught(|| run(history))
+}
+
+fn run(history: &History) -> Result<Figures, Violation> {
     let mut world = World::new(history)?;
     for step in &history.steps {
         world.step(step)?;

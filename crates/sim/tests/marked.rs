@@ -1,7 +1,7 @@
 //! The life of a marked block, enumerated. `quietus-sim marked-block` goes on from there.
 
 use quietus_sim::marked::enumerated;
-use quietus_sim::verdict::silence_panics;
+use quietus_sim::silence_panics;
 
 const STATES: u64 = 4_000;
 

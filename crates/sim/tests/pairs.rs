@@ -5,8 +5,8 @@ mod trial;
 
 use quietus_sim::Figures;
 use quietus_sim::pairs::{Guest, PAIRS, Store};
+use quietus_sim::silence_panics;
 use quietus_sim::soak::soak;
-use quietus_sim::verdict::silence_panics;
 use trial::assert_kept;
 
 #[test]

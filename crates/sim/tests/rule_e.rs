@@ -6,7 +6,7 @@ mod trial;
 use quietus_sim::Watchers::{Both, Product};
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
 use quietus_sim::rule_e::{known, marks};
-use quietus_sim::verdict::silence_panics;
+use quietus_sim::silence_panics;
 use trial::{assert_searched, assert_walked};
 
 /// Steps tried in each part.

@@ -10,7 +10,7 @@ use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
 use quietus_sim::rule_j::trial::{
     MODES, cached, external_journal, lived, marked, parts, read, retold, searched, walked,
 };
-use quietus_sim::verdict::silence_panics;
+use quietus_sim::silence_panics;
 use trial::{assert_kept, assert_searched, assert_walked};
 
 /// Steps tried in each part.

@@ -2,9 +2,9 @@
 
 mod trial;
 
+use quietus_sim::silence_panics;
 use quietus_sim::soak::soak;
 use quietus_sim::vault::played;
-use quietus_sim::verdict::silence_panics;
 use trial::assert_kept;
 
 /// Histories of a CI run.

@@ -30,6 +30,7 @@ pub use notes::{FrameId, NOTES, Note};
 pub use record::RecordError;
 pub use scan::{JournalError, Recovered, scan};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Bytes in the unit that a medium writes whole or not at all.
 pub const SECTOR_BYTES: u64 = 512;
@@ -53,14 +54,20 @@ pub struct Shape {
     pub slots: u32,
 }
 
-impl Default for Shape {
-    /// 65,000 obligations and 1 MiB of content in flight, in 9 MiB.
-    fn default() -> Self {
-        Self { half_bytes: 4 << 20, slots: 256 }
-    }
-}
+/// Halves of the journal of a large disk, and of a small one.
+const HALF_BYTES: RangeInclusive<u64> = 4 << 20..=16 << 20;
+/// One byte in each half for so many bytes of the disk.
+const DISK_BYTES_A_BYTE: u64 = 256;
 
 impl Shape {
+    /// The journal of a disk of `size` bytes, with 256 slots. What a guest at work frees waits until it rests only while
+    /// there is room: the larger a disk, the more there may be. From 1 GiB, 65,000 obligations, to 4 GiB, 260,000.
+    #[must_use]
+    pub fn of_disk(size: u64) -> Self {
+        let half_bytes = (size / DISK_BYTES_A_BYTE).clamp(*HALF_BYTES.start(), *HALF_BYTES.end());
+        Self { half_bytes: half_bytes.next_multiple_of(SECTOR_BYTES), slots: 256 }
+    }
+
     /// Bytes of the whole journal.
     #[must_use]
     pub fn bytes(self) -> u64 {

@@ -259,7 +259,9 @@ fn an_obligation_beyond_the_disk_is_refused() {
 
 #[test]
 fn a_full_ledger_with_all_slots_held_fits_its_half() {
-    for shape in [SHAPE, Shape::default(), Shape { half_bytes: 64 << 10, slots: 7 }] {
+    for shape in
+        [SHAPE, Shape::of_disk(1 << 30), Shape::of_disk(u64::MAX), Shape { half_bytes: 64 << 10, slots: 7 }]
+    {
         let mut state = State::default();
         for n in 0..shape.entries_max() as u64 {
             state.apply(

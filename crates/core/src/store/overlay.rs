@@ -37,6 +37,7 @@ use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::places::Places;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use leaving::Uncovered;
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
@@ -102,6 +103,8 @@ pub struct Overlay {
     purged: BlockSet,
     /// The blocks where the base shows data.
     based: BlockSet,
+    /// The blocks where the durable map may still show the base.
+    uncovered: Uncovered,
     map: Map,
     slots: Slots,
     /// Slots of blocks that are being written: block → slot.
@@ -173,6 +176,7 @@ impl Overlay {
             allocated: Allocated::new(size, allocated),
             purged,
             based,
+            uncovered: Uncovered::default(),
             map: Map::new(spacious),
             slots,
             pending: BTreeMap::new(),
@@ -223,15 +227,20 @@ impl Overlay {
         }
     }
 
-    /// How many durable pages of the map may stay in memory: half a byte for each block, and 16 MiB, the whole
-    /// map of 16 GiB.
+    /// How many pages of the map may stay in memory: half a byte for each block, and 16 MiB, the whole map of 16 GiB.
     fn pages_max(&self) -> usize {
-        4096 + 2 * self.changed_pages_max()
+        4096 + 2 * self.allocated_share()
     }
 
-    /// How many pages of the map may wait for the next checkpoint before it is due.
+    /// How many pages of the map may wait for the next checkpoint before it is due. A guest that writes anywhere changes
+    /// a page with each write, and each checkpoint syncs all that the guest has written.
     fn changed_pages_max(&self) -> usize {
-        128 + (self.allocated.blocks().len() / (4 * PAGE_BLOCKS * 4)) as usize
+        1024 + self.allocated_share()
+    }
+
+    /// One page for each 16,384 allocated blocks.
+    fn allocated_share(&self) -> usize {
+        (self.allocated.blocks().len() / (16 * PAGE_BLOCKS)) as usize
     }
 
     /// Drops durable pages of the map from memory, if there are too many.
@@ -303,7 +312,7 @@ impl Store for Overlay {
             }
             self.map.set(block, slot as u32 + FIRST_SLOT);
             self.purged.remove(address(block));
-            self.based.remove(address(block));
+            self.cover_base(address(block));
             self.allocated.allocate(address(block));
         }
     }
@@ -332,7 +341,7 @@ impl Store for Overlay {
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));
             }
-            self.based.remove(run);
+            self.cover_base(run);
         }
     }
 
@@ -441,6 +450,7 @@ impl Store for Overlay {
 
     fn begin_checkpoint(&mut self, _: bool) -> Vec<Phase> {
         self.slots.begin_checkpoint();
+        self.uncovered.begin_checkpoint();
         let writes = self.map.begin_checkpoint();
         if writes.is_empty() { Vec::new() } else { vec![writes] }
     }
@@ -448,12 +458,14 @@ impl Store for Overlay {
     fn end_checkpoint(&mut self) {
         self.search.outdate();
         self.slots.end_checkpoint();
+        self.uncovered.end_checkpoint();
         self.map.end_checkpoint();
         self.throw_out();
     }
 
     fn abort_checkpoint(&mut self) -> bool {
         self.slots.abort_checkpoint();
+        self.uncovered.abort_checkpoint();
         self.map.abort_checkpoint();
         false
     }

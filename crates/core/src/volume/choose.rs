@@ -13,9 +13,8 @@ use crate::place::Place;
 use crate::request::Op;
 use crate::units::{Addr, Extent, Millis};
 
-/// Erase tasks begin, although guests are at work, when what is to be destroyed takes one part in this many
-/// of the room in the ledger.
-const FILLING_SHARE: usize = 2;
+/// Erase tasks begin, although guests are at work, when what is to be destroyed takes so many quarters of its room.
+const FILLING_QUARTERS: u64 = 3;
 /// Most obligations to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 /// The shred that a write waits for also takes dead bytes near that write, within a window of this many
@@ -100,7 +99,9 @@ impl Volume {
 
     pub(super) fn is_filling(&self) -> bool {
         let entries = self.state.ledger.queued_len() + self.state.owed.len();
-        entries > self.commits.journal.shape().entries_max() / FILLING_SHARE || self.owes_much()
+        let fills = |owed: u64, max: u64| owed > max / 4 * FILLING_QUARTERS;
+        fills(entries as u64, self.commits.journal.shape().entries_max() as u64)
+            || fills(self.state.owed.bytes(), self.owed_bytes_max())
     }
 
     fn is_overdue(&self) -> bool {

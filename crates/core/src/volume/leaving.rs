@@ -56,13 +56,9 @@ impl Volume {
             && owing.all(|part| self.is_all_dead(part))
     }
 
-    fn owed_bytes_max(&self) -> u64 {
+    /// How many bytes may be owed by place.
+    pub(super) fn owed_bytes_max(&self) -> u64 {
         self.store.geometry().size / OWED_SHARE
-    }
-
-    /// Whether half of what may be owed by place is.
-    pub(super) fn owes_much(&self) -> bool {
-        self.state.owed.bytes() > self.owed_bytes_max() / 2
     }
 
     /// Whether `blocks` are dead as a whole, and each has a place.

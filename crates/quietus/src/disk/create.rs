@@ -121,7 +121,7 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let dir = draft.dir();
     let toml = beginning.toml;
     let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
-    let shape = Shape::default();
+    let shape = Shape::of_disk(toml.size_bytes);
     let journal = toml.store.make(dir, MediumId::Journal, shape.bytes())?;
     let disk = *toml.uuid.as_bytes();
     let formatted = Volume::format(&journal, shape, disk, beginning.held, beginning.dead);

@@ -1,7 +1,7 @@
 //! Between a guest and the server: clients that come and go, and a cache.
 
 use super::Files;
-use super::sent::{Sent, What};
+use super::traffic::{Sent, What};
 use crate::cache;
 use crate::server::Above;
 use quietus_core::units::Millis;
@@ -107,6 +107,6 @@ impl Files {
     /// The guest's host loses its power.
     pub(super) fn lose_host(&mut self) -> Result<(), String> {
         self.cache.lose();
-        self.crash_guest(false)
+        self.happen(super::Event::CrashGuest(false))
     }
 }

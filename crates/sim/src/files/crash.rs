@@ -5,7 +5,8 @@ use super::ext2;
 use super::part::Part;
 use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::Bytes;
-use crate::server::{Above, overdue};
+use crate::server::Above;
+use crate::verdict::overdue;
 use quietus_core::volume::Event;
 use quietus_detect::format::Block;
 use std::collections::BTreeMap;
@@ -60,9 +61,6 @@ impl Files {
     }
 
     pub(super) fn crash_guest(&mut self, lands: bool) -> Result<(), String> {
-        if !self.system.is_mounted() {
-            return Ok(());
-        }
         self.system.leave();
         if lands {
             self.arrive_all()?;

@@ -2,17 +2,14 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
+use crate::rule_e::guest::{Action, FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// See [`System::label`].
 pub const LABEL: u8 = 0;
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub struct Ext2 {
     toy: Toy,
@@ -38,16 +35,8 @@ impl System for Ext2 {
         LABEL
     }
 
-    fn blocks(&self) -> Block {
-        self.toy.blocks
-    }
-
-    fn data(&self) -> Range<Block> {
-        self.toy.data()
-    }
-
-    fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
-        self.toy.disk().into_iter().map(Vec::from).collect()
+    fn toy(&self) -> Toy {
+        self.toy
     }
 
     fn is_mounted(&self) -> bool {

@@ -2,25 +2,22 @@
 //! volatile cache: a flush comes between what is logged and the commit block, and before the tail moves;
 //! the commit block and the tail have FUA.
 
-use super::sent::What;
 use super::system::{System, Writes};
+use super::traffic::What;
 use super::truth::Truth;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{FILES, Mark, Owner, SLOTS, mend};
+use crate::rule_e::guest::{Action, FILES, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest::{self, Journaled, Mode, Start, tag};
 use crate::rule_j::judge::{Holds, Judge};
-use crate::rule_j::log::{Area, Tail, Tid};
+use crate::rule_j::log::{Area, Tail, Tid, recovery};
 use crate::rule_j::play::Setup;
-use crate::rule_j::recovery::recovery;
 use crate::rule_j::trial::setup_of;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Ext4 {
     setup: Setup,
@@ -117,12 +114,8 @@ impl System for Ext4 {
         self.area.len as u8
     }
 
-    fn blocks(&self) -> Block {
-        self.toy.blocks
-    }
-
-    fn data(&self) -> Range<Block> {
-        self.toy.data()
+    fn toy(&self) -> Toy {
+        self.toy
     }
 
     fn log(&self) -> Range<Block> {

@@ -8,18 +8,15 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::fat::{DATA, END, ENTRIES, FatToy, HEAD_BYTES, TABLE, entries, table};
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Mark, Owner, Stay};
-use crate::rule_e::toy::{Bytes, SUPER, Super, page};
+use crate::rule_e::fat::{DATA, END, ENTRIES, HEAD_BYTES, TABLE, entries, table};
+use crate::rule_e::guest::{Action, Mark, Owner, Stay};
+use crate::rule_e::toy::{Bytes, Layout, SUPER, Super, Toy, page};
 use quietus_core::units::BLOCK_BYTES;
-use quietus_detect::format::Block;
+use quietus_detect::format::{Block, Format};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 /// See [`System::label`]: of a table that is final, and of one that needs rest.
 pub const LABELS: [u8; 2] = [1, 2];
-/// Files at once.
 const FILES: usize = 2;
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
@@ -29,10 +26,9 @@ const CHAIN: u8 = u8::MAX;
 /// The first block of each file that has one.
 type Heads = [Option<Block>; FILES];
 
-/// See the module's documentation.
 #[derive(Debug)]
 pub struct Fat {
-    toy: FatToy,
+    toy: Toy,
     memory: Option<Memory>,
     /// As directories have it, which no guest forgets.
     heads: Heads,
@@ -41,7 +37,7 @@ pub struct Fat {
 /// The memory of a guest that has mounted the file system.
 #[derive(Debug)]
 struct Memory {
-    toy: FatToy,
+    toy: Toy,
     entries: Vec<u8>,
     heads: Heads,
     /// How often each file was made anew.
@@ -68,7 +64,7 @@ fn noted(page: &Bytes, block: Block) -> Option<Stay> {
 }
 
 /// All stays that the table notes.
-fn all_noted(toy: FatToy, seen: &[Bytes]) -> impl Iterator<Item = (Block, Stay)> {
+fn all_noted(toy: Toy, seen: &[Bytes]) -> impl Iterator<Item = (Block, Stay)> {
     toy.data().filter_map(|it| Some((it, noted(&seen[table_of(it) as usize], it)?)))
 }
 
@@ -80,7 +76,7 @@ fn owner(stay: Stay) -> Owner {
 
 impl Memory {
     /// Reads what lies on the disk, with files that begin at `heads`.
-    fn mount(toy: FatToy, seen: &[Bytes], heads: Heads) -> Self {
+    fn mount(toy: Toy, seen: &[Bytes], heads: Heads) -> Self {
         let entries = entries(seen);
         let heads = heads.map(|it| it.filter(|block| entries[*block as usize] != 0));
         let directory = &seen[toy.directory() as usize];
@@ -151,7 +147,7 @@ impl Memory {
     fn begin(&mut self, file: usize, head: Option<Block>) {
         self.heads[file] = head;
         self.generations[file] = self.generations[file].wrapping_add(u8::from(head.is_some()));
-        if self.toy.is_final {
+        if self.toy.map_is_final() {
             self.dirty.insert(self.toy.directory());
         }
     }
@@ -212,27 +208,19 @@ impl Memory {
 impl Fat {
     /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
     pub fn new(data: Block, is_final: bool) -> Self {
-        let (blocks, block_bytes) = (DATA + data + 1, BLOCK_BYTES as u32);
-        let toy = FatToy { blocks, was_clean: true, is_final, block_bytes };
+        let (block_bytes, layout) = (BLOCK_BYTES as u32, Layout::Fat { is_final });
+        let toy = Toy { block_bytes, layout, ..Toy::new(DATA + data + 1) };
         Self { toy, memory: None, heads: [None; FILES] }
     }
 }
 
 impl System for Fat {
     fn label(&self) -> u8 {
-        LABELS[usize::from(!self.toy.is_final)]
+        LABELS[usize::from(!self.toy.map_is_final())]
     }
 
-    fn blocks(&self) -> Block {
-        self.toy.blocks
-    }
-
-    fn data(&self) -> Range<Block> {
-        self.toy.data()
-    }
-
-    fn disk(&mut self, _: u64) -> Vec<Vec<u8>> {
-        self.toy.disk().into_iter().map(Vec::from).collect()
+    fn toy(&self) -> Toy {
+        self.toy
     }
 
     fn is_mounted(&self) -> bool {

@@ -1,12 +1,21 @@
-//! The end of a history: everything is written, mended and settled, and nothing
+//! The end of a history: everything is written, mended and settled. Then a laboratory examines the medium: nothing
 //! dead may be left.
 
 use super::part::Part;
 use super::{Event, Files};
 use crate::cache::{self, HOLD_MS};
+use crate::content::Tag;
+use crate::remanence::Trace;
+use crate::rule_e::guest::Owner;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
+use crate::verdict::found;
+use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::Block;
+use quietus_detect::options::Grade;
+use std::collections::BTreeMap;
+
+type Named = BTreeMap<Block, Owner>;
 
 impl Files {
     /// Unmounts, lets the server do all that it wants, and has the file systems mounted and
@@ -46,10 +55,8 @@ impl Files {
     /// Reads everything; once nothing is mounted, nothing is left in a log.
     fn judge_log(&mut self) -> Result<(), String> {
         let (found, _) = self.read_and_judge(false)?;
-        match self.system.log().find(|it| found[*it as usize].iter().any(|byte| *byte != 0)) {
-            Some(block) => Err(format!("residue: block {block} of the log is not empty")),
-            None => Ok(()),
-        }
+        let left = self.system.log().find(|it| found[*it as usize].iter().any(|byte| *byte != 0));
+        left.map_or(Ok(()), |block| Err(format!("residue: block {block} of the log is not empty")))
     }
 
     fn drain(&mut self) -> Result<(), String> {
@@ -57,6 +64,73 @@ impl Files {
         self.until(|it| it.server.is_drained() && it.parts.iter().all(|it| it.pending.is_empty()))?;
         self.server.judge_drained()?;
         Ok(self.server.judge_log()?)
+    }
+
+    pub(super) fn judge_remains(&mut self) -> Result<(), String> {
+        self.everywhere(|it| {
+            let named = it.named();
+            it.judge_contents(&named)?;
+            // Below a cache a map may arrive after its block was given away: nothing is promised of layers.
+            if it.setup.is_cached() { Ok(()) } else { it.judge_layers(&named) }
+        })
+    }
+
+    fn judge_layers(&self, named: &Named) -> Result<(), String> {
+        let (whole, passes) = (self.extent(), self.server.passes());
+        self.server.media.data.inspect(|remains| {
+            let mut lacking = remains.iter().filter_map(|(sector, trace)| {
+                Some((sector.is_some(), trace, trace.lacking(whole, passes).next()?))
+            });
+            lacking.try_for_each(|(is_placed, trace, word)| {
+                let is_well = self.is_excused(is_placed, trace, word, named);
+                if is_well { Ok(()) } else { Err(self.left(trace, word)) }
+            })
+        })
+    }
+
+    fn left(&self, trace: &Trace, word: Extent<Addr>) -> String {
+        let mark = self.truth.records[&trace.tag].mark;
+        let (has, due) = (trace.passes_within(word).unwrap_or(0), self.server.passes());
+        found(format!("what {mark:?} had at {word:?}, write {}, has {has} of {due} passes", trace.tag.0))
+            .into()
+    }
+
+    /// Checks that no dead content can be read, unless a crash gave it to somebody.
+    fn judge_contents(&self, named: &Named) -> Result<(), String> {
+        for block in self.system.data() {
+            let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
+            if let Some(tag) = dead.filter(|_| !named.contains_key(&block)) {
+                let mark = self.truth.records[&tag].mark;
+                return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The write whose content can be read in `block`; a dead one, if there are several.
+    fn visible(&self, block: Block) -> Option<Tag> {
+        let tags = self.server.visible_tags(self.place(block));
+        tags.iter().copied().find(|tag| self.is_dead(*tag)).or_else(|| tags.first().copied())
+    }
+
+    /// Whether `word` of `trace`, which lacks passes, may lack them.
+    fn is_excused(&self, is_placed: bool, trace: &Trace, word: Extent<Addr>, named: &Named) -> bool {
+        let (block, record) = (self.touched(word).start, &self.truth.records[&trace.tag]);
+        let is_owed = self.is_dead(trace.tag) || self.setup.options.grade == Grade::Content;
+        if self.server.is_current(trace.tag, word) || !is_owed {
+            return true;
+        }
+        let top = self.visible(block);
+        if self.server.passes() == 1 {
+            return is_placed && top.is_some();
+        }
+        if top.is_some_and(|tag| self.is_dead(tag)) && named.contains_key(&block) {
+            return true;
+        }
+        let decided = record.mark.and_then(|mark| self.system.excuse(block, mark));
+        let (is_forgotten, is_hidden) =
+            decided.unwrap_or_else(|| (record.is_excused, self.truth.is_hidden(block, record)));
+        is_forgotten || (is_hidden && self.setup.options.grade != Grade::Content)
     }
 }
 
@@ -69,5 +143,9 @@ impl Part {
         let is_clean = Super::from_bytes(&seen[SUPER as usize]).is_some_and(|it| it.is_clean);
         let is_leaked = |it: (Block, bool)| it.1 && self.system.is_data(it.0) && !named.contains_key(&it.0);
         is_clean && !shown.any(is_leaked)
+    }
+
+    fn is_dead(&self, tag: Tag) -> bool {
+        self.truth.is_dead(self.truth.records[&tag].mark)
     }
 }

@@ -10,7 +10,7 @@
 //!   only what the reader does not own may be gone;
 //! - *forensic*: once all has settled, content of files that are gone is not
 //!   there, and has its passes, but for what the decision on rule E excepts
-//!   ([`truth`], `forensic`);
+//!   ([`truth`], `finish`);
 //! - *liveness*: what is due is done, and each request is replied to once;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
@@ -20,9 +20,7 @@ mod ext2;
 mod ext4;
 mod fat;
 mod finish;
-mod forensic;
 mod part;
-mod sent;
 mod shelf;
 mod steps;
 mod system;
@@ -33,7 +31,7 @@ mod work;
 use crate::cache;
 use crate::history;
 use crate::rng::Rng;
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::Action;
 use crate::rule_e::search::Space;
 use crate::server::{Above, Server, Watched};
 use ext2::Ext2;
@@ -44,16 +42,15 @@ use quietus_core::request::RequestId;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
-use sent::Sent;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use system::{PROBER, System};
+use traffic::Sent;
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;
 
-/// Kinds of file systems.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystem {
     /// With maps and inodes: one without the other proves no death.
@@ -62,7 +59,6 @@ pub enum FileSystem {
     Fat,
     /// The same, with a table that needs rest.
     ExFat,
-    /// With a journal.
     Ext4,
 }
 
@@ -96,13 +92,10 @@ pub struct Setup {
     pub disk: history::Setup,
     /// Partitions: the file system in each, and its blocks of data, or its number. One is the whole disk.
     pub parts: Vec<(FileSystem, Block)>,
-    /// Amount of inference.
     pub options: Options,
-    /// Most turns before a step.
     pub turns_max: u64,
     /// The server may be killed, and the power cut.
     pub crashes: bool,
-    /// The host may become full.
     pub fills: bool,
     /// The watcher may be kept out for a while, and begin anew.
     pub renews: bool,
@@ -147,18 +140,14 @@ impl Setup {
     }
 }
 
-/// Events of a history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The file system is mounted.
     Mount,
-    /// A process does something.
     Do(Action),
     /// A block is on its way to the disk, as it is now.
     WriteBack(Block),
     /// All that is on its way arrives.
     Arrive,
-    /// A block is read.
     Read(Block),
     /// The guest tells of a free block.
     Trim(Block),
@@ -168,7 +157,6 @@ pub enum Event {
     Commit,
     /// The tail of a journal moves up.
     MoveTail,
-    /// The disk's cache is flushed.
     Flush,
     /// The file system is unmounted; the last metadata may come after the
     /// superblock.
@@ -177,14 +165,12 @@ pub enum Event {
     CrashGuest(bool),
     /// The file system is mended; the superblock may come first.
     Fsck(bool),
-    /// The cache does something.
     Cache(cache::Step),
     /// The guest's host loses its power: the guest crashes, and its cache is lost.
     LoseHost,
     /// The client's connection is lost: what was not replied to comes once more. The other
     /// connection may be there before this one is gone.
     Reconnect(bool),
-    /// Milliseconds pass.
     Pass(u64),
     /// Milliseconds pass while the guests are asleep.
     Sleep,
@@ -303,12 +289,10 @@ impl Files {
         this
     }
 
-    /// Does `what` in each partition.
     fn everywhere(&mut self, mut what: impl FnMut(&mut Self) -> Result<(), String>) -> Result<(), String> {
         (0..self.parts.len()).try_for_each(|part| self.within(part, &mut what))
     }
 
-    /// Does `what` in partition `part`.
     fn within<T>(&mut self, part: usize, what: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.at, part);
         let result = what(self);
@@ -322,6 +306,8 @@ impl Files {
 
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
+            Event::Mount | Event::Fsck(_) if self.system.is_mounted() => Ok(()),
+            Event::Unmount(_) | Event::CrashGuest(_) if !self.system.is_mounted() => Ok(()),
             Event::Mount => self.mount(),
             Event::Do(action) => self.does(action),
             Event::WriteBack(block) => self.write_back(block),

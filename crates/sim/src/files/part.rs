@@ -1,8 +1,8 @@
 //! One file system, in its partition or on the whole disk.
 
-use super::sent::{Sent, What};
 use super::shelf::Shelf;
 use super::system::{LABEL, System};
+use super::traffic::{Sent, What};
 use super::truth::Truth;
 use crate::cache::Cache;
 use crate::rule_e::guest::Owner;

@@ -14,7 +14,6 @@ struct Version {
     bytes: Vec<u8>,
     /// Stay in which the content was written, if in any.
     stay: Option<Stay>,
-    /// Moment of the reply.
     done: Option<Moment>,
 }
 

@@ -3,7 +3,7 @@
 use super::part::Part;
 use super::{Event, Files, Vain};
 use crate::cache;
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::Action;
 use quietus_detect::format::Block;
 
 impl Files {

@@ -1,12 +1,10 @@
 //! The differences between the file systems of guests.
 
-use super::sent::What;
+use super::traffic::What;
 use super::truth::Truth;
 use super::{ext2, fat};
-use crate::rule_e::fat::FatToy;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Mark, Owner};
-use crate::rule_e::toy::{Bytes, Super, Toy};
+use crate::rule_e::guest::{Action, Mark, Owner};
+use crate::rule_e::toy::{Bytes, Layout, Super, Toy};
 use crate::rule_j::judge::Holds;
 use quietus_core::units::{BLOCK_BYTES, Extent};
 use quietus_detect::format::{Block, Probe, Prober};
@@ -24,16 +22,15 @@ pub(super) const PROBER: Prober = |disk_bytes, contents| {
     let Some(Super { is_clean: was_clean, .. }) = Super::from_bytes(bytes) else { return Probe::IsNot };
     let (blocks, block_bytes) = ((disk_bytes / BLOCK_BYTES) as Block, BLOCK_BYTES as u32);
     let toy = Toy { was_clean, block_bytes, ..Toy::new(blocks) };
-    Probe::Is(match bytes[LABEL] {
-        ext2::LABEL => Box::new(toy),
+    Probe::Is(Box::new(match bytes[LABEL] {
+        ext2::LABEL => toy,
         label if fat::LABELS.contains(&label) => {
-            Box::new(FatToy { blocks, was_clean, is_final: label == fat::LABELS[0], block_bytes })
+            Toy { layout: Layout::Fat { is_final: label == fat::LABELS[0] }, ..toy }
         }
-        journal => Box::new(Toy { journal: journal.into(), ..toy }),
-    })
+        journal => Toy { journal: journal.into(), ..toy },
+    }))
 };
 
-/// Writes of whole blocks.
 pub type Writes = Vec<(Block, Vec<u8>)>;
 
 /// A file system: in the memory of a guest, if it is mounted.
@@ -41,11 +38,16 @@ pub trait System: Debug {
     /// The byte of the superblock by which [`PROBER`] knows the file system.
     fn label(&self) -> u8;
 
-    /// Number of blocks.
-    fn blocks(&self) -> Block;
+    /// Where everything lies.
+    fn toy(&self) -> Toy;
 
-    /// The blocks of data.
-    fn data(&self) -> Range<Block>;
+    fn blocks(&self) -> Block {
+        self.toy().blocks
+    }
+
+    fn data(&self) -> Range<Block> {
+        self.toy().data()
+    }
 
     /// Whether `block` holds content of files, which may be gone one day.
     fn is_data(&self, block: Block) -> bool {
@@ -58,7 +60,9 @@ pub trait System: Debug {
     }
 
     /// An empty file system, as it lies on the disk from there on: the beginning of each block.
-    fn disk(&mut self, start_bytes: u64) -> Vec<Vec<u8>>;
+    fn disk(&mut self, _start_bytes: u64) -> Vec<Vec<u8>> {
+        self.toy().disk().into_iter().map(Vec::from).collect()
+    }
 
     /// Whether the file system is mounted.
     fn is_mounted(&self) -> bool;
@@ -86,7 +90,6 @@ pub trait System: Debug {
     /// The blocks that a check writes that finds `seen`; the superblock last.
     fn mend(&mut self, seen: &[Bytes]) -> Vec<(Block, Bytes)>;
 
-    /// Blocks that may be allocated.
     fn free(&self) -> Vec<Block>;
 
     /// All that processes can do to files, but for writing something again.
@@ -128,7 +131,6 @@ pub trait System: Debug {
         Vec::new()
     }
 
-    /// `bytes` arrive for `block`.
     fn arrived(&mut self, _block: Block, _bytes: &[u8]) {}
 
     /// The write to `block` was replied to.

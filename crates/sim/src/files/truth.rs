@@ -35,7 +35,6 @@ struct Place {
     namers: BTreeSet<Owner>,
 }
 
-/// Truth; see the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Truth {
     /// The owner of each stay, and whether it lasts.
@@ -56,7 +55,6 @@ impl Truth {
         Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
     }
 
-    /// The stay that begins next.
     pub fn next_stay(&self) -> Stay {
         Stay(self.stays.len() as u16)
     }
@@ -81,7 +79,6 @@ impl Truth {
         latest.map(|n| Stay(n as u16))
     }
 
-    /// Ends the stay in `block`.
     pub fn end(&mut self, block: Block) {
         self.stays.iter_mut().filter(|it| it.0 == block).for_each(|it| it.2 = false);
     }

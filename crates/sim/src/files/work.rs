@@ -1,9 +1,9 @@
 //! A guest at work.
 
 use super::part::Part;
-use super::sent::What;
+use super::traffic::What;
 use super::{Files, Vain};
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::Action;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest;
@@ -17,9 +17,6 @@ const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
-        if self.system.is_mounted() {
-            return Ok(());
-        }
         self.replay(false)?;
         let (_, pages) = self.read_and_judge(false)?;
         let pages = self.through_cache(pages);
@@ -74,9 +71,6 @@ impl Files {
     }
 
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
-        if !self.system.is_mounted() {
-            return Ok(());
-        }
         self.empty_log()?;
         let at_last = self.system.at_last(self.was_clean);
         let dirty = self.system.dirty().into_iter();
@@ -96,9 +90,6 @@ impl Files {
     }
 
     pub(super) fn fsck(&mut self, superblock_first: bool) -> Result<(), String> {
-        if self.system.is_mounted() {
-            return Ok(());
-        }
         self.replay(true)?;
         let (_, pages) = self.read_and_judge(false)?;
         let pages = self.through_cache(pages);
@@ -176,7 +167,6 @@ impl Files {
         Ok(())
     }
 
-    /// The journal takes a step.
     pub(super) fn commit(&mut self) -> Result<(), String> {
         self.system.advance();
         self.send();

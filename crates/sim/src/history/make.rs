@@ -16,7 +16,6 @@ const EPOCHS_SALT: u64 = 5490 << 32;
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 
 impl History {
-    /// The history of `seed`.
     pub fn from_seed(seed: u64) -> Self {
         Self::made(seed, 0, Setup::perhaps_overlay)
     }
@@ -73,7 +72,6 @@ impl Setup {
         }
     }
 
-    /// The same disk with versions.
     fn with_versions(self, rng: &mut Rng) -> Self {
         let seal = rng.pick(&[Seal::RandomKey, Seal::RandomKey, Seal::RandomKey, Seal::Aon, Seal::None]);
         let store = Store::Versions { seal, log_bytes: rng.pick(&[16_384, 16_384, 32_768, 65_536]) };
@@ -104,10 +102,8 @@ struct Mood {
     fault_weight: u64,
     /// Weight of a full host, and of space on it again.
     full_weight: u64,
-    /// Weight of requests about epochs.
     epochs_weight: u64,
     turns_max: u64,
-    /// Media that can fail.
     targets: &'static [MediumId],
 }
 

@@ -2,15 +2,13 @@
 
 use super::Step;
 use crate::rule_e::marks::image::{
-    BLOCK_BYTES, DATA, FOLDER_BLOCK, INODE_BYTES, MAP, SUPER, map, place_of, put16, put32, superblock,
+    BLOCK_BYTES, DATA, FOLDER_BLOCK, IDLE, INODE_BYTES, MAP, SUPER, map, place_of, put_inode, superblock,
 };
-use quietus_core::units::{Addr, Extent};
+use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 
 /// The block whose life is enumerated.
 pub const BLOCK: Block = FOLDER_BLOCK + 1;
-/// A block that means nothing to the rules: the map of inodes.
-const IDLE: Block = 4;
 /// The inodes of the files; both lie in the same block.
 const NUMBERS: [u32; FILES] = [13, 14];
 /// Number of files.
@@ -44,10 +42,6 @@ pub struct Put {
     pub content: Vec<u8>,
 }
 
-pub fn place(block: Block) -> Extent<Addr> {
-    Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
-}
-
 impl Disk {
     pub fn put_superblock(&self) -> Put {
         Put { block: SUPER, content: superblock(2 + self.mounts, 1, !self.is_mounted) }
@@ -75,11 +69,8 @@ impl Disk {
         let mut content = vec![0; BLOCK_BYTES];
         for (number, inode) in NUMBERS.into_iter().zip(inodes) {
             let bytes = &mut content[place_of(number).1..][..INODE_BYTES];
-            put16(bytes, 0, 0x81A4);
-            put16(bytes, 0x1A, u16::from(inode.is_in_use));
-            put32(bytes, 0x20, u32::from(inode.has_flag));
-            put32(bytes, 0x28, if inode.names { BLOCK } else { 0 });
-            put32(bytes, 0x64, 1 + u32::from(inode.generation));
+            let named = if inode.names { BLOCK } else { 0 };
+            put_inode(bytes, inode.is_in_use, inode.has_flag, &[named], 1 + u32::from(inode.generation));
         }
         Put { block: place_of(NUMBERS[0]).0, content }
     }

@@ -6,9 +6,10 @@ mod page;
 mod product;
 
 use crate::content::{Tag, fill};
+use crate::rule_e::marks::image::place;
 use crate::soak::split;
 use crate::verdict::caught;
-use guest::{BLOCK, Disk, FILES, Inode, Put, place};
+use guest::{BLOCK, Disk, FILES, Inode, Put};
 use page::{Owed, Page, Receipts};
 use product::Product;
 use quietus_core::ledger::Due;

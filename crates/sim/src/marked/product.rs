@@ -1,10 +1,11 @@
 //! The product: a volume below the watcher of ext2, as they are served, and the acts that they have under way.
 
-use super::guest::{BLOCK, image, place};
+use super::guest::{BLOCK, image};
 use super::page::Receipts;
 use crate::history::{Origin, Setup};
+use crate::rule_e::marks::image::place;
 use crate::server::{Server, Watched};
-use crate::violation::Violation;
+use crate::verdict::Violation;
 use quietus_core::ledger::Due;
 use quietus_core::media::MediumId;
 use quietus_core::request::{Op, Request, RequestId};

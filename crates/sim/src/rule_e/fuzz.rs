@@ -27,27 +27,21 @@ pub fn options(grade: Grade, eager: bool) -> Options {
 pub enum Step {
     /// All of a block is written.
     Put(Block, Page),
-    /// Half of it.
     Half(Block),
     /// One byte of it, and nothing else.
     Byte(Block, u8, u8),
-    /// The guest frees it.
     Free(Block),
     /// Something that is wanted is read.
     Read,
-    /// So many clients are connected.
     Clients(usize),
     /// A cache stands between the guest and the disk, or nothing.
     Cached(bool),
     /// The server is killed and started again.
     Restart,
-    /// Evidence is being made durable.
     Cut,
-    /// The evidence is durable.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
-    /// Milliseconds pass.
     Pass(u64),
 }
 
@@ -85,7 +79,6 @@ fn inodes(n: usize) -> Step {
     Step::Put(TABLE, Page(table(INODES[n])))
 }
 
-/// The superblock is written.
 pub(super) fn supers() -> [Step; 3] {
     let [in_use, clean] = [false, true].map(|is_clean| Super { is_clean, mended: 0, mounts: 0 });
     let mended = Super { is_clean: true, mended: 1, mounts: 0 };
@@ -114,22 +107,15 @@ pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: 
 /// A part of all that can happen, which is searched by itself.
 #[derive(Clone, Debug)]
 pub struct Theme {
-    /// Subject of the theme.
     pub name: &'static str,
-    /// The disk at first.
     pub was_clean: bool,
     /// And was it there from the start?
     pub seen_from_start: bool,
-    /// Of a FAT: is the table final?
-    pub is_final: bool,
     pub options: Options,
     pub steps: Vec<Step>,
+    pub toy: Toy,
     pub disk: fn(&Theme) -> Vec<Bytes>,
-    pub attach: Attach,
 }
-
-/// How both versions of the rules begin to watch a disk.
-type Attach = fn(&Theme, Vec<Bytes>, Millis) -> Differential<BLOCK_BYTES>;
 
 /// The blocks of the disk: 3 and on are data.
 const BLOCKS: Block = 6;
@@ -144,32 +130,37 @@ pub struct Fuzz {
 
 /// A disk with one file, block 3, and a map that says so.
 fn disk(theme: &Theme) -> Vec<Bytes> {
-    let mut disk = Toy::new(BLOCKS).disk();
-    disk[SUPER as usize] = Super { is_clean: theme.was_clean, mended: 0, mounts: 0 }.bytes();
+    let mut disk = theme.empty_disk();
     disk[MAP as usize][3] = 1;
     disk[TABLE as usize] = table(INODES[1]);
     disk
 }
 
-fn attach(theme: &Theme, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
-    let toy = Toy::new(disk.len() as Block).found(&disk[SUPER as usize]);
-    differential(toy, disk, theme.options, now, theme.seen_from_start)
+impl Theme {
+    pub(super) fn empty_disk(&self) -> Vec<Bytes> {
+        Toy { was_clean: self.was_clean, ..self.toy }.disk()
+    }
+
+    /// Both versions of the rules begin to watch `disk`.
+    fn attach(&self, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
+        let toy = self.toy.found(&disk[SUPER as usize]);
+        differential(toy, disk, self.options, now, self.seen_from_start)
+    }
 }
 
 impl Fuzz {
-    /// The subject of `theme`.
     pub fn new(theme: &Theme) -> Self {
         Self::watched_by(theme, Watchers::Both)
     }
 
     pub fn watched_by(theme: &Theme, watchers: Watchers) -> Self {
-        let differential = (theme.attach)(theme, (theme.disk)(theme), Millis(1_000_000));
+        let differential = theme.attach((theme.disk)(theme), Millis(1_000_000));
         Self { theme: theme.clone(), watchers, differential: differential.watched_by(watchers) }
     }
 
     fn restart(&mut self) {
-        let (disk, now) = (self.differential.disk().to_vec(), self.differential.now());
-        self.differential = (self.theme.attach)(&self.theme, disk, now).watched_by(self.watchers);
+        let (disk, now) = (self.differential.disk.clone(), self.differential.now);
+        self.differential = self.theme.attach(disk, now).watched_by(self.watchers);
     }
 }
 
@@ -226,7 +217,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend([Step::Read; 6]);
     steps.extend(server());
     let name = "whatever a guest may write";
-    Theme { name, was_clean, seen_from_start, is_final: true, options, steps, disk, attach }
+    Theme { name, was_clean, seen_from_start, options, steps, toy: Toy::new(BLOCKS), disk }
 }
 
 /// Steps of the server, in a walk.
@@ -241,7 +232,7 @@ pub(super) fn server() -> Vec<Step> {
 
 /// A theme that was there from the start, with `steps` besides what always can happen.
 pub(super) fn theme(
-    (disk, attach): (fn(&Theme) -> Vec<Bytes>, Attach),
+    (toy, disk): (Toy, fn(&Theme) -> Vec<Bytes>),
     name: &'static str,
     was_clean: bool,
     options: Options,
@@ -249,14 +240,15 @@ pub(super) fn theme(
 ) -> Theme {
     let always = [Step::Read, Step::Cut, Step::Proven, Step::Act(false), Step::Pass(2000)];
     let steps = [&always[..], &steps.concat()].concat();
-    Theme { name, was_clean, seen_from_start: true, is_final: true, options, steps, disk, attach }
+    Theme { name, was_clean, seen_from_start: true, options, steps, toy, disk }
 }
 
 /// Parts that are searched each by itself: few steps, so that it goes deep.
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
+    let toy = Toy::new(BLOCKS);
     let theme =
-        |name, was_clean, options, steps: &[&[Step]]| theme((disk, attach), name, was_clean, options, steps);
+        |name, was_clean, options, steps: &[&[Step]]| theme((toy, disk), name, was_clean, options, steps);
     let maps = [bit(3, true), bit(3, false), map(false), put(3, &[0, 0])];
     let files = [0, 1, 3, 6].map(inodes);
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(3), Step::Free(3)];
@@ -282,5 +274,5 @@ pub fn themes() -> Vec<Theme> {
 /// An empty file system, for a history with the times that the product has.
 pub fn empty() -> Theme {
     let options = Options { settle_ms: 8000, ..Options::default() };
-    Theme { disk: |_| Toy::new(BLOCKS).disk(), ..theme((disk, attach), "kept", true, options, &[]) }
+    theme((Toy::new(BLOCKS), Theme::empty_disk), "kept", true, options, &[])
 }

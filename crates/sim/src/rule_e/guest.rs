@@ -6,26 +6,22 @@
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
 //! freed block of pointers is forgotten with its pointers in place.
 
-pub mod actions;
-
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, page, table};
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files at once.
 pub const FILES: usize = 3;
 /// Blocks of data that a file can have: two named by the inode, the others by
 /// its block of pointers.
 pub const SLOTS: usize = 2 + POINTERS;
 
 /// A block as one file had it, from being allocated until being freed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Stay(pub u16);
 
 /// Owner of a [`Stay`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
-    /// The inode's number.
     pub file: u8,
     pub generation: u8,
 }
@@ -35,7 +31,6 @@ pub struct Owner {
 pub struct Mark {
     /// The stay that it was written in.
     pub stay: Stay,
-    /// By whom.
     pub owner: Owner,
 }
 
@@ -59,8 +54,37 @@ impl Mark {
     }
 }
 
+/// One thing that a process does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Action {
+    Create(usize),
+    /// A file gets a block in a slot.
+    Grow(usize, usize, Block),
+    /// A file gets a block of pointers.
+    GrowIndirect(usize, Block),
+    /// A block is written again, in memory.
+    Touch(Block),
+    /// A file loses what it has in a slot.
+    Punch(usize, usize),
+    Truncate(usize),
+    Delete(usize),
+}
+
+impl Action {
+    pub fn frees(self) -> bool {
+        matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
+    }
+
+    pub fn allocates(self) -> Option<Block> {
+        match self {
+            Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
+            _ => None,
+        }
+    }
+}
+
 /// The memory of a guest that has mounted the file system.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Guest {
     toy: Toy,
     inodes: [Inode; FILES],
@@ -75,7 +99,6 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Reads what lies on `disk`.
     pub fn mount(toy: Toy, disk: &[Bytes], next_generation: u8) -> Self {
         let slots = disk[TABLE as usize].chunks_exact(crate::rule_e::toy::INODE_BYTES);
         let mut inodes = slots.map(Inode::from_bytes);
@@ -119,11 +142,11 @@ impl Guest {
         named.filter(|it| self.toy.data().contains(it)).collect()
     }
 
-    pub fn absent(&self) -> Vec<usize> {
+    fn absent(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links == 0).collect()
     }
 
-    pub fn present(&self) -> Vec<usize> {
+    fn present(&self) -> Vec<usize> {
         (0..FILES).filter(|it| self.inodes[*it].links > 0).collect()
     }
 
@@ -132,7 +155,7 @@ impl Guest {
     }
 
     /// The block in `slot` of `file`, if there is one.
-    pub fn at(&self, file: usize, slot: usize) -> Option<Block> {
+    fn at(&self, file: usize, slot: usize) -> Option<Block> {
         let inode = self.inodes[file];
         let block = match slot {
             0 | 1 => Block::from(inode.direct[slot]),
@@ -146,32 +169,101 @@ impl Guest {
         Some(Block::from(self.inodes[file].indirect)).filter(|it| *it != 0)
     }
 
-    /// The blocks that hold pointers.
     pub fn pointers(&self) -> BTreeSet<Block> {
         self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }
 
-    /// Makes a file of another generation.
-    pub fn create(&mut self, file: usize) {
-        self.inodes[file] = Inode { generation: self.next_generation, links: 1, ..Inode::default() };
-        self.next_generation += 1;
-        self.dirty.insert(TABLE);
-    }
-
     /// The owner that `file` is now.
-    pub fn owner(&self, file: usize) -> Owner {
+    fn owner(&self, file: usize) -> Owner {
         Owner { file: file as u8, generation: self.inodes[file].generation }
     }
 
-    /// Gives `file` the free `block` in `slot`, or as its block of pointers, with content of `stay`.
-    pub fn grow(&mut self, file: usize, slot: Option<usize>, block: Block, stay: Stay) {
-        self.allocate(file, block, stay, slot.is_none());
+    /// Does `action`, if it can be done; returns what was freed. `begin` is told
+    /// of each block that gets an owner.
+    pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        match action {
+            Action::Create(file) if self.absent().contains(&file) => {
+                let generation = self.next_generation;
+                self.inodes[file] = Inode { generation, links: 1, ..Inode::default() };
+                self.next_generation += 1;
+                self.dirty.insert(TABLE);
+            }
+            Action::Grow(file, slot, block) => self.grow(file, Some(slot), block, begin),
+            Action::GrowIndirect(file, block) => self.grow(file, None, block, begin),
+            Action::Touch(block) => {
+                if let Some(page) = self.pages.get_mut(&block) {
+                    page[TOUCHED] = page[TOUCHED].wrapping_add(1);
+                    self.dirty.insert(block);
+                }
+            }
+            Action::Punch(file, slot) => return self.punch(file, slot),
+            Action::Truncate(file) | Action::Delete(file) if self.present().contains(&file) => {
+                let freed = self.release(file);
+                let Inode { generation, links, .. } = self.inodes[file];
+                match action {
+                    Action::Delete(_) => self.inodes[file].links = 0,
+                    _ => self.inodes[file] = Inode { generation, links, ..Inode::default() },
+                }
+                self.dirty.insert(TABLE);
+                return freed;
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Gives `file` the free `block` in `slot`, or as its block of pointers, if it can have it there.
+    fn grow(
+        &mut self,
+        file: usize,
+        slot: Option<usize>,
+        block: Block,
+        begin: impl FnOnce(Block, Owner) -> Stay,
+    ) {
+        let has = slot.map_or_else(|| self.indirect(file), |it| self.at(file, it));
+        let is_possible = self.present().contains(&file) && self.free().contains(&block) && has.is_none();
+        let is_deep = slot.is_some_and(|it| it >= 2);
+        if !is_possible || (is_deep && self.indirect(file).is_none()) {
+            return;
+        }
+        self.allocate(file, block, begin(block, self.owner(file)), slot.is_none());
         match slot {
             None => self.inodes[file].indirect = block as u8,
             Some(slot @ (0 | 1)) => self.inodes[file].direct[slot] = block as u8,
             Some(slot) => return self.set_below(file, slot - 2, block as u8),
         }
         self.dirty.insert(TABLE);
+    }
+
+    /// Actions on files below `files` in `slots`, with the blocks of
+    /// `free`. Of the slots that a file has free the first `most` count.
+    pub fn actions(&self, files: usize, slots: &[usize], free: &[Block], most: usize) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for file in self.present() {
+            self.actions_on(file, slots, (free, most), &mut actions);
+        }
+        actions.extend(self.absent().into_iter().filter(|it| *it < files).map(Action::Create));
+        actions
+    }
+
+    fn actions_on(
+        &self,
+        file: usize,
+        slots: &[usize],
+        (free, most): (&[Block], usize),
+        actions: &mut Vec<Action>,
+    ) {
+        actions.extend([Action::Delete(file), Action::Truncate(file)]);
+        if self.indirect(file).is_none() && slots.iter().any(|it| *it >= 2) {
+            actions.extend(free.iter().take(most).map(|it| Action::GrowIndirect(file, *it)));
+        }
+        let (taken, vacant): (Vec<_>, Vec<_>) =
+            slots.iter().copied().partition(|it| self.at(file, *it).is_some());
+        actions.extend(taken.into_iter().map(|it| Action::Punch(file, it)));
+        let vacant = vacant.into_iter().filter(|it| *it < 2 || self.indirect(file).is_some());
+        actions.extend(
+            vacant.take(most).flat_map(|slot| free.iter().map(move |it| Action::Grow(file, slot, *it))),
+        );
     }
 
     fn allocate(&mut self, file: usize, block: Block, stay: Stay, is_pointers: bool) {
@@ -195,25 +287,8 @@ impl Guest {
         }
     }
 
-    /// Writes what `file` has in `slot` again.
-    pub fn touch(&mut self, block: Block) {
-        if let Some(page) = self.pages.get_mut(&block) {
-            page[TOUCHED] = page[TOUCHED].wrapping_add(1);
-            self.dirty.insert(block);
-        }
-    }
-
-    /// Cuts `file` off; its pointers too. Returns what was freed.
-    pub fn truncate(&mut self, file: usize) -> Vec<Block> {
-        let freed = self.release(file);
-        let inode = &mut self.inodes[file];
-        *inode = Inode { generation: inode.generation, links: inode.links, ..Inode::default() };
-        self.dirty.insert(TABLE);
-        freed
-    }
-
     /// Cuts one slot off. Returns what was freed.
-    pub fn punch(&mut self, file: usize, slot: usize) -> Vec<Block> {
+    fn punch(&mut self, file: usize, slot: usize) -> Vec<Block> {
         let Some(block) = self.at(file, slot) else { return Vec::new() };
         if slot < 2 {
             self.inodes[file].direct[slot] = 0;
@@ -223,14 +298,6 @@ impl Guest {
         }
         self.free_block(block);
         vec![block]
-    }
-
-    /// Deletes `file`: the inode keeps its pointers. Returns what was freed.
-    pub fn delete(&mut self, file: usize) -> Vec<Block> {
-        let freed = self.release(file);
-        self.inodes[file].links = 0;
-        self.dirty.insert(TABLE);
-        freed
     }
 
     fn release(&mut self, file: usize) -> Vec<Block> {

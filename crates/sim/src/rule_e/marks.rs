@@ -15,8 +15,8 @@ pub(crate) mod image;
 
 use crate::rng::Rng;
 use guest::{Guest, Put};
-use image::{BLOCK_BYTES, BLOCKS, DATA, Disk, SUPER};
-use quietus_core::units::{Addr, Extent, Millis};
+use image::{BLOCK_BYTES, BLOCKS, DATA, Disk, SUPER, place};
+use quietus_core::units::Millis;
 use quietus_core::watch::{Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
 use quietus_detect::Watch;
 use quietus_detect::ext2::probe;
@@ -77,10 +77,6 @@ pub fn lived(seed: u64) -> Result<(u64, u64), String> {
     Ok(life.plain)
 }
 
-fn place(block: Block) -> Extent<Addr> {
-    Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
-}
-
 impl Life {
     fn observe(&mut self, observation: Observation<'_>) {
         let at = Moment { now: Millis(self.now), clients: 1, attached: Attached::Direct };
@@ -103,15 +99,8 @@ impl Life {
         }
     }
 
-    /// A write, or several, of whole blocks.
-    fn put(&mut self, puts: Vec<Put>) -> Result<(), String> {
-        for put in puts {
-            self.put_one(put)?;
-        }
-        Ok(())
-    }
-
-    fn put_one(&mut self, Put { block, content, is_secret }: Put) -> Result<(), String> {
+    /// A write of a whole block.
+    fn put(&mut self, Put { block, content, is_secret }: Put) -> Result<(), String> {
         if block != SUPER && self.rng.chance(2) {
             self.arrives(block, &content);
             self.observe(Observation::Refused { extent: place(block), was_shown: true });
@@ -200,7 +189,7 @@ impl Life {
 
     fn write_back(&mut self, guest: &mut Guest, block: Block) -> Result<(), String> {
         let Some(put) = guest.write_back(block) else { return Ok(()) };
-        self.put_one(put)?;
+        self.put(put)?;
         self.read_all();
         // A mark that is on the disk covers what its file has there.
         for covered in guest.newly_covered(block) {
@@ -264,20 +253,22 @@ impl Life {
         self.judge()
     }
 
+    /// Time passes in which nothing is written that means anything.
+    fn rest(&mut self) -> Result<(), String> {
+        (0..60).try_for_each(|_| {
+            self.now += 300;
+            self.put(Guest::touched())
+        })
+    }
+
     /// Everything is deleted, and unmounted. Then nothing of a marked file is left but the folder's own block.
     fn end(&mut self, mut guest: Guest) -> Result<(), String> {
         self.flush(&mut guest)?;
-        for _ in 0..60 {
-            self.now += 300;
-            self.put(guest.touched())?;
-        }
+        self.rest()?;
         let owned = guest.plain_blocks();
         self.flush(&mut guest)?;
         self.verdicts(&guest, false)?;
-        for _ in 0..60 {
-            self.now += 300;
-            self.put(guest.touched())?;
-        }
+        self.rest()?;
         self.read_all();
         let is_certain = |block: &&Block| self.secrets[**block as usize] == Secret::default();
         let settled =
@@ -296,11 +287,7 @@ impl Life {
         let left = |block: &Block| {
             *block != image::FOLDER_BLOCK && self.secrets[*block as usize] != Secret::default()
         };
-        match { DATA }.find(left) {
-            Some(block) => {
-                Err(format!("block {block} was not destroyed: {:?}", self.secrets[block as usize]))
-            }
-            None => Ok(()),
-        }
+        let wrong = |it| Err(format!("block {it} was not destroyed: {:?}", self.secrets[it as usize]));
+        { DATA }.find(left).map_or(Ok(()), wrong)
     }
 }

@@ -17,21 +17,21 @@ pub(crate) mod wide;
 
 use crate::differential::Differential;
 use quietus_core::units::Millis;
-use quietus_detect::format::Format;
 use quietus_detect::options::Options;
 use quietus_detect::rule_e::RuleE;
 use reference::Reference;
+use toy::Toy;
 
 /// Both versions of rule E begin to watch `disk`. `seen_from_start` as for
 /// [`RuleE::attach`].
-pub(crate) fn differential<F: Format + Copy + 'static, const BYTES: usize>(
-    format: F,
+pub(crate) fn differential<const BYTES: usize>(
+    toy: Toy,
     disk: Vec<[u8; BYTES]>,
     options: Options,
     now: Millis,
     seen_from_start: bool,
 ) -> Differential<BYTES> {
-    let rule = Box::new(RuleE::attach(Box::new(format), options, now, seen_from_start));
-    let reference = Box::new(Reference::attach(format, options, now, seen_from_start));
+    let rule = Box::new(RuleE::attach(Box::new(toy), options, now, seen_from_start));
+    let reference = Box::new(Reference::attach(toy, options, now, seen_from_start));
     Differential::new(rule, reference, disk, now)
 }

@@ -34,7 +34,6 @@ pub enum Stage {
     Confirmed,
 }
 
-/// Knowledge of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Cell {
     live: bool,
@@ -109,7 +108,6 @@ impl<F: Format> Reference<F> {
         this
     }
 
-    /// Time passes.
     fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
         if let Some(review) = self.review.take_if(|it| it.at <= now) {
@@ -168,7 +166,6 @@ impl<F: Format> Reference<F> {
         cell.unconfirmed.get_or_insert(moment);
     }
 
-    /// Content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.clock.change();
@@ -305,7 +302,6 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// The superblock changes.
     fn geometry(&mut self, block: Block, old: &[u8], new: &[u8]) {
         match self.format.geometry(block, old, new) {
             Geometry::Same => {}

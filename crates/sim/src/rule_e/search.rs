@@ -9,7 +9,6 @@ use crate::verdict::caught;
 use std::collections::HashSet;
 use std::fmt::Debug;
 
-/// Steps of one walk.
 const WALK_STEPS_MAX: usize = 160;
 
 /// Something that steps happen to.
@@ -40,7 +39,7 @@ pub trait Space {
 }
 
 /// Result of a search, or of a walk.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Part {
     /// Name of the part.
     pub name: String,
@@ -54,7 +53,21 @@ pub struct Part {
     pub failure: Option<(String, String)>,
 }
 
-/// A step a line.
+impl Part {
+    /// A history of so many steps.
+    pub fn of(name: String, steps: usize, failure: Option<(String, String)>) -> Self {
+        Self { name, states: 0, transitions: steps as u64, depth: steps, failure }
+    }
+
+    /// Whether every promise was kept; tells of the one that was not.
+    pub fn is_kept(&self) -> bool {
+        if let Some((history, broken)) = &self.failure {
+            println!("{}: {broken}\n{history}", self.name);
+        }
+        self.failure.is_none()
+    }
+}
+
 fn listing<S: Debug>(steps: &[S]) -> String {
     steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
@@ -72,7 +85,7 @@ pub fn happen<P: Space>(space: &mut P, steps: &[P::Step]) -> Result<(), String> 
 
 /// Tries everything that can happen to what `start` makes, up to `transitions_max` steps in all.
 pub fn search<P: Space>(name: &str, start: impl Fn() -> P, transitions_max: u64) -> Part {
-    let mut part = Part { name: name.into(), states: 0, transitions: 0, depth: 0, failure: None };
+    let mut part = Part { name: name.into(), ..Part::default() };
     let (mut seen, mut level) = (HashSet::new(), vec![Vec::new()]);
     while !level.is_empty() {
         part.depth += 1;
@@ -174,7 +187,7 @@ pub fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl 
         Err((steps, broken)) => (steps.len(), Some(shortest(steps, broken, start))),
     };
     look(&space);
-    Part { name: format!("{name}, seed {seed}"), states: 0, transitions: depth as u64, depth, failure }
+    Part::of(format!("{name}, seed {seed}"), depth, failure)
 }
 
 /// Cuts a history down that broke a promise.

@@ -13,11 +13,13 @@
 
 pub mod marking;
 
+use super::fat;
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Marking, Reason, Shown};
 use quietus_detect::mutant::{self, Mutant};
-use quietus_detect::properties::{EXT2, Properties};
+use quietus_detect::properties::{EXT2, Properties, VFAT};
 use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 
 pub const BLOCK_BYTES: usize = 64;
@@ -27,7 +29,6 @@ pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
 pub const POINTERS: usize = 4;
 pub const SUPER: Block = 0;
 pub const MAP: Block = 1;
-/// The first block of inodes.
 pub const TABLE: Block = 2;
 
 const MAGIC: u8 = 0x51;
@@ -70,7 +71,6 @@ pub struct Inode {
     pub generation: u8,
     /// Names in directories; 0: it is no file and owns nothing.
     pub links: u8,
-    /// Blocks of data.
     pub direct: [u8; 2],
     /// A block of pointers to data.
     pub indirect: u8,
@@ -120,11 +120,10 @@ pub fn table(inodes: &[Inode]) -> Bytes {
 }
 
 /// Where everything lies.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Toy {
     /// Blocks of the disk, at most [`BLOCK_BYTES`].
     pub blocks: Block,
-    /// Blocks of the journal.
     pub journal: Block,
     /// The superblock said that it was clean when it was probed.
     pub was_clean: bool,
@@ -136,21 +135,24 @@ pub struct Toy {
     pub has_marks: bool,
     /// What a transaction frees is not used again before that is on the disk.
     pub frees_wait: bool,
+    pub layout: Layout,
+}
+
+/// What lies behind the superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Layout {
+    /// As the module's documentation has it.
+    #[default]
+    Inodes,
+    /// As [`fat`] has it. The table is final, as in FAT; or it needs rest, as in exFAT.
+    Fat { is_final: bool },
 }
 
 impl Toy {
     /// A clean one of so many blocks, without a journal.
-    pub const fn new(blocks: Block) -> Self {
+    pub fn new(blocks: Block) -> Self {
         let block_bytes = BLOCK_BYTES as u32;
-        Self {
-            blocks,
-            journal: 0,
-            was_clean: true,
-            block_bytes,
-            has_external_journal: false,
-            has_marks: false,
-            frees_wait: true,
-        }
+        Self { blocks, was_clean: true, block_bytes, frees_wait: true, ..Self::default() }
     }
 
     /// The same, as `superblock` has it.
@@ -161,8 +163,9 @@ impl Toy {
     /// An empty file system.
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
-        disk[SUPER as usize] = Super { is_clean: true, mended: 0, mounts: 0 }.bytes();
-        disk[MAP as usize][..self.first_data() as usize].fill(1);
+        disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0, mounts: 0 }.bytes();
+        let in_use = if self.layout == Layout::Inodes { 1 } else { fat::END };
+        disk[MAP as usize][..self.first_data() as usize].fill(in_use);
         disk
     }
 
@@ -177,7 +180,10 @@ impl Toy {
     }
 
     pub fn data(&self) -> Range<Block> {
-        self.first_data()..self.blocks
+        match self.layout {
+            Layout::Inodes => self.first_data()..self.blocks,
+            Layout::Fat { .. } => self.first_data()..self.directory(),
+        }
     }
 
     /// Pointers in `bytes`: who names (inode number and generation), what.
@@ -226,7 +232,7 @@ fn without(these: &Links, those: &Links) -> Vec<Link> {
 }
 
 /// The change that a superblock means.
-pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
+fn geometry(old: &[u8], new: &[u8]) -> Geometry {
     match (Super::from_bytes(old), Super::from_bytes(new)) {
         (_, None) | (None, _) => Geometry::Changed,
         (Some(old), Some(new)) if old == new => Geometry::Same,
@@ -239,11 +245,11 @@ pub fn geometry(old: &[u8], new: &[u8]) -> Geometry {
 
 impl Format for Toy {
     fn name(&self) -> &'static str {
-        "toy"
+        if self.layout == Layout::Inodes { "toy" } else { "fat toy" }
     }
 
     fn properties(&self) -> Properties {
-        EXT2
+        if self.layout == Layout::Inodes { EXT2 } else { VFAT }
     }
 
     fn block_bytes(&self) -> u32 {
@@ -259,29 +265,38 @@ impl Format for Toy {
     }
 
     fn kind(&self, block: Block) -> Kind {
-        match block {
-            SUPER => Kind::Geometry,
-            MAP => Kind::Map,
-            _ if block < self.journal_first() => Kind::Inodes,
+        match (self.layout, block) {
+            (_, SUPER) => Kind::Geometry,
+            (_, MAP) | (Layout::Fat { .. }, TABLE) => Kind::Map,
+            (Layout::Inodes, TABLE) => Kind::Inodes,
+            (Layout::Fat { is_final: true }, _) if block == self.directory() => Kind::Inodes,
+            (Layout::Fat { is_final: false }, _) if block == self.directory() => Kind::Fixed,
             _ => Kind::Data,
         }
     }
 
     fn survey(&self, kind: Kind) -> Vec<Range<Block>> {
-        let range = match kind {
-            Kind::Geometry => SUPER..SUPER + 1,
-            Kind::Map => MAP..MAP + 1,
-            Kind::Inodes => TABLE..self.journal_first(),
+        let (root, table) = (self.directory()..self.blocks, MAP..TABLE + 1);
+        let (first, more) = match (self.layout, kind) {
+            (_, Kind::Geometry) => (SUPER..MAP, None),
+            (Layout::Inodes, Kind::Map) => (MAP..TABLE, None),
+            (Layout::Inodes, Kind::Inodes) => (TABLE..self.journal_first(), None),
+            (Layout::Fat { .. }, Kind::Map) => (table, None),
+            (Layout::Fat { is_final }, Kind::Inodes) => (table, is_final.then_some(root)),
             _ => return Vec::new(),
         };
-        Vec::from([range])
+        iter::once(first).chain(more).collect()
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        let first = (at.start.0 - u64::from(self.block_bytes)) as Block;
-        let shown = bytes.iter().zip(first..self.blocks);
+        let first = || (at.start.0 - u64::from(self.block_bytes)) as Block;
+        let shown: Vec<(u8, Block)> = match self.layout {
+            Layout::Inodes => bytes.iter().copied().zip(first()..self.blocks).collect(),
+            Layout::Fat { .. } => self.entries_in(at, bytes),
+        };
+        let shown = shown.into_iter();
         let shown: Vec<_> =
-            shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: *byte != 0 }).collect();
+            shown.map(|(byte, block)| Shown { blocks: block..block + 1, allocated: byte != 0 }).collect();
         match shown.iter().find(|it| !it.allocated && it.blocks.start < self.first_data()) {
             Some(lie) => Err(Reason(format!("block {} is metadata and free", lie.blocks.start))),
             None => Ok(shown),
@@ -289,6 +304,9 @@ impl Format for Toy {
     }
 
     fn diff(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
+        if self.layout != Layout::Inodes {
+            return self.diff_fat(block, kind, &old[..BLOCK_BYTES], &new[..BLOCK_BYTES]);
+        }
         let links = |bytes: &[u8]| self.links(block, kind, &bytes[..BLOCK_BYTES]);
         let (old, new) = (links(old), links(new));
         let lost = without(&old, &new).into_iter().map(Change::Unlinked);
@@ -298,15 +316,19 @@ impl Format for Toy {
     fn journal(&self) -> Option<Vec<Range<Block>>> {
         let first = self.journal_first();
         let is_here = self.journal > 0 && !self.has_external_journal;
-        is_here.then(|| std::iter::once(first..first + self.journal).collect())
+        is_here.then(|| iter::once(first..first + self.journal).collect())
     }
 
     fn has_external_journal(&self) -> bool {
         self.has_external_journal
     }
 
+    fn map_is_final(&self) -> bool {
+        self.layout == Layout::Fat { is_final: true }
+    }
+
     fn map_needs_rest(&self) -> bool {
-        self.has_external_journal
+        self.has_external_journal || self.layout == Layout::Fat { is_final: false }
     }
 
     fn marking(&self) -> Option<&dyn Marking> {
@@ -314,7 +336,7 @@ impl Format for Toy {
     }
 
     fn is_opened_by(&self, extent: Extent<Addr>) -> bool {
-        extent.overlaps(Extent::new(0, self.block_bytes.into()))
+        self.layout == Layout::Inodes && extent.overlaps(Extent::new(0, self.block_bytes.into()))
     }
 
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {

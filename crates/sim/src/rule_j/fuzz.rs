@@ -20,7 +20,6 @@ use std::ops::Range;
 const JOURNAL: u32 = 9;
 /// The first block of the log.
 const FIRST: At = 1;
-/// Blocks of data.
 const DATA: u32 = 2;
 /// Contents that make a transaction as long as the log.
 const LONG: u32 = 5;
@@ -28,12 +27,10 @@ const LONG: u32 = 5;
 const SETTLE_MS: u64 = 8000;
 const HALF: usize = WIDE_BYTES as usize / 2;
 
-/// The content of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Shape {
     /// A map: a bit for each block of data; and whether it has to be escaped.
     Map(u8, bool),
-    /// No map.
     Other,
     /// A map, something else, and a revocation.
     Much(u8),
@@ -59,9 +56,7 @@ pub enum Says {
 pub enum Step {
     /// All of a block of data is written.
     Data(Block),
-    /// Half of it.
     Half(Block),
-    /// The guest frees a block.
     Free(Block),
     /// Block n of the transaction arrives.
     Piece(usize),
@@ -71,13 +66,11 @@ pub enum Step {
     All,
     /// The next transaction is begun, whatever of this one has arrived.
     Turn,
-    /// The transaction becomes another.
     Becomes(Shape),
     /// A commit block, with a number so much higher, so far behind the beginning.
     Stray(u32, i8),
     /// Something that is no header, there.
     Junk(u32),
-    /// The journal's superblock is written.
     Tail(Says),
     /// Half of it is.
     HalfTail(Says),
@@ -85,20 +78,16 @@ pub enum Step {
     Map(u8),
     /// The file system says whether it is whole.
     Super(bool),
-    /// Evidence is being made durable.
     Cut,
-    /// It is.
     Proven,
     /// Verdicts are carried out; also those that may settle themselves?
     Act(bool),
-    /// Milliseconds pass.
     Pass(u64),
 }
 
 /// A part of all that can happen, which is searched by itself.
 #[derive(Clone, Debug)]
 pub struct Theme {
-    /// The subject.
     pub name: &'static str,
     /// The disk at first: an empty log, and a file system that says that
     /// it is whole, or that it is mounted.
@@ -106,7 +95,6 @@ pub struct Theme {
     /// And was it there from the start?
     pub seen_from_start: bool,
     pub grade: Grade,
-    /// How tags are written.
     pub flavour: Flavour,
     /// The number of the first transaction.
     pub tid: Tid,
@@ -164,7 +152,6 @@ impl Fuzz {
         this
     }
 
-    /// The blocks of the transaction.
     fn pieces(&self) -> Vec<(At, Vec<u8>)> {
         let (tid, at) = self.next;
         let map = |bits, escaped| (MAP, map(self.area, bits, escaped).to_vec());

@@ -19,8 +19,7 @@
 
 use super::log::{Area, At, Logged, Tail, Tid};
 use crate::content::Tag;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::{Guest, Mark, Owner, Stay, TOUCHED};
+use crate::rule_e::guest::{Action, Guest, Mark, Owner, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
 use crate::rule_e::wide::{narrowed, place, tagged, widened};
 use quietus_core::units::Extent;
@@ -33,9 +32,10 @@ pub fn tag(page: &Bytes) -> Option<Tag> {
 }
 
 /// Data that is journaled, and data that is ordered: ext3's and ext4's `data=`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
     /// Data goes through the journal.
+    #[default]
     Journal,
     /// Data is written before the transaction that allocated it is committed.
     Ordered,
@@ -46,9 +46,7 @@ pub enum Mode {
 /// Something on its way to the disk.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Sent {
-    /// The content.
     pub bytes: Vec<u8>,
-    /// Purpose of the write.
     pub what: What,
 }
 
@@ -63,6 +61,12 @@ pub enum What {
     Log(Tid),
     /// The journal's superblock.
     Tail(Tail),
+}
+
+impl What {
+    pub fn is_log(self) -> bool {
+        matches!(self, Self::Log(_))
+    }
 }
 
 /// The transaction that collects changes.
@@ -101,7 +105,7 @@ struct Kept {
 }
 
 /// The memory of a guest that has mounted the file system.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Journaled {
     toy: Toy,
     area: Area,
@@ -119,7 +123,6 @@ pub struct Journaled {
     is_empty: bool,
     /// Freed, and not to be used before this transaction is on the disk.
     busy: BTreeMap<Block, Tid>,
-    /// Blocks on their way.
     pub wire: BTreeMap<Block, Sent>,
     /// First byte of the file system, on a disk on which data is tagged.
     start_bytes: Option<u64>,
@@ -128,7 +131,6 @@ pub struct Journaled {
 /// The start that follows from a recovery, or from a look at an empty log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// The first transaction.
     pub tid: Tid,
     /// The disk says that the log is empty.
     pub is_empty: bool,
@@ -150,14 +152,10 @@ impl Journaled {
             is_async,
             files: Guest::mount(toy, &pages, next_generation),
             running: Running { tid: start.tid, ..Running::default() },
-            committing: None,
-            kept: Vec::new(),
             tail: Tail { start: 1, tid: start.tid },
             head: 1,
             is_empty: start.is_empty,
-            busy: BTreeMap::new(),
-            wire: BTreeMap::new(),
-            start_bytes: None,
+            ..Self::default()
         }
     }
 
@@ -222,11 +220,9 @@ impl Journaled {
 
     /// Lets blocks that have changed in memory join the running transaction.
     fn join(&mut self, allocated: Option<Block>) {
-        let pointers = self.files.pointers();
         let dirty: Vec<_> = self.files.dirty.iter().copied().collect();
         for block in dirty {
-            let is_metadata = block == MAP || block == TABLE || pointers.contains(&block);
-            if is_metadata || self.mode == Mode::Journal {
+            if self.is_metadata(block) || self.mode == Mode::Journal {
                 self.running.logged.insert(block);
                 self.running.revoked.remove(&block);
                 self.running.forgotten.remove(&block);
@@ -235,6 +231,10 @@ impl Journaled {
                 self.running.ordered.insert(block);
             }
         }
+    }
+
+    pub fn is_metadata(&self, block: Block) -> bool {
+        block == MAP || block == TABLE || self.files.pointers().contains(&block)
     }
 
     fn content(&mut self, block: Block) -> Vec<u8> {
@@ -256,7 +256,6 @@ impl Journaled {
         }
     }
 
-    /// Whether a commit can begin.
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
         is_wanted && (self.is_empty || self.log_len(self.running.logged.len()) < self.room())
@@ -307,10 +306,9 @@ impl Journaled {
     }
 
     fn is_logging(&self) -> bool {
-        self.wire.values().any(|it| matches!(it.what, What::Log(_)))
+        self.wire.values().any(|it| it.what.is_log())
     }
 
-    /// Sends the commit block.
     pub fn send_commit(&mut self) {
         if self.can_send_commit()
             && let Some(it) = &mut self.committing
@@ -392,7 +390,6 @@ impl Journaled {
         Tail { start, tid }
     }
 
-    /// Whether the tail may move.
     pub fn can_move_tail(&self) -> bool {
         !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
     }
@@ -454,17 +451,5 @@ impl Journaled {
     /// The file system's superblock that is to be written.
     pub fn superblock(&self, is_clean: bool) -> Vec<u8> {
         widened(&self.files.superblock(is_clean), self.area.block_bytes)
-    }
-
-    /// Whether something is on its way to data outside the journal.
-    pub fn data_on_its_way(&self) -> Vec<Block> {
-        self.wire.iter().filter(|(_, it)| it.what == What::Data).map(|(block, _)| *block).collect()
-    }
-
-    /// The metadata that is on its way to its place.
-    pub fn metadata_on_its_way(&self) -> Vec<Block> {
-        let pointers = self.files.pointers();
-        let is_metadata = |it: &Block| *it == MAP || *it == TABLE || pointers.contains(it);
-        self.wire.keys().copied().filter(is_metadata).collect()
     }
 }

@@ -15,8 +15,7 @@ use std::collections::BTreeMap;
 /// The owner's stay in each block.
 pub type Holds = BTreeMap<Block, Stay>;
 
-/// Content of some stay.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Layer {
     stay: Stay,
     /// Since it was written, the rules have seen a committed map that shows its
@@ -28,19 +27,17 @@ struct Layer {
     is_excused: bool,
 }
 
-/// One block of data.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct Place {
     top: Option<Layer>,
     below: Vec<Layer>,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Judge {
     toy: Toy,
     area: Area,
     places: BTreeMap<Block, Place>,
-    /// The owner of each stay.
     stays: Vec<Owner>,
     /// In the memory of a guest, if there is one.
     pub holds: Holds,
@@ -71,22 +68,13 @@ impl Judge {
             toy,
             area,
             places: toy.data().map(|it| (it, Place::default())).collect(),
-            stays: Vec::new(),
-            holds: Holds::new(),
-            is_mounted: false,
             ends: BTreeMap::from([(0, Holds::new())]),
-            newest: 0,
-            ended: 0,
-            commits: 0,
             knows_from: 1,
-            is_new: false,
-            cut: None,
-            log: BTreeMap::new(),
             tails: vec![tail],
+            ..Self::default()
         }
     }
 
-    /// `owner` gets `block`.
     pub fn begin(&mut self, block: Block, owner: Owner) -> Stay {
         self.stays.push(owner);
         let stay = Stay((self.stays.len() - 1) as u16);
@@ -127,10 +115,8 @@ impl Judge {
     /// It cannot have.
     pub fn recovered(&mut self, tid: Tid) -> Result<(), String> {
         if !self.ends.contains_key(&tid) {
-            return Err(format!(
-                "safety: of the transactions {:?} {tid} is the last found",
-                self.ends.keys()
-            ));
+            let ends = self.ends.keys();
+            return Err(format!("safety: of the transactions {ends:?} {tid} is the last found"));
         }
         self.newest = tid;
         self.crashed();
@@ -165,12 +151,8 @@ impl Judge {
         let Some(place) = self.places.get_mut(&block) else { return };
         place.below.extend(place.top.take());
         let mark = Mark::of(&bytes[..BLOCK_BYTES]);
-        place.top = mark.map(|it| Layer {
-            stay: it.stay,
-            was_shown_free: false,
-            commits: self.commits,
-            is_excused: false,
-        });
+        let layer = |Mark { stay, .. }| Layer { stay, commits: self.commits, ..Layer::default() };
+        place.top = mark.map(layer);
     }
 
     /// A crash has left `bytes` in a block of data.
@@ -222,7 +204,6 @@ impl Judge {
         }
     }
 
-    /// Everything in `block` is destroyed.
     pub fn destroyed(&mut self, block: Block) {
         if let Some(place) = self.places.get_mut(&block) {
             *place = Place::default();
@@ -266,7 +247,6 @@ impl Judge {
         self.tails.drain(..tails - 1);
     }
 
-    /// Transaction `tid` is durable.
     pub fn proven_to(&mut self, tid: Tid) {
         self.ends.retain(|it, _| *it >= tid);
     }
@@ -287,12 +267,10 @@ impl Judge {
         if self.is_mounted && self.holds.get(&block) == Some(&stay) {
             return Err(format!("safety: {owner:?} has block {block} and what lies there is its own"));
         }
-        match self.ends.iter().find(|(_, holds)| holds.get(&block) == Some(&stay)) {
-            Some((tid, _)) => {
-                Err(format!("safety: a crash may give block {block} back to {owner:?}, as of {tid}"))
-            }
-            None => Ok(()),
-        }
+        let end = self.ends.iter().find(|(_, holds)| holds.get(&block) == Some(&stay));
+        let wrong =
+            |tid| Err(format!("safety: a crash may give block {block} back to {owner:?}, as of {tid}"));
+        end.map_or(Ok(()), |(tid, _)| wrong(tid))
     }
 
     /// Safety: whether block `at` of the log may be destroyed, if it may begin at any of `tails`.
@@ -304,12 +282,9 @@ impl Judge {
             return Err("safety: the journal's superblock is no residue".into());
         }
         let Some(tid) = self.log.get(&at) else { return Ok(()) };
-        match tails.iter().find(|it| it.start != 0 && *tid >= it.tid) {
-            Some(tail) => {
-                Err(format!("safety: a recovery from {tail:?} needs block {at} of the log, of {tid}"))
-            }
-            None => Ok(()),
-        }
+        let tail = tails.iter().find(|it| it.start != 0 && *tid >= it.tid);
+        let wrong = |it| Err(format!("safety: a recovery from {it:?} needs block {at} of the log, of {tid}"));
+        tail.map_or(Ok(()), wrong)
     }
 
     fn is_marked(&self, layer: &Layer) -> bool {

@@ -4,7 +4,7 @@ use super::play::Step::{
     self, Acknowledge, Again, Checkpoint, Commit, Do, Finish, Land, Mount, MoveTail, Split, Sync, Unmount,
     Work, Write,
 };
-use crate::rule_e::guest::actions::Action::{Create, Grow};
+use crate::rule_e::guest::Action::{Create, Grow};
 use crate::rule_e::toy::TABLE;
 
 /// The journal's superblock: it is written before the first transaction.

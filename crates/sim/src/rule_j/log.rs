@@ -29,36 +29,35 @@ const SUPERBLOCK_BYTES: usize = 1024;
 /// Where the superblock's checksum stands.
 const SUPERBLOCK_SUM: usize = 0xfc;
 
-/// The number of a transaction.
 pub type Tid = u32;
 /// A block of the journal: 0 is its superblock.
 pub type At = u32;
 
 /// How tags are written.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Flavour {
     /// Tags of 8 bytes, no checksums.
+    #[default]
     Plain,
     /// Tags of 16 bytes, everything summed.
     Summed,
 }
 
 /// Where the journal lies, and how it is written.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Area {
     pub first: Block,
     /// Number of blocks of the log, the superblock included.
     pub len: At,
     /// The number that the superblock gives itself, and counts the others from.
     pub base: u32,
-    /// Bytes of a block.
     pub block_bytes: u32,
     /// How tags are written.
     pub flavour: Flavour,
 }
 
 /// The journal's superblock: where the log begins.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tail {
     /// The first block of the log; 0: the log is empty.
     pub start: At,
@@ -69,7 +68,6 @@ pub struct Tail {
 /// A block of the log's own.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
-    /// Of which transaction.
     pub tid: Tid,
     pub kind: Own,
 }
@@ -97,7 +95,6 @@ pub struct Tag {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Logged {
     pub tid: Tid,
-    /// Blocks and their new contents.
     pub contents: BTreeMap<Block, Vec<u8>>,
     /// Blocks of which no copy in the log counts any more, this or an earlier one.
     pub revoked: Vec<Block>,
@@ -124,7 +121,6 @@ impl Area {
         (to + self.len - 1 - from) % (self.len - 1)
     }
 
-    /// The superblock that says `tail`.
     pub fn superblock(&self, tail: Tail) -> Vec<u8> {
         let mut bytes = self.begun(SUPERBLOCK, 0);
         let incompat = match self.flavour {
@@ -303,6 +299,48 @@ impl Area {
         let wide = if self.flavour == Flavour::Summed { 4 } else { 0 };
         (16..end).step_by(4 + wide).map(|at| get(bytes, at + wide)).collect()
     }
+}
+
+/// A guest's recovery of a log that was not emptied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recovery {
+    /// Blocks that are written to their places.
+    pub contents: BTreeMap<Block, Vec<u8>>,
+    /// The same as Linux writes it: one transaction after the other.
+    pub in_order: Vec<(Block, Vec<u8>)>,
+    /// The first transaction that is not there.
+    pub next: Tid,
+    /// The log said that it is empty.
+    pub is_empty: bool,
+}
+
+/// Reads the log on `disk`; none: there is no journal.
+pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
+    let tail = area.tail(disk.get(area.block(0) as usize)?)?;
+    if tail.start == 0 {
+        let (contents, in_order) = (BTreeMap::new(), Vec::new());
+        return Some(Recovery { contents, in_order, next: tail.tid, is_empty: true });
+    }
+    let (mut found, mut at) = (Vec::<Logged>::new(), tail.start);
+    let mut next = tail.tid;
+    while let Some((logged, end)) = area.decode(next, at, |at| disk[area.block(at) as usize]) {
+        found.push(logged);
+        (next, at) = (next + 1, end);
+    }
+    let in_order = in_order(&found);
+    let contents = in_order.iter().cloned().collect();
+    Some(Recovery { contents, in_order, next, is_empty: false })
+}
+
+/// Each copy that no revocation covers.
+fn in_order(found: &[Logged]) -> Vec<(Block, Vec<u8>)> {
+    let mut contents = Vec::new();
+    for logged in found {
+        let is_revoked = |block| found.iter().any(|it| it.tid >= logged.tid && it.revoked.contains(block));
+        let copies = logged.contents.iter().filter(|(block, _)| !is_revoked(block));
+        contents.extend(copies.map(|(block, content)| (*block, content.clone())));
+    }
+    contents
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u32) {

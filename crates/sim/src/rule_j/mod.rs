@@ -12,7 +12,6 @@ pub(crate) mod judge;
 pub mod known;
 pub(crate) mod log;
 pub mod play;
-pub(crate) mod recovery;
 pub mod reference;
 pub(crate) mod rules;
 pub mod trial;

@@ -78,9 +78,9 @@ impl Rules {
 
     /// The server is killed, and started again.
     pub fn restart(&mut self) {
-        let log = self.device.as_ref().map(|it| it.disk().to_vec());
-        let disks = (self.differential.disk().to_vec(), log);
-        *self = Self::attach(self.setup.clone(), self.seen, disks, self.differential.now());
+        let log = self.device.as_ref().map(|it| it.disk.clone());
+        let disks = (self.differential.disk.clone(), log);
+        *self = Self::attach(self.setup.clone(), self.seen, disks, self.differential.now);
     }
 
     /// The disk that `block` of the file system lies on, and its number there.
@@ -96,13 +96,12 @@ impl Rules {
         std::iter::once(&mut self.differential).chain(&mut self.device)
     }
 
-    /// The disk's content.
     pub fn disk(&self) -> Vec<&[u8]> {
-        let mut disk: Vec<_> = self.differential.disk().iter().map(|it| it.as_slice()).collect();
+        let mut disk: Vec<_> = self.differential.disk.iter().map(|it| it.as_slice()).collect();
         let area = self.setup.area();
         for at in (0..area.len).filter(|_| self.device.is_some()) {
             let device = self.device.as_ref().expect("it is there");
-            disk[area.block(at) as usize] = device.content(device::FIRST + at);
+            disk[area.block(at) as usize] = &device.disk[(device::FIRST + at) as usize];
         }
         disk
     }

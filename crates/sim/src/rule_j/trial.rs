@@ -102,7 +102,7 @@ pub fn marked(seed: u64) -> (Part, (u64, u64)) {
     };
     let mut plain = (0, 0);
     let start = || Play::new(&setup, (Watchers::Product, RULE));
-    let part = taken("a guest with marked files", seed, start, |play| plain = play.plain());
+    let part = taken("a guest with marked files", seed, start, |play| plain = play.plain);
     (part, plain)
 }
 

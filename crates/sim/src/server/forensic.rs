@@ -16,7 +16,7 @@ use super::Server;
 use crate::content::{Tag, is_content, marks};
 use crate::history::Store;
 use crate::remanence::{SECTOR_BYTES, Trace};
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, found};
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::place::Place;
@@ -198,10 +198,9 @@ impl Server {
     /// Checks that nothing of `extent` can be read, or would be once the cache is written.
     fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
         let place = Extent::<Pos>::new(extent.start.0, extent.len);
-        match self.media.data.peek(place, |bytes| marks(bytes).next()) {
-            Some(mark) => Err(found(format!("a receipt for {extent:?}, and {mark:?} can be read"))),
-            None => Ok(()),
-        }
+        let left = self.media.data.peek(place, |bytes| marks(bytes).next());
+        let wrong = |it| Err(found(format!("a receipt for {extent:?}, and {it:?} can be read")));
+        left.map_or(Ok(()), wrong)
     }
 
     /// Checks that bytes that the disk calls dead are zeros.
@@ -217,9 +216,4 @@ impl Server {
         }
         Ok(())
     }
-}
-
-/// The violation that forbidden content was found.
-pub fn found(what: String) -> Violation {
-    Violation { oracle: Oracle::Forensic, what }
 }

@@ -28,11 +28,9 @@ pub(super) struct Keys {
 struct Record {
     /// All sealings, by their numbers.
     made: Vec<Made>,
-    /// The sealings that were opened.
     opened: BTreeSet<u32>,
 }
 
-/// A block that was sealed.
 #[derive(Clone, Debug)]
 pub struct Made {
     pub context: Context,

@@ -1,11 +1,11 @@
 //! The start, the stop and the death of a server.
 
 use super::keys::Keys;
-use super::{Figures, Server, Watched, bad_reply, disk, overdue};
+use super::{Figures, Server, Watched, disk};
 use crate::history::Setup;
 use crate::medium::{Fault, SimMedium};
 use crate::rng::Rng;
-use crate::violation::Violation;
+use crate::verdict::{Violation, bad_reply, overdue};
 use quietus_core::media::MediumId;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::units::Millis;

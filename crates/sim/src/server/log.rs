@@ -2,7 +2,7 @@
 //! later; later again, the volume is told. A death in between must lose none, and repeat none.
 
 use super::{Said, Server};
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, unrecorded};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use std::collections::VecDeque;
 
@@ -25,7 +25,7 @@ impl Log {
     fn take(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
         let next = self.durable + self.coming.len() as u64;
         if number != next {
-            return Err(wrong(format!("receipt {number} comes, and {next} would be the next")));
+            return Err(unrecorded(format!("receipt {number} comes, and {next} would be the next")));
         }
         self.coming.push_back(receipt);
         Ok(())
@@ -119,12 +119,8 @@ impl Server {
         if completed == logged {
             return Ok(());
         }
-        Err(wrong(format!(
+        Err(unrecorded(format!(
             "(receipts, shredded, rewritten): {completed:?} were completed, {logged:?} are in the log"
         )))
     }
-}
-
-fn wrong(what: String) -> Violation {
-    Violation { oracle: Oracle::Record, what }
 }

@@ -4,10 +4,10 @@
 
 use super::disk::layout;
 use super::keys::number_of;
-use super::{Made, Server, found};
+use super::{Made, Server};
 use crate::content::marks;
 use crate::history::Store;
-use crate::violation::Violation;
+use crate::verdict::{Violation, found};
 use quietus_core::cell::Cell;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;

@@ -32,20 +32,9 @@ pub struct Client {
 
 impl Client {
     pub fn new(put: PutId, shot: Shot, key: VaultKey) -> Client {
-        let recipe = RecipeBuilder::default();
-        Client {
-            put,
-            shot,
-            drafts: Vec::new(),
-            drafted: 0,
-            key,
-            at: (0, 0),
-            recipe,
-            nodes: Vec::new(),
-            folder: None,
-            shared: 0,
-            is_noted: false,
-        }
+        let (at, recipe, nodes, drafts) = ((0, 0), RecipeBuilder::default(), Vec::new(), Vec::new());
+        let (drafted, folder, shared, is_noted) = (0, None, 0, false);
+        Client { put, shot, drafts, drafted, key, at, recipe, nodes, folder, shared, is_noted }
     }
 
     /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.

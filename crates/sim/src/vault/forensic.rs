@@ -11,7 +11,7 @@ use quietus_vault::container::Class;
 use super::items::Item;
 use crate::content::{Tag, marks};
 use crate::medium::SimMedium;
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, found};
 
 /// Objects to anything of `items` on the media.
 pub fn examine(media: [&SimMedium; 2], key: &VaultKey, items: &[Item]) -> Result<(), Violation> {
@@ -71,8 +71,4 @@ pub fn examine_catalog(catalog: &SimMedium, last_number: u32) -> Result<(), Viol
         true => Err(found("a name or content is in the catalog".into())),
         false => Ok(()),
     }
-}
-
-fn found(what: String) -> Violation {
-    Violation { oracle: Oracle::Forensic, what }
 }

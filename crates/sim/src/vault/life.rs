@@ -19,7 +19,7 @@ use super::items::{Item, Shot};
 use super::model::{Model, Pending};
 use crate::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::rng::Rng;
-use crate::violation::{Oracle, Violation};
+use crate::verdict::{Violation, bad_reply, broken, overdue, unrecorded};
 use changing::Removal;
 
 /// Puts at once.
@@ -188,14 +188,10 @@ fn start<'m, 'w>(
 }
 
 fn refused(error: VaultError) -> Violation {
-    Violation { oracle: Oracle::Replies, what: error.to_string() }
+    bad_reply(error.to_string())
 }
 
-fn unsafe_(what: String) -> Violation {
-    Violation { oracle: Oracle::Safety, what }
-}
-
-impl Life<'_, '_> {
+impl<'m> Life<'m, '_> {
     /// The call that the power cut short was done, or not; nothing else has changed.
     fn reconcile(&mut self) -> Result<(), Violation> {
         let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
@@ -211,14 +207,19 @@ impl Life<'_, '_> {
             _ => {}
         }
         if self.model.held != held {
-            return Err(unsafe_(format!("holds of {held:?} after a start, not {:?}", self.model.held)));
+            return Err(broken(format!("holds of {held:?} after a start, not {:?}", self.model.held)));
         }
         if !self.model.live.keys().eq(&found) {
             let wanted: Vec<_> = self.model.live.keys().collect();
-            return Err(unsafe_(format!("snapshots {found:?} after a start, not {wanted:?}")));
+            return Err(broken(format!("snapshots {found:?} after a start, not {wanted:?}")));
         }
-        let all: Vec<SnapshotId> = found;
-        all.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
+        found.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
+    }
+
+    /// Calls the vault.
+    fn ask<T>(&mut self, call: impl FnOnce(&mut Vault<'m>) -> Result<T, VaultError>) -> Result<T, Stop> {
+        let result = call(&mut self.vault);
+        self.check(result)
     }
 
     fn check<T>(&self, result: Result<T, VaultError>) -> Result<T, Stop> {
@@ -286,8 +287,7 @@ impl Life<'_, '_> {
     /// Begins a put that relies on the folder of a snapshot, or ends it.
     fn begin_lazy(&mut self, put: PutId, rng: &mut Rng) -> Result<(), Stop> {
         if let Some(snapshot) = self.any_snapshot(rng) {
-            let found = self.vault.snapshot(snapshot);
-            let folder = self.check(found)?.folder;
+            let folder = self.ask(|vault| vault.snapshot(snapshot))?.folder;
             self.model.last_number += 1;
             let shot = Shot { name: self.model.last_number, ..self.model.live[&snapshot].clone() };
             let key = self.bench.setup.key.clone();
@@ -297,7 +297,7 @@ impl Life<'_, '_> {
                     return Ok(());
                 }
                 Ok(None) => {
-                    return Err(unsafe_(format!("the vault does not have all of {snapshot:?}")).into());
+                    return Err(broken(format!("the vault does not have all of {snapshot:?}")).into());
                 }
                 // The put has not begun.
                 Err(VaultError::Snapshots(_)) => {}
@@ -305,8 +305,7 @@ impl Life<'_, '_> {
                 Err(error) => return self.check(Err(error)),
             }
         }
-        let dropped = self.vault.drop_put(put);
-        self.check(dropped)
+        self.ask(|vault| vault.drop_put(put))
     }
 
     fn step_client(&mut self, rng: &mut Rng) -> Result<(), Stop> {
@@ -326,19 +325,19 @@ impl Life<'_, '_> {
 
     fn commit(&mut self, index: usize) -> Result<(), Stop> {
         let committed = self.clients[index].commit(&mut self.vault);
+        if let Err(VaultError::Full { .. } | VaultError::Snapshots(_)) = committed {
+            return self.give_up(index);
+        }
+        let client = self.clients.swap_remove(index);
+        self.note_drafts(&client);
         match committed {
             Ok(snapshot) => {
-                let client = self.clients.swap_remove(index);
                 self.figures.commits += 1;
                 self.figures.shared += client.shared;
-                self.note_drafts(&client);
                 self.model.live.insert(snapshot, client.shot);
                 Ok(())
             }
-            Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
             Err(error) => {
-                let client = self.clients.swap_remove(index);
-                self.note_drafts(&client);
                 self.model.pending = Some(Pending::Commit(client.shot));
                 self.check(Err(error))
             }
@@ -359,11 +358,8 @@ impl Life<'_, '_> {
 
     fn end_client(&mut self, index: usize) -> Result<(), Stop> {
         let client = self.clients.swap_remove(index);
-        self.model.end(&client.shot);
-        self.model.drop_content(&client.drafts);
-        self.model.orphans.extend(client.is_noted.then_some(client.put));
-        let dropped = self.vault.drop_put(client.put);
-        self.check(dropped)
+        self.ends(&client);
+        self.ask(|vault| vault.drop_put(client.put))
     }
 
     fn any_snapshot(&self, rng: &mut Rng) -> Option<SnapshotId> {
@@ -377,8 +373,7 @@ impl Life<'_, '_> {
         }
         let turns = rng.range(1, 3);
         let live = rng.pick(&[Live::Ordinals, Live::Perfect { turns }]);
-        let begun = self.vault.begin_sanitization(live);
-        self.check(begun)?;
+        self.ask(|vault| vault.begin_sanitization(live))?;
         self.began = self.model.now;
         self.is_read_only = rng.chance(20) && self.vault.refuse_puts().is_ok();
         Ok(())
@@ -389,8 +384,7 @@ impl Life<'_, '_> {
             return Ok(());
         }
         let copied = self.vault.sanitization_figures().map_or(0, |figures| figures.copied);
-        let stepped = self.vault.step_sanitization();
-        if self.check(stepped)? == Progress::Done {
+        if self.ask(|vault| vault.step_sanitization())? == Progress::Done {
             self.figures.sanitized += 1;
             self.figures.copied += copied;
             // An item that died in the very call before may have died after CP0 only if that call was the first step.
@@ -429,7 +423,7 @@ impl Life<'_, '_> {
             };
             let Some((time, shot)) = self.model.forgotten.get(&snapshot) else {
                 let what = format!("a receipt for {snapshot:?}, which nobody forgot");
-                return Err(Violation { oracle: Oracle::Record, what });
+                return Err(unrecorded(what));
             };
             if self.model.receipts.contains(&snapshot) {
                 continue;
@@ -451,7 +445,7 @@ impl Life<'_, '_> {
         let found = restored(&mut self.vault, snapshot);
         let found = found.map_err(|error| {
             let what = format!("{snapshot:?} cannot be restored: {error}");
-            self.why().unwrap_or_else(|| Stop::Broken(unsafe_(what)))
+            self.why().unwrap_or_else(|| Stop::Broken(broken(what)))
         })?;
         self.figures.restores += 1;
         let shot = &self.model.live[&snapshot];
@@ -462,17 +456,15 @@ impl Life<'_, '_> {
         if files.eq(found) {
             return Ok(());
         }
-        Err(unsafe_(format!("{snapshot:?} is restored otherwise than it was put")).into())
+        Err(broken(format!("{snapshot:?} is restored otherwise than it was put")).into())
     }
 
     /// Keeps the place of a chunk, to read there later.
     fn keep_place(&mut self, rng: &mut Rng) -> Result<(), Stop> {
         let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
         let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
-        let content = self.vault.get(&root);
-        let content = self.check(content)?;
-        let place = self.vault.locate(&root.fingerprint);
-        if let Some(place) = self.check(place)? {
+        let content = self.ask(|vault| vault.get(&root))?;
+        if let Some(place) = self.ask(|vault| vault.locate(&root.fingerprint))? {
             self.places.push((place, root, content));
         }
         Ok(())
@@ -487,21 +479,19 @@ impl Life<'_, '_> {
         let bytes = self.bench.pool.peek(place.at, <[u8]>::to_vec);
         self.figures.stale += 1;
         if place.content(&self.bench.setup.key, &bytes).is_ok_and(|found| found != content) {
-            return Err(unsafe_("a reader was shown other content than it had asked for".into()).into());
+            return Err(broken("a reader was shown other content than it had asked for".into()).into());
         }
         if !self.vault.snapshots().any(|(_, it)| it == root) {
             return Ok(());
         }
-        let again = self.vault.get(&root);
-        match self.check(again)? == content {
-            true => Ok(()),
-            false => Err(unsafe_("a chunk that moved is another one".into()).into()),
+        if self.ask(|vault| vault.get(&root))? == content {
+            return Ok(());
         }
+        Err(broken("a chunk that moved is another one".into()).into())
     }
 
     fn verify(&mut self) -> Result<(), Stop> {
-        let verified = self.vault.verify(&mut |_, _| true);
-        let verified = self.check(verified)?;
+        let verified = self.ask(|vault| vault.verify(&mut |_, _| true))?;
         match verified.faults.first() {
             None => Ok(()),
             // A medium that fails to read makes a fault of it.
@@ -510,26 +500,20 @@ impl Life<'_, '_> {
     }
 
     fn record(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let recorded = self.vault.recorded(rng.below(3), LogHead::default());
-        self.check(recorded)
+        self.ask(|vault| vault.recorded(rng.below(3), LogHead::default()))
     }
 
     fn cancel(&mut self) -> Result<(), Stop> {
         if !self.vault.is_sanitizing() {
             return Ok(());
         }
-        let cancelled = self.vault.cancel_sanitization();
-        self.check(cancelled)
+        self.ask(|vault| vault.cancel_sanitization())
     }
 
     /// The end of a process: puts under way are gone.
     fn die(&mut self) {
         self.model.now += 1;
-        for client in std::mem::take(&mut self.clients) {
-            self.model.end(&client.shot);
-            self.model.drop_content(&client.drafts);
-            self.model.orphans.extend(client.is_noted.then_some(client.put));
-        }
+        std::mem::take(&mut self.clients).iter().for_each(|client| self.ends(client));
         std::mem::take(&mut self.removals).iter().for_each(|removal| self.end_without(removal));
         self.model.now += 1;
     }
@@ -550,7 +534,7 @@ impl Life<'_, '_> {
         if self.vault.is_sanitizing() || status.owed > 0 || without.is_some() || orphan != (None, None) {
             let what =
                 format!("left alone, it still owes: {status:?}, no receipt for {without:?}, {orphan:?}");
-            return Err(Violation { oracle: Oracle::Liveness, what });
+            return Err(overdue(what));
         }
         self.verify().map_err(Violation::from)?;
         let all: Vec<SnapshotId> = self.model.live.keys().copied().collect();
@@ -562,7 +546,7 @@ impl From<Stop> for Violation {
     fn from(stop: Stop) -> Violation {
         match stop {
             Stop::Broken(violation) => violation,
-            Stop::Power | Stop::Fault => unsafe_("a medium failed where none does".into()),
+            Stop::Power | Stop::Fault => broken("a medium failed where none does".into()),
         }
     }
 }

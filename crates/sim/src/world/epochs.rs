@@ -15,8 +15,8 @@ use super::{Pending, World, whole_blocks};
 use crate::content::Tag;
 use crate::history::Ask;
 use crate::model::Model;
-use crate::server::{Moment, Server, bad_reply};
-use crate::violation::{Oracle, Violation};
+use crate::server::{Moment, Server};
+use crate::verdict::{Violation, bad_reply, broken};
 use quietus_core::request::KeptEpoch;
 use quietus_core::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use std::collections::BTreeMap;
@@ -51,7 +51,6 @@ struct Cut {
     waiters: Vec<Tag>,
 }
 
-/// An epoch that has closed.
 pub(super) struct Closed {
     cut: Cut,
     /// Somebody was told of the epoch.
@@ -415,7 +414,6 @@ impl World {
         }
     }
 
-    /// Notes which epochs have closed.
     pub(super) fn look_at_epochs(&mut self) {
         if self.book.is_closing() {
             let open = self.server.open_epoch();
@@ -448,8 +446,4 @@ impl World {
 /// The time at which request `tag` closes an epoch.
 pub(super) fn when_of(tag: Tag) -> u64 {
     1_800_000_000_000 + u64::from(tag.0)
-}
-
-pub(super) fn broken(what: String) -> Violation {
-    Violation { oracle: Oracle::Safety, what }
 }

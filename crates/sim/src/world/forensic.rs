@@ -13,7 +13,7 @@ use super::{ORIGIN, World};
 use crate::content::Tag;
 use crate::history::Store;
 use crate::remanence::Trace;
-use crate::violation::Violation;
+use crate::verdict::Violation;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::{Done, Receipt};
 

@@ -13,8 +13,8 @@ use super::World;
 use super::lost::Shown;
 use crate::content::{Tag, fill};
 use crate::history::Ask;
-use crate::server::{Made, found, overdue};
-use crate::violation::Violation;
+use crate::server::Made;
+use crate::verdict::{Violation, found, overdue};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Scope};
 
 /// Content that has to be gone when epochs are forgotten.
@@ -179,10 +179,9 @@ impl World {
         }
         let opened = self.server.take_opened();
         let mut openable = self.server.openable().into_iter();
-        match openable.find(|(number, _)| !opened.contains(number)) {
-            Some((_, made)) => Err(found(format!("{:?} is not shown, and can be opened", made.context))),
-            None => Ok(()),
-        }
+        let left = openable.find(|(number, _)| !opened.contains(number));
+        let wrong = |made: Made| Err(found(format!("{:?} is not shown, and can be opened", made.context)));
+        left.map_or(Ok(()), |(_, made)| wrong(made))
     }
 }
 

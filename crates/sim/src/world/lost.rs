@@ -7,10 +7,10 @@
 //! 2. A forget that was not replied to may have been noted or not; after a crash the first answer decides that for good.
 //! 3. At the receipt nothing of what these epochs had there can be opened ([`super::forgotten`]).
 
-use super::epochs::{Fate, broken};
+use super::epochs::Fate;
 use crate::content::Tag;
 use crate::model::Model;
-use crate::violation::Violation;
+use crate::verdict::{Violation, broken};
 use quietus_core::units::{Addr, Extent};
 
 /// Blocks that are forgotten, or may be.

@@ -1,8 +1,7 @@
 //! The oracles are tested with a disk that lies: they must object.
 
 use super::*;
-use crate::verdict::verdict;
-use crate::violation::Oracle;
+use crate::verdict::Oracle;
 use quietus_core::buf::Buf;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::Medium;

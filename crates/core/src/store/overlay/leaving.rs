@@ -29,8 +29,8 @@ impl Overlay {
                 self.slots.free(slot, true);
             }
         }
-        let may_show_base = self.based.contains(block) || !self.map.are_durable(page..=page);
-        if self.base_data.contains(block) && may_show_base {
+        let may_show = self.uncovered.contains(block) && !mutant::is(Mutant::BaseUnowed);
+        if self.based.contains(block) || may_show {
             places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }
         self.begin_page(page);
@@ -38,14 +38,49 @@ impl Overlay {
         places
     }
 
+    /// Notes that the base shows no more within `extent`. Only the next checkpoint says so durably.
+    pub(super) fn cover_base(&mut self, extent: Extent<Addr>) {
+        for run in self.based.runs_within(extent).collect::<Vec<_>>() {
+            self.uncovered.since.insert(run);
+            self.based.remove(run);
+        }
+    }
+
     /// Unmaps `block`: it reads as zeros from now on.
     fn forget_block(&mut self, block: u64) {
         self.search.outdate();
-        self.based.remove(address(block));
+        self.cover_base(address(block));
         if self.base_data.contains(block) {
             self.purged.insert(address(block));
         }
         self.map.set(block, forgotten(block, &self.base_data));
+    }
+}
+
+/// Blocks where the base shows no more, as far as the durable map does not say so yet.
+#[derive(Debug, Default)]
+pub(super) struct Uncovered {
+    /// Those since the last checkpoint began.
+    since: BlockSet,
+    /// Those that the checkpoint under way makes durable.
+    checkpointing: BlockSet,
+}
+
+impl Uncovered {
+    fn contains(&self, block: u64) -> bool {
+        self.since.contains(block) || self.checkpointing.contains(block)
+    }
+
+    pub(super) fn begin_checkpoint(&mut self) {
+        self.checkpointing = std::mem::take(&mut self.since);
+    }
+
+    pub(super) fn end_checkpoint(&mut self) {
+        self.checkpointing = BlockSet::default();
+    }
+
+    pub(super) fn abort_checkpoint(&mut self) {
+        self.since.union(&std::mem::take(&mut self.checkpointing));
     }
 }
 

@@ -286,6 +286,25 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
 }
 
 #[test]
+fn a_block_leaves_the_base_too_until_a_checkpoint_says_that_the_base_does_not_show() {
+    let mut bench = Bench::new(Mode::Lazy);
+    let left = |bench: &mut Bench| {
+        bench.write(blocks(1, 1));
+        bench.overlay.leave(blocks(1, 1), Epoch(0)).iter().map(|it| it.on).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);
+    let writes = bench.overlay.begin_checkpoint(false);
+    assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);
+    bench.overlay.abort_checkpoint();
+    assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);
+    assert!(!writes.is_empty());
+    bench.checkpoint();
+    // Another block of the base in the same page of the map is not durable.
+    bench.write(blocks(2, 1));
+    assert_eq!(left(&mut bench), [MediumId::Data]);
+}
+
+#[test]
 fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
     let mut bench = Bench::new(Mode::Lazy);
     let page =

@@ -1,38 +1,28 @@
 //! Whatever a guest may write to a FAT, and in whatever order: the two versions
 //! of the rules must agree.
 
-use super::{DATA, END, ENTRIES, FatToy, TABLE};
-use crate::differential::Differential;
-use crate::rule_e::differential;
+use super::{DATA, END, ENTRIES, TABLE};
 use crate::rule_e::fuzz::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, SUPER, Super};
-use quietus_core::units::Millis;
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Layout, Toy};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 
 /// The blocks of the disk: 3 to 6 are data, 7 is the directory.
 const BLOCKS: Block = 8;
-/// The end of the data.
 const DATA_END: Block = BLOCKS - 1;
-/// Data.
 const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 
 /// A disk with one file: block 3, then 4.
 fn disk(theme: &Theme) -> Vec<Bytes> {
-    let mut disk = toy(theme, theme.was_clean).disk();
+    let mut disk = theme.empty_disk();
     for (block, entry) in [(3, 4), (4, END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
     }
     disk
 }
 
-fn toy(theme: &Theme, was_clean: bool) -> FatToy {
-    FatToy { blocks: BLOCKS, was_clean, is_final: theme.is_final, block_bytes: BLOCK_BYTES as u32 }
-}
-
-fn attach(theme: &Theme, disk: Vec<Bytes>, now: Millis) -> Differential<BLOCK_BYTES> {
-    let was_clean = Super::from_bytes(&disk[SUPER as usize]).is_some_and(|it| it.is_clean);
-    differential(toy(theme, was_clean), disk, theme.options, now, theme.seen_from_start)
+fn toy(is_final: bool) -> Toy {
+    Toy { layout: Layout::Fat { is_final }, ..Toy::new(BLOCKS) }
 }
 
 /// One entry of the table is written, and nothing else.
@@ -52,7 +42,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     steps.extend(supers());
     steps.extend(server());
     let name = "whatever a guest may write to a FAT";
-    Theme { name, was_clean, seen_from_start, is_final, options, steps, disk, attach }
+    Theme { name, was_clean, seen_from_start, options, steps, toy: toy(is_final), disk }
 }
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
@@ -70,8 +60,9 @@ fn directories() -> [Step; 5] {
 pub fn themes() -> Vec<Theme> {
     let usual = options(Grade::Generation, false);
     let by = |grade| options(grade, false);
-    let theme =
-        |name, was_clean, options, steps: &[&[Step]]| theme((disk, attach), name, was_clean, options, steps);
+    let theme = |name, was_clean, options, steps: &[&[Step]]| {
+        theme((toy(true), disk), name, was_clean, options, steps)
+    };
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(4), Step::Free(4)];
     let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, END), (5, 4)].map(|(it, to)| entry_is(it, to));
     let data = [put(4, &WHOLE), put(3, &WHOLE)];
@@ -100,11 +91,11 @@ pub fn themes() -> Vec<Theme> {
             ..theme("fat: made under our eyes", true, usual, &[&mounts, &entries[..4], &data, &near])
         },
         Theme {
-            is_final: false,
+            toy: toy(false),
             ..theme("fat: a table that needs rest", false, usual, &[&entries, &data, &near])
         },
         Theme {
-            is_final: false,
+            toy: toy(false),
             ..theme("fat: a table that needs rest, mounts", true, usual, &[&mounts, &entries, &data])
         },
     ]

@@ -2,8 +2,8 @@
 //! is marked.
 
 use super::image::{
-    BLOCK_BYTES, BLOCKS, DATA, Disk, FOLDER, FOLDER_BLOCK, INODES, MAP, SUPER, TABLE, folder, get32, map,
-    place_of, put16, put32, superblock,
+    BLOCK_BYTES, BLOCKS, DATA, Disk, FOLDER, FOLDER_BLOCK, IDLE, INODE_BYTES, INODES, MAP, SUPER, TABLE,
+    folder, get32, map, place_of, put_inode, put32, superblock,
 };
 use crate::rng::Rng;
 use quietus_detect::format::Block;
@@ -11,8 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The first inode of a file.
 const FIRST: u32 = FOLDER + 1;
-/// A block that means nothing to the watcher: the map of inodes.
-const IDLE: Block = 4;
 const DIRECT: usize = 2;
 const BELOW: usize = 3;
 const FILES_MAX: usize = 8;
@@ -88,30 +86,30 @@ impl Guest {
     }
 
     /// The superblock of one more mount.
-    pub fn mounted(&mut self) -> Vec<Put> {
+    pub fn mounted(&mut self) -> Put {
         self.mounts += 1;
         self.superblock(false)
     }
 
     /// The superblock of an unmount.
-    pub fn unmounted(&self) -> Vec<Put> {
+    pub fn unmounted(&self) -> Put {
         self.superblock(true)
     }
 
     /// The superblock after a check.
-    pub fn checked(&mut self) -> Vec<Put> {
+    pub fn checked(&mut self) -> Put {
         (self.mounts, self.checks) = (0, self.checks + 1);
         self.superblock(true)
     }
 
-    fn superblock(&self, is_clean: bool) -> Vec<Put> {
+    fn superblock(&self, is_clean: bool) -> Put {
         let content = superblock(self.mounts, self.checks, is_clean);
-        vec![Put { block: SUPER, content, is_secret: false }]
+        Put { block: SUPER, content, is_secret: false }
     }
 
     /// A write that changes nothing.
-    pub fn touched(&self) -> Vec<Put> {
-        vec![Put { block: IDLE, content: vec![0; BLOCK_BYTES], is_secret: false }]
+    pub fn touched() -> Put {
+        Put { block: IDLE, content: vec![0; BLOCK_BYTES], is_secret: false }
     }
 
     /// The guest after a crash and a check: it knows what lies on `disk`, and writes all metadata anew.
@@ -123,7 +121,7 @@ impl Guest {
         let entries: BTreeSet<u32> = entries(disk.block(FOLDER_BLOCK));
         for number in FIRST..=INODES {
             let (block, at) = place_of(number);
-            let bytes = &disk.block(block)[at..at + 128];
+            let bytes = &disk.block(block)[at..][..INODE_BYTES];
             if get32(bytes, 0x14) == 0 && bytes[0x1A] != 0 {
                 guest.mend(number, bytes, entries.contains(&number), disk);
             }
@@ -155,7 +153,7 @@ impl Guest {
         if indirect != 0 {
             self.dirty.insert(indirect, self.now);
         }
-        self.put_inode(&file, true);
+        self.note_inode(&file, true);
         self.files.insert(number, file);
     }
 
@@ -279,7 +277,7 @@ impl Guest {
         if is_secret {
             self.dirty(FOLDER_BLOCK);
         }
-        self.put_inode(&file, true);
+        self.note_inode(&file, true);
         self.files.insert(number, file);
     }
 
@@ -309,7 +307,7 @@ impl Guest {
                 self.fill(rng, &file, block);
             }
         }
-        self.put_inode(&file, true);
+        self.note_inode(&file, true);
         self.files.insert(number, file);
     }
 
@@ -347,7 +345,7 @@ impl Guest {
     fn delete(&mut self, number: u32) {
         let Some(file) = self.files.remove(&number) else { return };
         self.free(&file);
-        self.put_inode(&file, false);
+        self.note_inode(&file, false);
         if file.is_in_folder {
             self.dirty(FOLDER_BLOCK);
         }
@@ -357,7 +355,7 @@ impl Guest {
         let Some(mut file) = self.files.get(&number).cloned() else { return };
         self.free(&file);
         (file.direct, file.indirect, file.below) = ([0; DIRECT], 0, [0; BELOW]);
-        self.put_inode(&file, true);
+        self.note_inode(&file, true);
         self.files.insert(number, file);
     }
 
@@ -366,7 +364,7 @@ impl Guest {
         let Some(mut file) = self.files.get(&number).cloned() else { return };
         file.is_flagged = is_flagged;
         file.is_secret &= is_flagged || file.is_in_folder;
-        self.put_inode(&file, true);
+        self.note_inode(&file, true);
         self.files.insert(number, file);
     }
 
@@ -378,18 +376,13 @@ impl Guest {
     }
 
     /// Puts an inode into its table. A deleted one keeps its pointers.
-    fn put_inode(&mut self, file: &File, is_in_use: bool) {
+    fn note_inode(&mut self, file: &File, is_in_use: bool) {
         let (block, at) = place_of(file.id.0);
         let Some(table) = self.tables.get_mut(&block) else { return };
-        let bytes = &mut table[at..at + 128];
-        bytes.fill(0);
-        put16(bytes, 0, 0x81A4);
-        put16(bytes, 0x1A, u16::from(is_in_use));
+        let bytes = &mut table[at..][..INODE_BYTES];
+        put_inode(bytes, is_in_use, file.is_flagged, &file.direct, file.id.1);
         put32(bytes, 0x14, u32::from(!is_in_use));
-        put32(bytes, 0x20, u32::from(file.is_flagged));
-        file.direct.iter().enumerate().for_each(|(n, it)| put32(bytes, 0x28 + 4 * n, *it));
         put32(bytes, 0x28 + 48, file.indirect);
-        put32(bytes, 0x64, file.id.1);
         self.dirty(block);
     }
 }

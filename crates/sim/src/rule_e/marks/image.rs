@@ -17,6 +17,8 @@ pub const INODE_BYTES: usize = 128;
 pub const FOLDER: u32 = 12;
 /// Its only block.
 pub const FOLDER_BLOCK: Block = 9;
+/// A block that means nothing to the watcher: the map of inodes.
+pub const IDLE: Block = 4;
 const INODES_IN_BLOCK: u32 = (BLOCK_BYTES / INODE_BYTES) as u32;
 
 /// The disk.
@@ -80,6 +82,20 @@ pub fn folder(entries: &[u32]) -> Vec<u8> {
 pub fn place_of(number: u32) -> (Block, usize) {
     let n = number - 1;
     (TABLE.start + n / INODES_IN_BLOCK, (n % INODES_IN_BLOCK) as usize * INODE_BYTES)
+}
+
+/// Puts the inode of a plain file over `bytes`.
+pub fn put_inode(bytes: &mut [u8], is_in_use: bool, is_flagged: bool, direct: &[Block], generation: u32) {
+    bytes.fill(0);
+    put16(bytes, 0, 0x81A4);
+    put16(bytes, 0x1A, u16::from(is_in_use));
+    put32(bytes, 0x20, u32::from(is_flagged));
+    direct.iter().enumerate().for_each(|(n, it)| put32(bytes, 0x28 + 4 * n, *it));
+    put32(bytes, 0x64, generation);
+}
+
+pub fn place(block: Block) -> Extent<Addr> {
+    Extent::new(u64::from(block) * BLOCK_BYTES as u64, BLOCK_BYTES as u64)
 }
 
 impl Disk {

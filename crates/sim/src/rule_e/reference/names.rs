@@ -6,7 +6,7 @@ use quietus_detect::format::{Block, Change, Format, Kind, Link};
 use quietus_detect::options::Grade;
 
 /// A block that names others: of inodes, or of pointers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Source {
     /// Kind by which the block is named; none: nothing names it any more.
     pub named: Option<Kind>,
@@ -25,14 +25,7 @@ pub struct Source {
 
 impl Source {
     pub fn new(kind: Kind) -> Self {
-        Self {
-            named: Some(kind),
-            counted: None,
-            ended: None,
-            links: Vec::new(),
-            unsettled: None,
-            is_asked_again: false,
-        }
+        Self { named: Some(kind), ..Self::default() }
     }
 
     /// Whether all that follows from its content has.
@@ -51,7 +44,6 @@ fn is_placed(kind: Kind) -> bool {
 }
 
 impl<F: Format> Reference<F> {
-    /// How many pointers name `block`.
     pub(super) fn names(&self, block: Block) -> usize {
         self.pointers_to(block).count()
     }

@@ -23,11 +23,9 @@ pub struct Moment {
     pub active: u64,
 }
 
-/// Both clocks.
 #[derive(Clone, Debug)]
 pub struct Clock {
     pub now: u64,
-    /// The last change.
     change: Moment,
     /// Something hung on a time that the page does not fix.
     pub is_unsure: bool,
@@ -42,7 +40,6 @@ impl Clock {
         self.now = self.now.max(now.0);
     }
 
-    /// The disk changes.
     pub fn change(&mut self) {
         self.change = Moment { now: self.now, active: self.change.active + self.gap() };
     }

@@ -2,14 +2,12 @@
 
 use super::{Play, Step};
 use crate::cache;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_e::guest::mend;
+use crate::rule_e::guest::{Action, mend};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::{narrowed, widened};
-use crate::rule_j::guest::{Journaled, Start, What};
-use crate::rule_j::log::Tail;
-use crate::rule_j::recovery::recovery;
+use crate::rule_j::guest::{Journaled, Start};
+use crate::rule_j::log::{Tail, recovery};
 
 /// Most rounds until everything is in its place; the log empties in two.
 const ROUNDS_MAX: usize = 20;
@@ -20,7 +18,7 @@ impl Play {
     /// Replays the log, if it must be; none: that was interrupted.
     fn recover(&mut self, interrupted: bool) -> Result<Option<Start>, String> {
         self.rules.opened()?;
-        let found = recovery(self.area, &self.seen()).ok_or("safety: the journal is gone")?;
+        let found = recovery(self.setup.area(), &self.seen()).ok_or("safety: the journal is gone")?;
         if found.is_empty {
             return Ok(Some(Start { tid: found.next + self.setup.skips, is_empty: true }));
         }
@@ -47,20 +45,17 @@ impl Play {
 
     fn tail_arrives(&mut self, tail: Tail) -> Result<(), String> {
         self.judge.tail(tail);
-        self.send(self.area.block(0), self.area.superblock(tail), None)
+        self.send(self.setup.area().block(0), self.setup.area().superblock(tail), None)
     }
 
     pub(super) fn mount(&mut self, interrupted: bool) -> Result<(), String> {
-        if self.guest.is_some() {
-            return Ok(());
-        }
         let Some(start) = self.recover(interrupted)? else { return Ok(()) };
         let before = Super::from_bytes(self.seen()[SUPER as usize]).expect("it is a superblock");
         let counts = u8::from(self.setup.external_journal.is_some() || self.setup.has_marks);
         let in_use = Super { is_clean: false, mounts: before.mounts.wrapping_add(counts), ..before };
-        self.send(SUPER, widened(&in_use.bytes(), self.area.block_bytes), None)?;
+        self.send(SUPER, widened(&in_use.bytes(), self.setup.area().block_bytes), None)?;
         self.judge.mounted(start.tid);
-        let what = (self.toy, self.area, self.setup.mode, self.setup.is_async);
+        let what = (self.setup.toy(), self.setup.area(), self.setup.mode, self.setup.is_async);
         self.guest = Some(Journaled::mount(what, &self.seen(), self.next_generation, start));
         Ok(())
     }
@@ -123,7 +118,7 @@ impl Play {
     fn lies_there(&self) -> bool {
         let disk = self.seen();
         let sent = self.guest.iter().flat_map(|it| &it.wire);
-        let mut log = sent.filter(|(_, it)| matches!(it.what, What::Log(_)));
+        let mut log = sent.filter(|(_, it)| it.what.is_log());
         log.all(|(block, it)| disk[*block as usize] == it.bytes)
     }
 
@@ -134,14 +129,11 @@ impl Play {
             return Ok(());
         }
         let whole = Super { is_clean: true, ..said };
-        self.send(SUPER, widened(&whole.bytes(), self.area.block_bytes), None)
+        self.send(SUPER, widened(&whole.bytes(), self.setup.area().block_bytes), None)
     }
 
     /// A check replays the log, empties it, and mends what there is to mend.
     pub(super) fn fsck(&mut self) -> Result<(), String> {
-        if self.guest.is_some() {
-            return Ok(());
-        }
         let Some(start) = self.recover(false)? else { return Ok(()) };
         if !start.is_empty {
             self.tail_arrives(Tail { start: 0, tid: start.tid })?;
@@ -150,15 +142,15 @@ impl Play {
         }
         self.says_whole()?;
         let pages: Vec<_> = self.seen().iter().map(|it| narrowed(it)).collect();
-        for (block, page) in mend(self.toy, &pages) {
-            self.send(block, widened(&page, self.area.block_bytes), None)?;
+        for (block, page) in mend(self.setup.toy(), &pages) {
+            self.send(block, widened(&page, self.setup.area().block_bytes), None)?;
         }
         Ok(())
     }
 
     /// The end of a history: everything is written and settled, and nothing dead may be left.
     pub(super) fn settle_everything(&mut self) -> Result<(), String> {
-        if self.guest.is_some() && self.setup.has_marks && self.toy.frees_wait {
+        if self.guest.is_some() && self.setup.has_marks && self.setup.toy().frees_wait {
             self.step(Step::Pass(1000))?;
             for _ in 0..2 {
                 self.sync(false)?;

@@ -9,8 +9,7 @@ use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
-use crate::rule_e::guest::SLOTS;
-use crate::rule_e::guest::actions::Action;
+use crate::rule_e::guest::{Action, SLOTS};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::Toy;
 use crate::rule_e::wide::widened;
@@ -200,8 +199,6 @@ type Sending = (Vec<u8>, Option<Tid>);
 #[derive(Debug)]
 pub struct Play {
     setup: Setup,
-    toy: Toy,
-    area: Area,
     guest: Option<Journaled>,
     rules: Rules,
     cache: Cache<Sending>,
@@ -215,7 +212,7 @@ pub struct Play {
     is_interrupted: bool,
     /// Where marks settle: blocks that unmarked files have in the end, in which nothing of marked ones is left;
     /// those that are plain, and all.
-    plain: (u64, u64),
+    pub plain: (u64, u64),
 }
 
 impl Play {
@@ -227,8 +224,6 @@ impl Play {
         let tail = setup.disk().1;
         let mut this = Self {
             setup: setup.clone(),
-            toy: setup.toy(),
-            area: setup.area(),
             guest: None,
             judge: Judge::new(setup.toy(), setup.area(), tail),
             rules: Rules::new(setup, seen),
@@ -276,15 +271,9 @@ impl Play {
     /// Content of marked files is never plain.
     fn keeps_marks(&self) -> Result<(), String> {
         let plain = |block: &Block| self.rules.is_plain(*block);
-        match self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks) {
-            Some(block) => Err(format!("safety: block {block} is plain, and holds what a marked file had")),
-            None => Ok(()),
-        }
-    }
-
-    /// As [`Play::plain`] says.
-    pub fn plain(&self) -> (u64, u64) {
-        self.plain
+        let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
+        let wrong = |it| Err(format!("safety: block {it} is plain, and holds what a marked file had"));
+        block.map_or(Ok(()), wrong)
     }
 
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
@@ -342,21 +331,30 @@ impl Play {
         landed
     }
 
-    fn land_all(&mut self) -> Result<(), String> {
-        let blocks: Vec<_> = self.guest.iter().flat_map(|it| it.wire.keys().copied()).collect();
+    /// Lets everything arrive that is on its way, and that `is` so.
+    fn land_some(&mut self, is: impl Fn(&Journaled, Block, What) -> bool) -> Result<(), String> {
+        let Some(guest) = &self.guest else { return Ok(()) };
+        let sent = guest.wire.iter().filter(|(block, it)| is(guest, **block, it.what));
+        let blocks: Vec<_> = sent.map(|(block, _)| *block).collect();
         blocks.into_iter().try_for_each(|it| self.land(it))
+    }
+
+    fn land_all(&mut self) -> Result<(), String> {
+        self.land_some(|_, _, _| true)
+    }
+
+    fn land_log(&mut self) -> Result<(), String> {
+        self.land_some(|_, _, what| what.is_log())
     }
 
     /// The kernel waits for data on its way before it frees the block below.
     fn does(&mut self, action: Action) -> Result<(), String> {
         if action.frees() {
-            let data = self.guest.as_ref().map(Journaled::data_on_its_way).unwrap_or_default();
-            data.into_iter().try_for_each(|it| self.land(it))?;
+            self.land_some(|_, _, what| what == What::Data)?;
         }
         if self.setup.external_journal.is_some_and(|it| !it.reorders) {
             // Blocks on their way are locked.
-            let metadata = self.guest.as_ref().map(Journaled::metadata_on_its_way).unwrap_or_default();
-            metadata.into_iter().try_for_each(|it| self.land(it))?;
+            self.land_some(|guest, block, _| guest.is_metadata(block))?;
         }
         let Some(guest) = &mut self.guest else { return Ok(()) };
         let judge = &mut self.judge;
@@ -382,12 +380,6 @@ impl Play {
         self.land_log()?;
         self.with(Journaled::send_commit);
         self.land_log()
-    }
-
-    fn land_log(&mut self) -> Result<(), String> {
-        let sent = self.guest.iter().flat_map(|it| &it.wire);
-        let log: Vec<_> = sent.filter(|(_, it)| matches!(it.what, What::Log(_))).map(|it| *it.0).collect();
-        log.into_iter().try_for_each(|it| self.land(it))
     }
 
     /// The commit block is written a second time: nobody had heard that it was.
@@ -467,6 +459,7 @@ impl Space for Play {
 
     fn step(&mut self, step: Step) -> Result<(), String> {
         match step {
+            Step::Mount(_) | Step::Fsck if self.guest.is_some() => {}
             Step::Mount(interrupted) => self.mount(interrupted)?,
             Step::Do(action) => self.does(action)?,
             Step::Write(block) => self.with(|it| it.write_data(block)),

@@ -2,8 +2,8 @@
 
 use super::{Play, Step};
 use crate::cache;
-use crate::rule_e::guest::actions::Action;
-use crate::rule_j::guest::{Journaled, Mode, What};
+use crate::rule_e::guest::Action;
+use crate::rule_j::guest::{Journaled, Mode};
 
 /// Steps, and how likely they are to be among those that are taken by chance.
 type Group = (usize, Vec<Step>);
@@ -65,7 +65,7 @@ impl Play {
     }
 
     fn data(&self, guest: &Journaled) -> Vec<Step> {
-        let in_place = guest.wire.iter().filter(|(_, it)| !matches!(it.what, What::Log(_)));
+        let in_place = guest.wire.iter().filter(|(_, it)| !it.what.is_log());
         let mut steps: Vec<_> = in_place.map(|(block, _)| Step::Land(*block)).collect();
         if self.setup.mode != Mode::Journal {
             steps.extend(guest.dirty().into_iter().map(Step::Write));
@@ -74,7 +74,7 @@ impl Play {
     }
 
     fn journal(&self, guest: &Journaled) -> Vec<Step> {
-        let log = guest.wire.iter().filter(|(_, it)| matches!(it.what, What::Log(_)));
+        let log = guest.wire.iter().filter(|(_, it)| it.what.is_log());
         let mut steps: Vec<_> = log.clone().map(|(block, _)| Step::Land(*block)).collect();
         if self.setup.splits {
             steps.extend(log.map(|(block, _)| Step::Split(*block)));

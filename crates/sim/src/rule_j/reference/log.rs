@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Where the next transaction begins.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 enum Position {
     /// The superblock has not been read.
+    #[default]
     NotRead,
     /// The least number that it can have.
     Unknown(Tid),
@@ -26,7 +27,7 @@ pub(super) enum Next {
     Received(Tid, Vec<(At, Tag)>),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Log {
     area: Area,
     position: Position,
@@ -44,16 +45,7 @@ pub(super) struct Log {
 
 impl Log {
     pub fn new(area: Area) -> Self {
-        Self {
-            area,
-            position: Position::NotRead,
-            noted: BTreeMap::new(),
-            fresh: BTreeSet::new(),
-            parts: BTreeMap::new(),
-            unread: BTreeSet::new(),
-            overtaken: BTreeSet::new(),
-            unseen: BTreeSet::new(),
-        }
+        Self { area, ..Self::default() }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -5,12 +5,12 @@ use quietus_vault::client::Writer;
 use quietus_vault::tree::Snapshot;
 use quietus_vault::{Reference, SnapshotId, VaultError};
 
-use super::{Life, Stop, refused, restored, unsafe_};
+use super::{Life, Stop, refused, restored};
 use crate::rng::Rng;
 use crate::vault::client::Client;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;
-use crate::violation::Violation;
+use crate::verdict::{Violation, broken};
 
 /// Removals at once.
 const REMOVALS_MAX: usize = 2;
@@ -37,6 +37,13 @@ impl Removal {
 }
 
 impl Life<'_, '_> {
+    /// Notes that a put is over without a snapshot, and owes what it stored.
+    pub(super) fn ends(&mut self, client: &Client) {
+        self.model.end(&client.shot);
+        self.model.drop_content(&client.drafts);
+        self.model.orphans.extend(client.is_noted.then_some(client.put));
+    }
+
     /// What a put stored and does not commit is owed, however the put ends.
     pub(super) fn note_drafts(&mut self, client: &Client) {
         self.model.drop_content(&client.drafts);
@@ -52,7 +59,7 @@ impl Life<'_, '_> {
             return Ok(());
         }
         if self.model.held.contains(&snapshot) && forgotten.is_ok() {
-            return Err(unsafe_(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
+            return Err(broken(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
         }
         if forgotten.is_err() {
             self.model.pending = Some(Pending::Forget(snapshot));
@@ -104,8 +111,7 @@ impl Life<'_, '_> {
         let writer = Writer::begin(&mut self.vault, &self.bench.setup.key, Compression::None);
         let mut writer = self.check(writer)?;
         let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
-        let old = self.vault.snapshot(snapshot);
-        let old = self.check(old)?;
+        let old = self.ask(|vault| vault.snapshot(snapshot))?;
         let path = Item::Name(name).bytes();
         let stored = writer.without(&mut self.vault, &old.folder, b"", &|it| it == path);
         let gone = Shot { name, files: vec![(name, chunks)] };
@@ -158,8 +164,7 @@ impl Life<'_, '_> {
 
     fn drop_removal(&mut self, removal: &Removal) -> Result<(), Stop> {
         self.model.end(&removal.left);
-        let dropped = self.vault.drop_put(removal.writer.put());
-        self.check(dropped)
+        self.ask(|vault| vault.drop_put(removal.writer.put()))
     }
 
     /// Notes that a removal is over, and owes what it stored.
