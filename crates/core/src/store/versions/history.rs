@@ -306,18 +306,18 @@ impl History {
         Ok(false)
     }
 
-    /// The first block from `from` on that has content now.
-    pub(super) fn next_shown(&self, from: Block) -> Result<Option<Block>, Absent> {
-        let mut from = from;
-        loop {
-            let found = self.versions.at_or_after(&self.pages, &pack(&[from.0, 0]))?;
-            let Some((key, _)) = found else { return Ok(None) };
-            let block = Block(number(&key, 0));
-            if self.shown(block, Epoch(NUMBER_MAX))?.is_some() {
-                return Ok(Some(block));
-            }
-            from = Block(block.0 + 1);
-        }
+    /// The blocks that have content now, as far as the page of their last version is that of the versions from `from` on (a
+    /// block and a birth), in order; and from where to go on, if there are more.
+    pub(super) fn shown_from(&self, from: [u64; 2]) -> Result<(Vec<Block>, Option<[u64; 2]>), Absent> {
+        let of = |key: &[u8; 2 * NUMBER]| number(key, 0);
+        let (found, next) = self.versions.in_leaf(&self.pages, &pack(&from), &[0xff; 2 * NUMBER])?;
+        let followers = found.iter().skip(1).map(|(key, _)| Some(of(key))).chain([next.as_ref().map(of)]);
+        let last = found.iter().zip(followers).filter(|((key, _), next)| *next != Some(of(key)));
+        let shown = last.filter(|((_, slot), _)| number(slot, 0) != FREED.0);
+        Ok((
+            shown.map(|((key, _), _)| Block(of(key))).collect(),
+            next.map(|key| [0, 1].map(|n| number(&key, n))),
+        ))
     }
 
     /// Notes that `epoch`, the open one or the one before it, has put content of `block` into `slot`, or has

@@ -411,13 +411,12 @@ impl Index<'_> {
 
     /// The blocks that have content now.
     fn allocated(&mut self, blocks: u64) -> Result<BlockSet, VersionsError> {
-        let (mut allocated, mut from) = (BlockSet::default(), Block(0));
-        while let Some(block) = self.ask(|catalog| catalog.history.next_shown(from))? {
-            if block.0 >= blocks {
-                break;
-            }
-            allocated.insert(outline(block));
-            from = Block(block.0 + 1);
+        let (mut allocated, mut from) = (BlockSet::default(), Some([0, 0]));
+        while let Some(next) = from {
+            let (shown, behind) = self.ask(|catalog| catalog.history.shown_from(next))?;
+            let shown = shown.into_iter().filter(|block| block.0 < blocks);
+            shown.for_each(|block| allocated.insert(outline(block)));
+            from = behind;
         }
         Ok(allocated)
     }

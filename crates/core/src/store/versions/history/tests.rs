@@ -254,6 +254,18 @@ impl Disk {
         assert!(differing.runs().all(|run| run.end() <= blocks * crate::units::BLOCK_BYTES));
     }
 
+    /// The blocks with content, page by page.
+    fn shown_now(&mut self) -> Vec<u64> {
+        let (mut all, mut from) = (Vec::new(), Some([0, 0]));
+        while let Some(next) = from {
+            let (shown, behind) = self.ask(|it| it.shown_from(next));
+            all.extend(shown.into_iter().map(|block| block.0));
+            assert!(behind.is_none_or(|behind| behind > next), "no step forward");
+            from = behind;
+        }
+        all
+    }
+
     fn check(&mut self, blocks: u64) {
         assert_eq!(
             self.ask(|it| it.versions.check(&it.pages).map_err(|_| Absent(crate::tree::PageNo(0)))),
@@ -278,6 +290,7 @@ impl Disk {
         for epoch in self.model.kept.clone() {
             assert_eq!(self.weigh(epoch, epoch).0, self.model.unique(epoch), "of epoch {epoch}");
         }
+        assert_eq!(self.shown_now(), self.model.now.keys().copied().collect::<Vec<_>>());
         assert_eq!(self.history.kept(), self.model.kept.len() as u64);
         let (mut owed, mut from) = (BTreeSet::new(), Slot(0));
         while let Some(span) = self.ask(|it| it.owed_from(from)) {
@@ -341,6 +354,21 @@ fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
         assert_eq!(disk.history.versions.len(), shown as u64, "ends that say nothing are gone");
         assert!(disk.history.gaps.is_empty(), "gaps that no epoch has are gone");
     }
+}
+
+#[test]
+fn the_last_version_of_a_block_counts_on_whatever_page_it_lies() {
+    let mut disk = Disk::new(5);
+    for epoch in 0..700 {
+        (0..3).for_each(|block| disk.write(block, false));
+        disk.write(3, epoch % 2 == 1);
+        disk.close();
+        disk.history.pages.evict(disk.memory_max);
+    }
+    assert_eq!(disk.shown_now(), [0, 1, 2]);
+    disk.write(3, false);
+    disk.write(1, true);
+    assert_eq!(disk.shown_now(), [0, 2, 3]);
 }
 
 fn outline(blocks: &Range<u64>) -> Extent<Addr> {
