@@ -203,6 +203,18 @@ impl VaultError {
         matches!(self, VaultError::Pool(_) | VaultError::Catalog(_) | VaultError::Lost(_))
     }
 
+    /// What was read; none if the vault does not have it whole.
+    ///
+    /// # Errors
+    ///
+    /// If media failed: nothing is known of the vault then.
+    pub(crate) fn or_damaged<T>(read: Result<T, VaultError>) -> Result<Option<T>, VaultError> {
+        match read {
+            Err(error) if error.is_of_media() => Err(error),
+            read => Ok(read.ok()),
+        }
+    }
+
     /// Whether there is no directory of a container where one has to be.
     pub fn is_of_container(&self) -> bool {
         matches!(self, VaultError::Head { .. } | VaultError::Container { .. })

@@ -364,7 +364,7 @@ impl Vault<'_> {
         let is_covered = |forget: &ForgetId| {
             run.covered.binary_search(forget).is_ok() || mutant::is(Mutant::ReceiptTooEarly)
         };
-        // What was forgotten may lie in what was left.
+        // Forgotten content may lie in a container that was left.
         let is_met = run.left.is_empty() || mutant::is(Mutant::MeetDespiteDamage);
         let met = owed.keys().filter(|forget| is_met && is_covered(forget));
         let met = met.map(|forget| Change::Met(*forget, run.id, passes));

@@ -3,7 +3,7 @@
 use roaring::RoaringTreemap;
 
 use super::copy::Plan;
-use super::damage::{Damage, damage_of};
+use super::damage::Damage;
 use super::{Findings, Phase, Run, Set};
 use crate::catalog::SlotState;
 use crate::container::Class;
@@ -80,7 +80,7 @@ impl Vault<'_> {
             read => read?,
         };
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
-        if let Some(why) = damage_of(&directory) {
+        if let Some(why) = directory.damage() {
             self.note_doubt(run, audit, container, (why, &chunks))?;
         }
         let mut marked = Vec::with_capacity(chunks.len());

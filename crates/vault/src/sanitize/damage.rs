@@ -12,7 +12,6 @@ use roaring::RoaringTreemap;
 use super::audit::{Audit, audited};
 use super::{Live, PAGES_A_STEP, Phase, Run, Set};
 use crate::catalog::Change;
-use crate::container::Entry;
 use crate::index::IndexEntry;
 use crate::mutant::{self, Mutant};
 use crate::vault::{Directory, Vault};
@@ -34,7 +33,7 @@ pub(super) struct Damage {
     merged: ContainerSequence,
 }
 
-/// What is known of such a container: its damage, and the chunks that its directory still names.
+/// A container with a damaged directory: the damage, and the chunks that the directory still names.
 #[derive(Debug)]
 struct Doubt {
     why: VaultError,
@@ -47,12 +46,6 @@ impl Damage {
         let is_dead = self.containers.contains_key(&container) && !self.has_live;
         is_dead && revived.is_none_or(|revived| revived.is_disjoint(&self.dead))
     }
-}
-
-/// The damage of a directory, if any.
-pub(super) fn damage_of(directory: &Directory) -> Option<VaultError> {
-    let entries = directory.entries.iter().filter(|entry| **entry == Entry::Damaged).count();
-    (entries > 0).then_some(VaultError::Entries { container: directory.head.sequence, entries })
 }
 
 impl Vault<'_> {
@@ -125,8 +118,8 @@ impl Vault<'_> {
         }
     }
 
-    /// The container's directory, or why the container has to be left: None if all that is live in it is in the directory, and the
-    /// directory cannot be read.
+    /// The container's directory, or why the container has to be left. None if the directory cannot be read, and nothing live is in
+    /// the container.
     pub(super) fn directory_to_leave(
         &mut self,
         damage: &Damage,
@@ -134,7 +127,7 @@ impl Vault<'_> {
     ) -> Result<Result<Option<Arc<Directory>>, VaultError>, VaultError> {
         let read = self.pool.directory(slot, container);
         let why = match &read {
-            Ok(directory) => damage_of(directory),
+            Ok(directory) => directory.damage(),
             Err(error) if error.is_of_container() => Some(error.clone()),
             Err(error) => return Err(error.clone()),
         };

@@ -11,7 +11,7 @@ use super::puts::Puts;
 use super::writing::Writing;
 use super::{Setup, Vault};
 use crate::catalog::{Catalog, Change, IndexPart, Layout, SlotState};
-use crate::container::{Class, Entry};
+use crate::container::Class;
 use crate::index::{IndexEntry, Location, Part, PartBuilder, Recent};
 use crate::mutant::{self, Mutant};
 use crate::tree::{Role, children};
@@ -126,7 +126,7 @@ impl<'m> Vault<'m> {
                 Err(error) if error.is_of_container() => None,
                 directory => Some(directory?),
             };
-            if is_new && directory.as_ref().is_none_or(|it| it.entries.contains(&Entry::Damaged)) {
+            if is_new && directory.as_ref().is_none_or(|it| it.damage().is_some()) {
                 self.note_damage(container)?;
                 damaged = Some(container);
             }
@@ -149,10 +149,8 @@ impl<'m> Vault<'m> {
     /// Whether the container that the index places a chunk in has it.
     fn is_placed(&mut self, chunk: &Reference) -> Result<bool, VaultError> {
         let Some(location) = self.find(&chunk.fingerprint)? else { return Ok(false) };
-        match self.place_in(location.container, &chunk.fingerprint) {
-            Err(error) if error.is_of_media() => Err(error),
-            placed => Ok(placed.is_ok()),
-        }
+        let placed = self.place_in(location.container, &chunk.fingerprint);
+        Ok(VaultError::or_damaged(placed)?.is_some())
     }
 
     /// Takes every chunk that a snapshot reaches and the index does not find for one of that container: a put stores it again
@@ -165,10 +163,8 @@ impl<'m> Vault<'m> {
             if self.find(&chunk.fingerprint)?.is_none() {
                 self.note_place(chunk, container);
             } else if role != Role::Content && entered.insert(chunk.ordinal.0) {
-                let named = match self.get(&chunk) {
-                    Err(error) if error.is_of_media() => return Err(error),
-                    read => read.ok().and_then(|bytes| children(&bytes).ok()),
-                };
+                let read = VaultError::or_damaged(self.get(&chunk))?;
+                let named = read.and_then(|bytes| children(&bytes).ok());
                 pending.extend(named.into_iter().flat_map(|(_, named)| named).map(|it| (it.chunk, it.role)));
             }
         }

@@ -47,6 +47,12 @@ impl Directory {
             Entry::Destroyed | Entry::Damaged => None,
         })
     }
+
+    /// The damage of the directory, if any.
+    pub(crate) fn damage(&self) -> Option<VaultError> {
+        let entries = self.entries.iter().filter(|entry| **entry == Entry::Damaged).count();
+        (entries > 0).then_some(VaultError::Entries { container: self.head.sequence, entries })
+    }
 }
 
 impl<'m> Pool<'m> {

@@ -286,10 +286,10 @@ impl Vault<'_> {
     fn refer(&mut self, put: PutId, fingerprint: &Fingerprint) -> Result<Option<Reference>, VaultError> {
         self.puts.get(put)?;
         let Some(location) = self.find(fingerprint)? else { return Ok(None) };
-        if self.damaged(fingerprint)?.is_some() {
+        let chunk = Reference { fingerprint: *fingerprint, ordinal: location.ordinal };
+        if self.is_lost(&chunk, location.container)? {
             return Ok(None);
         }
-        let chunk = Reference { fingerprint: *fingerprint, ordinal: location.ordinal };
         let Some(reached) = self.reach(put, vec![(chunk, None)])? else { return Ok(None) };
         self.puts.refer(put, &reached)?;
         Ok(Some(chunk))

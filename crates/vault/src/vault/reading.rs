@@ -62,11 +62,17 @@ impl Vault<'_> {
     /// that has it is whole then. Only containers that were found damaged are read for this.
     pub(crate) fn damaged(&mut self, fingerprint: &Fingerprint) -> Result<Option<Ordinal>, VaultError> {
         let Some(location) = self.find(fingerprint)? else { return Ok(None) };
-        if !self.is_damaged(location.container) {
-            return Ok(None);
-        }
-        let is_whole = self.is_whole(&Reference { fingerprint: *fingerprint, ordinal: location.ordinal })?;
-        Ok((!is_whole).then_some(location.ordinal))
+        let chunk = Reference { fingerprint: *fingerprint, ordinal: location.ordinal };
+        Ok(self.is_lost(&chunk, location.container)?.then_some(chunk.ordinal))
+    }
+
+    /// Whether the vault has no whole copy of a chunk any more, which the index finds in that container.
+    pub(crate) fn is_lost(
+        &mut self,
+        chunk: &Reference,
+        container: ContainerSequence,
+    ) -> Result<bool, VaultError> {
+        Ok(self.is_damaged(container) && !self.is_whole(chunk)?)
     }
 
     /// Whether a container other than that one has a whole copy of a chunk: a put has stored it again.
@@ -80,10 +86,7 @@ impl Vault<'_> {
     }
 
     fn is_whole(&mut self, chunk: &Reference) -> Result<bool, VaultError> {
-        match self.get(chunk) {
-            Err(error) if error.is_of_media() => Err(error),
-            read => Ok(read.is_ok()),
-        }
+        Ok(VaultError::or_damaged(self.get(chunk))?.is_some())
     }
 
     /// Whether a part of the container was found damaged.

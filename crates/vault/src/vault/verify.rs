@@ -6,7 +6,7 @@ use super::index::read_page;
 use super::opening::SLOTS_A_FRAME;
 use super::{Step, Vault};
 use crate::catalog::Change;
-use crate::container::{Class, Entry};
+use crate::container::Class;
 use crate::index::IndexEntry;
 use crate::{ContainerSequence, Ordinal, SlotNumber, VaultError};
 
@@ -103,9 +103,8 @@ impl Vault<'_> {
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<(), VaultError> {
         let directory = self.pool.directory(slot, container)?;
-        let entries = directory.entries.iter().filter(|entry| **entry == Entry::Damaged).count();
-        if entries > 0 {
-            verified.fault(VaultError::Entries { container, entries });
+        if let Some(damage) = directory.damage() {
+            verified.fault(damage);
         }
         let payload = self.payload(slot, &directory)?;
         for stored in directory.chunks() {

@@ -56,6 +56,13 @@ impl Bench {
         self.media.pool.bytes(|bytes| bytes[slot * slot_bytes + at] ^= 1);
     }
 
+    /// The vault, in which the one snapshot is forgotten and not yet destroyed.
+    fn forgotten(&self) -> Vault<'_> {
+        let mut vault = self.media.open();
+        vault.forget(&[self.gone.0]).unwrap();
+        vault
+    }
+
     fn has_secret(&self) -> bool {
         self.media.have(b"secret plan") || self.media.have(&self.gone.1["secret plan"][40..72])
     }
@@ -77,8 +84,7 @@ fn a_damaged_container_with_live_chunks_stays_and_all_else_that_is_dead_is_destr
         let bench = Bench::new();
         let content = &bench.kept.1["kept"];
         bench.damage(content, part.at());
-        let mut vault = bench.media.open();
-        vault.forget(&[bench.gone.0]).unwrap();
+        let mut vault = bench.forgotten();
         assert!(bench.has_secret());
         assert_eq!(left(&mut vault), Ok(1), "{part:?}");
         assert!(!bench.has_secret(), "{part:?}");
@@ -98,8 +104,7 @@ fn a_damaged_container_is_destroyed_once_its_files_were_put_again() {
     for part in Part::ALL {
         let bench = Bench::new();
         bench.damage(&bench.kept.1["kept"], part.at());
-        let mut vault = bench.media.open();
-        vault.forget(&[bench.gone.0]).unwrap();
+        let mut vault = bench.forgotten();
         assert_eq!(left(&mut vault), Ok(1), "{part:?}");
         put(&mut vault, &bench.kept.1).unwrap();
         assert_eq!(left(&mut vault), Ok(0), "{part:?}");
@@ -114,8 +119,7 @@ fn a_damaged_container_is_destroyed_once_nothing_in_it_is_live() {
     for part in Part::ALL {
         let bench = Bench::new();
         bench.damage(&bench.gone.1["secret plan"], part.at());
-        let mut vault = bench.media.open();
-        vault.forget(&[bench.gone.0]).unwrap();
+        let mut vault = bench.forgotten();
         assert_eq!(left(&mut vault), Ok(0), "{part:?}");
         assert!(!bench.has_secret(), "{part:?}");
         assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
@@ -157,8 +161,7 @@ fn a_perfect_hash_vector_refuses_what_the_index_alone_can_tell() {
     for part in Part::ALL {
         let bench = Bench::new();
         bench.damage(&bench.kept.1["kept"], part.at());
-        let mut vault = bench.media.open();
-        vault.forget(&[bench.gone.0]).unwrap();
+        let mut vault = bench.forgotten();
         let refused = sanitize(&mut vault, Live::Perfect { turns: 1 });
         assert!(matches!(refused, Err(VaultError::Damaged(_))), "{part:?}: {refused:?}");
         assert!(bench.has_secret() && vault.status().owed == 1);
@@ -172,8 +175,7 @@ fn a_snapshot_that_cannot_be_read_is_named_and_keeps_everything_until_it_is_forg
     // All metadata but what is to be forgotten: a name of the kept snapshot's folder.
     let slot = bench.slot_of(b"kept");
     bench.media.pool.bytes(|bytes| bytes[slot * slot_bytes + Part::Head.at()] ^= 1);
-    let mut vault = bench.media.open();
-    vault.forget(&[bench.gone.0]).unwrap();
+    let mut vault = bench.forgotten();
     let stopped = left(&mut vault);
     let is_named =
         |it: &VaultError| matches!(it, VaultError::Unreadable { snapshot, .. } if *snapshot == bench.kept.0);
@@ -214,8 +216,7 @@ fn a_container_that_the_index_does_not_know_either_stays_until_its_files_were_pu
         let index = slots.filter(|it| it.starts_with(b"QuietusContainer") && it[20] == Class::Index as u8);
         index.for_each(|slot| slot[4096 + 100] ^= 1);
     });
-    let mut vault = bench.media.open();
-    vault.forget(&[bench.gone.0]).unwrap();
+    let mut vault = bench.forgotten();
     assert_eq!(left(&mut vault), Ok(1));
     assert!(!bench.has_secret() && vault.status().owed == 1);
     let again = put(&mut vault, &bench.kept.1).unwrap();

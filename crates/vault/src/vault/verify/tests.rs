@@ -20,7 +20,7 @@ fn some() -> Files {
     files(&["alpha", "beta", "a gamma of folders", "delta"], 3)
 }
 
-/// What is damaged, as bytes of the pool ahead of it: content, a folder, all heads.
+/// Bytes of the pool, each a little before one that is damaged: in content, in a folder, in all heads.
 fn needles() -> [Vec<u8>; 3] {
     [some()["alpha"][..40].to_vec(), b"gamma of folders".to_vec(), b"QuietusContaine".to_vec()]
 }
@@ -34,7 +34,7 @@ fn what_was_found_damaged_is_stored_again_by_the_next_put_and_heals_older_snapsh
         // The index knows of every chunk, also of those that only a damaged folder names.
         sanitize(&mut vault, Live::Ordinals).unwrap();
         damage(&media, &needle);
-        // What was read of directories is forgotten.
+        // The next life has read no directory yet.
         drop(vault);
         let mut vault = media.open();
         assert!(faults(&mut vault) > 0, "{needle:?}");
@@ -86,7 +86,7 @@ fn a_put_heals_at_any_step_of_a_sanitization() {
             faults(&mut vault);
             vault.forget(&[other]).unwrap();
             vault.begin_sanitization(live).unwrap();
-            // What is damaged and live cannot be copied: the run stops there, or goes on with the healed copy.
+            // A live chunk that is damaged cannot be copied: the run stops there, or goes on with the healed copy.
             let mut is_over = false;
             for _ in 0..steps {
                 is_over |= matches!(vault.step_sanitization(), Ok(Progress::Done) | Err(_));
