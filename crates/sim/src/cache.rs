@@ -20,6 +20,7 @@ pub enum Step {
     Emit(Block),
     /// A block that was sent is sent again: a part of the same page was written.
     Resend(Block),
+    /// Everything is sent.
     Flush,
     /// The cache comes, or goes once it is empty.
     Between(bool),

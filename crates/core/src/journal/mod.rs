@@ -38,6 +38,10 @@ pub const SECTOR_BYTES: u64 = 512;
 pub const SLOT_BYTES: u64 = 4096;
 /// Where the first half begins.
 pub const HALVES_AT: u64 = 4096;
+/// Bytes in each half of the journal of a disk: from that of a small disk to that of a large one.
+const HALF_BYTES: RangeInclusive<u64> = 4 << 20..=16 << 20;
+/// Each half has one byte for so many bytes of the disk.
+const DISK_BYTES_A_BYTE: u64 = 256;
 /// The version of the format that this code writes and reads.
 pub const VERSION: u32 = 3;
 
@@ -53,11 +57,6 @@ pub struct Shape {
     /// How many staging slots.
     pub slots: u32,
 }
-
-/// Halves of the journal of a large disk, and of a small one.
-const HALF_BYTES: RangeInclusive<u64> = 4 << 20..=16 << 20;
-/// One byte in each half for so many bytes of the disk.
-const DISK_BYTES_A_BYTE: u64 = 256;
 
 impl Shape {
     /// The journal of a disk of `size` bytes, with 256 slots. What a guest at work frees waits until it rests only while

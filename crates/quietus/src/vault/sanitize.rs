@@ -81,9 +81,9 @@ pub struct Sanitized {
 /// A phase of a sanitization.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Phase {
-    /// What was done.
+    /// Its name.
     pub phase: String,
-    /// How long, in microseconds.
+    /// How long it was at work, in microseconds.
     pub us: u64,
 }
 

@@ -93,6 +93,7 @@ pub struct Setup {
     /// Partitions: the file system in each, and its blocks of data, or its number. One is the whole disk.
     pub parts: Vec<(FileSystem, Block)>,
     pub options: Options,
+    /// Most turns before a step.
     pub turns_max: u64,
     /// The server may be killed, and the power cut.
     pub crashes: bool,
@@ -171,6 +172,7 @@ pub enum Event {
     /// The client's connection is lost: what was not replied to comes once more. The other
     /// connection may be there before this one is gone.
     Reconnect(bool),
+    /// Milliseconds pass.
     Pass(u64),
     /// Milliseconds pass while the guests are asleep.
     Sleep,

@@ -34,7 +34,7 @@ pub enum What {
     InVain(Block, Vain),
     /// In the owner's stay.
     Read(Block, Option<Stay>),
-    /// For whoever mounts or mends; nothing is judged.
+    /// By a guest that mounts or mends: nothing is judged.
     Look(Block),
     /// Of the journal, which waits for it, or of the guest.
     Flush {

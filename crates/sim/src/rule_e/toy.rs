@@ -138,7 +138,7 @@ pub struct Toy {
     pub layout: Layout,
 }
 
-/// What lies behind the superblock.
+/// The metadata behind the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Layout {
     /// As the module's documentation has it.

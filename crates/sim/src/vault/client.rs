@@ -32,9 +32,19 @@ pub struct Client {
 
 impl Client {
     pub fn new(put: PutId, shot: Shot, key: VaultKey) -> Client {
-        let (at, recipe, nodes, drafts) = ((0, 0), RecipeBuilder::default(), Vec::new(), Vec::new());
-        let (drafted, folder, shared, is_noted) = (0, None, 0, false);
-        Client { put, shot, drafts, drafted, key, at, recipe, nodes, folder, shared, is_noted }
+        Client {
+            put,
+            shot,
+            drafts: Vec::new(),
+            drafted: 0,
+            key,
+            at: (0, 0),
+            recipe: RecipeBuilder::default(),
+            nodes: Vec::new(),
+            folder: None,
+            shared: 0,
+            is_noted: false,
+        }
     }
 
     /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.

@@ -57,12 +57,12 @@ impl Overlay {
     }
 }
 
-/// Blocks where the base shows no more, as far as the durable map does not say so yet.
+/// Blocks where the base shows no more, and the durable map does not say so yet.
 #[derive(Debug, Default)]
 pub(super) struct Uncovered {
-    /// Those since the last checkpoint began.
+    /// Blocks that were covered since the last checkpoint began.
     since: BlockSet,
-    /// Those that the checkpoint under way makes durable.
+    /// Blocks that were covered before; the checkpoint under way says so durably.
     checkpointing: BlockSet,
 }
 

@@ -306,8 +306,8 @@ impl History {
         Ok(false)
     }
 
-    /// The blocks that have content now, as far as the page of their last version is that of the versions from `from` on (a
-    /// block and a birth), in order; and from where to go on, if there are more.
+    /// The blocks that have content now, in order: those whose last version lies in the same page as the first version from
+    /// `from` (a block and a birth) on. And the version to go on from, if there is one.
     pub(super) fn shown_from(&self, from: [u64; 2]) -> Result<(Vec<Block>, Option<[u64; 2]>), Absent> {
         let of = |key: &[u8; 2 * NUMBER]| number(key, 0);
         let (found, next) = self.versions.in_leaf(&self.pages, &pack(&from), &[0xff; 2 * NUMBER])?;

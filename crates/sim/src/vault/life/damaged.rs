@@ -14,7 +14,7 @@ use crate::vault::forensic::{examine, is_in};
 use crate::vault::model::Model;
 use crate::verdict::{Violation, broken, overdue, unrecorded};
 
-/// What a container begins with.
+/// The first bytes of a container.
 const MAGIC: &[u8] = b"QuietusContainer";
 /// Where its class is.
 const CLASS_AT: usize = 20;
@@ -133,7 +133,7 @@ fn sanitize(vault: &mut Vault<'_>, damage: &Damage) -> Result<usize, Violation> 
     Err(overdue("a sanitization of a damaged vault does not end".into()))
 }
 
-/// What is dead is nowhere but in a container that was left; then all of it is owed.
+/// Checks that dead content lies at most in the container that was left, and that nothing is owed if none was.
 fn judge(
     bench: &Bench,
     vault: &Vault<'_>,
