@@ -46,9 +46,6 @@ use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SnapshotId, 
 /// Pages of the index that one step reads.
 const PAGES_A_STEP: usize = 64;
 
-/// Bytes by which a sanitization may be ahead of its share.
-pub const AHEAD_BYTES_MAX: u64 = 8 << 20;
-
 /// The set that live chunks are noted in: see [`crate::live`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Live {
@@ -123,8 +120,6 @@ pub(crate) struct Run {
     figures: Figures,
     /// Containers that stay because of damage, although something in them may be dead.
     left: Left,
-    /// Bytes that the pool had moved when it began, and those that it moved for the sanitization since.
-    moved: (u64, u64),
 }
 
 /// The marker and the first consistency point of a turn.
@@ -190,7 +185,6 @@ impl Vault<'_> {
             phase: Phase::Settle,
             figures: Figures::default(),
             left: Left::new(),
-            moved: (self.pool.moved(), 0),
         }));
         Ok(id)
     }
@@ -226,16 +220,6 @@ impl Vault<'_> {
         self.run.as_ref().map(|run| &run.left)
     }
 
-    /// Whether the sanitization is ahead of its share, in percent, of the bytes that the pool has moved since it began: then its
-    /// caller serves puts and restores first, if any wait.
-    pub fn sanitization_is_ahead(&self, percent: u64) -> bool {
-        let percent = u128::from(percent.min(100));
-        self.run.as_ref().is_some_and(|run| {
-            let (own, all) = (u128::from(run.moved.1), u128::from(self.pool.moved() - run.moved.0));
-            own * 100 > all * percent + u128::from(AHEAD_BYTES_MAX) * 100
-        })
-    }
-
     /// Does a bounded part of the sanitization.
     ///
     /// # Errors
@@ -244,9 +228,7 @@ impl Vault<'_> {
     /// be begun again.
     pub fn step_sanitization(&mut self) -> Result<Progress, VaultError> {
         let mut run = self.run.take().ok_or(VaultError::NotRunning)?;
-        let before = self.pool.moved();
         let stepped = self.step_run(&mut run);
-        run.moved.1 += self.pool.moved() - before;
         let progress = run.progress(self.catalog.table().condemned().len());
         if stepped.is_err() || progress == Progress::Done {
             self.puts.end_listening();

@@ -124,6 +124,11 @@ impl<'m> Vault<'m> {
         }
     }
 
+    /// Bytes of the pool that were read and written so far.
+    pub fn moved_bytes(&self) -> u64 {
+        self.pool.moved()
+    }
+
     /// Forgets snapshots, all of them or none: from now on they cannot be restored, and the next sanitization destroys what they
     /// alone have. Both are durable when this returns.
     ///
@@ -245,6 +250,13 @@ impl<'m> Vault<'m> {
     fn reserved(&self) -> usize {
         let per_slot = self.pool.index_pages() * crate::index::PAGE_ENTRIES;
         2 + (self.index.entries() as usize).div_ceil(per_slot)
+    }
+
+    /// Slots that have `bytes` together; of a small pool an eighth, so that some are free again before others.
+    pub(crate) fn slots_a_batch(&self, bytes: u64) -> usize {
+        let Layout { slots, slot_bytes, .. } = self.catalog.layout();
+        let within = bytes / u64::from(slot_bytes);
+        within.min(u64::from(slots / 8)).max(1) as usize
     }
 
     /// A page of the sorted part of the index.

@@ -11,6 +11,7 @@
 mod connection;
 mod request;
 mod sanitizing;
+mod share;
 #[cfg(test)]
 mod tests;
 mod thread;

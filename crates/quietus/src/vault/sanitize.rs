@@ -1,4 +1,4 @@
-//! Sanitizing a vault: how, at which share of the time, and the signed receipt in the end. The owner's thread does it (`owner/sanitizing.rs`).
+//! Sanitizing a vault: how, at which share, and the signed receipt in the end. The owner's thread does it (`owner/sanitizing.rs`).
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
@@ -12,8 +12,6 @@ use std::time::Duration;
 
 /// Damaged containers that a receipt names one by one.
 const RESIDUE_MAX: usize = 100;
-/// Longest pause between two steps, so that Ctrl-C is heard.
-const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How a vault is sanitized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -22,7 +20,7 @@ pub struct Sanitize {
     pub is_read_only: bool,
     /// Stop before anything is destroyed, and say what would be.
     pub is_dry_run: bool,
-    /// Share of the time that it takes, in percent, 1 to 100.
+    /// Its share of the bytes that the pool moves and of the time, in percent, 1 to 90: others who have work have the rest.
     pub share: u32,
 }
 
@@ -173,11 +171,6 @@ fn residue(left: &Left) -> Vec<Residue> {
     containers.chain(swap).collect()
 }
 
-/// How long others have the machine after a step that took `step`.
-pub(super) fn pause(step: Duration, share: u32) -> Duration {
-    (step * (100 - share.clamp(1, 100)) / share.clamp(1, 100)).min(PAUSE_MAX)
-}
-
 /// How far a phase has come.
 #[derive(Default)]
 pub(super) struct Meter {
@@ -240,14 +233,5 @@ mod tests {
         let one = &containers(&left(1))[0];
         assert!(one.at.ends_with(" 0") && one.why.contains("2 entries"), "{one:?}");
         assert_eq!(containers(&left(1000)).len(), RESIDUE_MAX);
-    }
-
-    #[test]
-    fn a_share_leaves_the_rest_of_the_time_to_others() {
-        let step = Duration::from_millis(60);
-        assert_eq!(pause(step, 100), Duration::ZERO);
-        assert_eq!(pause(step, 50), step);
-        assert_eq!(pause(step, 25), 3 * step);
-        assert_eq!(pause(step, 0), PAUSE_MAX);
     }
 }

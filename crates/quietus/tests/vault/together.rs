@@ -202,15 +202,55 @@ fn the_put_of_a_client_that_is_killed_ends_and_is_owed() {
 }
 
 #[test]
-fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
+fn a_put_after_one_that_was_killed_stores_only_what_that_had_not_made_durable() {
     let vault = Vault::new(&["--compress", "none"]);
+    let content = noise(7, 24 << 20);
+    // Killed is whoever has the vault open, which loses what was not durable yet; then a client of another one, which loses nothing.
+    for (owner, stored_max) in [(None, 12 << 20), (Some("owner"), 2 << 20)] {
+        let owner = owner.map(|name| Held::begin(&vault, name));
+        let mut first = Held::begin(&vault, "first");
+        first.add("big", &content).expect("it is read");
+        first.child.kill().expect("it runs");
+        first.child.wait().expect("it has ended");
+        let _ = owner.map(Held::end);
+        let mut second = Held::begin(&vault, "second");
+        second.add("big", &content).expect("it is read");
+        let second = second.end();
+        let put: serde_json::Value = serde_json::from_slice(&second.stdout).expect("JSON");
+        assert!(put["new_bytes"].as_u64().is_some_and(|bytes| bytes < stored_max), "{put}");
+        assert_eq!(vault.json("verify", &[])["ok"], true);
+        vault.json("forget", &[&put["snapshot"].to_string()]);
+        vault.sanitize();
+    }
+}
+
+/// A sanitization that pauses. One that has ended before anybody could pause it is followed by another one.
+fn paused(vault: &Vault, doomed: &Path) -> Child {
+    loop {
+        let mut sanitize = vault.spawn("sanitize", &[]);
+        let mut is_paused = false;
+        wait_for(|| {
+            is_paused = vault.run("sanitize", &["--pause"]).status.success();
+            is_paused || sanitize.try_wait().expect("a child").is_some()
+        });
+        if is_paused {
+            return sanitize;
+        }
+        let gone = vault.put("doomed", doomed);
+        vault.json("forget", &[&gone]);
+    }
+}
+
+#[test]
+fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
+    // Many passes, so that it takes a while.
+    let vault = Vault::new(&["--compress", "none", "--policy", "gutmann-35"]);
     let doomed = vault.beside("doomed");
     folder(&doomed, &(100..140).collect::<Vec<_>>());
     let gone = vault.put("doomed", &doomed);
     vault.json("forget", &[&gone]);
     assert!(vault.refused("sanitize", &["--cancel"]).contains("no sanitization is under way"));
-    let mut sanitize = vault.spawn("sanitize", &["--share", "1%"]);
-    wait_for(|| vault.run("sanitize", &["--pause"]).status.success());
+    let mut sanitize = paused(&vault, &doomed);
     std::thread::sleep(Duration::from_millis(1500));
     let condemned = || vault.json("status", &[])["condemned_bytes"].clone();
     let before = condemned();
@@ -219,8 +259,7 @@ fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
     assert!(sanitize.try_wait().expect("a child").is_none(), "it went on");
     assert_eq!(vault.json("sanitize", &["--cancel"])["sanitization"], "cancelled");
     assert_eq!(sanitize.wait().expect("it has ended").code(), Some(1));
-    let mut sanitize = vault.spawn("sanitize", &["--share", "1%"]);
-    wait_for(|| vault.run("sanitize", &["--pause"]).status.success());
+    let mut sanitize = paused(&vault, &doomed);
     let watch = vault.command("sanitize").arg("--watch").stdout(Stdio::piped()).spawn().expect("it runs");
     assert!(vault.refused("sanitize", &[]).contains("a sanitization is under way"));
     std::thread::sleep(Duration::from_millis(300));

@@ -70,15 +70,14 @@ impl Builder {
         }
     }
 
-    /// The container's bytes, as many as [`Head::container_bytes`] says.
-    pub fn finish(self) -> Vec<u8> {
+    /// The container's bytes, as many as [`Head::container_bytes`] says: what comes before the chunks, and the chunks.
+    pub fn finish(self) -> [Vec<u8>; 2] {
         let head = self.head();
-        let mut bytes = Vec::with_capacity(head.container_bytes());
-        bytes.extend(head.to_bytes());
-        bytes.extend(&self.directory);
-        bytes.resize(head.payload_start(), 0);
-        bytes.extend(&self.payload);
-        bytes.resize(head.container_bytes(), 0);
-        bytes
+        let mut front = head.to_bytes().to_vec();
+        front.extend(&self.directory);
+        front.resize(head.payload_start(), 0);
+        let mut payload = self.payload;
+        payload.resize(head.container_bytes() - front.len(), 0);
+        [front, payload]
     }
 }

@@ -21,7 +21,7 @@ fn container(contents: &[Vec<u8>]) -> Vec<u8> {
         let (codec, stored) = compressor.compress(content);
         assert!(builder.add(reference(content, ordinal as u64), codec, stored, content.len()));
     }
-    builder.finish()
+    builder.finish().concat()
 }
 
 fn entries(bytes: &[u8]) -> Vec<Entry> {
@@ -67,7 +67,7 @@ fn a_container_takes_what_its_slot_holds_and_no_more() {
             count += 1;
         }
         assert_eq!(u64::from(builder.head().chunks), count);
-        let bytes = builder.finish();
+        let bytes = builder.finish().concat();
         assert!(bytes.len() <= SLOT_BYTES && bytes.len() + size + ENTRY_BYTES + 2 * HEAD_BYTES > SLOT_BYTES);
         assert_eq!(Head::from_bytes(&bytes).unwrap().container_bytes(), bytes.len());
     }

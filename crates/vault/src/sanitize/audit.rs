@@ -147,5 +147,5 @@ pub(super) fn audited(set: Set, audit: Audit) -> Result<Phase, VaultError> {
     }
     let Audit { plan: mut containers, damage, .. } = audit;
     containers.reverse();
-    Ok(Phase::Copy(set, Plan { containers, damage }))
+    Ok(Phase::Copy(set, Plan { containers, damage, payload: Vec::new() }))
 }

@@ -9,14 +9,18 @@ use crate::container::Stored;
 use crate::vault::{Bytes, Directory, Vault};
 use crate::{ContainerSequence, SlotNumber, VaultError};
 
-/// Containers that one step leaves, at most.
-const SOURCES_A_STEP: usize = 16;
+/// Live bytes that share a sync and a frame of the catalog. Puts wait for one step.
+const BYTES_A_STEP: u64 = 32 << 20;
+/// Bytes of containers that one step leaves, whether or not anything in them is live.
+const SOURCE_BYTES_A_STEP: u64 = 128 << 20;
 
 /// The work of copying.
 pub(super) struct Plan {
     /// Containers with dead chunks; the last one is next.
     pub(super) containers: Vec<ContainerSequence>,
     pub(super) damage: Damage,
+    /// Memory for the chunks of one container.
+    pub(super) payload: Vec<u8>,
 }
 
 impl Vault<'_> {
@@ -30,8 +34,8 @@ impl Vault<'_> {
             return Ok(Phase::Copy(set, plan));
         }
         let mut left = Vec::new();
-        let bytes_end = run.figures.done.live_bytes + u64::from(self.catalog.layout().slot_bytes);
-        for _ in 0..SOURCES_A_STEP {
+        let bytes_end = run.figures.done.live_bytes + BYTES_A_STEP;
+        for _ in 0..self.slots_a_batch(SOURCE_BYTES_A_STEP) {
             // The live chunks of one container take one more slot at most.
             let is_short = self.catalog.table().free().is_empty() && !left.is_empty();
             if is_short || run.figures.done.live_bytes >= bytes_end {
@@ -39,7 +43,7 @@ impl Vault<'_> {
             }
             let Some(container) = plan.containers.pop() else { break };
             let Some(slot) = self.catalog.table().slot(container) else { continue };
-            match self.leave(run, &set, &plan.damage, (container, slot))? {
+            match self.leave(run, &set, &mut plan, (container, slot))? {
                 Some(why) => {
                     self.note_damage(container)?;
                     run.left.insert(container, why);
@@ -61,7 +65,7 @@ impl Vault<'_> {
         &mut self,
         run: &mut Run,
         set: &Set,
-        damage: &Damage,
+        Plan { damage, payload, .. }: &mut Plan,
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<Option<VaultError>, VaultError> {
         let directory = match self.directory_to_leave(damage, (container, slot))? {
@@ -72,10 +76,9 @@ impl Vault<'_> {
         let judged = self.judge(&**set, &directory)?;
         let chunks: Vec<(Stored, bool)> = directory.chunks().zip(judged).collect();
         let live = || chunks.iter().filter(|(_, is_live)| *is_live).map(|(stored, _)| stored);
-        let payload = match live().next() {
-            Some(_) => self.payload(slot, &directory)?,
-            None => Vec::new(),
-        };
+        if live().next().is_some() {
+            self.read_payload(slot, &directory, payload)?;
+        }
         let bytes = |stored: &Stored| &payload[stored.offset as usize..][..stored.stored_bytes as usize];
         if let Some(error) = live().find_map(|stored| stored.check(bytes(stored)).err()) {
             return Ok(Some(VaultError::Chunk { container, error }));
@@ -91,9 +94,15 @@ impl Vault<'_> {
         Ok(None)
     }
 
-    pub(crate) fn payload(&self, slot: SlotNumber, directory: &Directory) -> Result<Vec<u8>, VaultError> {
+    /// Reads the chunks of a container.
+    pub(crate) fn read_payload(
+        &self,
+        slot: SlotNumber,
+        directory: &Directory,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), VaultError> {
         let head = &directory.head;
         let start = self.pool.extent(slot).start.0 + head.payload_start() as u64;
-        Ok(self.pool.read(Extent::new(start, u64::from(head.payload_bytes)))?)
+        Ok(self.pool.read_into(Extent::new(start, u64::from(head.payload_bytes)), payload)?)
     }
 }

@@ -2,7 +2,7 @@
 
 use quietus_core::buf::Buf;
 use quietus_core::erase::{
-    Destroy, Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work, Zeros,
+    Destroy, Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work, Zeros, windows,
 };
 use quietus_core::policy::Pattern;
 use quietus_core::units::{Extent, Pos};
@@ -12,12 +12,10 @@ use crate::mutant::{self, Mutant};
 use crate::vault::Vault;
 use crate::{SlotNumber, VaultError};
 
-/// Slots that share their syncs.
-const SLOTS_A_TASK: usize = 16;
-/// Works of the task that one step does.
-const WORKS_A_STEP: usize = 8;
-/// Bytes of one write.
-const RUN_BYTES: u64 = 1 << 20;
+/// Bytes of the slots that share their syncs.
+const BYTES_A_TASK: u64 = 64 << 20;
+/// Longest write, for which puts wait: a window that a host overwrites around its cache.
+const RUN_BYTES: u64 = 2 << 20;
 const ALONE: Foreground = Foreground { is_due: true, is_at_work: false };
 
 /// Slots that are being destroyed.
@@ -35,15 +33,12 @@ impl Vault<'_> {
     /// Those of the media.
     pub fn destroy_some(&mut self) -> Result<bool, VaultError> {
         self.pool.guard()?;
-        let slots = self.catalog.table().condemned().iter().copied().take(SLOTS_A_TASK);
-        let slots: Vec<SlotNumber> = slots.collect();
-        if slots.is_empty() {
+        if self.catalog.table().condemned().is_empty() {
             return Ok(true);
         }
-        let mut zeroing = self.zeroing.take().unwrap_or_else(|| self.zeroing(slots));
-        for _ in 0..WORKS_A_STEP {
-            let Some(work) = zeroing.task.next(ALONE) else { break };
-            self.carry_out(work, &zeroing.slots)?;
+        let mut zeroing = self.zeroing.take().unwrap_or_else(|| self.zeroing());
+        if let Some(work) = zeroing.task.next(ALONE) {
+            self.carry_out(work, &zeroing)?;
             zeroing.task.done(Buf::new());
         }
         if !zeroing.task.is_over() {
@@ -52,10 +47,12 @@ impl Vault<'_> {
         Ok(false)
     }
 
-    fn zeroing(&self, slots: Vec<SlotNumber>) -> Zeroing {
-        let residue = slots.iter().flat_map(|slot| self.pool.extent(*slot).pieces(RUN_BYTES)).collect();
+    fn zeroing(&self) -> Zeroing {
+        let condemned = self.catalog.table().condemned().iter().copied();
+        let slots: Vec<SlotNumber> = condemned.take(self.slots_a_batch(BYTES_A_TASK)).collect();
+        let extents = self.pool.extents(&slots);
         let method = Method::Destroy(Destroy {
-            residue,
+            residue: extents.into_iter().flat_map(|extent| windows(extent, RUN_BYTES)).collect(),
             at_once: 1,
             zeros: Zeros::AfterPasses,
             medium: Extent::default(),
@@ -66,7 +63,7 @@ impl Vault<'_> {
         Zeroing { task: Task::new(method, &self.policy, Priority::Urgent), slots }
     }
 
-    fn carry_out(&mut self, work: Work<Extent<Pos>>, slots: &[SlotNumber]) -> Result<(), VaultError> {
+    fn carry_out(&mut self, work: Work<Extent<Pos>>, zeroing: &Zeroing) -> Result<(), VaultError> {
         match work {
             Work::Io(StepIo { at, verb: Verb::Fill(pattern) }) => {
                 at.into_iter().try_for_each(|extent| self.fill(extent, &pattern))
@@ -74,9 +71,10 @@ impl Vault<'_> {
             Work::Io(StepIo { verb: Verb::Sync, .. }) if mutant::is(Mutant::FreeBeforeSync) => Ok(()),
             Work::Io(StepIo { verb: Verb::Sync, .. }) => self.pool.sync(),
             Work::Point(Point::Record(Record::Erased)) => {
-                let destroyed: Vec<_> = slots.iter().copied().map(Change::Destroyed).collect();
+                let destroyed: Vec<_> = zeroing.slots.iter().copied().map(Change::Destroyed).collect();
                 self.catalog.commit(&destroyed)?;
-                slots.iter().try_for_each(|slot| self.pool.release(*slot, 0))
+                let freed = self.pool.extents(&zeroing.slots);
+                freed.into_iter().try_for_each(|extent| self.pool.release(extent))
             }
             Work::Io(_) | Work::Point(_) => unreachable!("destroying slots has passes, syncs and a record"),
         }

@@ -123,7 +123,7 @@ impl Vault<'_> {
         let rest = merge.bytes.split_off(bytes);
         let pages = std::mem::replace(&mut merge.bytes, rest);
         merge.slots.push(slot);
-        self.pool.write(slot, &[&head.to_bytes()[..], &pages].concat())
+        self.pool.write(slot, &[&head.to_bytes(), &pages])
     }
 
     /// Replaces the old part, which is condemned: it names chunks that are not there any more.
@@ -146,9 +146,9 @@ impl Vault<'_> {
     /// Merges if what is in memory is full, a step at a time unless there is no memory left. Parts of the index that were
     /// replaced are destroyed as slots get few.
     pub(crate) fn tend_index(&mut self) -> Result<(), VaultError> {
-        let table = self.catalog.table();
-        if table.free().len() <= self.reserved() + SLOTS_FEW && !table.condemned().is_empty() {
-            self.destroy_some()?;
+        let free = |vault: &Self| vault.catalog.table().free().len();
+        if free(self) <= self.reserved() + SLOTS_FEW {
+            while !self.destroy_some()? && free(self) <= self.reserved() {}
         }
         if self.index.recent.is_full() {
             while !self.step_merge()? {}

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use quietus_core::extents::ExtentMap;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::units::{Extent, Pos};
 
@@ -66,6 +67,13 @@ impl<'m> Pool<'m> {
         Extent::new(u64::from(slot.0) * bytes, bytes)
     }
 
+    /// The bytes of several slots, in order, those of neighbours as one.
+    pub(crate) fn extents(&self, slots: &[SlotNumber]) -> Vec<Extent<Pos>> {
+        let mut area = ExtentMap::default();
+        slots.iter().for_each(|slot| area.insert(self.extent(*slot), ()));
+        area.iter().map(|(extent, ())| extent).collect()
+    }
+
     /// Pages of the index that a container has.
     pub(crate) fn index_pages(&self) -> usize {
         (self.layout.slot_bytes as usize - HEAD_BYTES) / PAGE_BYTES
@@ -78,29 +86,39 @@ impl<'m> Pool<'m> {
     }
 
     pub(crate) fn read(&self, at: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
-        let mut bytes = vec![0; at.len as usize];
-        self.charge(at.len);
-        self.medium.read(at.start, &mut bytes)?;
+        let mut bytes = Vec::new();
+        self.read_into(at, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Writes a container.
-    pub(crate) fn write(&mut self, slot: SlotNumber, bytes: &[u8]) -> Result<(), VaultError> {
-        assert!(bytes.len() as u64 <= self.extent(slot).len, "a container of {} bytes", bytes.len());
-        self.guard()?;
-        self.charge(bytes.len() as u64);
-        let written = self.medium.write(self.extent(slot).start, bytes, false);
-        self.latch(written)
+    /// Reads into memory that is there already: fresh memory costs as much as the copy.
+    pub(crate) fn read_into(&self, at: Extent<Pos>, bytes: &mut Vec<u8>) -> Result<(), MediumError> {
+        bytes.resize(at.len as usize, 0);
+        self.charge(at.len);
+        self.medium.read(at.start, bytes)
     }
 
-    /// Gives back the space of a slot from `from` on, where zeros lie, if the medium can.
-    pub(crate) fn release(&mut self, slot: SlotNumber, from: u64) -> Result<(), VaultError> {
-        let all = self.extent(slot);
-        let rest = Extent::between(all.start.0 + from, all.end());
-        if rest.is_empty() || !self.medium.capabilities().punch {
+    /// Writes a container, in parts that lie one behind another.
+    pub(crate) fn write(&mut self, slot: SlotNumber, parts: &[&[u8]]) -> Result<(), VaultError> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        assert!(bytes <= self.extent(slot).len, "a container of {bytes} bytes");
+        self.guard()?;
+        self.charge(bytes);
+        let mut at = self.extent(slot).start;
+        for part in parts {
+            let written = self.medium.write(at, part, false);
+            self.latch(written)?;
+            at.0 += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Gives back space where zeros lie, if the medium can.
+    pub(crate) fn release(&mut self, unused: Extent<Pos>) -> Result<(), VaultError> {
+        if unused.is_empty() || !self.medium.capabilities().punch {
             return Ok(());
         }
-        let punched = self.medium.punch(rest);
+        let punched = self.medium.punch(unused);
         self.latch(punched)
     }
 

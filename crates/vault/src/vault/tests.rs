@@ -348,44 +348,6 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
 }
 
 #[test]
-fn a_sanitization_that_is_held_to_its_share_is_ahead_by_a_few_bytes_only() {
-    let media = Media::new(400);
-    let mut vault = media.create();
-    let mut snapshots = Vec::new();
-    for seed in 0..60 {
-        snapshots.push(put(&mut vault, &files(&["a", "b", "c", "d"], seed)).unwrap());
-    }
-    for snapshot in snapshots.iter().step_by(2) {
-        vault.forget(&[*snapshot]).unwrap();
-    }
-    assert!(!vault.sanitization_is_ahead(0), "none is under way");
-    vault.begin_sanitization(Live::Ordinals).unwrap();
-    let before = vault.pool.moved();
-    let (mut own, mut others, mut waited) = (0, 0, 0);
-    for turn in 0.. {
-        let start = vault.pool.moved();
-        if vault.sanitization_is_ahead(25) {
-            waited += 1;
-            restored(&mut vault, snapshots[1 + 2 * (turn % 30)]).unwrap();
-            others += vault.pool.moved() - start;
-            continue;
-        }
-        let step = vault.step_sanitization().unwrap();
-        own += vault.pool.moved() - start;
-        // A third of what the others have moved, what it may be ahead, and a step.
-        assert!(
-            own <= others / 3 + 2 * crate::sanitize::AHEAD_BYTES_MAX,
-            "{own} of its own, {others} of others"
-        );
-        if step == Progress::Done {
-            break;
-        }
-    }
-    assert_eq!(vault.pool.moved() - before, own + others);
-    assert!(waited > 3, "it never waited: {own} of its own, {others} of others");
-}
-
-#[test]
 fn a_chunk_that_no_slot_holds_is_refused_and_leaves_no_slot_behind() {
     let layout = Layout { slot_bytes: 16 << 10, ..layout(20) };
     let (catalog, pool) = (Memory::new(layout.bytes(), 1), Memory::new(layout.pool_bytes(), 2));

@@ -106,7 +106,8 @@ impl Vault<'_> {
         if let Some(damage) = directory.damage() {
             verified.fault(damage);
         }
-        let payload = self.payload(slot, &directory)?;
+        let mut payload = Vec::new();
+        self.read_payload(slot, &directory, &mut payload)?;
         for stored in directory.chunks() {
             let bytes = &payload[stored.offset as usize..][..stored.stored_bytes as usize];
             match stored.content(&self.pool.key, directory.head.class, bytes) {

@@ -1,5 +1,7 @@
 //! Filling containers, and making them durable.
 
+use quietus_core::units::Extent;
+
 use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
@@ -103,9 +105,15 @@ impl Vault<'_> {
     /// Writes the container that is being filled.
     fn end_container(&mut self, class: Class) -> Result<(), VaultError> {
         let Some(Filling { slot, builder }) = self.writing.filling(class).take() else { return Ok(()) };
-        let bytes = builder.finish();
-        self.pool.write(slot, &bytes)?;
-        self.pool.release(slot, bytes.len() as u64)?;
+        let bytes = builder.head().container_bytes() as u64;
+        let [front, payload] = builder.finish();
+        self.pool.write(slot, &[&front, &payload])?;
+        let whole = self.pool.extent(slot);
+        let unused = Extent::between(whole.start.0 + bytes, whole.end());
+        // A hole costs the host more than the few bytes behind a full container are worth.
+        if unused.len >= whole.len / 8 {
+            self.pool.release(unused)?;
+        }
         self.writing.written.push(slot);
         Ok(())
     }

@@ -2,11 +2,12 @@
 
 Figures 5 to 7 of Botelho and others (FAST 2013), much smaller, with containers of 256 KiB. A tree of files of 64 KiB, which compression halves,
 is put once (*unique*), or eight times with 1.2 % of the files replaced each time (*deduplicated*, by a factor of 7.38). Of a copy of that vault, none
-to all quarters of the files are forgotten in all snapshots, every fourth file each, and it is sanitized with one pass. *Copied* and *destroyed* are
-bytes of chunks that were live beside dead ones, and of containers that were overwritten. The phases are those of the receipt, without pauses.
+to all quarters of the files are forgotten in all snapshots, and it is sanitized with one pass. The files of a quarter lie side by side; those of
+*scattered*, half of all, lie among the others, so that nearly every container is copied out of. *Copied* and *destroyed* are bytes of chunks that were live beside dead ones, and of containers that were overwritten. The phases are those of the receipt, without pauses.
 
 *Medium* is what the medium needs for the same bytes, measured in the same repetition: a file copied through the host's cache with a final
-fdatasync, and overwritten around the cache, in pieces of 1 MiB.
+fdatasync, and overwritten around the cache, in pieces of 1 MiB. *Space* is how long the file system takes to give back the space of what was overwritten, as
+a vault in a file does too: on some hosts each hole is a discard for which it waits. The bar does not count that.
 
 *beside puts*: all quarters are forgotten, and trees of an eighth of the size are put one after another until a sanitization with `--share 50%` ends: of new files,
 or of a tree of which 1.2 % are replaced before each put. *put alone* is the same without a sanitization.
@@ -37,7 +38,9 @@ CONTAINER = 256 << 10
 # Bytes of a file, and the random ones in each KiB.
 FILE, RANDOM = 64 << 10, 480
 SHARE_MIN, FACTOR_MIN, BESIDE_MIN = 0.8, 0.95, 0.7
-ALONE, BESIDE = "put alone", "beside puts"
+ALONE, BESIDE, SCATTERED = "put alone", "beside puts", "scattered"
+# The files that *scattered* forgets: those of numbers with an even tens digit.
+SCATTERED_GLOB = "**/*[02468][0-9]"
 # Trees that are put alone, and those that are made of new files before anything is measured.
 PUTS_MIN, TREES = 4, 12
 PHASES = ["merging the index", "analysing", "marking what is live", "judging containers", "copying what is live", "merging the index again", "overwriting"]
@@ -51,19 +54,19 @@ class Small(Vault):
 
 
 class Bench(Benchmark):
-    """A case is (kind, quarters forgotten, or `ALONE` or `BESIDE`)."""
+    """A case is (kind, quarters forgotten, or `SCATTERED`, `ALONE` or `BESIDE`)."""
 
-    Sample = namedtuple("Sample", "seconds logical_mib copied_mib destroyed_mib medium_seconds put_mib_s phases_ms")
+    Sample = namedtuple("Sample", "seconds logical_mib copied_mib destroyed_mib medium_seconds space_seconds put_mib_s phases_ms")
     defaults = {"size": "512M", "repetitions": 3}
     short = {"size": "32M", "repetitions": 1}
-    programs = ("cp", "dd")
+    programs = ("cp", "dd", "fallocate")
 
     def __init__(self, options, work):
         super().__init__(options, work)
         self.made, self.rng, self.size = {}, random.Random(1), parse_size(options.size)
 
     def cases(self):
-        return [(kind, what) for kind in GENERATIONS for what in [*map(str, range(QUARTERS + 1)), ALONE, BESIDE]]
+        return [(kind, what) for kind in GENERATIONS for what in [*map(str, range(QUARTERS + 1)), SCATTERED, ALONE, BESIDE]]
 
     def sample(self, kind, what):
         first = self.made.get(kind) or self.made.setdefault(kind, self.make(kind))
@@ -79,12 +82,12 @@ class Bench(Benchmark):
 
     def put_alone(self, vault, trees):
         os.sync()
-        return self.Sample(0, 0, 0, 0, 0, trees.put(vault, lambda: trees.done < PUTS_MIN), [0] * len(PHASES))
+        return self.Sample(0, 0, 0, 0, 0, 0, trees.put(vault, lambda: trees.done < PUTS_MIN), [0] * len(PHASES))
 
     def sanitized(self, kind, what, vault, trees):
-        count = QUARTERS if trees else int(what)
-        for quarter in range(count):
-            vault.run("forget", "--path", f"**/{quarter}-*")
+        count = {SCATTERED: QUARTERS // 2, BESIDE: QUARTERS}.get(what) or int(what)
+        for glob in [SCATTERED_GLOB] if what == SCATTERED else [f"**/{quarter}-*" for quarter in range(count)]:
+            vault.run("forget", "--path", glob)
         os.sync()
         # It stays after its end for those that use the vault through it: what tells of the end is the receipt.
         path = self.work.file(f"{self.next_name()}-receipt")
@@ -101,8 +104,8 @@ class Bench(Benchmark):
         copied, destroyed = receipt["copied_bytes"], receipt["destroyed_containers"] * CONTAINER
         logical = count * GENERATIONS[kind] * self.size / QUARTERS
         took = {it["phase"]: it["us"] / 1000 for it in receipt["phases"]}
-        medium = 0 if trees else self.medium_seconds(copied, destroyed)
-        return self.Sample(seconds, logical / MIB, copied / MIB, destroyed / MIB, medium, put, [took.get(phase, 0) for phase in PHASES])
+        medium, space = (0, 0) if trees else self.medium_seconds(copied, destroyed)
+        return self.Sample(seconds, logical / MIB, copied / MIB, destroyed / MIB, medium, space, put, [took.get(phase, 0) for phase in PHASES])
 
     def make(self, kind):
         """A vault with all generations."""
@@ -116,9 +119,9 @@ class Bench(Benchmark):
         return vault
 
     def medium_seconds(self, copied, destroyed):
-        """How long the medium takes to copy and to overwrite as many bytes."""
+        """How long the medium takes to copy and to overwrite as many bytes, and the file system to give back the space of the latter."""
         source, target = self.work.file("medium"), self.work.file("copy")
-        seconds = 0
+        seconds = space = 0
         length = max(copied, destroyed) // MIB
         if length:
             subprocess.run(["dd", "if=/dev/urandom", f"of={source}", "bs=1M", f"count={length}", "conv=fsync", "status=none"], check=True)
@@ -126,9 +129,10 @@ class Bench(Benchmark):
                 seconds += dd(f"if={source}", f"of={target}", f"count={copied // MIB}", "conv=fdatasync")
             if destroyed >= MIB:
                 seconds += dd("if=/dev/zero", f"of={source}", f"count={destroyed // MIB}", "oflag=direct", "conv=notrunc,fdatasync")
+                space = run_timed("fallocate", "--punch-hole", "--length", f"{destroyed // MIB}MiB", source)
             for path in filter(os.path.exists, (source, target)):
                 os.unlink(path)
-        return seconds
+        return seconds, space
 
     def render(self, samples):
         boost = self.boost(samples)
@@ -139,12 +143,13 @@ class Bench(Benchmark):
         """The table of sanitizations without puts."""
         rows = []
         for (kind, what), found in samples.items():
-            if what.isdigit():
-                seconds, logical, copied, destroyed, medium = medians(found, *self.Sample._fields[:5])
-                rows.append([kind, f"{what} of {QUARTERS}", f"{logical:,.0f} MiB", f"{seconds:.2f} s", f"{copied:,.0f} MiB", f"{destroyed:,.0f} MiB",
-                             f"{medium:.2f} s", f"{medium / seconds:.0%}" if medium else "-", f"{logical / seconds:,.0f} MiB/s"])
-        return table(["content", "quarters forgotten", "logical", "sanitized in", "copied", "destroyed", "medium", "medium / sanitized",
-                      "forgotten a second"], rows) if rows else ""
+            if what not in (ALONE, BESIDE):
+                seconds, logical, copied, destroyed, medium, space = medians(found, *self.Sample._fields[:6])
+                rows.append([kind, self.forgotten(what), f"{logical:,.0f} MiB", f"{seconds:.2f} s", f"{copied:,.0f} MiB", f"{destroyed:,.0f} MiB",
+                             f"{medium:.2f} s", f"{space:.2f} s", f"{medium / seconds:.0%}" if medium else "-",
+                             f"{(medium + space) / seconds:.0%}" if medium else "-", f"{logical / seconds:,.0f} MiB/s"])
+        return table(["content", "quarters forgotten", "logical", "sanitized in", "copied", "destroyed", "medium", "space", "medium / sanitized",
+                      "with space", "forgotten a second"], rows) if rows else ""
 
     def by_phase(self, samples):
         """The table of phases, in milliseconds."""
@@ -152,8 +157,13 @@ class Bench(Benchmark):
         for (kind, what), found in samples.items():
             if what != ALONE:
                 middle = sorted(found, key=lambda it: it.seconds)[len(found) // 2]
-                rows.append([kind, what if what == BESIDE else f"{what} of {QUARTERS}", *(f"{ms:,.1f}" for ms in middle.phases_ms)])
+                rows.append([kind, self.forgotten(what), *(f"{ms:,.1f}" for ms in middle.phases_ms)])
         return table(["phases, ms", "forgotten", *PHASES], rows) if rows else ""
+
+    @staticmethod
+    def forgotten(what):
+        """How much a case forgets, in words."""
+        return f"{what} of {QUARTERS}" if what.isdigit() else what
 
     def beside(self, samples):
         """The table of sanitizations beside puts."""
@@ -189,7 +199,7 @@ class Bench(Benchmark):
         for (kind, what), found in samples.items():
             seconds, medium = medians(found, "seconds", "medium_seconds")
             if medium and medium < SHARE_MIN * seconds:
-                yield f"{kind}, {what} quarters: {medium / seconds:.0%} of the medium's bandwidth"
+                yield f"{kind}, {self.forgotten(what)}: {medium / seconds:.0%} of the medium's bandwidth"
         boost = self.boost(samples)
         if boost and boost < FACTOR_MIN * FACTOR:
             yield f"deduplication makes it {boost:.2f} times as fast, not {FACTOR_MIN * FACTOR:.2f}"
@@ -248,6 +258,11 @@ def content(length):
 
 def dd(*words):
     """Seconds of one dd in pieces of 1 MiB."""
+    return run_timed("dd", "bs=1M", "status=none", *words)
+
+
+def run_timed(*words):
+    """Seconds of one command."""
     started = time.monotonic()
-    subprocess.run(["dd", "bs=1M", "status=none", *words], check=True)
+    subprocess.run(words, check=True)
     return time.monotonic() - started

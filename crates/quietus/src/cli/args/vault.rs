@@ -303,9 +303,9 @@ pub struct SanitizeArgs {
     /// Let nobody put anything meanwhile. Refused while somebody does.
     #[arg(long)]
     pub read_only: bool,
-    /// Share of the time that the sanitization takes; the rest is left to other programs. At most half while other commands use
-    /// the vault.
-    #[arg(long, value_name = "PERCENT", default_value = "100%", value_parser = parse_share)]
+    /// Share of the sanitization, 1% to 90%, of the bytes moved and of the time while other commands use the vault. Each side takes what
+    /// the other leaves.
+    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = parse_share)]
     pub share: u32,
     /// Show what would be copied and destroyed, and destroy nothing.
     #[arg(long)]
@@ -356,7 +356,7 @@ pub struct VaultProveArgs {
 
 fn parse_share(text: &str) -> Result<u32, String> {
     match text.trim_end_matches('%').parse() {
-        Ok(share @ 1..=100) => Ok(share),
-        _ => Err("expected a share of the time, 1% to 100%".into()),
+        Ok(share @ 1..=90) => Ok(share),
+        _ => Err("expected a share, 1% to 90%".into()),
     }
 }

@@ -1,8 +1,9 @@
 //! The sanitization under way: a step at a time, between requests.
 
 use super::request::Control;
+use super::share::{Share, Side, Turn};
 use super::thread::{Refusal, Waiting};
-use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, pause, receipt};
+use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;
 use quietus_vault::sanitize::{Live, Progress};
@@ -10,8 +11,6 @@ use std::time::{Duration, Instant};
 
 /// How often it is asked whether anybody still waits for a sanitization that pauses.
 const PAUSED_FOR: Duration = Duration::from_millis(250);
-/// Largest share of the time, in percent, while others use the vault.
-const SHARE_MAX: u32 = 50;
 
 /// See the module's documentation.
 pub(super) struct Sanitizing {
@@ -21,8 +20,7 @@ pub(super) struct Sanitizing {
     meter: Meter,
     phase: &'static str,
     is_paused: bool,
-    /// Whether somebody has asked for something since the last step.
-    is_shared: bool,
+    share: Share,
     /// When the next step is due.
     due: Instant,
     /// Who asked for it: without anybody who still does, it is cancelled.
@@ -44,7 +42,7 @@ impl Sanitizing {
                     meter,
                     phase: phase(Progress::Settle),
                     is_paused: false,
-                    is_shared: false,
+                    share: Share::new(how.share),
                     due,
                     asker,
                     watchers,
@@ -66,22 +64,29 @@ impl Sanitizing {
         self.watchers.push(watcher);
     }
 
-    pub(super) fn note_request(&mut self) {
-        self.is_shared = true;
+    /// Notes what a request of others took.
+    pub(super) fn note_request(&mut self, turn: &Turn, session: &Session<'_>) {
+        self.share.charge(Side::Others, turn, session);
     }
 
-    /// Does a part of it, unless it pauses; None if it has ended. `is_awaited` says that requests wait.
-    pub(super) fn step(mut self, session: &mut Session<'_>, is_awaited: bool) -> Option<Self> {
+    /// Whether requests that wait come before its next step.
+    pub(super) fn is_ahead(&self) -> bool {
+        self.share.is_ahead()
+    }
+
+    /// Does a part of it, unless it pauses; None if it has ended.
+    pub(super) fn step(mut self, session: &mut Session<'_>) -> Option<Self> {
         if self.is_paused {
             self.due = Instant::now() + PAUSED_FOR;
             return self.tell(session, "paused", (0, 0));
         }
-        let begun = Instant::now();
+        let turn = Turn::begin(session);
         let progress = match session.vault.step_sanitization() {
             Ok(progress) => progress,
             Err(error) => return self.end(Err(error.into())),
         };
-        self.meter.note(std::mem::replace(&mut self.phase, phase(progress)), begun.elapsed());
+        self.meter.note(std::mem::replace(&mut self.phase, phase(progress)), turn.elapsed());
+        self.share.charge(Side::Sanitization, &turn, session);
         self.meter.figures = session.vault.sanitization_figures().unwrap_or(self.meter.figures);
         if let Some(left) = session.vault.sanitization_left().filter(|left| **left != self.meter.left) {
             self.meter.left.clone_from(left);
@@ -95,10 +100,6 @@ impl Sanitizing {
             let receipt = self.receipt(session);
             return self.end(receipt);
         }
-        let is_shared = std::mem::take(&mut self.is_shared) || is_awaited;
-        let share = if is_shared { self.how.share.min(SHARE_MAX) } else { self.how.share };
-        let now = Instant::now();
-        self.due = now + pause(now - begun, share);
         let measured = self.meter.measure(progress);
         let phase = self.phase;
         self.tell(session, phase, measured)

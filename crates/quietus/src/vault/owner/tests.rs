@@ -4,7 +4,9 @@ use super::connection::CHUNKS_MAX;
 use super::thread::Refusal;
 use super::wire::{REQUEST_BYTES_MAX, SOCKET, connect};
 use super::*;
+use crate::vault::sanitize::Sanitize;
 use crate::vault::{Codec, CreateVault, create};
+use crossbeam_channel::unbounded;
 use quietus_vault::chunk::{Compression, Packer, Sent};
 use quietus_vault::client::Access;
 use quietus_vault::container::Class;
@@ -177,4 +179,25 @@ fn who_comes_while_one_has_the_vault_alone_waits_until_it_is_done() {
         });
         alone.unwrap();
     });
+}
+
+#[test]
+fn a_request_that_waits_comes_before_a_sanitization_that_is_ahead_whatever_share_it_asked_for() {
+    for share in [50, u32::MAX] {
+        let (_dir, path) = vault(10);
+        let dir = VaultDir::open(&path).unwrap();
+        let (jobs, queue) = bounded(JOBS_MAX);
+        let how = Sanitize { is_read_only: false, is_dry_run: false, share };
+        let requests = [Request::Sanitize(how), Request::Control(Control::Cancel)];
+        let answers = requests.map(|request| {
+            let (events, answers) = unbounded();
+            jobs.send(Job(request, String::new(), events)).unwrap();
+            answers
+        });
+        drop(jobs);
+        Owner::new(Session::open(&dir).unwrap()).run(&queue);
+        let [sanitized, cancelled] = answers.map(|answers| answers.iter().last().unwrap());
+        assert!(matches!(cancelled, Event::Done(Ok(_))), "{cancelled:?}, {share} percent");
+        assert!(matches!(sanitized, Event::Done(Err(_))), "{sanitized:?}, {share} percent");
+    }
 }

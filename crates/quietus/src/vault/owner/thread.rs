@@ -2,6 +2,7 @@
 
 use super::request::{Fill, Request, Write};
 use super::sanitizing::Sanitizing;
+use super::share::Turn;
 use crate::vault::record::Entry;
 use crate::vault::{Error, Session};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -113,13 +114,14 @@ impl<'d> Owner<'d> {
         loop {
             let due = self.sanitizing.as_ref().map(Sanitizing::due);
             let job = match due {
-                Some(due) if due <= Instant::now() => Err(RecvTimeoutError::Timeout),
+                Some(due) if due <= Instant::now() && !self.is_ahead() => Err(RecvTimeoutError::Timeout),
+                // A request that waits is taken even if the time is over.
                 Some(due) => jobs.recv_deadline(due),
                 None => jobs.recv().map_err(RecvTimeoutError::from),
             };
             match job {
                 Ok(job) => self.answer(job),
-                Err(RecvTimeoutError::Timeout) => self.step(!jobs.is_empty()),
+                Err(RecvTimeoutError::Timeout) => self.step(),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -128,14 +130,23 @@ impl<'d> Owner<'d> {
         }
     }
 
-    fn step(&mut self, is_awaited: bool) {
-        self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session, is_awaited));
+    fn is_ahead(&self) -> bool {
+        self.sanitizing.as_ref().is_some_and(Sanitizing::is_ahead)
     }
 
-    fn answer(&mut self, Job(request, who, events): Job) {
-        if let Some(sanitizing) = &mut self.sanitizing {
-            sanitizing.note_request();
+    fn step(&mut self) {
+        self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session));
+    }
+
+    fn answer(&mut self, job: Job) {
+        let turn = self.sanitizing.is_some().then(|| Turn::begin(&self.session));
+        self.carry_out(job);
+        if let (Some(turn), Some(sanitizing)) = (turn, &mut self.sanitizing) {
+            sanitizing.note_request(&turn, &self.session);
         }
+    }
+
+    fn carry_out(&mut self, Job(request, who, events): Job) {
         let (session, who, mut waiting) = (&mut self.session, who.as_str(), Waiting::new(events));
         match request {
             Request::BeginPut => waiting.answer(session.vault.begin_put()),
