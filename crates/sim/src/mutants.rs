@@ -46,8 +46,7 @@ pub fn all_found(seeds_max: u64, name: &str) -> bool {
         & hunt_all(core, name, |it| hunt(it, seeds_max))
 }
 
-/// Seeds from which on rare defects are looked for. From 0 on each would take minutes, as it did when the seed
-/// was found.
+/// Seeds at which the search for a rare defect begins: from 0 it would take minutes.
 const RARE: [(Mutant, u64); 4] = [
     (Mutant::CheckpointBeforeOwed, 123_700),
     (Mutant::FlushBeforeCompletion, 12_000),

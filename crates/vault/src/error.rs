@@ -203,7 +203,7 @@ impl VaultError {
         matches!(self, VaultError::Pool(_) | VaultError::Catalog(_) | VaultError::Lost(_))
     }
 
-    /// What was read; none if the vault does not have it whole.
+    /// The result of a read, or `None` if the vault does not have the whole of it.
     ///
     /// # Errors
     ///

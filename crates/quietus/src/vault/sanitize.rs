@@ -20,7 +20,7 @@ pub struct Sanitize {
     pub is_read_only: bool,
     /// Stop before anything is destroyed, and say what would be.
     pub is_dry_run: bool,
-    /// Its share of the bytes that the pool moves and of the time, in percent, 1 to 90: others who have work have the rest.
+    /// Its share, in percent, 1 to 90, of the bytes that the pool moves and of the time, while others have work.
     pub share: u32,
 }
 
@@ -79,9 +79,9 @@ pub struct Sanitized {
 /// A phase of a sanitization.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub phase: String,
-    /// How long it was at work, in microseconds.
+    /// Time at work, in microseconds.
     pub us: u64,
 }
 

@@ -205,7 +205,7 @@ fn the_put_of_a_client_that_is_killed_ends_and_is_owed() {
 fn a_put_after_one_that_was_killed_stores_only_what_that_had_not_made_durable() {
     let vault = Vault::new(&["--compress", "none"]);
     let content = noise(7, 24 << 20);
-    // Killed is whoever has the vault open, which loses what was not durable yet; then a client of another one, which loses nothing.
+    // First the process that has the vault open is killed: it loses what was not durable yet. Then a client of another process: it loses nothing.
     for (owner, stored_max) in [(None, 12 << 20), (Some("owner"), 2 << 20)] {
         let owner = owner.map(|name| Held::begin(&vault, name));
         let mut first = Held::begin(&vault, "first");

@@ -26,8 +26,8 @@ pub(super) struct Share {
     time: Balance,
 }
 
-/// By how much a sanitization is ahead of its share, in hundredths. Neither side saves up more than `max`: whoever comes late does not
-/// get back what the other had when it was alone.
+/// How far a sanitization is ahead of its share, in hundredths. Neither side saves up more than `max`: a side that comes late does not
+/// get back what the other had while it was alone.
 #[derive(Debug)]
 struct Balance {
     ahead: i128,
