@@ -2,14 +2,16 @@
 
 mod access;
 mod image;
+mod prepare;
 
 #[cfg(test)]
 mod tests;
 
 pub use access::Access;
 pub use image::{IMAGE_CHUNK_BYTES, ImageWriter};
+pub use prepare::{Chunk, Preparer};
 
-use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packed, Packer, VaultKey};
+use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
 use crate::tree::{BadNode, FolderBuilder, Kind, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
@@ -18,10 +20,10 @@ use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 #[derive(Debug)]
 pub struct Writer {
     put: PutId,
-    packer: Packer,
-    cutter: Cutter,
+    preparer: Preparer,
     /// Chunks that were not there, and their bytes as stored.
     stored: (u64, u64),
+    finds_new: bool,
     /// How much was left out.
     left_out: u64,
     /// Whether the vault knows that something of it will be left behind.
@@ -39,9 +41,8 @@ impl Writer {
         key: &VaultKey,
         compression: Compression,
     ) -> Result<Writer, VaultError> {
-        let packer = Packer::new(key.clone(), compression);
-        let (put, cutter) = (vault.begin_put()?, Cutter::new(key));
-        Ok(Writer { put, packer, cutter, stored: (0, 0), left_out: 0, leaves: false })
+        let (put, preparer) = (vault.begin_put()?, Preparer::new(key, compression));
+        Ok(Writer { put, preparer, stored: (0, 0), finds_new: true, left_out: 0, leaves: false })
     }
 
     /// The put.
@@ -52,6 +53,11 @@ impl Writer {
     /// Chunks that were not there, and their bytes as stored.
     pub fn stored(&self) -> (u64, u64) {
         self.stored
+    }
+
+    /// Whether most of the content that was offered last was new, so that what follows is likely to be.
+    pub fn finds_new(&self) -> bool {
+        self.finds_new
     }
 
     /// Stores one chunk, unless the vault has it.
@@ -65,34 +71,22 @@ impl Writer {
         class: Class,
         content: &[u8],
     ) -> Result<Reference, VaultError> {
-        let stored = self.together(vault, class, &[content])?;
+        let chunk = self.preparer.name(class, content);
+        let stored = self.together(vault, vec![chunk])?;
         stored.first().copied().ok_or(VaultError::Answer)
     }
 
     /// Stores chunks, unless the vault has them: with two requests, however many they are.
-    fn together(
-        &mut self,
-        vault: &mut dyn Access,
-        class: Class,
-        contents: &[&[u8]],
-    ) -> Result<Vec<Reference>, VaultError> {
-        let names = contents.iter().map(|content| self.packer.fingerprint(class, content));
-        let names: Vec<Fingerprint> = names.collect();
-        if names.is_empty() {
+    fn together(&mut self, vault: &mut dyn Access, chunks: Vec<Chunk>) -> Result<Vec<Reference>, VaultError> {
+        if chunks.is_empty() {
             return Ok(Vec::new());
         }
+        let names: Vec<Fingerprint> = chunks.iter().map(Chunk::fingerprint).collect();
         let offered = vault.offer(self.put, &names)?;
         if offered.len() != names.len() {
             return Err(VaultError::Answer);
         }
-        let mut wanted: Vec<Packed> = Vec::new();
-        for ((found, name), content) in offered.iter().zip(&names).zip(contents) {
-            if found.is_none() && !wanted.iter().any(|packed| packed.fingerprint() == *name) {
-                wanted.push(self.packer.pack_named(class, *name, content));
-            }
-        }
-        self.stored.0 += wanted.len() as u64;
-        self.stored.1 += wanted.iter().map(|packed| packed.stored().len() as u64).sum::<u64>();
+        let wanted = self.pack_wanted(&offered, chunks);
         let stored = if wanted.is_empty() { Vec::new() } else { vault.store(self.put, wanted)? };
         let place = |(name, found): (&Fingerprint, Option<Reference>)| {
             found
@@ -100,6 +94,20 @@ impl Writer {
                 .ok_or(VaultError::Answer)
         };
         names.iter().zip(offered).map(place).collect()
+    }
+
+    /// Compresses the chunks that the vault did not find, each once.
+    fn pack_wanted(&mut self, offered: &[Option<Reference>], chunks: Vec<Chunk>) -> Vec<Packed> {
+        let mut wanted: Vec<Packed> = Vec::new();
+        for (found, chunk) in offered.iter().zip(chunks) {
+            let name = chunk.fingerprint();
+            if found.is_none() && !wanted.iter().any(|packed| packed.fingerprint() == name) {
+                wanted.push(self.preparer.pack(chunk));
+            }
+        }
+        self.stored.0 += wanted.len() as u64;
+        self.stored.1 += wanted.iter().map(|packed| packed.stored().len() as u64).sum::<u64>();
+        wanted
     }
 
     /// Stores a file.
@@ -170,7 +178,8 @@ impl Writer {
     ///
     /// As [`Access::commit`].
     pub fn commit(&mut self, vault: &mut dyn Access, snapshot: &Snapshot) -> Result<SnapshotId, VaultError> {
-        vault.commit(self.put, self.packer.pack(Class::Metadata, &snapshot.to_bytes()), self.left_out)
+        let root = self.root(snapshot);
+        vault.commit(self.put, root, self.left_out)
     }
 
     /// Ends the put by exchanging snapshots, all at once. Each is given with what it began with when it was read.
@@ -183,11 +192,16 @@ impl Writer {
         vault: &mut dyn Access,
         snapshots: &[(SnapshotId, Reference, Snapshot)],
     ) -> Result<Vec<ForgetId>, VaultError> {
-        let pack = |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| {
-            (*snapshot, *old, self.packer.pack(Class::Metadata, &new.to_bytes()))
-        };
+        let pack =
+            |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| (*snapshot, *old, self.root(new));
         let roots = snapshots.iter().map(pack).collect();
         vault.replace(self.put, roots)
+    }
+
+    /// What a snapshot begins with, ready to be stored.
+    fn root(&mut self, snapshot: &Snapshot) -> Packed {
+        let root = self.preparer.name(Class::Metadata, &snapshot.to_bytes());
+        self.preparer.pack(root)
     }
 
     /// Stores a folder again without the entries that `is_gone` names by their path; None if it names none of them.
@@ -304,7 +318,32 @@ impl FileWriter {
     ) -> Result<(), VaultError> {
         for piece in content.chunks(WINDOW_BYTES) {
             self.rest.extend(piece);
-            self.cut(writer, vault, CHUNK_BYTES_MAX)?;
+            self.cut(writer, vault, false)?;
+        }
+        Ok(())
+    }
+
+    /// Adds chunks that a [`Preparer`] has cut of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Writer::chunk`].
+    pub fn add(
+        &mut self,
+        writer: &mut Writer,
+        vault: &mut dyn Access,
+        chunks: Vec<Chunk>,
+    ) -> Result<(), VaultError> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let lengths: Vec<u64> = chunks.iter().map(Chunk::raw_bytes).collect();
+        let stored_before = writer.stored.0;
+        let stored = writer.together(vault, chunks)?;
+        writer.finds_new = (writer.stored.0 - stored_before) * 2 > lengths.len() as u64;
+        for (chunk, bytes) in stored.into_iter().zip(lengths) {
+            let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
+            self.recipe.push(Span::chunk(chunk, bytes), &mut store)?;
         }
         Ok(())
     }
@@ -320,7 +359,7 @@ impl FileWriter {
         vault: &mut dyn Access,
         bytes: u64,
     ) -> Result<(), VaultError> {
-        self.cut(writer, vault, 1)?;
+        self.cut(writer, vault, true)?;
         let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
         self.recipe.push(Span::hole(bytes), &mut store)
     }
@@ -331,30 +370,14 @@ impl FileWriter {
     ///
     /// As [`Writer::chunk`].
     pub fn finish(mut self, writer: &mut Writer, vault: &mut dyn Access) -> Result<Recipe, VaultError> {
-        self.cut(writer, vault, 1)?;
+        self.cut(writer, vault, true)?;
         self.recipe.finish(&mut |bytes| writer.chunk(vault, Class::Metadata, bytes))
     }
 
-    /// Stores chunks while there are `bytes_min` left: the longest chunk, or anything at all at the end.
-    fn cut(
-        &mut self,
-        writer: &mut Writer,
-        vault: &mut dyn Access,
-        bytes_min: usize,
-    ) -> Result<(), VaultError> {
-        let (mut at, mut pieces) = (0, Vec::new());
-        while self.rest.len() - at >= bytes_min {
-            let rest = &self.rest[at..];
-            let length = writer.cutter.cut(&rest[..rest.len().min(CHUNK_BYTES_MAX)]);
-            pieces.push(&rest[..length]);
-            at += length;
-        }
-        for (chunk, piece) in writer.together(vault, Class::Data, &pieces)?.into_iter().zip(&pieces) {
-            let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
-            self.recipe.push(Span::chunk(chunk, piece.len() as u64), &mut store)?;
-        }
-        self.rest.drain(..at);
-        Ok(())
+    /// Stores what can be cut: all of the rest if that is the `end`.
+    fn cut(&mut self, writer: &mut Writer, vault: &mut dyn Access, is_end: bool) -> Result<(), VaultError> {
+        let chunks = writer.preparer.cut(&mut self.rest, is_end, false);
+        self.add(writer, vault, chunks)
     }
 }
 

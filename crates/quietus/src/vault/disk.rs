@@ -2,7 +2,7 @@
 //! export ([decision 14](../../../docs/decisions/0014-export-of-a-served-disk.md)), through a pipe: no image lies anywhere on the way.
 
 use super::source::Task;
-use super::{Client, Error, Globs, Put, Step, now_ms, select::check_name};
+use super::{Client, Error, Put, Step, now_ms, select::check_name};
 use crate::control::{self, Call, Refused};
 use crate::copy::{Copied, GRANULE_BYTES, Pieces};
 use crate::keys::Source;
@@ -69,10 +69,9 @@ fn store(
     pieces: Pieces<File>,
     answered: Receiver<Result<Copied, Error>>,
 ) -> Result<Put, Error> {
-    let exclude = Globs::default();
     // Whoever wants no more of it tells the copier.
     let mut go_on = |_, _| true;
-    let mut task = Task::begin(client, &exclude, 0, &mut go_on)?;
+    let mut task = Task::begin(client, 0, &mut go_on)?;
     let folder = image(&mut task, pieces).and_then(|image| {
         let copied = answered.recv().unwrap_or(Err(Error::Interrupted))?;
         let recipe = image.finish(&mut task.writer, task.client, copied.size_bytes)?;

@@ -3,26 +3,40 @@
 //! Invariants:
 //! 1. A symbolic link is stored, and never followed, but for the folders above a path that was named.
 //! 2. What cannot be read is left out and told of. What was stored of it already is owed.
+//! 3. One thread stores, in the order of the walk. What others read ahead of it is bounded, and decides nothing: the vault is the
+//!    same, byte by byte, whatever their number.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod walk;
 
 use super::select::check_name;
 use super::{Client, Error, Globs, Step, attributes, now_ms};
-use quietus_vault::client::{Access, FileWriter, Writer, joined};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use quietus_vault::client::{Access, FileWriter, Writer};
 use quietus_vault::container::Class;
-use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
+use quietus_vault::tree::{FolderBuilder, Kind, Node, Recipe, Snapshot, Totals};
 use quietus_vault::{SnapshotId, VaultError};
-use rustix::fs::{OFlags, SeekFrom};
-use rustix::io::Errno;
+use read::{Order, Part, Parts, Reader, order};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+use walk::{Branch, Content, Entry, Found, Walk};
 
-/// Bytes read at once.
-const PIECE_BYTES: usize = 1 << 20;
+/// Most threads that read files.
+const READERS_MAX: usize = 8;
+/// What the walk has found and nobody has stored yet: at most so many entries, each with at most 2 MiB of content.
+const FOUND_MAX: usize = 16;
+/// Time between two looks at whether to go on, while nothing comes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Files that were left out and are named one by one.
 const LEFT_OUT_MAX: usize = 1000;
 
@@ -60,79 +74,37 @@ pub fn put_files(
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Error> {
+    let readers = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
+    put_with(readers, client, (name, paths, exclude), step)
+}
+
+/// The same, with so many readers.
+fn put_with(
+    readers: usize,
+    client: &mut Client,
+    (name, paths, exclude): (&str, &[PathBuf], &Globs),
+    step: Step<'_>,
+) -> Result<Put, Error> {
     check_name(name)?;
     let mut top = Branch::default();
     paths.iter().try_for_each(|path| top.add(path))?;
     let of = top.measure(exclude, b"", step)?;
-    let mut task = Task::begin(client, exclude, of, step)?;
-    let folder = task.branch(&top, b"");
+    let mut task = Task::begin(client, of, step)?;
+    let folder = task.tree(readers, &top, exclude);
     task.end(name, folder)
 }
 
-/// The paths of the command line, as a tree of folders of which some are taken whole.
-#[derive(Default, Debug)]
-struct Branch {
-    /// Where it is.
-    path: PathBuf,
-    is_whole: bool,
-    below: BTreeMap<Vec<u8>, Branch>,
-}
-
-impl Branch {
-    fn add(&mut self, path: &Path) -> Result<(), Error> {
-        let (mut at, mut here) = (self, PathBuf::new());
-        for part in path.components() {
-            here.push(part);
-            match part {
-                Component::Normal(name) => {
-                    at = at.below.entry(name.as_bytes().to_vec()).or_default();
-                    at.path.clone_from(&here);
-                }
-                Component::ParentDir => {
-                    return Err(Error::Invalid(format!(
-                        "{}: `..` in a path; name the absolute path",
-                        path.display()
-                    )));
-                }
-                Component::RootDir | Component::CurDir | Component::Prefix(_) => at.path.clone_from(&here),
-            }
-        }
-        fs::symlink_metadata(path).map_err(|error| Error::io("read it", path, error))?;
-        at.is_whole = true;
-        Ok(())
-    }
-
-    /// Bytes of all files.
-    fn measure(&self, exclude: &Globs, inside: &[u8], step: Step<'_>) -> Result<u64, Error> {
-        if self.is_whole {
-            return measure(&self.path, exclude, inside, step);
-        }
-        let all = self.below.iter().map(|(name, below)| below.measure(exclude, &joined(inside, name), step));
-        all.sum()
-    }
-}
-
-/// Bytes of the files at `path`; what cannot be read counts nothing.
-fn measure(path: &Path, exclude: &Globs, inside: &[u8], step: Step<'_>) -> Result<u64, Error> {
-    if !step(0, 0) {
-        return Err(Error::Interrupted);
-    }
-    let Ok(about) = fs::symlink_metadata(path) else { return Ok(0) };
-    if exclude.have(inside) || !about.is_dir() {
-        return Ok(if about.is_file() && !exclude.have(inside) { about.len() } else { 0 });
-    }
-    let Ok(entries) = fs::read_dir(path) else { return Ok(0) };
-    let names = entries.flatten().map(|entry| entry.file_name());
-    names.map(|name| measure(&path.join(&name), exclude, &joined(inside, name.as_bytes()), step)).sum()
+/// What is ahead of the thread that stores.
+struct Ahead {
+    found: Receiver<Found>,
+    /// Reads files with several names, each when it is stored.
+    late: Sender<Order>,
 }
 
 /// A put under way.
 pub(super) struct Task<'s, 'a> {
     pub(super) client: &'s mut Client,
     pub(super) writer: Writer,
-    exclude: &'a Globs,
-    /// The vault's own directory and pool, which are no part of what is put.
-    own: Vec<(u64, u64)>,
     /// The files with several names: the number of each, and its content.
     links: HashMap<(u64, u64), (u64, Kind)>,
     devices: Vec<u64>,
@@ -140,32 +112,24 @@ pub(super) struct Task<'s, 'a> {
     done: (u64, u64),
     step: Step<'a>,
     left_out: Vec<String>,
+    /// Told to the readers: whether what was stored last was new.
+    finds_new: Arc<AtomicBool>,
 }
 
 impl<'s, 'a> Task<'s, 'a> {
-    pub(super) fn begin(
-        client: &'s mut Client,
-        exclude: &'a Globs,
-        of: u64,
-        step: Step<'a>,
-    ) -> Result<Self, Error> {
+    pub(super) fn begin(client: &'s mut Client, of: u64, step: Step<'a>) -> Result<Self, Error> {
         let home = client.home().clone();
-        let compression = home.toml().compress.into();
-        let own = [home.path().into(), home.pool_path()];
-        let own = own.iter().filter_map(|path| fs::metadata(path).ok());
-        let own = own.map(|about| (about.dev(), about.ino())).collect();
-        let writer = Writer::begin(client, home.key(), compression)?;
+        let writer = Writer::begin(client, home.key(), home.toml().compress.into())?;
         Ok(Self {
             client,
             writer,
-            exclude,
-            own,
             links: HashMap::new(),
             devices: Vec::new(),
             totals: Totals::default(),
             done: (0, of),
             step,
             left_out: Vec::new(),
+            finds_new: Arc::new(AtomicBool::new(true)),
         })
     }
 
@@ -197,89 +161,105 @@ impl<'s, 'a> Task<'s, 'a> {
         })
     }
 
-    /// The named parts of a folder; `inside` is its path in the snapshot.
-    fn branch(&mut self, branch: &Branch, inside: &[u8]) -> Result<Recipe, Error> {
-        if branch.is_whole {
-            return self.folder(&branch.path, inside);
+    /// Stores all that the paths name: a thread walks, others read, and this one stores.
+    fn tree(&mut self, readers: usize, top: &Branch, exclude: &Globs) -> Result<Recipe, Error> {
+        thread::scope(|scope| {
+            let (ahead, walker) = self.go_ahead(scope, readers, top, exclude)?;
+            let folder = self.folder(&ahead);
+            drop(ahead);
+            match (folder, walker.join().unwrap_or_else(|panic| resume_unwind(panic))) {
+                // Nothing came any more, because the walk has failed.
+                (Err(Error::Interrupted), Err(error)) => Err(error),
+                (folder, _) => folder,
+            }
+        })
+    }
+
+    /// Starts to walk and to read. Both end when nobody wants what they find.
+    fn go_ahead<'t>(
+        &self,
+        scope: &'t Scope<'t, '_>,
+        readers: usize,
+        top: &'t Branch,
+        exclude: &'t Globs,
+    ) -> Result<(Ahead, ScopedJoinHandle<'t, Result<(), Error>>), Error> {
+        let home = self.client.home();
+        let own = [home.path().to_owned(), home.pool_path()];
+        let (tell, found) = bounded(FOUND_MAX);
+        let (orders, late) = (self.read(scope, "vault.read", readers)?, self.read(scope, "vault.link", 1)?);
+        let walk = Walk::new(exclude, &own, tell, orders);
+        let walker = spawn(scope, "vault.walk", move || walk.branch(top, b""))?;
+        Ok((Ahead { found, late }, walker))
+    }
+
+    /// Starts threads that read the files of orders.
+    fn read<'t>(&self, scope: &'t Scope<'t, '_>, name: &str, readers: usize) -> Result<Sender<Order>, Error> {
+        let home = self.client.home();
+        let (orders, taken) = bounded(FOUND_MAX);
+        for _ in 0..readers {
+            let compression = home.toml().compress.into();
+            let reader = Reader::new(home.key(), compression, Arc::clone(&self.finds_new));
+            let taken = taken.clone();
+            spawn(scope, name, move || reader.run(&taken))?;
         }
+        Ok(orders)
+    }
+
+    /// Stores what comes, to the end of the folder.
+    fn folder(&mut self, ahead: &Ahead) -> Result<Recipe, Error> {
         let mut folder = FolderBuilder::default();
-        for (name, below) in &branch.below {
-            let inside = joined(inside, name);
-            let node = if below.is_whole {
-                self.entry(&below.path, name, &inside)?
-            } else {
-                let recipe = self.branch(below, &inside)?;
-                // A folder above what was named may be a link: what it leads to is meant.
-                let about =
-                    fs::metadata(&below.path).and_then(|about| Ok((metadata(&below.path, &about)?, about)));
-                let (metadata, _) = about.map_err(|error| Error::io("read it", &below.path, error))?;
-                Some(Node { name: name.clone(), metadata, kind: Kind::Folder(recipe) })
+        loop {
+            let node = match self.next(&ahead.found)? {
+                Found::End => return self.finish(folder),
+                Found::Folder(name, metadata) => {
+                    Some(Node { name, metadata, kind: Kind::Folder(self.folder(ahead)?) })
+                }
+                Found::Entry(entry) => self.entry(*entry, ahead)?,
+                Found::LeftOut(what) => {
+                    self.note_left_out(what);
+                    None
+                }
             };
             self.push(&mut folder, node)?;
         }
-        self.finish(folder)
     }
 
-    /// All that is in a folder.
-    fn folder(&mut self, path: &Path, inside: &[u8]) -> Result<Recipe, Error> {
-        let mut folder = FolderBuilder::default();
-        let names = fs::read_dir(path).and_then(|entries| {
-            entries.map(|entry| Ok(entry?.file_name().as_bytes().to_vec())).collect::<io::Result<Vec<_>>>()
-        });
-        match names {
-            Err(error) => self.leave_out(path, &error),
-            Ok(mut names) => {
-                names.sort_unstable();
-                for name in names {
-                    let node =
-                        self.entry(&path.join(OsStr::from_bytes(&name)), &name, &joined(inside, &name))?;
-                    self.push(&mut folder, node)?;
-                }
+    /// Waits for what comes next.
+    fn next<T>(&mut self, from: &Receiver<T>) -> Result<T, Error> {
+        loop {
+            self.go_on(0)?;
+            match from.recv_timeout(LOOK_EVERY) {
+                Ok(next) => return Ok(next),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
             }
         }
-        self.finish(folder)
     }
 
-    /// The entry at `path`; none if it is left out.
-    fn entry(&mut self, path: &Path, name: &[u8], inside: &[u8]) -> Result<Option<Node>, Error> {
-        self.go_on(0)?;
-        if self.exclude.have(inside) {
-            return Ok(None);
-        }
-        let read = fs::symlink_metadata(path).and_then(|about| Ok((metadata(path, &about)?, about)));
-        let (mut metadata, about) = match read {
-            Ok(read) => read,
-            Err(error) => {
-                self.leave_out(path, &error);
-                return Ok(None);
-            }
-        };
+    /// The entry; none if it is left out.
+    fn entry(&mut self, entry: Entry, ahead: &Ahead) -> Result<Option<Node>, Error> {
+        let Entry { name, path, about, mut metadata, content } = entry;
         let key = (about.dev(), about.ino());
-        if self.own.contains(&key) {
-            tracing::warn!("{}: the vault itself, which is not put into it", path.display());
-            return Ok(None);
+        if let Some((number, kind)) = self.links.get(&key).filter(|_| about.nlink() > 1) {
+            metadata.hard_link = Some(*number);
+            return Ok(Some(Node { name, metadata, kind: kind.clone() }));
         }
-        if about.is_dir() {
-            let kind = Kind::Folder(self.folder(path, inside)?);
-            return Ok(Some(Node { name: name.into(), metadata, kind }));
-        }
-        let known = self.links.get(&key).filter(|_| about.nlink() > 1).cloned();
-        let kind = match known {
-            Some((number, kind)) => {
-                metadata.hard_link = Some(number);
-                kind
-            }
-            None => {
-                let Some(kind) = self.kind(path, &about)? else { return Ok(None) };
-                if about.nlink() > 1 {
-                    let number = self.link_number(&about);
-                    metadata.hard_link = Some(number);
-                    self.links.insert(key, (number, kind.clone()));
-                }
-                kind
+        let kind = match content {
+            Content::Other(kind) => Some(kind),
+            Content::Coming(parts) => self.file(&path, &about, &parts)?,
+            Content::Linked => {
+                let (order, parts) = order(&path, &about);
+                ahead.late.send(order).map_err(|_| Error::Interrupted)?;
+                self.file(&path, &about, &parts)?
             }
         };
-        Ok(Some(Node { name: name.into(), metadata, kind }))
+        let Some(kind) = kind else { return Ok(None) };
+        if about.nlink() > 1 {
+            let number = self.link_number(&about);
+            metadata.hard_link = Some(number);
+            self.links.insert(key, (number, kind.clone()));
+        }
+        Ok(Some(Node { name, metadata, kind }))
     }
 
     /// The number of a file with several names: the host's, so that it is the same in the next snapshot.
@@ -291,101 +271,33 @@ impl<'s, 'a> Task<'s, 'a> {
         about.ino() ^ (device as u64).rotate_right(8)
     }
 
-    /// The kind of an entry that is no folder; none if it cannot be read.
-    fn kind(&mut self, path: &Path, about: &fs::Metadata) -> Result<Option<Kind>, Error> {
-        let of = about.file_type();
-        let (major, minor) = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
-        let kind = match of {
-            _ if of.is_file() => return self.file(path, about),
-            _ if of.is_symlink() => match fs::read_link(path) {
-                Ok(target) => Kind::Link(target.as_os_str().as_bytes().to_vec()),
-                Err(error) => {
-                    self.leave_out(path, &error);
+    /// The file that these parts make; none if it cannot be read.
+    fn file(&mut self, path: &Path, about: &fs::Metadata, parts: &Parts) -> Result<Option<Kind>, Error> {
+        let mut content = FileWriter::default();
+        loop {
+            match self.next(parts)? {
+                Part::Chunks(chunks) => {
+                    let bytes = chunks.iter().map(|chunk| chunk.raw_bytes()).sum();
+                    content.add(&mut self.writer, self.client, chunks)?;
+                    self.finds_new.store(self.writer.finds_new(), Ordering::Relaxed);
+                    self.go_on(bytes)?;
+                }
+                Part::Hole(bytes) => {
+                    content.hole(&mut self.writer, self.client, bytes)?;
+                    self.go_on(bytes)?;
+                }
+                Part::End(Ok(after)) => {
+                    let recipe = content.finish(&mut self.writer, self.client)?;
+                    if state(&after) != state(about) {
+                        tracing::warn!("{}: changed while it was read", path.display());
+                    }
+                    return Ok(Some(Kind::File(recipe)));
+                }
+                Part::End(Err(error)) => {
+                    self.note_left_out(format!("{}: {error}", path.display()));
                     return Ok(None);
                 }
-            },
-            _ if of.is_block_device() => Kind::BlockDevice(major, minor),
-            _ if of.is_char_device() => Kind::CharacterDevice(major, minor),
-            _ if of.is_fifo() => Kind::Pipe,
-            _ => Kind::Socket,
-        };
-        Ok(Some(kind))
-    }
-
-    fn file(&mut self, path: &Path, about: &fs::Metadata) -> Result<Option<Kind>, Error> {
-        // The file may be a pipe by now, and opening that would wait.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let opened = OpenOptions::new().read(true).custom_flags(flags).open(path).and_then(|file| {
-            let now = file.metadata()?;
-            let is_same = (now.dev(), now.ino()) == (about.dev(), about.ino()) && now.is_file();
-            if is_same { Ok(file) } else { Err(io::Error::other("it was replaced while it was read")) }
-        });
-        let read = match opened {
-            Ok(file) => self.content(file)?,
-            Err(error) => Err(error),
-        };
-        match read {
-            Ok((recipe, after)) => {
-                if (after.len(), after.mtime(), after.mtime_nsec())
-                    != (about.len(), about.mtime(), about.mtime_nsec())
-                {
-                    tracing::warn!("{}: changed while it was read", path.display());
-                }
-                Ok(Some(Kind::File(recipe)))
             }
-            Err(error) => {
-                self.leave_out(path, &error);
-                Ok(None)
-            }
-        }
-    }
-
-    /// The content of a file, holes as holes; and what is known of the file afterwards.
-    fn content(&mut self, file: File) -> Result<io::Result<(Recipe, fs::Metadata)>, Error> {
-        let mut content = FileWriter::default();
-        let mut at = 0;
-        loop {
-            let (data, hole) = match extent(&file, at) {
-                Ok(extent) => extent,
-                Err(error) => return Ok(Err(error.into())),
-            };
-            if data > at {
-                content.hole(&mut self.writer, self.client, data - at)?;
-                self.go_on(data - at)?;
-            }
-            if data == hole {
-                break;
-            }
-            let read = self.pieces(&mut content, &file, hole - data)?;
-            match read {
-                Ok(bytes) if bytes < hole - data => break,
-                Ok(_) => at = hole,
-                Err(error) => return Ok(Err(error)),
-            }
-        }
-        let recipe = content.finish(&mut self.writer, self.client)?;
-        Ok(file.metadata().map(|after| (recipe, after)))
-    }
-
-    /// Stores the next `bytes` of a file, or fewer if it ends.
-    fn pieces(
-        &mut self,
-        content: &mut FileWriter,
-        file: &File,
-        bytes: u64,
-    ) -> Result<io::Result<u64>, Error> {
-        let mut buffer = vec![0; PIECE_BYTES.min(bytes as usize)];
-        let (mut done, mut reader) = (0, file.take(bytes));
-        loop {
-            let read = match reader.read(&mut buffer) {
-                Ok(0) => return Ok(Ok(done)),
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Ok(Err(error)),
-            };
-            content.push(&mut self.writer, self.client, &buffer[..read])?;
-            done += read as u64;
-            self.go_on(read as u64)?;
         }
     }
 
@@ -413,10 +325,6 @@ impl<'s, 'a> Task<'s, 'a> {
         if (self.step)(done, of.max(done)) { Ok(()) } else { Err(Error::Interrupted) }
     }
 
-    fn leave_out(&mut self, path: &Path, error: &io::Error) {
-        self.note_left_out(format!("{}: {error}", path.display()));
-    }
-
     pub(super) fn note_left_out(&mut self, what: String) {
         tracing::warn!("left out: {what}");
         self.writer.leave_out();
@@ -431,21 +339,17 @@ impl<'s, 'a> Task<'s, 'a> {
     }
 }
 
-fn metadata(path: &Path, about: &fs::Metadata) -> io::Result<Metadata> {
-    Ok(attributes::read(path, about)?)
+/// The length of a file, and when it was written.
+fn state(of: &fs::Metadata) -> (u64, i64, i64) {
+    (of.len(), of.mtime(), of.mtime_nsec())
 }
 
-/// Where the next data of a file begins, from `at` on, and where it ends: both at the file's end if none follows.
-fn extent(file: &File, at: u64) -> Result<(u64, u64), Errno> {
-    let end = rustix::fs::seek(file, SeekFrom::End(0))?;
-    let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-        Ok(data) => data,
-        Err(Errno::NXIO) => return Ok((end.max(at), end.max(at))),
-        // A host that cannot tell has data everywhere.
-        Err(Errno::INVAL | Errno::OPNOTSUPP) => rustix::fs::seek(file, SeekFrom::Start(at))?,
-        Err(error) => return Err(error),
-    };
-    let hole = rustix::fs::seek(file, SeekFrom::Hole(data)).unwrap_or(end.max(data));
-    rustix::fs::seek(file, SeekFrom::Start(data))?;
-    Ok((data, hole))
+/// Starts a thread.
+fn spawn<'t, T: Send + 't>(
+    scope: &'t Scope<'t, '_>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 't,
+) -> Result<ScopedJoinHandle<'t, T>, Error> {
+    let spawned = thread::Builder::new().name(name.into()).spawn_scoped(scope, body);
+    spawned.map_err(|error| Error::io("start a thread to read it", Path::new("the files"), error))
 }

@@ -37,7 +37,7 @@ pub fn put_tar(
     step: Step<'_>,
 ) -> Result<Put, Error> {
     check_name(name)?;
-    let mut task = Task::begin(client, exclude, 0, step)?;
+    let mut task = Task::begin(client, 0, step)?;
     let folder = read(&mut task, exclude, input);
     task.end(name, folder)
 }
