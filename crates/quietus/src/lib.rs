@@ -1,5 +1,6 @@
 //! The server and its tools: everything around the core that touches the world.
 
+pub mod aligned;
 pub mod attached;
 pub mod audit_log;
 pub mod buffers;
