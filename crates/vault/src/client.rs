@@ -23,7 +23,6 @@ pub struct Writer {
     preparer: Preparer,
     /// Chunks that were not there, and their bytes as stored.
     stored: (u64, u64),
-    finds_new: bool,
     /// How much was left out.
     left_out: u64,
     /// Whether the vault knows that something of it will be left behind.
@@ -42,7 +41,7 @@ impl Writer {
         compression: Compression,
     ) -> Result<Writer, VaultError> {
         let (put, preparer) = (vault.begin_put()?, Preparer::new(key, compression));
-        Ok(Writer { put, preparer, stored: (0, 0), finds_new: true, left_out: 0, leaves: false })
+        Ok(Writer { put, preparer, stored: (0, 0), left_out: 0, leaves: false })
     }
 
     /// The put.
@@ -53,11 +52,6 @@ impl Writer {
     /// Chunks that were not there, and their bytes as stored.
     pub fn stored(&self) -> (u64, u64) {
         self.stored
-    }
-
-    /// Whether most of the content that was offered last was new, so that what follows is likely to be.
-    pub fn finds_new(&self) -> bool {
-        self.finds_new
     }
 
     /// Stores one chunk, unless the vault has it.
@@ -77,7 +71,11 @@ impl Writer {
     }
 
     /// Stores chunks, unless the vault has them: with two requests, however many they are.
-    fn together(&mut self, vault: &mut dyn Access, chunks: Vec<Chunk>) -> Result<Vec<Reference>, VaultError> {
+    fn together(
+        &mut self,
+        vault: &mut dyn Access,
+        chunks: Vec<Chunk<'_>>,
+    ) -> Result<Vec<Reference>, VaultError> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
@@ -97,7 +95,7 @@ impl Writer {
     }
 
     /// Compresses the chunks that the vault did not find, each once.
-    fn pack_wanted(&mut self, offered: &[Option<Reference>], chunks: Vec<Chunk>) -> Vec<Packed> {
+    fn pack_wanted(&mut self, offered: &[Option<Reference>], chunks: Vec<Chunk<'_>>) -> Vec<Packed> {
         let mut wanted: Vec<Packed> = Vec::new();
         for (found, chunk) in offered.iter().zip(chunks) {
             let name = chunk.fingerprint();
@@ -178,7 +176,7 @@ impl Writer {
     ///
     /// As [`Access::commit`].
     pub fn commit(&mut self, vault: &mut dyn Access, snapshot: &Snapshot) -> Result<SnapshotId, VaultError> {
-        let root = self.root(snapshot);
+        let root = self.preparer.packer.pack(Class::Metadata, &snapshot.to_bytes());
         vault.commit(self.put, root, self.left_out)
     }
 
@@ -192,16 +190,11 @@ impl Writer {
         vault: &mut dyn Access,
         snapshots: &[(SnapshotId, Reference, Snapshot)],
     ) -> Result<Vec<ForgetId>, VaultError> {
-        let pack =
-            |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| (*snapshot, *old, self.root(new));
+        let pack = |(snapshot, old, new): &(SnapshotId, Reference, Snapshot)| {
+            (*snapshot, *old, self.preparer.packer.pack(Class::Metadata, &new.to_bytes()))
+        };
         let roots = snapshots.iter().map(pack).collect();
         vault.replace(self.put, roots)
-    }
-
-    /// What a snapshot begins with, ready to be stored.
-    fn root(&mut self, snapshot: &Snapshot) -> Packed {
-        let root = self.preparer.name(Class::Metadata, &snapshot.to_bytes());
-        self.preparer.pack(root)
     }
 
     /// Stores a folder again without the entries that `is_gone` names by their path; None if it names none of them.
@@ -332,16 +325,13 @@ impl FileWriter {
         &mut self,
         writer: &mut Writer,
         vault: &mut dyn Access,
-        chunks: Vec<Chunk>,
+        chunks: Vec<Chunk<'_>>,
     ) -> Result<(), VaultError> {
         if chunks.is_empty() {
             return Ok(());
         }
         let lengths: Vec<u64> = chunks.iter().map(Chunk::raw_bytes).collect();
-        let stored_before = writer.stored.0;
-        let stored = writer.together(vault, chunks)?;
-        writer.finds_new = (writer.stored.0 - stored_before) * 2 > lengths.len() as u64;
-        for (chunk, bytes) in stored.into_iter().zip(lengths) {
+        for (chunk, bytes) in writer.together(vault, chunks)?.into_iter().zip(lengths) {
             let mut store = |bytes: &[u8]| writer.chunk(vault, Class::Metadata, bytes);
             self.recipe.push(Span::chunk(chunk, bytes), &mut store)?;
         }

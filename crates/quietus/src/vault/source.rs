@@ -33,7 +33,7 @@ use walk::{Branch, Content, Entry, Found, Walk};
 
 /// Most threads that read files.
 const READERS_MAX: usize = 8;
-/// What the walk has found and nobody has stored yet: at most so many entries, each with at most 2 MiB of content.
+/// Most entries that have been found and not stored yet. Each has at most 2 MiB of content in memory.
 const FOUND_MAX: usize = 16;
 /// Time between two looks at whether to go on, while nothing comes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -75,14 +75,16 @@ pub fn put_files(
     step: Step<'_>,
 ) -> Result<Put, Error> {
     let readers = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
-    put_with(readers, client, (name, paths, exclude), step)
+    put_with(readers, client, name, paths, exclude, step)
 }
 
 /// The same, with so many readers.
 fn put_with(
     readers: usize,
     client: &mut Client,
-    (name, paths, exclude): (&str, &[PathBuf], &Globs),
+    name: &str,
+    paths: &[PathBuf],
+    exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Error> {
     check_name(name)?;
@@ -94,7 +96,7 @@ fn put_with(
     task.end(name, folder)
 }
 
-/// What is ahead of the thread that stores.
+/// The channels between the thread that stores and those that work ahead of it.
 struct Ahead {
     found: Receiver<Found>,
     /// Reads files with several names, each when it is stored.
@@ -112,7 +114,7 @@ pub(super) struct Task<'s, 'a> {
     done: (u64, u64),
     step: Step<'a>,
     left_out: Vec<String>,
-    /// Told to the readers: whether what was stored last was new.
+    /// Tells the readers whether most of the content that was stored last was new, so that what follows is likely to be.
     finds_new: Arc<AtomicBool>,
 }
 
@@ -209,18 +211,19 @@ impl<'s, 'a> Task<'s, 'a> {
     fn folder(&mut self, ahead: &Ahead) -> Result<Recipe, Error> {
         let mut folder = FolderBuilder::default();
         loop {
-            let node = match self.next(&ahead.found)? {
+            match self.next(&ahead.found)? {
                 Found::End => return self.finish(folder),
                 Found::Folder(name, metadata) => {
-                    Some(Node { name, metadata, kind: Kind::Folder(self.folder(ahead)?) })
+                    let kind = Kind::Folder(self.folder(ahead)?);
+                    self.add(&mut folder, Node { name, metadata, kind })?;
                 }
-                Found::Entry(entry) => self.entry(*entry, ahead)?,
-                Found::LeftOut(what) => {
-                    self.note_left_out(what);
-                    None
+                Found::Entry(entry) => {
+                    if let Some(node) = self.entry(*entry, ahead)? {
+                        self.add(&mut folder, node)?;
+                    }
                 }
-            };
-            self.push(&mut folder, node)?;
+                Found::LeftOut(what) => self.note_left_out(what),
+            }
         }
     }
 
@@ -278,8 +281,10 @@ impl<'s, 'a> Task<'s, 'a> {
             match self.next(parts)? {
                 Part::Chunks(chunks) => {
                     let bytes = chunks.iter().map(|chunk| chunk.raw_bytes()).sum();
+                    let (offered, (before, _)) = (chunks.len() as u64, self.writer.stored());
                     content.add(&mut self.writer, self.client, chunks)?;
-                    self.finds_new.store(self.writer.finds_new(), Ordering::Relaxed);
+                    let (after, _) = self.writer.stored();
+                    self.finds_new.store((after - before) * 2 > offered, Ordering::Relaxed);
                     self.go_on(bytes)?;
                 }
                 Part::Hole(bytes) => {
@@ -301,8 +306,8 @@ impl<'s, 'a> Task<'s, 'a> {
         }
     }
 
-    fn push(&mut self, folder: &mut FolderBuilder, node: Option<Node>) -> Result<(), Error> {
-        let Some(node) = node else { return Ok(()) };
+    /// Adds an entry to a folder.
+    pub(super) fn add(&mut self, folder: &mut FolderBuilder, node: Node) -> Result<(), Error> {
         let (writer, vault) = (&mut self.writer, &mut *self.client);
         let pushed = folder.push(&node, &mut |bytes| writer.chunk(vault, Class::Metadata, bytes));
         match pushed {
@@ -332,11 +337,6 @@ impl<'s, 'a> Task<'s, 'a> {
             self.left_out.push(what);
         }
     }
-
-    /// Adds an entry to a folder.
-    pub(super) fn add(&mut self, folder: &mut FolderBuilder, node: Node) -> Result<(), Error> {
-        self.push(folder, Some(node))
-    }
 }
 
 /// The length of a file, and when it was written.
@@ -351,5 +351,5 @@ fn spawn<'t, T: Send + 't>(
     body: impl FnOnce() -> T + Send + 't,
 ) -> Result<ScopedJoinHandle<'t, T>, Error> {
     let spawned = thread::Builder::new().name(name.into()).spawn_scoped(scope, body);
-    spawned.map_err(|error| Error::io("start a thread to read it", Path::new("the files"), error))
+    spawned.map_err(|error| Error::io("start a thread to read them", Path::new("the files"), error))
 }

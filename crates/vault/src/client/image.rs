@@ -37,7 +37,7 @@ impl ImageWriter {
     ) -> Result<(), VaultError> {
         assert!(at.is_multiple_of(IMAGE_CHUNK_BYTES), "content of an image at {at}");
         let pieces: Vec<&[u8]> = content.chunks(IMAGE_CHUNK_BYTES as usize).collect();
-        let filled = pieces.iter().filter(|piece| !is_zeros(piece));
+        let filled = pieces.iter().copied().filter(|piece| !is_zeros(piece));
         let chunks = filled.map(|piece| writer.preparer.name(Class::Data, piece)).collect();
         let mut stored = writer.together(vault, chunks)?.into_iter();
         for (at, piece) in (at..).step_by(IMAGE_CHUNK_BYTES as usize).zip(pieces) {

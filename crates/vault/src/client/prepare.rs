@@ -1,20 +1,21 @@
-//! What is done to content before a vault is asked about it: it is cut, named and perhaps compressed. Each thread of a put has a
-//! preparer of its own, and what is stored does not depend on which of them it was.
+//! Prepares content for a vault: cuts it into chunks, names them, and compresses those that are likely to be new. Each thread of a
+//! put has its own preparer, and the stored bytes do not depend on which thread prepared them.
 
 use crate::Fingerprint;
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Cutter, Packed, Packer, VaultKey};
 use crate::container::Class;
+use std::borrow::Cow;
 
 /// A chunk with its name.
 #[derive(Debug)]
-pub enum Chunk {
+pub enum Chunk<'c> {
     /// As it was read.
-    Raw(Class, Fingerprint, Vec<u8>),
+    Raw(Class, Fingerprint, Cow<'c, [u8]>),
     /// Ready to be stored.
     Packed(Packed),
 }
 
-impl Chunk {
+impl Chunk<'_> {
     /// The name.
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
@@ -35,7 +36,7 @@ impl Chunk {
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Preparer {
-    packer: Packer,
+    pub(super) packer: Packer,
     cutter: Cutter,
 }
 
@@ -46,12 +47,13 @@ impl Preparer {
     }
 
     /// The chunk of `content`, not compressed.
-    pub(super) fn name(&self, class: Class, content: &[u8]) -> Chunk {
-        Chunk::Raw(class, self.packer.fingerprint(class, content), content.to_vec())
+    pub(super) fn name<'c>(&self, class: Class, content: impl Into<Cow<'c, [u8]>>) -> Chunk<'c> {
+        let content = content.into();
+        Chunk::Raw(class, self.packer.fingerprint(class, &content), content)
     }
 
     /// The chunk, ready to be stored.
-    pub(super) fn pack(&mut self, chunk: Chunk) -> Packed {
+    pub(super) fn pack(&mut self, chunk: Chunk<'_>) -> Packed {
         match chunk {
             Chunk::Raw(class, fingerprint, content) => self.packer.pack_named(class, fingerprint, &content),
             Chunk::Packed(packed) => packed,
@@ -60,14 +62,17 @@ impl Preparer {
 
     /// Takes chunks from the front of a file's `rest`: all of it if that is the `end`, else as long as it has bytes for the longest
     /// chunk. They are compressed if they are likely to be new, which changes nothing but who compresses them.
-    pub fn cut(&mut self, rest: &mut Vec<u8>, is_end: bool, are_new: bool) -> Vec<Chunk> {
+    pub fn cut(&mut self, rest: &mut Vec<u8>, is_end: bool, are_new: bool) -> Vec<Chunk<'static>> {
         let (mut at, mut chunks) = (0, Vec::new());
         let bytes_min = if is_end { 1 } else { CHUNK_BYTES_MAX };
         while rest.len() - at >= bytes_min {
             let next = &rest[at..rest.len().min(at + CHUNK_BYTES_MAX)];
             let length = self.cutter.cut(next);
-            let chunk = self.name(Class::Data, &next[..length]);
-            chunks.push(if are_new { Chunk::Packed(self.pack(chunk)) } else { chunk });
+            let content = &next[..length];
+            chunks.push(match are_new {
+                true => Chunk::Packed(self.packer.pack(Class::Data, content)),
+                false => self.name(Class::Data, content.to_vec()),
+            });
             at += length;
         }
         rest.drain(..at);

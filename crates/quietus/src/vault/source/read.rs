@@ -21,7 +21,7 @@ pub(super) const PARTS_MAX: usize = 2;
 /// A part of a file.
 pub(super) enum Part {
     /// Content, of about [`PIECE_BYTES`].
-    Chunks(Vec<Chunk>),
+    Chunks(Vec<Chunk<'static>>),
     /// Zeros that take no space.
     Hole(u64),
     /// The end: what is known of the file then, or why there is no more of it.
@@ -52,7 +52,7 @@ struct Unwanted;
 pub(super) struct Reader {
     preparer: Preparer,
     buffer: Vec<u8>,
-    /// Whether what was stored last was new: then chunks are compressed here.
+    /// Whether most of the content that was stored last was new: then chunks are compressed here.
     finds_new: Arc<AtomicBool>,
 }
 

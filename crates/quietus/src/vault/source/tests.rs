@@ -67,7 +67,7 @@ fn copied(from: &Path, to: &Path) {
     }
 }
 
-/// What a snapshot has of the folder. The folders above it belong to the host, where others work.
+/// The recipe of the folder in a snapshot. The folders above it are the host's, and other programs change them.
 fn folder(client: &mut Client, put: &Put) -> Recipe {
     let mut folder = read_snapshot(client, SnapshotId(put.snapshot)).unwrap().folder;
     loop {
@@ -88,8 +88,8 @@ fn any_number_of_readers_makes_the_same_snapshots() {
     fill(&files);
     let put = |vault: &Path, readers| {
         with(vault, |client| {
-            let paths = (&[files.clone()][..], &Globs::default());
-            let mut put = || put_with(readers, client, ("a", paths.0, paths.1), &mut |_, _| true).unwrap();
+            let (paths, exclude) = ([files.clone()], Globs::default());
+            let mut put = || put_with(readers, client, "a", &paths, &exclude, &mut |_, _| true).unwrap();
             let (first, again) = (put(), put());
             assert_eq!((first.left_out_count, first.files), (0, 120 + 12 + 3));
             let (one, other) = (folder(client, &first), folder(client, &again));
@@ -209,8 +209,7 @@ fn an_interrupted_put_ends_with_all_its_threads_and_owes_what_it_stored() {
                 steps += u32::from(of > 0);
                 steps < last
             };
-            let what = ("a", &[files.clone()][..], &Globs::default());
-            let put = put_with(3, client, what, &mut step);
+            let put = put_with(3, client, "a", std::slice::from_ref(&files), &Globs::default(), &mut step);
             assert!(matches!(put, Err(Error::Interrupted)), "{put:?}");
             assert!(client.roots().unwrap().is_empty());
             assert_eq!(client.fill().unwrap().owed.len(), owed + usize::from(last > 1));

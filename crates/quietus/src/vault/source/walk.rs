@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-/// What a walk comes to.
+/// One step of a walk.
 pub(super) enum Found {
     /// A folder. Its entries follow, in the order of their names, and its end.
     Folder(Vec<u8>, Metadata),
@@ -25,7 +25,7 @@ pub(super) enum Found {
     End,
     /// Another entry.
     Entry(Box<Entry>),
-    /// What cannot be read, and why.
+    /// A path that cannot be read, and the reason.
     LeftOut(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub(super) content: Content,
 }
 
-/// What is in an entry.
+/// The content of an entry.
 pub(super) enum Content {
     /// A file that is being read.
     Coming(Parts),
@@ -192,7 +192,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What is in an entry that is no folder; why it cannot be read.
+    /// The content of an entry that is no folder, or the reason why it cannot be read.
     fn content(&self, path: &Path, about: &fs::Metadata) -> Result<io::Result<Content>, Error> {
         let of = about.file_type();
         let (major, minor) = (rustix::fs::major(about.rdev()), rustix::fs::minor(about.rdev()));
