@@ -157,6 +157,11 @@ pub trait Sealer: Debug + Send + Sync {
     /// # Errors
     /// [`Unauthentic`]; then `content` is zeros.
     fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic>;
+
+    /// Whether [`Sealer::open`] depends on the sealing. Where it does not, sealings in homes are not read.
+    fn needs_sealing(&self) -> bool {
+        true
+    }
 }
 
 /// Ciphertext, stub or context is not what was sealed.

@@ -3,7 +3,7 @@
 use super::{Place, Places, gather, whole_blocks};
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::sealing::{Context, Sealed, Sealer, Sealing, SealingAt, Unauthentic, parse_home};
-use crate::units::{BLOCK_BYTES, Extent, Pos};
+use crate::units::{BLOCK_BYTES, Extent, Pos, Session};
 use std::borrow::Cow;
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -92,8 +92,8 @@ impl<'a> Opener<'a> {
         read: &mut impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<Self, E> {
         let home = |(_, block): &(usize, Sealed)| match block.sealing {
-            SealingAt::Home(home, _) => Some(home),
-            SealingAt::Known(_) | SealingAt::ToCome => None,
+            SealingAt::Home(home, _) if sealer.needs_sealing() => Some(home),
+            _ => None,
         };
         let mut all: Vec<Place> = blocks.iter().filter_map(home).collect();
         all.sort_unstable_by_key(|home| (home.on, home.extent.start));
@@ -122,6 +122,9 @@ impl<'a> Opener<'a> {
         let (home, cell) = match &block.sealing {
             SealingAt::Known(sealing) => return Ok(Cow::Borrowed(sealing)),
             SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended")),
+            SealingAt::Home(..) if !self.sealer.needs_sealing() => {
+                return Ok(Cow::Owned(Sealing { session: Session(0), number: 0, stub: [].into() }));
+            }
             SealingAt::Home(home, cell) => (*home, *cell),
         };
         let key = |place: Place| (place.on, place.extent.start);

@@ -394,7 +394,7 @@ impl Volume {
         mut result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
-        if result.is_err() && self.read_elsewhere(id, out) {
+        if self.read_elsewhere(id, result.is_err(), out) {
             return;
         }
         let running = self.requests.running.get_mut(id);

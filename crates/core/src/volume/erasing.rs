@@ -17,6 +17,8 @@ use crate::units::{Addr, Extent, Millis};
 pub(super) struct Erasing {
     /// The erase task under way.
     pub(super) task: Option<EraseTask>,
+    /// The number of tasks that have begun.
+    pub(super) begun: u64,
     pub(super) seeds: Seeds,
     /// Capabilities of the data medium.
     pub(super) capabilities: Capabilities,
@@ -42,6 +44,7 @@ impl Erasing {
     ) -> Self {
         Self {
             task: None,
+            begun: 0,
             seeds: Seeds::new(entropy),
             capabilities,
             fresh,

@@ -85,6 +85,9 @@ pub(super) struct Reading {
     pub(super) op: Op,
     pub(super) extent: Extent<Addr>,
     pub(super) at: Places,
+    /// When it began: how many erase tasks had begun, and [`Epochs::reuses`](crate::store::Epochs::reuses).
+    pub(super) tasks: u64,
+    pub(super) reuses: Option<u64>,
 }
 
 /// Parts that are to be given an obligation.

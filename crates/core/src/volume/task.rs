@@ -180,6 +180,7 @@ impl Volume {
         }
         if self.erasing.task.is_none() {
             self.erasing.task = self.choose();
+            self.erasing.begun += u64::from(self.erasing.task.is_some());
             self.settle(out);
         }
         self.step(out);

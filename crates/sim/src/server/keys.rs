@@ -97,6 +97,10 @@ impl Sealer for Keys {
         Ok(Sealing { session, number, stub: stub(number, seal) })
     }
 
+    fn needs_sealing(&self) -> bool {
+        self.session.is_none_or(|(_, seal)| seal != Seal::None)
+    }
+
     fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {
         let (_, seal) = self.session.ok_or(Unauthentic(*context))?;
         if seal == Seal::None {

@@ -64,6 +64,7 @@ pub(super) struct Inner {
     pub(super) absent: BTreeSet<u64>,
     /// Whether the next checkpoint that is not short has a second phase, which goes to the data medium.
     pub(super) wants_index: bool,
+    pub(super) reuses: Option<u64>,
     writes_index: bool,
 }
 
@@ -315,6 +316,10 @@ impl Epochs for Book {
 
     fn has_changed(&self) -> bool {
         self.get().now.open().0 > 1
+    }
+
+    fn reuses(&self) -> Option<u64> {
+        self.get().reuses
     }
 
     fn can_close(&self) -> bool {

@@ -94,6 +94,42 @@ fn a_read_whose_place_was_given_up_reads_where_the_content_is_by_now() {
 }
 
 #[test]
+fn a_slow_reader_of_what_is_not_authenticated_never_gets_a_pass_or_another_blocks_content() {
+    let (mut bench, book) = versions();
+    book.get().reuses = Some(0);
+    bench.epoch_with(1);
+    for is_past in [false, true] {
+        let id = if is_past { bench.ask_past(1) } else { bench.ask(Op::Read, 0, BLOCK) };
+        let read = bench.hold(|io| io.op == IoOp::Read);
+        let place = read.at.first();
+        bench.write(0, 2, BLOCK);
+        book.get().now.forgotten.insert(Epoch(1));
+        bench.data.write(place.extent.start, &[0xff; 4096], false).unwrap();
+        bench.volume.erasing.begun += 1;
+        bench.carry_out(read);
+        bench.settle();
+        if is_past {
+            assert_eq!(bench.replies[&id], Err(Refusal::Forgotten(Epoch(1))));
+        } else {
+            assert_eq!(bench.replies[&id], Ok(vec![2; 4096].into()));
+            book.get().now.forgotten.clear();
+        }
+    }
+    let (id, read) = bench.held_read(0, BLOCK);
+    let slot = read.at.first().extent.start;
+    (book.get().reuses, bench.volume.erasing.begun) = (Some(1), 10);
+    bench.data.write(slot, &[0xff; 4096], false).unwrap();
+    bench.carry_out(read);
+    bench.data.write(slot, &[3; 4096], false).unwrap();
+    bench.settle();
+    assert_eq!(
+        bench.replies[&id],
+        Ok(vec![3; 4096].into()),
+        "the slot may have been free, and is the block's again"
+    );
+}
+
+#[test]
 fn a_read_of_the_past_that_is_forgotten_meanwhile_says_so() {
     let (mut bench, book) = versions();
     bench.epoch_with(1);
