@@ -96,6 +96,7 @@ impl Product {
             let first = acts.iter().position(|it| !is_held(it)).or(acts.len().checked_sub(1));
             self.server.act(first.unwrap_or_default())?;
         }
+        self.server.take_said();
         self.settle()
     }
 
