@@ -197,7 +197,19 @@ fn enumerate(
         for ((number, life), broken) in lives.iter().zip(play(&lives)) {
             reached.add(life, &mut all);
             if let Some(broken) = broken {
-                all.failure = Some(shortened(graph, *number, steps_of(graph, life), broken));
+                let failure = shortened(graph, *number, steps_of(graph, life), broken);
+                if std::env::var("GATHER").is_ok() {
+                    use std::sync::Mutex;
+                    static SEEN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
+                    let mut seen = SEEN.lock().unwrap();
+                    if !seen.iter().any(|it| it.1 == failure.broken) {
+                        println!("GATHER life {}: {}\n{}", failure.life, failure.broken, failure.history);
+                        seen.push((0, failure.broken));
+                        if seen.len() > 14 { return all; }
+                    }
+                    continue;
+                }
+                all.failure = Some(failure);
                 return all;
             }
         }

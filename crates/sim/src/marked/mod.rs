@@ -145,14 +145,25 @@ impl<'a> Life<'a> {
         self.happens(step)?;
         let told = self.page.step(step);
         self.told.iter_mut().zip(told).for_each(|(sum, it)| *sum += it);
-        // What the guest frees itself is destroyed, and zeros are plain.
-        let is_spared =
-            step != Step::Trim || matches!(self.product.due()[..], [Due::Free { .. }]) && !was_freed;
-        if before == Some(Class::Sensitive) && self.product.class() == Some(Class::Plain) && is_spared {
+        let is_declassed = before == Some(Class::Sensitive) && self.product.class() == Some(Class::Plain);
+        if is_declassed && !self.is_destroyed(step, was_freed) {
             return Err("promise: sensitive content became plain".into());
         }
         self.judge.judge(&self.product)?;
         self.compare()
+    }
+
+    /// Whether all that was sensitive before `step` is destroyed, or its destruction is owed. `was_freed`: the block was owed
+    /// as plain.
+    fn is_destroyed(&self, step: Step, was_freed: bool) -> bool {
+        match (step, &self.product.due()[..]) {
+            // What the guest frees itself is owed, and zeros are plain.
+            (Step::Trim, [Due::Free { .. }]) => was_freed,
+            (Step::Trim, _) | (_, [Due::ConservativeOverwrite]) => true,
+            (_, [Due::Suspicious]) => self.product.server.is_bare(place(BLOCK), true),
+            (_, []) => self.product.server.is_bare(place(BLOCK), false),
+            _ => false,
+        }
     }
 
     fn happens(&mut self, step: Step) -> Result<(), String> {
