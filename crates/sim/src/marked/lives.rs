@@ -132,7 +132,8 @@ impl<'a> Reached<'a> {
 /// Plays every `every`th life of `graph`, from life `from` on, over all processors. `progress` is told what is done so
 /// far, from time to time.
 pub fn enumerated(graph: &Graph, from: u64, every: u64, progress: impl Fn(&Enumerated)) -> Enumerated {
-    let lives = numbered(graph).filter(|(number, _)| *number >= from && (number - from).is_multiple_of(every));
+    let lives =
+        numbered(graph).filter(|(number, _)| *number >= from && (number - from).is_multiple_of(every));
     let play = |lives: &[(u64, Vec<u8>)]| {
         split(lives.len() as u64, |n| played(graph, &steps_of(graph, &lives[n as usize].1)).err())
     };
@@ -205,7 +206,9 @@ fn enumerate(
                     if !seen.iter().any(|it| it.1 == failure.broken) {
                         println!("GATHER life {}: {}\n{}", failure.life, failure.broken, failure.history);
                         seen.push((0, failure.broken));
-                        if seen.len() > 14 { return all; }
+                        if seen.len() > 14 {
+                            return all;
+                        }
                     }
                     continue;
                 }
