@@ -159,8 +159,6 @@ pub fn life(graph: &Graph, number: u64) -> Option<(String, Option<Failure>)> {
 
 /// Number of lives of `graph`.
 pub fn count(graph: &Graph) -> usize {
-    let n: usize = Lives::new(graph).map(|it| it.len()).sum();
-    println!("steps {n}");
     Lives::new(graph).count()
 }
 
@@ -199,19 +197,6 @@ fn enumerate(
             reached.add(life, &mut all);
             if let Some(broken) = broken {
                 let failure = shortened(graph, *number, steps_of(graph, life), broken);
-                if std::env::var("GATHER").is_ok() {
-                    use std::sync::Mutex;
-                    static SEEN: Mutex<Vec<(usize, String)>> = Mutex::new(Vec::new());
-                    let mut seen = SEEN.lock().unwrap();
-                    if !seen.iter().any(|it| it.1 == failure.broken) {
-                        println!("GATHER life {}: {}\n{}", failure.life, failure.broken, failure.history);
-                        seen.push((0, failure.broken));
-                        if seen.len() > 14 {
-                            return all;
-                        }
-                    }
-                    continue;
-                }
                 all.failure = Some(failure);
                 return all;
             }
