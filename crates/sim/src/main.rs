@@ -13,10 +13,16 @@ use quietus_sim::rule_j::trial as journal;
 use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time between two reports of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
+/// States of a marked block with two files that are explored unless others are asked for.
+const TWO_FILES_STATES: u64 = 100_000;
 
 /// Lets made-up histories happen to a disk on simulated media, and says which
 /// promise was broken first. Exit code 0: none; 1: one was.
@@ -74,7 +80,8 @@ enum Job {
         from: u64,
     },
     /// Enumerate the life of a marked block (docs/decisions/0028-life-of-a-marked-block.md): every event in every
-    /// state, the product beside the page, in lives that together take every way from one state to another.
+    /// state, the product beside the page, in lives that together take every transition. All lives of one file take half
+    /// an hour on two processors; `--every 200` takes half a minute.
     MarkedBlock(MarkedBlock),
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
@@ -93,14 +100,13 @@ struct MarkedBlock {
     /// Files: 1 or 2.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     files: u8,
-    /// Go only into so many states, those nearest to the first one. All states of two files need more memory than
-    /// most machines have.
-    #[arg(long, default_value_t = 2_000_000)]
-    states: u64,
+    /// Explore so many states, those nearest to the first one [default: all of one file, 100000 of two].
+    #[arg(long)]
+    states: Option<u64>,
     /// Play every n-th life only.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// The first life to play: a run that was stopped goes on there.
+    /// Begin with this life: a run that was stopped goes on there.
     #[arg(long, default_value_t = 0)]
     from: u64,
     /// Play this life only; print its events and the difference, if there is one.
@@ -127,11 +133,12 @@ fn main() -> ExitCode {
 
 /// Enumerates the life of a marked block.
 fn marked_block(args: &MarkedBlock) -> bool {
-    let graph = Graph::explored(args.files.into(), args.states);
-    let (states, legal, lives) = (graph.states(), graph.legal(), lives::count(&graph));
-    let end = if graph.is_complete() { "these are all states" } else { "there are more states" };
-    println!("the page: {states} states, {legal} ways from one to another, in {lives} lives; {end}");
-    let Some(number) = args.life else { return play_lives(args, &graph, lives as u64) };
+    let states_max = if args.files == 1 { u64::MAX } else { TWO_FILES_STATES };
+    let graph = Graph::explored(args.files.into(), args.states.unwrap_or(states_max));
+    let (states, legal, end) = (graph.states(), graph.legal(), graph.is_complete());
+    let end = if end { "these are all states" } else { "there are more states" };
+    println!("the page: {states} states, {legal} legal transitions; {end}");
+    let Some(number) = args.life else { return play_lives(args, &graph) };
     let Some((history, failure)) = lives::life(&graph, number) else {
         println!("there is no life {number}");
         return false;
@@ -140,13 +147,26 @@ fn marked_block(args: &MarkedBlock) -> bool {
     is_one(failure.as_ref())
 }
 
-fn play_lives(args: &MarkedBlock, graph: &Graph, lives: u64) -> bool {
-    let (bar, start) = (bar(lives.saturating_sub(args.from).div_ceil(args.every)), Instant::now());
-    let all = enumerated(graph, args.from, args.every, |it| bar.set_position(it.lives));
-    bar.finish_and_clear();
+/// Plays the lives that were asked for, and tells twice a minute how far it is: a run that was stopped can go on there.
+fn play_lives(args: &MarkedBlock, graph: &Graph) -> bool {
+    let (count, start) = (lives::count(graph) as u64, Instant::now());
+    let (to_play, told) = (count.saturating_sub(args.from).div_ceil(args.every), Cell::new(start));
+    println!("{count} lives, of which {to_play} are played");
+    let all = enumerated(graph, args.from, args.every, |it| {
+        if told.get().elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        told.set(Instant::now());
+        let (next, elapsed) = (args.from + it.lives * args.every, start.elapsed().as_secs_f64());
+        let left = elapsed * (to_play as f64 / it.lives as f64 - 1.0);
+        println!(
+            "next: life {next} of {count}; {} states; {elapsed:.0} s, about {left:.0} s left",
+            it.states
+        );
+    });
     let seconds = start.elapsed().as_secs_f64();
     let Enumerated { lives, steps, states, transitions, illegal, depth, failure } = all;
-    println!("{lives} lives of {steps} events, in {seconds:.1} s");
+    println!("{lives} lives of {steps} events, in {seconds:.0} s");
     println!("{states} states, {depth} events deep; {transitions} transitions, {illegal} of them illegal");
     is_one(failure.as_ref())
 }
