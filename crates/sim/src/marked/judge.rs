@@ -48,21 +48,26 @@ impl Judge {
         }
     }
 
-    /// Checks that no content of a marked file is left where nothing is to be destroyed.
+    /// Checks that no content of a marked file is left in or below a plain block, unless its destruction is owed.
     ///
     /// # Errors
     /// The content that is left.
     pub fn judge(&self, product: &Product) -> Result<(), String> {
-        let is_plain = product.class() == Some(Class::Plain);
-        let is_owed = product.due().iter().any(|it| !matches!(it, Due::Free { .. }));
-        if !is_plain || is_owed || self.secrets.is_empty() {
+        if self.secrets.is_empty() || product.class() != Some(Class::Plain) {
             return Ok(());
         }
-        let server = &product.server;
-        let left = server.survivor(|trace| {
-            let is_secret = self.secrets.contains(&trace.tag);
-            server.lacking(trace, place(BLOCK)).next().filter(|_| is_secret)
-        });
-        Ok(server.report(left, "promise: the block is plain, and nothing is owed")?)
+        let (server, due) = (&product.server, product.due());
+        let is_owed = |tag: Tag| match due[..] {
+            [Due::Shred { .. }] => true,
+            [Due::ConservativeOverwrite] => self.content != Some(tag),
+            _ => false,
+        };
+        let counts = |tag: Tag| self.secrets.contains(&tag) && !is_owed(tag);
+        if let Some(tag) = server.visible_tags(place(BLOCK)).into_iter().find(|it| counts(*it)) {
+            return Err(format!("promise: the block is plain, and {tag:?} can be read"));
+        }
+        let left =
+            server.survivor(|trace| server.lacking(trace, place(BLOCK)).next().filter(|_| counts(trace.tag)));
+        Ok(server.report(left, "promise: the block is plain")?)
     }
 }
