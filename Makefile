@@ -64,6 +64,8 @@ lint:
 soak: build
 	cargo run --release --locked -p quietus-sim -- soak --only 0 --seeds $(SEEDS)
 	cargo run --release --locked -p quietus-sim -- differential
+	cargo run --release --locked -p quietus-sim -- marked-block
+	cargo run --release --locked -p quietus-sim -- marked-block --files 2
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000

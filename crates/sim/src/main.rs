@@ -1,9 +1,10 @@
 //! The simulator from the command line.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
-use quietus_sim::marked::{Enumerated, enumerated};
+use quietus_sim::marked::graph::Graph;
+use quietus_sim::marked::lives::{self, Enumerated, Failure, enumerated};
 #[cfg(feature = "mutants")]
 use quietus_sim::mutants::all_found;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
@@ -12,10 +13,16 @@ use quietus_sim::rule_j::trial as journal;
 use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time between two reports of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
+/// States of a marked block with two files that are explored unless others are asked for.
+const TWO_FILES_STATES: u64 = 100_000;
 
 /// Lets made-up histories happen to a disk on simulated media, and says which
 /// promise was broken first. Exit code 0: none; 1: one was.
@@ -73,15 +80,9 @@ enum Job {
         from: u64,
     },
     /// Enumerate the life of a marked block (docs/decisions/0028-life-of-a-marked-block.md): every event in every
-    /// state, the product beside the page.
-    MarkedBlock {
-        /// Files: 1 or 2.
-        #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
-        files: u8,
-        /// Look at so many states, those nearest to the empty one.
-        #[arg(long, default_value_t = u64::MAX)]
-        states: u64,
-    },
+    /// state, the product beside the page, in lives that together take every transition. All lives of one file take half
+    /// an hour on two processors; `--every 200` takes half a minute.
+    MarkedBlock(MarkedBlock),
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(feature = "mutants")]
     Mutants {
@@ -94,6 +95,25 @@ enum Job {
     },
 }
 
+#[derive(Args)]
+struct MarkedBlock {
+    /// Files: 1 or 2.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    files: u8,
+    /// Explore so many states, those nearest to the first one [default: all of one file, 100000 of two].
+    #[arg(long)]
+    states: Option<u64>,
+    /// Play every n-th life only.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// Begin with this life: a run that was stopped goes on there.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Play this life only; print its events and the difference, if there is one.
+    #[arg(long, conflicts_with_all = ["every", "from"])]
+    life: Option<u64>,
+}
+
 fn main() -> ExitCode {
     silence_panics();
     let cli = Cli::parse();
@@ -102,7 +122,7 @@ fn main() -> ExitCode {
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
-        (Some(Job::MarkedBlock { files, states }), _) => enumerate(files.into(), states),
+        (Some(Job::MarkedBlock(args)), _) => marked_block(&args),
         #[cfg(feature = "mutants")]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
@@ -112,17 +132,53 @@ fn main() -> ExitCode {
 }
 
 /// Enumerates the life of a marked block.
-fn enumerate(files: usize, states_max: u64) -> bool {
-    let tell = |it: &Enumerated| {
-        let Enumerated { states, transitions, illegal, depth, .. } = it;
-        println!("{states} states, {depth} steps deep; {transitions} transitions, {illegal} of them illegal");
+fn marked_block(args: &MarkedBlock) -> bool {
+    let states_max = if args.files == 1 { u64::MAX } else { TWO_FILES_STATES };
+    let graph = Graph::explored(args.files.into(), args.states.unwrap_or(states_max));
+    let (states, legal, end) = (graph.states(), graph.legal(), graph.is_complete());
+    let end = if end { "these are all states" } else { "there are more states" };
+    println!("the page: {states} states, {legal} legal transitions; {end}");
+    let Some(number) = args.life else { return play_lives(args, &graph) };
+    let Some((history, failure)) = lives::life(&graph, number) else {
+        println!("there is no life {number}");
+        return false;
     };
-    let all = enumerated(files, states_max, tell);
-    println!("{}", if all.is_complete { "these are all states" } else { "there are more states" });
-    if let Some((history, broken)) = &all.failure {
-        println!("{broken}\n{history}");
-    }
-    all.failure.is_none()
+    println!("{history}");
+    is_one(failure.as_ref())
+}
+
+/// Plays the lives that were asked for, and tells twice a minute how far it is: a run that was stopped can go on there.
+fn play_lives(args: &MarkedBlock, graph: &Graph) -> bool {
+    let (count, start) = (lives::count(graph) as u64, Instant::now());
+    let (to_play, told) = (count.saturating_sub(args.from).div_ceil(args.every), Cell::new(start));
+    println!("{count} lives, of which {to_play} are played");
+    let all = enumerated(graph, args.from, args.every, |it| {
+        if told.get().elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        told.set(Instant::now());
+        let (next, elapsed) = (args.from + it.lives * args.every, start.elapsed().as_secs_f64());
+        let left = elapsed * (to_play as f64 / it.lives as f64 - 1.0);
+        println!(
+            "next: life {next} of {count}; {} states; {elapsed:.0} s, about {left:.0} s left",
+            it.states
+        );
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    let Enumerated { lives, steps, states, transitions, illegal, depth, failure } = all;
+    println!("{lives} lives of {steps} events, in {seconds:.0} s");
+    println!("{states} states, {depth} events deep; {transitions} transitions, {illegal} of them illegal");
+    is_one(failure.as_ref())
+}
+
+/// Whether product and page are one; tells how they differ.
+fn is_one(failure: Option<&Failure>) -> bool {
+    let Some(Failure { life, history, broken }) = failure else {
+        println!("no difference");
+        return true;
+    };
+    println!("life {life}: {broken}; shortened:\n{history}");
+    false
 }
 
 fn repeat(seed: u64, pair: usize, list: bool) -> bool {

@@ -2,7 +2,8 @@
 
 use crate::differential::Watchers::{self, Both, Product};
 use crate::files::FileSystem::{Ext2, Fat};
-use crate::marked::{Enumerated, enumerated_here};
+use crate::marked::graph::Graph;
+use crate::marked::lives::{Enumerated, enumerated_here};
 use crate::pairs::{Guest, PAIRS, Pair, Store};
 use crate::rule_e::known::{self, Known};
 use crate::rule_e::marks;
@@ -33,7 +34,7 @@ const VAULTS_MAX: u64 = 20_000;
 const LIVES_MAX: u64 = 2_000;
 /// Lives with marked files after which a defect of marks is given up.
 const MARKED_LIVES_MAX: u64 = 5_000;
-/// States of a marked block after which a defect is given up.
+/// States of a marked block, of two files, in which a defect is looked for.
 const MARKED_STATES_MAX: u64 = 20_000;
 
 /// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
@@ -89,11 +90,12 @@ fn hunt_marked_block(mutant: Mutant) -> Caught {
     caught
 }
 
-/// The history that tells the product from the page of a marked block.
+/// The life that tells the product from the page of a marked block.
 fn marked_block() -> Caught {
-    let Enumerated { states, transitions, depth, failure, .. } = enumerated_here(MARKED_STATES_MAX);
-    let failed = failure.is_some();
-    failed.then(|| (states, Part { name: "a marked block".into(), states, transitions, depth, failure }))
+    let graph = Graph::explored(2, MARKED_STATES_MAX);
+    let Enumerated { lives, states, transitions, depth, failure, .. } = enumerated_here(&graph);
+    let failure = Some(failure.map(|it| (it.history, it.broken))?);
+    Some((lives, Part { name: "a marked block".into(), states, transitions, depth, failure }))
 }
 
 fn play<F: AddAssign + Default + Send>(

@@ -1,15 +1,32 @@
-//! The life of a marked block, enumerated. `quietus-sim marked-block` goes on from there.
+//! The life of a marked block, in some of its lives. `quietus-sim marked-block` plays all.
 
-use quietus_sim::marked::enumerated;
+use quietus_sim::marked::graph::Graph;
+use quietus_sim::marked::lives::{Enumerated, enumerated};
 use quietus_sim::silence_panics;
 
+/// One of so many lives with one file is played.
+const EVERY: u64 = 200;
+/// States with two files.
 const STATES: u64 = 4_000;
 
-#[test]
-fn the_product_and_the_page_agree_in_every_state_near_the_empty_one() {
+fn played(graph: &Graph, every: u64) -> Enumerated {
     silence_panics();
-    let all = enumerated(2, STATES, |_| {});
-    assert_eq!(all.failure, None);
-    assert_eq!(all.states, STATES);
+    let all = enumerated(graph, 0, every, |_| {});
+    assert!(all.failure.is_none(), "{:#?}", all.failure);
+    all
+}
+
+#[test]
+fn the_product_and_the_page_agree_in_lives_of_one_file_from_the_first_state_to_the_last() {
+    let graph = Graph::explored(1, u64::MAX);
+    assert!(graph.is_complete());
+    let all = played(&graph, EVERY);
+    assert!(all.states >= 33_020 && all.depth >= 16 && all.illegal > all.transitions / 3, "{all:?}");
+}
+
+#[test]
+fn the_product_and_the_page_agree_on_two_files_in_every_state_near_the_first_one() {
+    let all = played(&Graph::explored(2, STATES), 1);
+    assert_eq!((all.states, all.transitions), (STATES, 28 * STATES));
     assert!(all.depth >= 6 && all.illegal > all.transitions / 3, "{all:?}");
 }

@@ -6,6 +6,7 @@ use crate::rule_e::marks::image::{
 };
 use quietus_core::units::Extent;
 use quietus_detect::format::Block;
+use std::sync::LazyLock;
 
 /// The block whose life is enumerated.
 pub const BLOCK: Block = FOLDER_BLOCK + 1;
@@ -60,8 +61,7 @@ impl Disk {
 
     pub fn put_map(&mut self, is_allocated: bool) -> Put {
         self.is_allocated = is_allocated;
-        let content = map(|it| it == BLOCK && is_allocated || it == FOLDER_BLOCK);
-        Put { block: MAP, content }
+        Put { block: MAP, content: MAPS[usize::from(is_allocated)].clone() }
     }
 
     pub fn put_inodes(&mut self, inodes: [Inode; FILES]) -> Put {
@@ -104,11 +104,16 @@ impl Disk {
 }
 
 /// The whole disk, clean and without files.
-pub fn image() -> Vec<u8> {
+pub static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut image = crate::rule_e::marks::image::Disk::new();
     image.put(place_of(crate::rule_e::marks::image::FOLDER).0, &[0; BLOCK_BYTES]);
     let mut disk = Disk::default();
     let puts = [disk.put_superblock(), disk.put_map(false), disk.put_inodes(Default::default())];
     puts.iter().for_each(|it| image.put(it.block, &it.content));
     image.at(Extent::new(0, u64::from(DATA.end) * BLOCK_BYTES as u64)).to_vec()
-}
+});
+
+/// The map that shows the block free, and the one that shows it allocated.
+static MAPS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    [false, true].map(|is_allocated| map(|it| it == BLOCK && is_allocated || it == FOLDER_BLOCK))
+});

@@ -1,21 +1,24 @@
-//! The life of a marked block, enumerated, nearest states first, with one block and two files: in each state everything that can
-//! happen, against the page word for word ([`page`]; "TrueErase", section 6).
+//! The life of a marked block, enumerated, with one block and two files: in each state everything that can happen, against
+//! the page word for word ([`page`]; "TrueErase", section 6).
+//!
+//! The states are those of the page alone ([`graph`]). The product is driven through all of them in [`lives`].
 
+pub mod graph;
 mod guest;
+mod judge;
+pub mod lives;
 mod page;
 mod product;
 
 use crate::content::{Tag, fill};
 use crate::rule_e::marks::image::place;
-use crate::soak::split;
-use crate::verdict::caught;
 use guest::{BLOCK, Disk, FILES, Inode, Put};
+use judge::Judge;
 use page::{Owed, Page, Receipts};
 use product::Product;
 use quietus_core::ledger::Due;
 use quietus_core::request::Op;
 use quietus_core::watch::Class;
-use std::collections::HashSet;
 
 /// Something that may happen, in any state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,20 +101,26 @@ impl Step {
     }
 }
 
+/// Begins what is said of an event that neither version holds possible.
+const ILLEGAL: &str = "illegal";
+
 /// The product, the page, and the guest's disk.
-struct Life {
+struct Life<'a> {
+    /// All events.
+    all: &'a [Step],
     product: Product,
     disk: Disk,
     page: Page,
+    judge: Judge,
     /// All receipts that the page has given.
     told: Receipts,
     writes: u32,
 }
 
-impl Life {
-    fn new() -> Result<Self, String> {
-        let product = Product::new()?;
-        let life = Self { product, disk: Disk::default(), page: Page::new(), told: [0; 3], writes: 0 };
+impl<'a> Life<'a> {
+    fn new(all: &'a [Step]) -> Result<Self, String> {
+        let (product, disk, page, judge) = (Product::new()?, Disk::default(), Page::new(), Judge::default());
+        let life = Self { all, product, disk, page, judge, told: [0; 3], writes: 0 };
         life.compare().map_err(|broken| format!("at the beginning: {broken}"))?;
         Ok(life)
     }
@@ -126,26 +135,45 @@ impl Life {
         agree("possible", &ours, &self.page.allows(step)).map(|()| ours)
     }
 
+    /// Lets `step` happen, and compares all that shows then.
     fn step(&mut self, step: Step) -> Result<(), String> {
+        if !self.allows(step)? {
+            return Err(format!("{ILLEGAL}: {step:?}"));
+        }
         let before = self.product.class();
         let was_freed = matches!(self.product.due()[..], [Due::Free { .. }]);
         self.happens(step)?;
         let told = self.page.step(step);
         self.told.iter_mut().zip(told).for_each(|(sum, it)| *sum += it);
-        // What the guest frees itself is destroyed, and zeros are plain.
-        let is_spared =
-            step != Step::Trim || matches!(self.product.due()[..], [Due::Free { .. }]) && !was_freed;
-        if before == Some(Class::Sensitive) && self.product.class() == Some(Class::Plain) && is_spared {
+        let is_declassed = before == Some(Class::Sensitive) && self.product.class() == Some(Class::Plain);
+        if is_declassed && !self.is_destroyed(step, was_freed) {
             return Err("promise: sensitive content became plain".into());
         }
-        Ok(())
+        self.judge.judge(&self.product)?;
+        self.compare()
+    }
+
+    /// Whether all that was sensitive before `step` is destroyed, or its destruction is owed. `was_freed`: the block was owed
+    /// as plain.
+    fn is_destroyed(&self, step: Step, was_freed: bool) -> bool {
+        match (step, &self.product.due()[..]) {
+            // What the guest frees itself is owed, and zeros are plain.
+            (Step::Trim, [Due::Free { .. }]) => was_freed,
+            (Step::Trim, _) | (_, [Due::ConservativeOverwrite]) => true,
+            (_, [Due::Suspicious]) => self.product.server.is_bare(place(BLOCK), true),
+            (_, []) => self.product.server.is_bare(place(BLOCK), false),
+            _ => false,
+        }
     }
 
     fn happens(&mut self, step: Step) -> Result<(), String> {
         let put = match step {
             Step::Time => return Ok(self.product.pass()?),
             Step::Act => return Ok(self.product.act()?),
-            Step::Trim => return Ok(self.product.ask(Op::Trim, place(BLOCK))?),
+            Step::Trim => {
+                self.judge.freed();
+                return Ok(self.product.ask(Op::Trim, place(BLOCK))?);
+            }
             Step::Mount | Step::Crash => self.disk.mount(),
             Step::Unmount => self.disk.unmount(),
             Step::Map(is_allocated) => self.disk.put_map(is_allocated),
@@ -154,11 +182,13 @@ impl Life {
                 self.writes += 1;
                 let mut content = vec![0; place(BLOCK).len as usize];
                 fill(Tag(self.writes), place(BLOCK).start.0, &mut content);
+                self.judge.written(Tag(self.writes));
                 Put { block: BLOCK, content }
             }
             _ => {
                 let mut inodes = self.disk.inodes;
                 step.change(&mut inodes);
+                self.judge.inodes_written(inodes);
                 self.disk.put_inodes(inodes)
             }
         };
@@ -179,7 +209,8 @@ impl Life {
         };
         agree("owed", &owed, &self.page.owed())?;
         agree("receipts", &self.product.receipts(), &self.told)?;
-        agree("syncs under way", &self.product.syncs(), &self.page.syncs())
+        agree("syncs under way", &self.product.syncs(), &self.page.syncs())?;
+        self.all.iter().try_for_each(|step| self.allows(*step).map(|_| ()))
     }
 }
 
@@ -188,115 +219,4 @@ fn agree<T: PartialEq + std::fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Re
         return Ok(());
     }
     Err(format!("{what}: the product says {ours:?}, the page {theirs:?}"))
-}
-
-/// Result of an enumeration.
-#[derive(Clone, Debug, Default)]
-pub struct Enumerated {
-    /// Reachable states.
-    pub states: u64,
-    /// Steps that were tried: each in each state.
-    pub transitions: u64,
-    /// Steps that cannot happen in their state, by both versions.
-    pub illegal: u64,
-    /// Steps of the longest of the shortest ways to a state.
-    pub depth: usize,
-    /// No state is left to look at.
-    pub is_complete: bool,
-    /// The shortest history that tells the two versions apart, a step a line, and how.
-    pub failure: Option<(String, String)>,
-}
-
-/// A history, and the state that it leads to.
-type Way = (Vec<Step>, Page);
-
-/// What follows from one state.
-#[derive(Default)]
-struct Followed {
-    illegal: u64,
-    ways: Vec<Way>,
-    failure: Option<(Vec<Step>, String)>,
-}
-
-/// The life after `history`.
-fn lived(history: &[Step]) -> Result<Life, String> {
-    caught(|| {
-        let mut life = Life::new()?;
-        history.iter().try_for_each(|step| life.step(*step)).map(|()| life)
-    })
-}
-
-/// Tries every step after `history`.
-fn followed(history: &[Step], steps: &[Step]) -> Followed {
-    let mut followed = Followed::default();
-    let life = match lived(history) {
-        Ok(life) => life,
-        Err(broken) => return Followed { failure: Some((history.to_vec(), broken)), ..followed },
-    };
-    for &step in steps {
-        let longer = [history, &[step]].concat();
-        let next = match life.allows(step) {
-            Ok(false) => {
-                followed.illegal += 1;
-                continue;
-            }
-            Ok(true) => lived(&longer).and_then(|life| life.compare().map(|()| life.page)),
-            Err(broken) => Err(broken),
-        };
-        match next {
-            Ok(page) => followed.ways.push((longer, page)),
-            Err(broken) => {
-                followed.failure = Some((longer, broken));
-                break;
-            }
-        }
-    }
-    followed
-}
-
-/// Tries every step with one or two `files` in every state that can be reached, up to `states_max`, nearest first; over all
-/// processors. `progress` is told what is done so far, from time to time.
-pub fn enumerated(files: usize, states_max: u64, progress: impl Fn(&Enumerated)) -> Enumerated {
-    let steps = Step::all(files);
-    let follow = |level: &[Vec<Step>]| split(level.len() as u64, |n| followed(&level[n as usize], &steps));
-    enumerate(steps.len(), states_max, follow, progress)
-}
-
-/// The same with two files on this thread, for which a defect may be switched on.
-pub fn enumerated_here(states_max: u64) -> Enumerated {
-    let steps = Step::all(FILES);
-    let follow = |level: &[Vec<Step>]| level.iter().map(|history| followed(history, &steps)).collect();
-    enumerate(steps.len(), states_max, follow, |_| {})
-}
-
-fn enumerate(
-    steps: usize,
-    states_max: u64,
-    follow: impl Fn(&[Vec<Step>]) -> Vec<Followed>,
-    progress: impl Fn(&Enumerated),
-) -> Enumerated {
-    let mut all = Enumerated::default();
-    let mut seen = HashSet::from([Page::new()]);
-    let mut level = vec![Vec::new()];
-    while !level.is_empty() && all.states < states_max && all.failure.is_none() {
-        level.truncate((states_max - all.states) as usize);
-        let found = follow(&level);
-        all.states += level.len() as u64;
-        all.transitions += (level.len() * steps) as u64;
-        let mut next = Vec::new();
-        for Followed { illegal, ways, failure } in found {
-            all.illegal += illegal;
-            all.failure = all.failure.take().or_else(|| failure.map(listed));
-            next.extend(ways.into_iter().filter(|(_, page)| seen.insert(page.clone())).map(|(way, _)| way));
-        }
-        all.depth += usize::from(!next.is_empty());
-        level = next;
-        progress(&all);
-    }
-    all.is_complete = level.is_empty();
-    all
-}
-
-fn listed((history, broken): (Vec<Step>, String)) -> (String, String) {
-    (history.iter().map(|it| format!("    {it:?}\n")).collect(), broken)
 }

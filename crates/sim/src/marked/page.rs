@@ -422,15 +422,15 @@ impl Page {
     fn time_passes(&mut self, told: &mut Receipts) {
         (self.has_passed, self.is_idle) = (true, true);
         self.written.ages();
-        self.goes_on(told);
-        let review = self.review.take();
-        if let Some(is_written) = review {
+        if let Some(is_written) = self.review {
+            self.evidence_goes_on();
+            self.review = None;
             if !self.is_allocated && self.live && !is_written {
                 self.condemn();
             }
             self.settle();
-            self.goes_on(told);
         }
+        self.goes_on(told);
     }
 
     /// (12, 15)
@@ -451,18 +451,23 @@ impl Page {
         if self.rests() {
             return;
         }
-        if self.is_idle && self.is_evidence_new && !self.under_way.contains(&Sync::Evidence) {
+        if self.is_idle {
+            self.evidence_goes_on();
+            self.task_begins();
+        }
+        self.task_goes_on(told);
+    }
+
+    /// (12)
+    fn evidence_goes_on(&mut self) {
+        if self.is_evidence_new && !self.under_way.contains(&Sync::Evidence) {
             self.is_evidence_new = false;
             self.under_way.push(Sync::Evidence);
             if self.evidence == Some(Evidence::Arrived) {
                 self.evidence = Some(Evidence::Syncing);
             }
         }
-        if self.is_idle {
-            self.verdicts();
-            self.task_begins();
-        }
-        self.task_goes_on(told);
+        self.verdicts();
     }
 
     /// Whether nothing is owed, under way, or waits (12).
@@ -515,12 +520,14 @@ impl Page {
             return self.under_way.push(Sync::Task);
         }
         self.task_ends(told);
+        self.goes_on(told);
     }
 
     /// What is owed is destroyed, or freed; the receipt says which (16).
     fn task_ends(&mut self, told: &mut Receipts) {
         self.task = None;
-        self.under_way.retain(|it| *it != Sync::Task);
+        let newer = self.under_way.iter().position(|it| *it == Sync::Task);
+        self.under_way.truncate(newer.unwrap_or(self.under_way.len()));
         self.is_single = false;
         match self.owed.take() {
             Some(Owed::Shred) => (told[0], self.has_data) = (told[0] + 1, false),

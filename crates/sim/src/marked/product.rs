@@ -1,6 +1,6 @@
 //! The product: a volume below the watcher of ext2, as they are served, and the acts that they have under way.
 
-use super::guest::{BLOCK, image};
+use super::guest::{BLOCK, IMAGE};
 use super::page::Receipts;
 use crate::history::{Origin, Setup};
 use crate::rule_e::marks::image::place;
@@ -34,7 +34,7 @@ fn setup() -> Setup {
         idle_after_ms: STEP_MS,
         deadline_ms: u64::MAX,
         origin: Origin::Adopted,
-        ..Setup::plain(image().len() as u64)
+        ..Setup::plain(IMAGE.len() as u64)
     }
 }
 
@@ -50,7 +50,7 @@ fn watched() -> Watched {
 
 impl Product {
     pub fn new() -> Result<Self, Violation> {
-        let server = Server::new(&setup(), image(), Some(watched()), 0)?;
+        let server = Server::new(&setup(), IMAGE.clone(), Some(watched()), 0)?;
         let mut this = Self { server, requests: 0 };
         this.server.connect(true)?;
         this.pass()?;
@@ -96,6 +96,7 @@ impl Product {
             let first = acts.iter().position(|it| !is_held(it)).or(acts.len().checked_sub(1));
             self.server.act(first.unwrap_or_default())?;
         }
+        self.server.take_said();
         self.settle()
     }
 

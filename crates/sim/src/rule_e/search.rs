@@ -68,7 +68,8 @@ impl Part {
     }
 }
 
-fn listing<S: Debug>(steps: &[S]) -> String {
+/// `steps`, one a line.
+pub fn listing<S: Debug>(steps: &[S]) -> String {
     steps.iter().map(|it| format!("    {it:?}\n")).collect()
 }
 
@@ -200,6 +201,6 @@ fn shortest<P: Space>(steps: Vec<P::Step>, broken: String, start: impl Fn() -> P
 }
 
 /// Kind of the broken promise: `safety`, `forensic`, or the difference between the versions.
-fn kind(broken: &str) -> &str {
+pub fn kind(broken: &str) -> &str {
     broken.split(':').next().unwrap_or(broken)
 }

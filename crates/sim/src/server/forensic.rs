@@ -130,6 +130,13 @@ impl Server {
         trace.lacking(extent, self.passes())
     }
 
+    /// Whether no content of `extent` that was ever there is left; with `but_present`, none but the present one.
+    pub fn is_bare(&self, extent: Extent<Addr>, but_present: bool) -> bool {
+        let counts = |tag, word: &Extent<Addr>| !but_present || !self.is_current(tag, *word);
+        let left = self.survivor(|trace| self.lacking(trace, extent).find(|word| counts(trace.tag, word)));
+        left.is_none() && (but_present || self.visible_tags(extent).is_empty())
+    }
+
     /// Whether `part` of the disk's medium now has the content of write `tag`.
     pub fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
         let Some(places) = self.place(part) else { return false };
