@@ -148,7 +148,8 @@ impl Phvec {
 }
 
 fn is_prime(number: u64) -> bool {
-    number > 1 && (2..).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor))
+    number > 1
+        && (2..).take_while(|factor| factor * factor <= number).all(|factor| !number.is_multiple_of(factor))
 }
 
 fn part_of(fingerprint: &Fingerprint, parts: u64) -> u64 {
