@@ -3,6 +3,7 @@
 mod access;
 mod image;
 mod prepare;
+mod thinning;
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub use access::Access;
 pub use image::{IMAGE_CHUNK_BYTES, ImageWriter};
 pub use prepare::{Chunk, Preparer};
+pub use thinning::{IsGone, Thinning};
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
@@ -196,36 +198,6 @@ impl Writer {
         let roots = snapshots.iter().map(pack).collect();
         vault.replace(self.put, roots)
     }
-
-    /// Stores a folder again without the entries that `is_gone` names by their path; None if it names none of them.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Writer::chunk), and those of reading.
-    pub fn without(
-        &mut self,
-        vault: &mut dyn Access,
-        folder: &Recipe,
-        path: &[u8],
-        is_gone: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Option<Recipe>, VaultError> {
-        let (mut kept, mut has_changed) = (Vec::new(), false);
-        for mut node in read_folder(vault, folder)? {
-            let path = joined(path, &node.name);
-            if is_gone(&path) {
-                has_changed = true;
-                continue;
-            }
-            if let Kind::Folder(below) = &mut node.kind
-                && let Some(new) = self.without(vault, below, &path, is_gone)?
-            {
-                *below = new;
-                has_changed = true;
-            }
-            kept.push(node);
-        }
-        if has_changed { self.folder(vault, &kept).map(Some) } else { Ok(None) }
-    }
 }
 
 /// The snapshot's name and folder.
@@ -236,33 +208,6 @@ impl Writer {
 pub fn read_snapshot(vault: &mut dyn Access, snapshot: SnapshotId) -> Result<Snapshot, VaultError> {
     let root = vault.root(snapshot)?;
     Ok(Snapshot::from_bytes(&vault.get(&root)?)?)
-}
-
-/// How much of a folder, and of all below, `is_gone` names by its path.
-///
-/// # Errors
-///
-/// As [`Access::get`].
-pub fn matching(
-    vault: &mut dyn Access,
-    folder: &Recipe,
-    path: &[u8],
-    is_gone: &dyn Fn(&[u8]) -> bool,
-) -> Result<Totals, VaultError> {
-    let mut found = Totals::default();
-    for node in read_folder(vault, folder)? {
-        let path = joined(path, &node.name);
-        match (is_gone(&path), &node.kind) {
-            (true, Kind::Folder(below)) => {
-                found.count(&node);
-                found.add(totals(vault, below)?);
-            }
-            (true, _) => found.count(&node),
-            (false, Kind::Folder(below)) => found.add(matching(vault, below, &path, is_gone)?),
-            (false, _) => {}
-        }
-    }
-    Ok(found)
 }
 
 /// A path of one more part.

@@ -2,7 +2,7 @@
 
 use super::select::Line;
 use super::{Client, Error, Globs, Step, snapshots};
-use quietus_vault::client::{Access, Writer, matching};
+use quietus_vault::client::{Access, Thinning, Writer};
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
 use serde::Serialize;
@@ -48,14 +48,15 @@ pub fn forget_paths(
     is_dry_run: bool,
     step: Step<'_>,
 ) -> Result<Forgotten, Error> {
-    let mut affected = Vec::new();
+    let is_gone = |path: &[u8]| paths.have(path);
+    let (mut thinning, mut affected) = (Thinning::new(&is_gone), Vec::new());
     for (done, snapshot) in (0..).zip(wanted) {
         if !step(done, wanted.len() as u64) {
             return Err(Error::Interrupted);
         }
         let root = client.root(*snapshot)?;
         let old = Snapshot::from_bytes(&client.get(&root)?).map_err(VaultError::from)?;
-        let gone = matching(client, &old.folder, b"", &|path| paths.have(path))?;
+        let gone = thinning.matching(client, &old.folder, b"")?;
         if gone != Totals::default() {
             affected.push(Affected { snapshot: *snapshot, root, old, gone });
         }
@@ -71,7 +72,7 @@ pub fn forget_paths(
     };
     if !is_dry_run && !affected.is_empty() {
         guard_holds(client, &affected)?;
-        let forgets = take_out(client, &affected, paths)?;
+        let forgets = take_out(client, &affected, &mut thinning)?;
         forgotten.forgets = forgets.into_iter().map(|forget| forget.0).collect();
     }
     Ok(forgotten)
@@ -87,13 +88,17 @@ fn guard_holds(client: &mut Client, affected: &[Affected]) -> Result<(), Error> 
 }
 
 /// Gives snapshots new folders without what the patterns are of, which is so much of each.
-fn take_out(client: &mut Client, affected: &[Affected], paths: &Globs) -> Result<Vec<ForgetId>, Error> {
+fn take_out(
+    client: &mut Client,
+    affected: &[Affected],
+    thinning: &mut Thinning<'_>,
+) -> Result<Vec<ForgetId>, Error> {
     let home = client.home().clone();
     let mut writer = Writer::begin(client, home.key(), home.toml().compress.into())?;
     let mut replace = || {
         let mut replaced = Vec::new();
         for Affected { snapshot, root, old, gone } in affected {
-            let new = writer.without(client, &old.folder, b"", &|path| paths.have(path))?;
+            let new = thinning.without(&mut writer, client, &old.folder, b"")?;
             let folder = new.unwrap_or_else(|| old.folder.clone());
             let new = Snapshot { totals: old.totals.less(*gone), folder, ..old.clone() };
             replaced.push((*snapshot, *root, new));

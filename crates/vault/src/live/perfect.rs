@@ -11,6 +11,7 @@
 //! (Hermann, Lehmann, Pibiri, Walzer, *PHOBIC*, ESA 2024, for functions that are minimal). And a
 //! bucket that no seed can place is passed on to a level of its own, so that 10 bits a seed do for all.
 
+mod batch;
 mod build;
 mod order;
 mod part;
@@ -20,14 +21,13 @@ pub use build::{BuildError, Builder};
 
 use super::LiveSet;
 use crate::{Fingerprint, Reference};
+use batch::{BATCH, Batch};
 use order::{Hash, Order};
-use part::{Directory, Key, Probe};
+use part::{Directory, Key, LEVELS};
 use shape::Curve;
 
 /// Fingerprints that a part has on average.
 const PART_FINGERPRINTS: u64 = 1 << 14;
-/// References whose places are looked for at the same time.
-const BATCH: usize = 64;
 /// References that are sorted before they are marked: their hashes fit into a processor's cache.
 const SORTED: usize = 1 << 14;
 
@@ -89,6 +89,12 @@ pub struct Perfect {
 }
 
 impl Perfect {
+    /// None if the set does not cover the chunk.
+    fn hash(&self, chunk: &Reference) -> Option<Hash> {
+        let part = self.cover.index(&chunk.fingerprint)?;
+        Some((part as u32, Key::new(&chunk.fingerprint, self.seed)))
+    }
+
     /// Bits a fingerprint, of all that is kept.
     pub fn bits_per_fingerprint(&self) -> f64 {
         let count: u64 = self.directories.iter().map(Directory::fingerprints).sum();
@@ -100,58 +106,60 @@ impl Perfect {
         self.cover
     }
 
-    /// None if the set does not cover the chunk.
-    #[inline]
-    fn hash(&self, chunk: &Reference) -> Option<Hash> {
-        let part = self.cover.index(&chunk.fingerprint)?;
-        Some((part as u32, Key::new(&chunk.fingerprint, self.seed)))
+    /// Marks what has its place in a level. What is left over comes first in `hashes` then; gives how many that are.
+    fn mark_level(&mut self, batch: &mut Batch, level: usize, hashes: &mut [Hash]) -> usize {
+        let mut left = 0;
+        for start in (0..hashes.len()).step_by(BATCH) {
+            let end = hashes.len().min(start + BATCH);
+            batch.find(self, level, &hashes[start..end]);
+            for (at, (place, is_here)) in (start..end).zip(batch.places()) {
+                self.words[(place / 64) as usize] |= u64::from(is_here) << (place % 64);
+                hashes[left] = hashes[at];
+                left += usize::from(!is_here);
+            }
+        }
+        left
     }
 
-    /// The first step of looking for the place of a mark: it reads the seed.
-    #[inline]
-    fn probe(&self, (part, key): Hash) -> (u32, Probe) {
-        (part, self.directories[part as usize].probe(&self.words, &self.curve, key))
-    }
-
-    /// The place of a mark, in bits.
-    #[inline]
-    fn place(&self, (part, probe): (u32, Probe)) -> Option<u64> {
-        self.directories[part as usize].place(&self.words, &self.curve, probe)
+    fn is_marked(&self, place: u64) -> bool {
+        self.words[(place / 64) as usize] >> (place % 64) & 1 == 1
     }
 }
 
 impl LiveSet for Perfect {
-    /// Each step is done for a whole batch, so that its misses of the cache overlap.
     fn mark(&mut self, chunks: &[Reference]) {
-        let mut order = std::mem::take(&mut self.order);
+        let (mut order, mut batch) = (std::mem::take(&mut self.order), Batch::new(chunks.len()));
+        let (cover, parts, seed) = (self.cover, self.directories.len(), self.seed);
+        let part = |chunk: &Reference| cover.index(&chunk.fingerprint).map(|part| part as u32);
         for some in chunks.chunks(SORTED) {
-            let hashes = some.iter().filter_map(|chunk| self.hash(chunk));
-            for batch in order.sort(hashes, self.directories.len()).chunks(BATCH) {
-                let mut probes = [None; BATCH];
-                for (probe, hash) in probes.iter_mut().zip(batch) {
-                    *probe = Some(self.probe(*hash));
-                }
-                let mut places = [None; BATCH];
-                for (place, probe) in places.iter_mut().zip(probes) {
-                    *place = probe.and_then(|probe| self.place(probe));
-                }
-                for place in places.into_iter().flatten() {
-                    self.words[(place / 64) as usize] |= 1 << (place % 64);
-                }
-            }
+            let hashes = order.sort(some, parts, part, |chunk| Key::new(&chunk.fingerprint, seed));
+            let all = hashes.len();
+            // A fingerprint that the set was not built of may be left over in the end.
+            (0..LEVELS).fold(all, |left, level| self.mark_level(&mut batch, level, &mut hashes[..left]));
         }
         self.order = order;
     }
 
     fn look_up(&self, chunks: &[Reference], out: &mut Vec<bool>) {
-        for batch in chunks.chunks(BATCH) {
-            let mut probes = [None; BATCH];
-            for (probe, chunk) in probes.iter_mut().zip(batch) {
-                *probe = self.hash(chunk).map(|hash| self.probe(hash));
+        let mut batch = Batch::new(chunks.len());
+        for some in chunks.chunks(BATCH) {
+            let first = out.len();
+            out.resize(first + some.len(), true);
+            let covered = (first..).zip(some).filter_map(|(index, chunk)| Some((index, self.hash(chunk)?)));
+            let (mut indices, mut hashes): (Vec<usize>, Vec<Hash>) = covered.unzip();
+            for level in 0..LEVELS {
+                batch.find(self, level, &hashes);
+                let mut left = 0;
+                for (at, (place, is_here)) in batch.places().enumerate() {
+                    out[indices[at]] = !is_here || self.is_marked(place);
+                    (hashes[left], indices[left]) = (hashes[at], indices[at]);
+                    left += usize::from(!is_here);
+                }
+                hashes.truncate(left);
+                if hashes.is_empty() {
+                    break;
+                }
             }
-            let places = probes[..batch.len()].iter().map(|probe| probe.and_then(|probe| self.place(probe)));
-            let is_marked = |place: u64| self.words[(place / 64) as usize] >> (place % 64) & 1 == 1;
-            out.extend(places.map(|place| place.is_none_or(is_marked)));
         }
     }
 

@@ -128,3 +128,31 @@ fn fingerprints_that_are_no_hashes_are_refused() {
     });
     assert_eq!(numbered.find_map(|it| builder.push(&it).err()), Some(BuildError::Crowded(1 << 16)));
 }
+
+#[test]
+fn a_set_of_nothing_takes_strangers() {
+    let strangers = chunks(1_000, 20);
+    let mut set = perfect(&[], Cover::all(0), 21);
+    set.mark(&strangers);
+    let mut found = Vec::new();
+    set.look_up(&strangers, &mut found);
+    assert_eq!(found.len(), strangers.len());
+    assert_eq!(set.marked(0), 0, "nobody is marked");
+}
+
+#[test]
+fn many_at_once_are_marked_like_one_after_the_other() {
+    let chunks = chunks(200_000, 22);
+    let (mut at_once, mut one_by_one) =
+        (perfect(&chunks, Cover::all(200_000), 23), perfect(&chunks, Cover::all(200_000), 23));
+    let some: Vec<Reference> = chunks.iter().rev().step_by(2).copied().collect();
+    at_once.mark(&some);
+    some.iter().for_each(|chunk| one_by_one.mark(std::slice::from_ref(chunk)));
+    let (mut of_one, mut of_the_other) = (Vec::new(), Vec::new());
+    at_once.look_up(&chunks, &mut of_one);
+    chunks.iter().for_each(|chunk| one_by_one.look_up(std::slice::from_ref(chunk), &mut of_the_other));
+    assert_eq!(of_one, of_the_other);
+    assert_eq!(of_one.iter().filter(|&&is_live| is_live).count(), some.len());
+    let marked = |set: &Perfect| (0..set.parts()).map(|part| set.marked(part)).sum::<u64>();
+    assert_eq!((marked(&at_once), marked(&one_by_one)), (100_000, 100_000));
+}

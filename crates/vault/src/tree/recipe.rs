@@ -14,7 +14,7 @@ pub(super) const LAYERS_MAX: u8 = 8;
 const TOO_DEEP: BadMetadata = BadMetadata { bytes: 0, wanted: "recipe of fewer than 8 layers" };
 
 /// Bytes that follow one another in a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Span {
     /// How many.
     pub bytes: u64,
@@ -49,7 +49,7 @@ pub enum Layer {
 }
 
 /// A file's content, or a folder's entries.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Recipe {
     /// Layers of spans above the content, besides `spans`.
     layers: u8,

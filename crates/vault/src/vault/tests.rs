@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::catalog::Layout;
 use crate::chunk::{Compression, KEY_BYTES, Packer};
-use crate::client::{Writer, matching, read_file, read_folder};
+use crate::client::{Thinning, Writer, read_file, read_folder};
 use crate::container::{Class, ENTRY_BYTES};
 use crate::sanitize::{Live, Progress};
 use crate::testing::{Memory, Noise, text};
@@ -437,8 +437,9 @@ fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
     let old = vault.snapshot(first).unwrap();
     let mut writer = writer(&mut vault);
     let is_gone = |path: &[u8]| path.ends_with(b"plan") || path.ends_with(b"secret");
-    assert_eq!(matching(&mut vault, &old.folder, b"", &is_gone).unwrap().files, 2);
-    let folder = writer.without(&mut vault, &old.folder, b"", &is_gone).unwrap().unwrap();
+    let mut thinning = Thinning::new(&is_gone);
+    assert_eq!(thinning.matching(&mut vault, &old.folder, b"").unwrap().files, 2);
+    let folder = thinning.without(&mut writer, &mut vault, &old.folder, b"").unwrap().unwrap();
     let new = Snapshot { folder, ..old };
     let roots: Vec<Reference> = vault.snapshots().map(|(_, root)| root).collect();
     vault.hold("law", &[first]).unwrap();
@@ -573,7 +574,9 @@ fn a_snapshot_that_is_exchanged_between_the_consistency_points_keeps_what_it_has
         let old = vault.snapshot(second).unwrap();
         let root = vault.root(second).unwrap();
         let mut writer = writer(&mut vault);
-        let folder = writer.without(&mut vault, &old.folder, b"", &|path| path == b"c").unwrap().unwrap();
+        let is_gone = |path: &[u8]| path == b"c";
+        let mut thinning = Thinning::new(&is_gone);
+        let folder = thinning.without(&mut writer, &mut vault, &old.folder, b"").unwrap().unwrap();
         writer.replace(&mut vault, &[(second, root, Snapshot { folder, ..old })]).unwrap();
         while vault.step_sanitization().unwrap() != Progress::Done {}
         assert_eq!(restored(&mut vault, second).unwrap(), kept, "{live:?}");

@@ -1,7 +1,7 @@
 //! Forgets, holds, paths that are taken out of snapshots, and what a put replaces.
 
 use quietus_vault::chunk::Compression;
-use quietus_vault::client::Writer;
+use quietus_vault::client::{Thinning, Writer};
 use quietus_vault::tree::Snapshot;
 use quietus_vault::{Reference, SnapshotId, VaultError};
 
@@ -113,7 +113,8 @@ impl Life<'_, '_> {
         let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
         let old = self.ask(|vault| vault.snapshot(snapshot))?;
         let path = Item::Name(name).bytes();
-        let stored = writer.without(&mut self.vault, &old.folder, b"", &|it| it == path);
+        let is_gone = |it: &[u8]| it == path;
+        let stored = Thinning::new(&is_gone).without(&mut writer, &mut self.vault, &old.folder, b"");
         let gone = Shot { name, files: vec![(name, chunks)] };
         let removal = |new| Removal { writer, snapshot, root, new, gone, left };
         match stored {

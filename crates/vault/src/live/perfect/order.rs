@@ -12,38 +12,42 @@ pub(super) type Hash = (u32, Key);
 /// The memory to sort in; kept from batch to batch.
 #[derive(Default, Debug)]
 pub(super) struct Order {
-    hashes: Vec<Hash>,
     sorted: Vec<Hash>,
 }
 
 impl Order {
-    /// The hashes, group by group; each is of one of `parts` parts.
-    pub(super) fn sort(&mut self, hashes: impl Iterator<Item = Hash>, parts: usize) -> &[Hash] {
-        self.hashes.clear();
-        self.hashes.extend(hashes);
-        let Some(first) = self.hashes.first() else { return &[] };
-        self.sorted.resize(self.hashes.len(), *first);
+    /// The hashes of the chunks, group by group. `part` gives a chunk's part, of `parts`, or None to leave it out;
+    /// `key` gives the rest of its hash.
+    pub(super) fn sort<Chunk>(
+        &mut self,
+        chunks: &[Chunk],
+        parts: usize,
+        part: impl Fn(&Chunk) -> Option<u32>,
+        key: impl Fn(&Chunk) -> Key,
+    ) -> &mut [Hash] {
         let shift = parts.div_ceil(GROUPS).next_power_of_two().trailing_zeros();
         let group = |part: u32| (part >> shift) as usize % GROUPS;
-        let mut next = [0; GROUPS];
-        for (part, _) in &self.hashes {
-            next[group(*part)] += 1;
+        let mut next = [0u32; GROUPS];
+        for part in chunks.iter().filter_map(&part) {
+            next[group(part)] += 1;
         }
         let mut sum = 0;
         for next in &mut next {
             (*next, sum) = (sum, sum + *next);
         }
-        for hash in &self.hashes {
-            let next: &mut usize = &mut next[group(hash.0)];
-            self.sorted[*next] = *hash;
+        self.sorted.resize(chunks.len().max(self.sorted.len()), Hash::default());
+        for chunk in chunks {
+            let Some(part) = part(chunk) else { continue };
+            let next = &mut next[group(part)];
+            self.sorted[*next as usize] = (part, key(chunk));
             *next += 1;
         }
-        &self.sorted
+        &mut self.sorted[..sum as usize]
     }
 
     /// Bytes of memory.
     pub(super) fn bytes(&self) -> usize {
-        (self.hashes.capacity() + self.sorted.capacity()) * size_of::<Hash>()
+        self.sorted.capacity() * size_of::<Hash>()
     }
 }
 
@@ -59,12 +63,17 @@ mod tests {
             let hashes: Vec<Hash> = (0..3000)
                 .map(|at| (at * 7919 % parts as u32, Key::new(&fingerprint(&mut noise), 0)))
                 .collect();
-            let sorted = order.sort(hashes.iter().copied(), parts).to_vec();
+            let sorted = order.sort(&hashes, parts, |hash| Some(hash.0), |hash| hash.1).to_vec();
             let parts_a_group = parts.div_ceil(GROUPS).next_power_of_two() as u32;
             assert!(sorted.is_sorted_by_key(|(part, _)| part / parts_a_group), "{parts} parts");
             assert_eq!(sorted.len(), hashes.len());
             assert!(hashes.iter().all(|hash| sorted.contains(hash)), "{parts} parts");
         }
-        assert!(order.sort(std::iter::empty(), 9).is_empty());
+        let none: &[Hash] = &[];
+        assert!(order.sort(none, 9, |hash| Some(hash.0), |hash| hash.1).is_empty());
+        let odd = |hash: &Hash| (hash.0 % 2 == 1).then_some(hash.0);
+        let hashes: Vec<Hash> = (0..99).map(|at| (at, Key::default())).collect();
+        let sorted = order.sort(&hashes, 99, odd, |hash| hash.1);
+        assert!(sorted.iter().map(|hash| hash.0).eq((1..99).step_by(2)), "what has no part is left out");
     }
 }

@@ -25,27 +25,27 @@ impl Directory {
         u64::from(self.levels[0])
     }
 
-    /// The first step of looking for `key`.
+    /// The first step of looking for `key` in a level, counted from 0; it reads no word.
     #[inline]
-    pub(super) fn probe(&self, words: &[u64], curve: &Curve, key: Key) -> Probe {
-        let key = key.salted(self.words_and_salt as u8);
-        let level = Level::new(curve, self.fingerprints(), (self.words_and_salt >> 8) * 64);
-        Probe { key, level, seed: level.seed(words, level.bucket(curve, key)) }
+    pub(super) fn probe(&self, curve: &Curve, key: Key, level: usize) -> Probe {
+        let count = u64::from(self.levels[level]);
+        if count == 0 {
+            return Probe::default();
+        }
+        let end = |at, &count: &u16| Level::new(curve, u64::from(count), at).end();
+        let at = self.levels[..level].iter().fold(self.first_bit(), end);
+        let key = (0..level).fold(key.salted(self.words_and_salt as u8), |key, _| key.next());
+        let level = Level::new(curve, count, at);
+        Probe { key, level, seed_at: level.seed_at(level.bucket(curve, key)) }
     }
 
-    /// The place of the mark, in bits from the first word of all. None where there was none to place,
-    /// which no fingerprint meets that the part was built of.
-    #[inline]
-    pub(super) fn place(&self, words: &[u64], curve: &Curve, probe: Probe) -> Option<u64> {
-        match probe.seed {
-            0 => self.place_further(words, curve, probe),
-            seed => Some(probe.level.place(probe.key, seed)),
-        }
+    fn first_bit(&self) -> u64 {
+        (self.words_and_salt >> 8) * 64
     }
 
     /// How many marks there are.
     pub(super) fn marked(&self, words: &[u64], curve: &Curve) -> u64 {
-        let (mut at, mut marked) = ((self.words_and_salt >> 8) * 64, 0);
+        let (mut at, mut marked) = (self.first_bit(), 0);
         for count in self.levels.iter().map(|&count| u64::from(count)).take_while(|&count| count > 0) {
             let level = Level::new(curve, count, at);
             at = level.end();
@@ -54,36 +54,44 @@ impl Directory {
         }
         marked
     }
-
-    /// [`place`](Directory::place), in the levels behind the first one.
-    #[cold]
-    fn place_further(
-        &self,
-        words: &[u64],
-        curve: &Curve,
-        Probe { mut key, mut level, .. }: Probe,
-    ) -> Option<u64> {
-        for count in self.levels[1..].iter().map(|&count| u64::from(count)).take_while(|&count| count > 0) {
-            (key, level) = (key.next(), Level::new(curve, count, level.end()));
-            match level.seed(words, level.bucket(curve, key)) {
-                0 => {}
-                seed => return Some(level.place(key, seed)),
-            }
-        }
-        None
-    }
 }
 
-/// A key after the first access to memory, which fetched its bucket's seed in the first level.
-#[derive(Clone, Copy)]
+/// A key in a level, before the first access to the words, which fetches the seed of its bucket. By default, one of
+/// no level: its seed is 0, and its place the first.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Probe {
     key: Key,
     level: Level,
-    seed: u64,
+    /// Where the seed is, in bits.
+    seed_at: u64,
+}
+
+impl Probe {
+    /// The word that the seed begins in.
+    #[inline]
+    pub(super) fn seed_word(&self) -> usize {
+        (self.seed_at / 64) as usize
+    }
+
+    /// The seed of the key's bucket; 0 if the key is placed in a later level.
+    #[inline]
+    pub(super) fn seed(&self, words: &[u64]) -> u64 {
+        let (word, shift) = (self.seed_word(), self.seed_at % 64);
+        // Without a branch, and without a word that the seed has no part in: that is another miss of the cache at times.
+        let last = words[word + usize::from(shift > 64 - SEED_BITS)];
+        let bits = words[word] >> shift | last << 1 << (63 - shift);
+        bits & ((1 << SEED_BITS) - 1) & 0u64.wrapping_sub(u64::from(self.level.places > 0))
+    }
+
+    /// The place of the mark, in bits, if the bucket has that seed. With any other seed it is a bit of the same level.
+    #[inline]
+    pub(super) fn place(&self, seed: u64) -> u64 {
+        self.level.place(self.key, seed)
+    }
 }
 
 /// The place of a level among the words: its seeds, then its marks.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Level {
     at: u64,
     buckets: u64,
@@ -128,19 +136,15 @@ impl Level {
         self.marks() + self.index(key, seed) as u64
     }
 
-    /// The seed of a bucket. There is a word behind the last one that has seeds, so that no branch needs to
-    /// wait for the first.
+    /// Where a bucket's seed is, in bits.
     #[inline]
-    fn seed(&self, words: &[u64], bucket: u64) -> u64 {
-        let bit = self.at + bucket * SEED_BITS;
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let both = u128::from(words[word]) | u128::from(words[word + 1]) << 64;
-        (both >> shift) as u64 & ((1 << SEED_BITS) - 1)
+    fn seed_at(&self, bucket: u64) -> u64 {
+        self.at + bucket * SEED_BITS
     }
 
     /// Notes the seed of a bucket that has none.
     pub(super) fn put_seed(&self, words: &mut [u64], bucket: u64, seed: u64) {
-        let bit = self.at + bucket * SEED_BITS;
+        let bit = self.seed_at(bucket);
         let (word, shift) = ((bit / 64) as usize, bit % 64);
         words[word] |= seed << shift;
         if shift > 64 - SEED_BITS {
@@ -150,7 +154,7 @@ impl Level {
 }
 
 /// Two hashes of a fingerprint, all that a part needs of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Key {
     bucket: u64,
     place: u64,
