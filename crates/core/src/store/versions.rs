@@ -135,8 +135,6 @@ pub struct Versions {
     killing: killing::Killing,
     forgetting: forgetting::Forgetting,
     room: room::Room,
-    /// How many heads of the index were written: only then do slots that were given up become free.
-    heads: u64,
 }
 
 impl Versions {
@@ -462,7 +460,6 @@ impl Store for Versions {
         self.killing.end_commit();
         if let Some(index) = committing.index {
             self.catalog.end_checkpoint(&index);
-            self.heads += 1;
             self.catalog.history.pages.evict(PAGES_MAX);
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct Catalog {
     old_half: Option<(u8, BlockSet<Pos>)>,
     /// The epochs that still show content which has died.
     pub(super) lingering: Lingering,
+    /// How many heads of the index were written: only then do slots that were given up become free.
+    pub(super) heads: u64,
     /// The source of fresh cells.
     cells: Cells,
 }
@@ -138,6 +140,7 @@ impl Catalog {
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (session, halves)),
             homes: Homes::new(layout),
+            heads: 0,
             old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
             lingering: Lingering::default(),
             cells,
@@ -367,6 +370,7 @@ impl Catalog {
     pub(super) fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
         self.history.pages.end_head();
         self.slots.end_head();
+        self.heads += 1;
         self.log.end_turn(&checkpoint.homed);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;

@@ -22,7 +22,7 @@ impl Epochs for Versions {
     }
 
     fn reuses(&self) -> Option<u64> {
-        (self.catalog.layout.stub_bytes == 0).then_some(self.heads)
+        (self.catalog.layout.stub_bytes == 0).then_some(self.catalog.heads)
     }
 
     fn can_close(&self) -> bool {

@@ -185,7 +185,6 @@ impl Versions {
             killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
             forgetting: Forgetting::default(),
             room: Room::default(),
-            heads: 0,
         };
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);

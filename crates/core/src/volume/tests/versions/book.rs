@@ -24,6 +24,7 @@ pub(super) struct State {
     /// How many epochs were closed, at which times.
     pub(super) closed: Vec<u64>,
     pub(super) forgotten: BTreeSet<Epoch>,
+    pub(super) reuses: Option<u64>,
     versions: BTreeMap<u64, Vec<Version>>,
 }
 
@@ -64,7 +65,6 @@ pub(super) struct Inner {
     pub(super) absent: BTreeSet<u64>,
     /// Whether the next checkpoint that is not short has a second phase, which goes to the data medium.
     pub(super) wants_index: bool,
-    pub(super) reuses: Option<u64>,
     writes_index: bool,
 }
 
@@ -319,7 +319,7 @@ impl Epochs for Book {
     }
 
     fn reuses(&self) -> Option<u64> {
-        self.get().reuses
+        self.get().now.reuses
     }
 
     fn can_close(&self) -> bool {

@@ -96,7 +96,7 @@ fn a_read_whose_place_was_given_up_reads_where_the_content_is_by_now() {
 #[test]
 fn a_slow_reader_of_what_is_not_authenticated_never_gets_a_pass_or_another_blocks_content() {
     let (mut bench, book) = versions();
-    book.get().reuses = Some(0);
+    book.get().now.reuses = Some(0);
     bench.epoch_with(1);
     for is_past in [false, true] {
         let id = if is_past { bench.ask_past(1) } else { bench.ask(Op::Read, 0, BLOCK) };
@@ -117,7 +117,7 @@ fn a_slow_reader_of_what_is_not_authenticated_never_gets_a_pass_or_another_block
     }
     let (id, read) = bench.held_read(0, BLOCK);
     let slot = read.at.first().extent.start;
-    (book.get().reuses, bench.volume.erasing.begun) = (Some(1), 10);
+    (book.get().now.reuses, bench.volume.erasing.begun) = (Some(1), 10);
     bench.data.write(slot, &[0xff; 4096], false).unwrap();
     bench.carry_out(read);
     bench.data.write(slot, &[3; 4096], false).unwrap();
