@@ -21,7 +21,7 @@ from ..wire import Disconnected
 from ..workspace import LabError, Workspace, end, need
 
 NAMES = ["io", "detect", "marks", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "following", "latency", "seal", "forget", "epochs", "bonnie",
-         "months", "vault", "sanitize", "live"]
+         "months", "vault", "sanitize", "live", "paths"]
 # A benchmark has those of these options that it gives a default.
 SHARED = {
     "size": {"help": "of the disk (default %(default)s)"},

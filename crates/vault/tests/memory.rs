@@ -1,0 +1,77 @@
+//! The memory that a vault of 100 million chunks needs, counted in structures of a hundredth of it.
+
+use std::collections::HashMap;
+
+use quietus_vault::index::{IndexEntry, Location, Part, PartBuilder, Recent};
+use quietus_vault::live::{Builder, Cover, LiveSet, Ordinals, Perfect};
+use quietus_vault::{ContainerSequence, Fingerprint, Ordinal, Reference};
+
+const CHUNKS: usize = 100_000_000;
+const SCALE: usize = 100;
+const MIB: f64 = (1 << 20) as f64;
+/// What `quietus vault` keeps of the index before a merge.
+const RECENT_ENTRIES: usize = 1 << 18;
+/// Bytes of an entry of a B-tree whose nodes are half full: no tree needs more.
+const TREE_ENTRY_BYTES: usize = 2 * size_of::<(Fingerprint, Location)>();
+/// Chunks of content that a chunk of metadata names, on average, at least.
+const NAMED: usize = 100;
+
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+/// Sorted fingerprints.
+fn fingerprints() -> impl Iterator<Item = Fingerprint> {
+    let step = u64::MAX / (CHUNKS / SCALE) as u64;
+    (0..(CHUNKS / SCALE) as u64).map(move |at| {
+        let words = [at * step + mix(at) % step, mix(at ^ 1 << 60), mix(at ^ 1 << 61), mix(at ^ 1 << 62)];
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(words.map(u64::to_be_bytes).as_flattened());
+        Fingerprint(bytes)
+    })
+}
+
+fn part() -> Part {
+    let mut builder = PartBuilder::new((CHUNKS / SCALE) as u64);
+    for (ordinal, fingerprint) in (0..).zip(fingerprints()) {
+        let location = Location { ordinal: Ordinal(ordinal), container: ContainerSequence(ordinal / 1150) };
+        let _page = builder.push(IndexEntry { fingerprint, location });
+    }
+    builder.finish().0
+}
+
+fn perfect() -> Perfect {
+    let mut builder = Builder::new(Cover::all((CHUNKS / SCALE) as u64), 1);
+    fingerprints().for_each(|fingerprint| builder.push(&fingerprint).unwrap());
+    builder.finish().unwrap()
+}
+
+#[test]
+fn a_vault_of_100_million_chunks_needs_512_mib_at_most() {
+    // Two while the index is merged.
+    let parts = 2 * SCALE * part().bytes();
+    let recent = 2 * Recent::new(RECENT_ENTRIES).entries_max() * TREE_ENTRY_BYTES;
+    let mut perfect = perfect();
+    let built = SCALE * LiveSet::bytes(&perfect);
+    let some: Vec<Reference> = fingerprints()
+        .zip(0..)
+        .map(|(fingerprint, ordinal)| Reference { fingerprint, ordinal: Ordinal(ordinal) })
+        .collect();
+    perfect.mark(&some);
+    // What it sorts in is as large for any set.
+    let sets = built + LiveSet::bytes(&perfect) - built / SCALE + Ordinals::new(Ordinal(0)).bytes();
+    // The chunks that one put refers to, those that a sanitization was told of, and those of metadata that it entered: a
+    // bit each, at most.
+    let bits = 3 * CHUNKS / 8;
+    // Of a put that refers to all of them, the chunks of metadata.
+    let metadata: HashMap<Ordinal, (u8, Fingerprint)> = HashMap::with_capacity(CHUNKS / NAMED);
+    let metadata = metadata.capacity() * 8 / 7 * (size_of::<(Ordinal, (u8, Fingerprint))>() + 1);
+    let slots = CHUNKS / 1150 * 64;
+    let sum = [parts, recent, sets, bits, metadata, slots];
+    let mib = sum.map(|bytes| (bytes as f64 / MIB).round());
+    let total: f64 = mib.iter().sum();
+    println!("parts, recent, sets, bits, metadata of a put, slots: {mib:?}; {total} MiB");
+    assert!(total <= 512.0, "{mib:?}: {total} MiB");
+}
