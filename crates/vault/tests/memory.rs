@@ -44,8 +44,8 @@ fn part() -> Part {
 
 fn perfect() -> Perfect {
     let mut builder = Builder::new(Cover::all((CHUNKS / SCALE) as u64), 1);
-    fingerprints().for_each(|fingerprint| builder.push(&fingerprint).unwrap());
-    builder.finish().unwrap()
+    fingerprints().for_each(|fingerprint| builder.push(&fingerprint).expect("in order"));
+    builder.finish().expect("the declared count")
 }
 
 #[test]
