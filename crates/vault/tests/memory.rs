@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use quietus_vault::index::{IndexEntry, Location, Part, PartBuilder, Recent};
-use quietus_vault::live::{Builder, Cover, LiveSet, Ordinals, Perfect};
+use quietus_vault::live::{BuildError, Builder, Cover, LiveSet, Ordinals, Perfect};
 use quietus_vault::{ContainerSequence, Fingerprint, Ordinal, Reference};
 
 const CHUNKS: usize = 100_000_000;
@@ -42,10 +42,10 @@ fn part() -> Part {
     builder.finish().0
 }
 
-fn perfect() -> Perfect {
+fn perfect() -> Result<Perfect, BuildError> {
     let mut builder = Builder::new(Cover::all((CHUNKS / SCALE) as u64), 1);
-    fingerprints().for_each(|fingerprint| builder.push(&fingerprint).expect("in order"));
-    builder.finish().expect("the declared count")
+    fingerprints().try_for_each(|fingerprint| builder.push(&fingerprint))?;
+    builder.finish()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_vault_of_100_million_chunks_needs_512_mib_at_most() {
     // Two while the index is merged.
     let parts = 2 * SCALE * part().bytes();
     let recent = 2 * Recent::new(RECENT_ENTRIES).entries_max() * TREE_ENTRY_BYTES;
-    let mut perfect = perfect();
+    let mut perfect = perfect().unwrap();
     let built = SCALE * LiveSet::bytes(&perfect);
     let some: Vec<Reference> = fingerprints()
         .zip(0..)
