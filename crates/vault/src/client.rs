@@ -15,7 +15,10 @@ pub use thinning::{IsGone, Thinning};
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
-use crate::tree::{BadNode, FolderBuilder, Kind, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals, nodes};
+use crate::tree::{
+    BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, Totals, children,
+    nodes,
+};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
 /// A put, as its client has it.
@@ -336,13 +339,27 @@ pub fn read_file<E: From<VaultError>>(
     take: &mut Take<'_, E>,
 ) -> Result<(), E> {
     let mut at = recipe.cursor().map_err(VaultError::from)?;
-    while let Some(span) = at.next(&mut |chunk| vault.get(chunk))? {
+    while let Some(span) = at.next(&mut |chunk| get_spans(vault, chunk))? {
         match span.reference() {
             Some(chunk) => take(span.bytes, Some(&vault.get(&chunk)?))?,
             None => take(span.bytes, None)?,
         }
     }
     Ok(())
+}
+
+/// A chunk of spans of a file. The content that it names is got next.
+fn get_spans(vault: &mut dyn Access, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
+    let bytes = vault.get(chunk)?;
+    let content = children(&bytes)?.1.into_iter().filter(|child| child.role == Role::Content);
+    vault.expect(&mut content.map(|child| child.chunk));
+    Ok(bytes)
+}
+
+/// Tells the vault that these files are read next, in this order.
+pub fn expect_files<'r>(vault: &mut dyn Access, files: impl DoubleEndedIterator<Item = &'r Recipe>) {
+    let content = files.map(Recipe::top).filter(|(_, layer)| *layer == Layer::Content);
+    vault.expect(&mut content.flat_map(|(spans, _)| spans).filter_map(Span::reference));
 }
 
 /// The entries of a folder.

@@ -1,9 +1,10 @@
 //! A vault as a command has it, whichever process has it open.
 
-use super::owner::{Control, Event, Fill, Job, Request, Write, receive, send};
+use super::ahead::Ahead;
+use super::owner::{Control, Event, Fill, Job, Refusal, Request, Write, receive, send};
 use super::record::who;
 use super::{Error, Home, Sanitize, SanitizeReceipt, Step};
-use crossbeam_channel::{Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use quietus_vault::chunk::{Bytes, Packed, Sent};
 use quietus_vault::client::Access;
 use quietus_vault::vault::Amount;
@@ -21,6 +22,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(&str, u64, u64) -> bool;
 pub struct Client {
     home: Home,
     link: Link,
+    ahead: Ahead<Answer>,
 }
 
 /// The way to the vault's owner.
@@ -31,15 +33,23 @@ enum Link {
     There(UnixStream),
 }
 
+/// An answer to wait for.
+enum Answer {
+    /// Of a thread of this process.
+    Here(Receiver<Event>),
+    /// The next one that the other process sends.
+    There,
+}
+
 impl Client {
     /// A client of the thread that takes jobs.
     pub(super) fn here(home: Home, jobs: Sender<Job>) -> Self {
-        Self { home, link: Link::Here(jobs) }
+        Self { home, link: Link::Here(jobs), ahead: Ahead::default() }
     }
 
     /// A client of another process.
     pub(super) fn there(home: Home, stream: UnixStream) -> Self {
-        Self { home, link: Link::There(stream) }
+        Self { home, link: Link::There(stream), ahead: Ahead::default() }
     }
 
     /// What is known of the vault without its owner.
@@ -121,30 +131,66 @@ impl Client {
         request: Request<Packed>,
         tell: Tell<'_>,
     ) -> Result<T, VaultError> {
-        let answer = match &self.link {
+        let answer = self.begin(request)?;
+        self.wait(&answer, tell)
+    }
+
+    /// Asks, and does not wait for the answer. Nothing else may be asked of another process before [`wait`](Self::wait).
+    fn begin(&mut self, request: Request<Packed>) -> Result<Answer, VaultError> {
+        match &self.link {
             Link::Here(jobs) => {
                 let (events, answers) = unbounded();
                 jobs.send(Job(request, who(), events)).map_err(|_| gone())?;
-                wait(&mut || answers.recv().map_err(|_| gone()), tell)?
+                Ok(Answer::Here(answers))
             }
             Link::There(stream) => {
                 let sent: Result<Request<Sent>, Infallible> = request.map(&mut |chunk| Ok(chunk.into()));
                 let Ok(request) = sent;
                 send(stream, &request).map_err(lost)?;
-                let answer = wait(&mut || receive(stream).map_err(lost), tell);
+                Ok(Answer::There)
+            }
+        }
+    }
+
+    /// Tells of progress until the answer comes.
+    fn wait<T: DeserializeOwned>(&mut self, answer: &Answer, tell: Tell<'_>) -> Result<T, VaultError> {
+        let answer = match (answer, &self.link) {
+            (Answer::Here(answers), _) => take(&mut || answers.recv().map_err(|_| gone()), tell),
+            (Answer::There, Link::There(stream)) => {
+                let answer = take(&mut || receive(stream).map_err(lost), tell);
                 if answer == Err(VaultError::Interrupted) {
                     // The owner sees that nobody wants the answer any more.
                     let _ = stream.shutdown(Shutdown::Both);
                 }
-                answer?
+                answer
+            }
+            (Answer::There, Link::Here(_)) => {
+                unreachable!("this process's thread has a channel for each answer")
             }
         };
-        postcard::from_bytes(&answer).map_err(|_| VaultError::Answer)
+        postcard::from_bytes(&answer?).map_err(|_| VaultError::Answer)
+    }
+
+    /// Asks for the next chunks that are expected. Another process is asked for what is got at once only: it would not wait for a
+    /// client that takes its time before it reads the answer.
+    fn ask_ahead(&mut self) -> Result<(), VaultError> {
+        while let Link::Here(_) = self.link
+            && let Some(chunks) = self.ahead.next()
+        {
+            self.ask_for_chunks(chunks)?;
+        }
+        Ok(())
+    }
+
+    fn ask_for_chunks(&mut self, chunks: Vec<Reference>) -> Result<(), VaultError> {
+        let answer = self.begin(Request::Get(chunks.clone()))?;
+        self.ahead.asked(chunks, answer);
+        Ok(())
     }
 }
 
 /// Takes events until the answer.
-fn wait(next: &mut dyn FnMut() -> Result<Event, VaultError>, tell: Tell<'_>) -> Result<Vec<u8>, VaultError> {
+fn take(next: &mut dyn FnMut() -> Result<Event, VaultError>, tell: Tell<'_>) -> Result<Vec<u8>, VaultError> {
     loop {
         match next()? {
             Event::Done(answer) => return answer.map_err(VaultError::from),
@@ -200,7 +246,26 @@ impl Access for Client {
     }
 
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
-        self.ask::<Bytes>(Request::Get(*chunk)).map(|bytes| bytes.0)
+        loop {
+            if let Some(got) = self.ahead.take(chunk) {
+                self.ask_ahead()?;
+                return got.map(|bytes| bytes.0).map_err(VaultError::from);
+            }
+            if let Some((chunks, answer)) = self.ahead.wait_for(chunk) {
+                let got: Vec<Result<Bytes, Refusal>> = self.wait(&answer, &mut |_, _, _| true)?;
+                if got.len() != chunks.len() {
+                    return Err(VaultError::Answer);
+                }
+                self.ahead.arrive(chunks.into_iter().zip(got));
+            } else {
+                let chunks = self.ahead.next_with(chunk);
+                self.ask_for_chunks(chunks)?;
+            }
+        }
+    }
+
+    fn expect(&mut self, chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {
+        self.ahead.expect(chunks);
     }
 
     fn root(&mut self, snapshot: SnapshotId) -> Result<Reference, VaultError> {

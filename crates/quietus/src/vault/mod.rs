@@ -4,6 +4,7 @@
 //! and the random numbers that it does not have.
 
 mod across;
+mod ahead;
 mod attributes;
 mod client;
 mod dir;

@@ -18,8 +18,8 @@ mod thread;
 mod wire;
 
 pub use request::{Control, Fill};
-pub(super) use request::{Request, Write};
-pub(super) use thread::{Event, Job};
+pub(super) use request::{GOT_MAX, Request, Write};
+pub(super) use thread::{Event, Job, Refusal};
 pub(super) use wire::{receive, send};
 
 use super::client::Client;

@@ -9,7 +9,7 @@
 use super::attributes::{self, Place};
 use super::{Error, Step};
 use quietus_vault::SnapshotId;
-use quietus_vault::client::{Access, joined, read_file, read_folder, read_snapshot, totals};
+use quietus_vault::client::{Access, expect_files, joined, read_file, read_folder, read_snapshot, totals};
 use quietus_vault::tree::{Kind, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 const REFUSED_MAX: usize = 1000;
 /// Deepest folder: deeper ones have no path that a host takes.
 pub(super) const DEPTH_MAX: usize = 2048;
+/// Entries of a folder whose content the vault is told of at once.
+const EXPECTED_FILES: usize = 1024;
 /// Zeros that `cat` writes at once.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -95,6 +97,7 @@ pub fn cat(
         )));
     };
     let unwritten = |error| Error::io("write it", Path::new("standard output"), error);
+    expect_files(vault, std::iter::once(&recipe));
     read_file::<Error>(vault, &recipe, &mut |mut bytes, content| {
         if let Some(content) = content {
             return out.write_all(content).map_err(unwritten);
@@ -228,7 +231,10 @@ impl Task<'_, '_> {
             Ok(here) => here,
             Err(error) => return self.refuse(path, &error),
         };
-        for node in &nodes {
+        for (at, node) in nodes.iter().enumerate() {
+            if at % EXPECTED_FILES == 0 {
+                self.expect(&nodes[at..nodes.len().min(at + EXPECTED_FILES)]);
+            }
             let inside = joined(path, &node.name);
             match &node.kind {
                 _ if !node.has_good_name() => self.refuse(&inside, &"such a name leads elsewhere")?,
@@ -244,6 +250,18 @@ impl Task<'_, '_> {
             self.folder(below, inside, depth + 1)?;
         }
         self.finish_folders(path, &folders)
+    }
+
+    /// Tells the vault which files are read next: those whose content is not linked to.
+    fn expect(&mut self, nodes: &[Node]) {
+        let links = &self.links;
+        let files = nodes.iter().filter_map(|node| match &node.kind {
+            Kind::File(recipe) if !node.metadata.hard_link.is_some_and(|it| links.contains_key(&it)) => {
+                Some(recipe)
+            }
+            _ => None,
+        });
+        expect_files(self.vault, files);
     }
 
     /// Gives folders what they had, once nothing is written in them any more.

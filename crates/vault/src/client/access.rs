@@ -65,6 +65,10 @@ pub trait Access {
     /// As [`Vault::get`].
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError>;
 
+    /// Tells which chunks are got next, in this order, and before those that were told earlier. A vault that answers each
+    /// request from far away can ask for several at once.
+    fn expect(&mut self, _chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {}
+
     /// What a snapshot begins with.
     ///
     /// # Errors

@@ -21,8 +21,6 @@ use std::time::Duration;
 
 /// Most connections at once.
 const CONNECTIONS_MAX: usize = 64;
-/// Most chunks that a request names or brings, so that none keeps others waiting for long: a client's megabyte has some 550.
-pub(super) const CHUNKS_MAX: usize = 4096;
 /// Longest silence of a client within a frame.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// Pause after a failed accept, and between two looks at who is still there.
@@ -177,14 +175,14 @@ impl Connection<'_> {
     fn answer(&mut self, stream: &UnixStream, request: SentRequest, who: &str) -> io::Result<()> {
         let begins = matches!(request, Request::BeginPut);
         let mut ends = None;
+        let (chunks, chunks_max) = request.chunks();
+        if chunks > chunks_max {
+            let what = format!("a client asks for {chunks} chunks at once, of at most {chunks_max}");
+            return refuse(stream, Error::Invalid(what));
+        }
         if let Request::Put(put, write) = &request {
             if !self.puts.contains(put) {
                 return refuse(stream, VaultError::NoPut(*put).into());
-            }
-            if write.chunks() > CHUNKS_MAX {
-                let what =
-                    format!("a client asks for {} chunks at once, of at most {CHUNKS_MAX}", write.chunks());
-                return refuse(stream, Error::Invalid(what));
             }
             ends = write.is_end().then_some(*put);
         }

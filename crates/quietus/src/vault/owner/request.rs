@@ -7,6 +7,11 @@ use quietus_vault::vault::Status;
 use quietus_vault::{Fingerprint, PutId, Reference, SnapshotId};
 use serde::{Deserialize, Serialize};
 
+/// Most chunks that a request names or brings to be stored, so that none keeps others waiting for long: a client's megabyte has some 550.
+pub(super) const CHUNKS_MAX: usize = 4096;
+/// Most chunks that a request gets: their content is in memory at once.
+pub(in crate::vault) const GOT_MAX: usize = 64;
+
 /// A request; its chunks are of the kind `P`: on their way, or checked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::vault) enum Request<P> {
@@ -14,8 +19,8 @@ pub(in crate::vault) enum Request<P> {
     BeginPut,
     /// Go on with a put.
     Put(PutId, Write<P>),
-    /// The content of a chunk.
-    Get(Reference),
+    /// The content of each of these chunks, or why there is none.
+    Get(Vec<Reference>),
     /// What a snapshot begins with.
     Root(SnapshotId),
     /// The snapshots, and what each begins with.
@@ -80,6 +85,16 @@ pub struct Fill {
 }
 
 impl<P> Request<P> {
+    /// How many chunks it asks for, and how many it may. One that begins a snapshot is not counted.
+    pub(super) fn chunks(&self) -> (usize, usize) {
+        match self {
+            Self::Get(chunks) => (chunks.len(), GOT_MAX),
+            Self::Put(_, Write::Offer(names)) => (names.len(), CHUNKS_MAX),
+            Self::Put(_, Write::Store(chunks)) => (chunks.len(), CHUNKS_MAX),
+            _ => (0, 0),
+        }
+    }
+
     /// The same request of chunks of another kind.
     pub(in crate::vault) fn map<Q, E>(
         self,
@@ -88,7 +103,7 @@ impl<P> Request<P> {
         Ok(match self {
             Self::Put(put, write) => Request::Put(put, write.map(check)?),
             Self::BeginPut => Request::BeginPut,
-            Self::Get(chunk) => Request::Get(chunk),
+            Self::Get(chunks) => Request::Get(chunks),
             Self::Root(snapshot) => Request::Root(snapshot),
             Self::Roots => Request::Roots,
             Self::Holds => Request::Holds,
@@ -105,15 +120,6 @@ impl<P> Request<P> {
 }
 
 impl<P> Write<P> {
-    /// Chunks that are named or brought to be stored, besides those that snapshots begin with.
-    pub(super) fn chunks(&self) -> usize {
-        match self {
-            Self::Offer(names) => names.len(),
-            Self::Store(chunks) => chunks.len(),
-            Self::LeaveBehind | Self::Commit(..) | Self::Replace(_) | Self::Drop => 0,
-        }
-    }
-
     /// Whether the put ends with it.
     pub(super) fn is_end(&self) -> bool {
         match self {

@@ -1,16 +1,15 @@
 //! A client that speaks the protocol, and lies.
 
-use super::connection::CHUNKS_MAX;
-use super::thread::Refusal;
+use super::request::CHUNKS_MAX;
 use super::wire::{REQUEST_BYTES_MAX, SOCKET, connect};
 use super::*;
 use crate::vault::sanitize::Sanitize;
 use crate::vault::{Codec, CreateVault, create};
 use crossbeam_channel::unbounded;
-use quietus_vault::chunk::{Compression, Packer, Sent};
+use quietus_vault::chunk::{Bytes, Compression, Packer, Sent};
 use quietus_vault::client::Access;
 use quietus_vault::container::Class;
-use quietus_vault::{Fingerprint, PutId, SnapshotId};
+use quietus_vault::{Fingerprint, Ordinal, PutId, Reference, SnapshotId};
 use std::io::{Read, Write as _};
 use tempfile::TempDir;
 
@@ -115,6 +114,11 @@ fn a_request_that_would_keep_others_waiting_is_refused() {
         let names = |count| Request::Put(put, Write::Offer(vec![Fingerprint([7; 32]); count]));
         refused(&stream, &names(CHUNKS_MAX + 1), "at once");
         ask(&stream, &names(CHUNKS_MAX)).unwrap();
+        let unknown = Reference { fingerprint: Fingerprint([7; 32]), ordinal: Ordinal(7) };
+        refused(&stream, &Request::Get(vec![unknown; GOT_MAX + 1]), "at once");
+        let got = ask(&stream, &Request::Get(vec![unknown; GOT_MAX])).unwrap();
+        let got: Vec<Result<Bytes, Refusal>> = postcard::from_bytes(&got).unwrap();
+        assert!(got.len() == GOT_MAX && got.iter().all(Result::is_err));
     });
 }
 

@@ -151,7 +151,10 @@ impl<'d> Owner<'d> {
         match request {
             Request::BeginPut => waiting.answer(session.vault.begin_put()),
             Request::Put(put, write) => self.write(put, write, who, &waiting),
-            Request::Get(chunk) => waiting.answer(session.vault.get(&chunk).map(Bytes)),
+            Request::Get(chunks) => {
+                let got = |chunk| session.vault.get(chunk).map(Bytes).map_err(Refusal::from);
+                waiting.done(chunks.iter().map(got).collect::<Vec<_>>());
+            }
             Request::Root(snapshot) => waiting.answer(session.vault.root(snapshot)),
             Request::Roots => waiting.answer(session.vault.roots()),
             Request::Holds => waiting.answer(Access::holds(&mut session.vault)),

@@ -11,7 +11,7 @@ use std::path::Path;
 /// The name of the socket in the vault's directory.
 pub(super) const SOCKET: &str = "vault.sock";
 /// The first frame of the owner, the protocol and its version; or a sentence that says why nobody is served.
-pub(super) const GREETING: &str = "quietus-vault-1";
+pub(super) const GREETING: &str = "quietus-vault-2";
 /// Longest request: the chunks of a megabyte, or some 10,000 snapshots that lose paths.
 pub(super) const REQUEST_BYTES_MAX: u32 = 4 << 20;
 /// Longest answer.
