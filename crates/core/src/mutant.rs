@@ -1,4 +1,4 @@
-//! Deliberate defects, which the simulator must find. Without the feature `mutants` none can be switched
+//! Deliberate defects, which the simulator must find. In a release build none can be switched
 //! on, and the compiler removes the checks.
 
 /// One deliberate defect.
@@ -180,7 +180,7 @@ impl Mutant {
     ];
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 mod switch {
     use super::Mutant;
     use std::cell::Cell;
@@ -197,12 +197,12 @@ mod switch {
     }
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub use switch::activate;
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub(crate) use switch::is;
 
-#[cfg(not(feature = "mutants"))]
+#[cfg(not(debug_assertions))]
 pub(crate) const fn is(_: Mutant) -> bool {
     false
 }

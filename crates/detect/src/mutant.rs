@@ -1,5 +1,5 @@
-//! Deliberate defects of the rules. The simulator proves its worth by finding them; without the
-//! feature `mutants` none can be switched on, and the compiler removes the checks.
+//! Deliberate defects of the rules. The simulator proves its worth by finding them; in a
+//! release build none can be switched on, and the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -221,7 +221,7 @@ impl Mutant {
     ];
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 mod switch {
     use super::Mutant;
     use std::cell::Cell;
@@ -240,11 +240,11 @@ mod switch {
     }
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub use switch::{activate, is};
 
 /// Whether `mutant` is on: never, in a release build.
-#[cfg(not(feature = "mutants"))]
+#[cfg(not(debug_assertions))]
 #[must_use]
 pub const fn is(_: Mutant) -> bool {
     false

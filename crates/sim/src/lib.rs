@@ -31,7 +31,7 @@ pub mod marked;
 mod media;
 mod medium;
 mod model;
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub mod mutants;
 pub mod pairs;
 mod remanence;

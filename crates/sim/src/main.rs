@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
 use quietus_sim::marked::graph::Graph;
 use quietus_sim::marked::lives::{self, Enumerated, Failure, enumerated};
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 use quietus_sim::mutants::all_found;
 use quietus_sim::pairs::{PAIRS, Pair, listed};
 use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
@@ -84,7 +84,7 @@ enum Job {
     /// an hour on two processors; `--every 200` takes half a minute.
     MarkedBlock(MarkedBlock),
     /// Check that each deliberate defect of the core and of the rules is found.
-    #[cfg(feature = "mutants")]
+    #[cfg(debug_assertions)]
     Mutants {
         /// Give one up after so many histories.
         #[arg(long, default_value_t = 200_000)]
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         (Some(Job::MarkedBlock(args)), _) => marked_block(&args),
-        #[cfg(feature = "mutants")]
+        #[cfg(debug_assertions)]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
         (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
         (None, None) => soak_pairs(None, 0, None),

@@ -141,7 +141,7 @@ pub fn enumerated(graph: &Graph, from: u64, every: u64, progress: impl Fn(&Enume
 }
 
 /// Plays all lives of `graph` on this thread, for which a defect may be switched on.
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 pub fn enumerated_here(graph: &Graph) -> Enumerated {
     let play = |lives: &[(u64, Vec<u8>)]| {
         lives.iter().map(|(_, life)| played(graph, &steps_of(graph, life)).err()).collect::<Vec<_>>()

@@ -154,7 +154,7 @@ fn the_class_is_that_of_the_content_before_the_change() {
     assert_eq!(dead_once(), [(Done::Shredded, 0, 4096, 2)]);
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 #[test]
 fn mutants_that_forget_sensitive_deaths_or_ask_late_are_caught() {
     use crate::mutant::{self, Mutant};

@@ -392,7 +392,7 @@ fn beyond_the_file_system_everything_is_sensitive() {
     assert_eq!(disk.rule.classes(all), [(inside, Class::Plain), (beyond, Class::Sensitive)]);
 }
 
-#[cfg(feature = "mutants")]
+#[cfg(debug_assertions)]
 #[test]
 fn the_mutants_are_caught() {
     use crate::mutant::{self, Mutant};

@@ -1,0 +1,9 @@
+//! ext2 and ext4 as they are: real file systems, compared with what the standard tools say
+//! of them.
+
+mod device;
+mod files;
+mod image;
+mod layouts;
+mod marks;
+mod watching;

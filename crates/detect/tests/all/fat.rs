@@ -1,0 +1,122 @@
+//! Real file systems, made by mkfs.vfat and mkfs.exfat: found for what they are,
+//! and free where the tools say so.
+
+use crate::tool::run;
+use quietus_core::units::{Addr, Extent};
+use quietus_detect::format::{Contents, Format, Kind, Probe, Prober};
+use quietus_detect::{exfat, fat};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A file system of `kib`.
+fn made(program: &str, name: &str, kib: u64, args: &[&str]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_file(&path);
+    File::create(&path).unwrap().set_len(kib << 10).unwrap();
+    run(program, &[args, &[path.to_str().unwrap()]].concat());
+    path
+}
+
+fn read(path: &Path, at: Extent<Addr>) -> Vec<u8> {
+    let mut bytes = vec![0; at.len as usize];
+    File::open(path).unwrap().read_exact_at(&mut bytes, at.start.0).unwrap();
+    bytes
+}
+
+fn found(prober: Prober, path: &Path) -> Box<dyn Format> {
+    let (bytes, mut contents) = (path.metadata().unwrap().len(), Contents::default());
+    loop {
+        match prober(bytes, &contents) {
+            Probe::Needs(extents) => {
+                extents.iter().for_each(|it| contents.insert(it.start, read(path, *it)));
+            }
+            Probe::Is(format) => return format,
+            other => panic!("{}: {other:?}", path.display()),
+        }
+    }
+}
+
+/// Bytes that the map has in use, and free.
+fn shown(format: &dyn Format, path: &Path) -> (u64, u64) {
+    let bytes = u64::from(format.block_bytes());
+    let (mut used, mut free) = (0, 0);
+    for maps in format.survey(Kind::Map) {
+        let at = Extent::new(u64::from(maps.start) * bytes, u64::from(maps.end - maps.start) * bytes);
+        for part in format.map(at, &read(path, at)).unwrap() {
+            assert!(part.blocks.clone().all(|block| format.kind(block) != Kind::Geometry));
+            let sum = if part.allocated { &mut used } else { &mut free };
+            *sum += part.blocks.len() as u64 * bytes;
+        }
+    }
+    (used, free)
+}
+
+/// Clusters in use and in all, as fsck.vfat prints them at the end of a line.
+fn told(path: &Path) -> (u64, u64) {
+    let printed = run("fsck.vfat", &["-n", path.to_str().unwrap()]);
+    let counts = printed.trim().rsplit_once(", ").unwrap().1;
+    let (used, all) = counts.trim_end_matches(" clusters").split_once('/').unwrap();
+    (used.parse().unwrap(), all.parse().unwrap())
+}
+
+fn figure(format: &dyn Format, name: &str) -> u64 {
+    format.figures().into_iter().find(|it| it.0 == name).unwrap().1
+}
+
+fn check(name: &str, kib: u64, args: &[&str], width: &str) {
+    let path = made("mkfs.vfat", name, kib, args);
+    let format = found(fat::probe, &path);
+    assert_eq!((format.name(), format.was_clean()), (width, true), "{name}");
+    let cluster = figure(&*format, "bytes in a cluster");
+    let (used, free) = shown(&*format, &path);
+    let (told_used, told_all) = told(&path);
+    assert_eq!((used / cluster, (used + free) / cluster), (told_used, told_all), "{name}");
+    assert_eq!(figure(&*format, "clusters"), told_all);
+}
+
+#[test]
+fn fat_is_found_as_mkfs_makes_it() {
+    check("floppy", 1440, &[], "fat12");
+    check("fat12", 8 << 10, &["-F", "12"], "fat12");
+    check("fat16", 64 << 10, &[], "fat16");
+    check("fat16.large", 2000 << 10, &["-F", "16"], "fat16");
+    check("fat32", 600 << 10, &[], "fat32");
+    check("fat32.small", 64 << 10, &["-F", "32", "-s", "1"], "fat32");
+    check("fat16.odd", 64 << 10, &["-F", "16", "-a", "-R", "3"], "fat16");
+    check("fat12.one", 1440, &["-f", "1"], "fat12");
+    check("fat32.sectors", 600 << 10, &["-F", "32", "-S", "4096"], "fat32");
+}
+
+#[test]
+fn clusters_of_mkfs_are_aligned_so_that_a_block_is_not_less_than_4_kib_of_one() {
+    let path = made("mkfs.vfat", "aligned", 600 << 10, &[]);
+    assert_eq!(found(fat::probe, &path).block_bytes(), 4096);
+}
+
+#[test]
+fn exfat_is_found_as_mkfs_makes_it() {
+    for (name, kib, args) in [("exfat", 64 << 10, &[][..]), ("exfat.large", 4 << 20, &["-c", "4096"])] {
+        let path = made("mkfs.exfat", name, kib, args);
+        let format = found(exfat::probe, &path);
+        assert_eq!((format.name(), format.was_clean(), format.block_bytes()), ("exfat", true, 4096));
+        let (used, free) = shown(&*format, &path);
+        let cluster = figure(&*format, "bytes in a cluster");
+        assert_eq!((used + free) / cluster, figure(&*format, "clusters"));
+        // The bitmap, the table of upper-case letters (5,836 bytes), the root directory.
+        let bitmap = figure(&*format, "clusters").div_ceil(8).div_ceil(cluster);
+        assert_eq!(used / cluster, bitmap + 5836_u64.div_ceil(cluster) + 1, "{name}");
+    }
+}
+
+#[test]
+fn neither_takes_the_other_for_its_own() {
+    let (fat_disk, exfat_disk) =
+        (made("mkfs.vfat", "own.fat", 64 << 10, &[]), made("mkfs.exfat", "own.exfat", 64 << 10, &[]));
+    let is_none = |prober: Prober, path: &Path| {
+        let mut contents = Contents::default();
+        contents.insert(Addr(0), read(path, Extent::new(0, 4096)));
+        matches!(prober(64 << 20, &contents), Probe::IsNot)
+    };
+    assert!(is_none(exfat::probe, &fat_disk) && is_none(fat::probe, &exfat_disk));
+}

@@ -1,0 +1,351 @@
+//! Real file systems, made by mkntfs and filled by ntfscp: found for what they
+//! are, free where the bitmap says so, and named as ntfsinfo and ntfscluster have it.
+
+use crate::tool::run;
+use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::watch::{Attached, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
+use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe};
+use quietus_detect::options::Options;
+use quietus_detect::{Disk, ntfs};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn at(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// A file system of `mib`.
+fn made(name: &str, mib: u64, args: &[&str]) -> PathBuf {
+    let path = at(name);
+    let _ = std::fs::remove_file(&path);
+    std::fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
+    run("mkntfs", &[&["-q", "-F", "-f"], args, &[path.to_str().unwrap()]].concat());
+    path
+}
+
+/// Copies a file of `kib` into the image.
+fn copied(image: &Path, name: &str, kib: usize) {
+    let source = at(&format!("{}.{name}", image.file_name().unwrap().to_str().unwrap()));
+    std::fs::write(&source, vec![b'q'; kib << 10]).unwrap();
+    run("ntfscp", &["-q", image.to_str().unwrap(), source.to_str().unwrap(), name]);
+}
+
+fn probed(bytes: &[u8]) -> Probe {
+    let mut contents = Contents::default();
+    for _ in 0..64 {
+        match ntfs::probe(bytes.len() as u64, &contents) {
+            Probe::Needs(extents) => extents.iter().for_each(|it| {
+                contents.insert(it.start, bytes[it.start.0 as usize..it.end() as usize].to_vec());
+            }),
+            other => return other,
+        }
+    }
+    panic!("it asks for ever")
+}
+
+fn found(bytes: &[u8]) -> Box<dyn Format> {
+    match probed(bytes) {
+        Probe::Is(format) => format,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn figure(format: &dyn Format, name: &str) -> u64 {
+    format.figures().into_iter().find(|it| it.0 == name).unwrap().1
+}
+
+fn content<'a>(format: &dyn Format, bytes: &'a [u8], block: Block) -> &'a [u8] {
+    let len = format.block_bytes() as usize;
+    &bytes[block as usize * len..(block as usize + 1) * len]
+}
+
+/// The blocks that all records of `$MFT` name.
+fn named(format: &dyn Format, bytes: &[u8]) -> BTreeSet<Block> {
+    let mut named = BTreeSet::new();
+    for block in format.survey(Kind::Inodes).into_iter().flatten() {
+        let content = content(format, bytes, block);
+        assert_eq!(format.unknown(block, content), None);
+        for change in format.pointers(block, format.kind(block), content) {
+            let Change::Linked(link) = change else { panic!("{change:?}") };
+            assert!(link.blocks.clone().all(|it| named.insert(it)), "twice: {link:?}");
+        }
+    }
+    named
+}
+
+/// The blocks that the bitmap has in use.
+fn used(format: &dyn Format, bytes: &[u8]) -> BTreeSet<Block> {
+    let mut used = BTreeSet::new();
+    let len = u64::from(format.block_bytes());
+    for block in format.survey(Kind::Map).into_iter().flatten() {
+        let at = Extent::new(u64::from(block) * len, len);
+        for shown in format.map(at, content(format, bytes, block)).unwrap() {
+            assert!(shown.blocks.end <= format.blocks());
+            used.extend(shown.blocks.filter(|_| shown.allocated));
+        }
+    }
+    used
+}
+
+/// Free clusters, as ntfsinfo counts them.
+fn told_free(image: &Path) -> u64 {
+    let printed = run("ntfsinfo", &["-f", "-m", image.to_str().unwrap()]);
+    let line = printed.lines().find(|it| it.contains("Free Clusters")).unwrap();
+    line.split(&[':', '('][..]).nth(1).unwrap().trim().parse().unwrap()
+}
+
+/// The clusters of a file, as ntfscluster has them.
+fn told_clusters(image: &Path, file: &str) -> Vec<u64> {
+    let printed = run("ntfscluster", &["-f", "-F", file, image.to_str().unwrap()]);
+    let runs = printed.lines().filter_map(|line| {
+        let numbers: Vec<i64> = line.split_whitespace().filter_map(|it| it.parse().ok()).collect();
+        (numbers.len() == 3 && numbers[1] >= 0).then(|| numbers[1]..numbers[1] + numbers[2])
+    });
+    runs.flatten().map(|it| it as u64).collect()
+}
+
+/// All that the tools say of `image` is what is read.
+fn check(image: &Path, files: &[&str]) {
+    let bytes = std::fs::read(image).unwrap();
+    let format = found(&bytes);
+    assert_eq!(format.name(), "ntfs");
+    let (named, used) = (named(&*format, &bytes), used(&*format, &bytes));
+    assert_eq!(named, used, "what records name is what the bitmap has in use");
+    let blocks = figure(&*format, "bytes in a cluster") / u64::from(format.block_bytes());
+    assert_eq!(told_free(image), figure(&*format, "clusters") - used.len() as u64 / blocks);
+    for file in files {
+        let clusters = told_clusters(image, file);
+        assert!(!clusters.is_empty(), "{file}");
+        for block in clusters.into_iter().flat_map(|it| it * blocks..(it + 1) * blocks) {
+            assert!(named.contains(&(block as Block)), "{file} has block {block}");
+            assert_eq!(format.kind(block as Block), Kind::Data);
+        }
+    }
+}
+
+#[test]
+fn what_mkntfs_and_ntfscp_make_is_read_as_the_tools_read_it() {
+    let sorts: [(&str, u64, &[&str]); 6] = [
+        ("ntfs.plain", 64, &[]),
+        ("ntfs.4k", 64, &["-c", "4096"]),
+        ("ntfs.1k", 16, &["-c", "1024"]),
+        ("ntfs.64k", 64, &["-c", "65536"]),
+        ("ntfs.2m", 192, &["-c", "2097152"]),
+        ("ntfs.sectors", 64, &["-s", "4096", "-c", "4096"]),
+    ];
+    for (name, mib, args) in sorts {
+        let image = made(name, mib, args);
+        check(&image, &[]);
+        copied(&image, "one", 700);
+        copied(&image, "two", 5);
+        copied(&image, "three", 4096);
+        check(&image, &["one", "two", "three"]);
+    }
+}
+
+#[test]
+fn mft_grows_while_it_is_watched() {
+    let image = made("ntfs.grows", 32, &["-c", "4096"]);
+    let before = std::fs::read(&image).unwrap();
+    (0..70).for_each(|n| copied(&image, &format!("file{n}"), 5));
+    let after = std::fs::read(&image).unwrap();
+    let (mut format, now) = (found(&before), found(&after));
+    let first = format.survey(Kind::Inodes)[0].start;
+    assert!(now.survey(Kind::Inodes).iter().map(|it| it.len()).sum::<usize>() > 10, "it has grown");
+    let [old, new] = [&before, &after].map(|bytes| content(&*format, bytes, first));
+    assert_eq!(format.geometry(first, old, new), Geometry::Same);
+    assert!(format.learn(first, new));
+    assert_eq!(format.survey(Kind::Inodes), now.survey(Kind::Inodes));
+    check(&image, &["file0", "file69"]);
+}
+
+/// A disk that is watched: what it holds, and the time.
+struct Watched {
+    bytes: Vec<u8>,
+    disk: Disk,
+    now: u64,
+}
+
+impl Watched {
+    fn new(bytes: Vec<u8>, eager: bool) -> Self {
+        let options = Options { eager, settle_ms: 5000, ..Options::default() };
+        let disk = Disk::new(bytes.len() as u64, vec![ntfs::probe], options);
+        let mut watched = Self { bytes, disk, now: 0 };
+        watched.pass(2000);
+        watched.pass(2000);
+        watched
+    }
+
+    fn observe(&mut self, observation: Observation<'_>) {
+        self.disk
+            .observe(Moment { now: Millis(self.now), clients: 1, attached: Attached::Direct }, observation);
+    }
+
+    /// Time passes, in which everything is read that is asked for.
+    fn pass(&mut self, millis: u64) {
+        self.now += millis;
+        self.observe(Observation::Tick);
+        while let Some(extent) = self.disk.wants() {
+            let read = self.bytes[extent.start.0 as usize..extent.end() as usize].to_vec();
+            self.observe(Observation::Given { extent, content: Some(&read) });
+        }
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let extent: Extent<Addr> = Extent::new(at as u64, bytes.len() as u64);
+        let content = Content::Bytes(bytes);
+        self.disk.take_suspicious(extent);
+        self.observe(Observation::Arrived { extent, content });
+        for old_extent in self.disk.needs(extent) {
+            let old = self.bytes[old_extent.start.0 as usize..old_extent.end() as usize].to_vec();
+            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
+        }
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+        self.pass(0);
+    }
+
+    /// The block that holds byte `at` of `other` is written as it is there.
+    fn write_as(&mut self, other: &[u8], block: Block) {
+        let at = block as usize * 4096;
+        self.write(at, &other[at..at + 4096]);
+    }
+
+    /// The guest is active for so many seconds.
+    fn be_active(&mut self, seconds: usize) {
+        let end = self.bytes.len() - 4096;
+        for _ in 0..seconds * 2 {
+            self.pass(500);
+            let last = self.bytes[end..].to_vec();
+            self.write(end, &last);
+        }
+    }
+
+    /// The blocks that are called dead.
+    fn dead(&mut self) -> BTreeSet<Block> {
+        let mut dead = BTreeSet::new();
+        self.observe(Observation::Cut);
+        self.observe(Observation::Proven);
+        let scope = Scope { layers: false, all: true, is_busy: &|_| false };
+        while let Some((at, verdict)) = self.disk.verdict(scope) {
+            assert_eq!(verdict, Verdict::Dead);
+            dead.extend((at.start.0 / 4096) as Block..(at.end() / 4096) as Block);
+        }
+        dead
+    }
+}
+
+/// An image with a file, and the same without it: its record is not in use, its
+/// clusters are free. The file's clusters, the block of its record, and of the map.
+fn deleted(name: &str) -> (Vec<u8>, Vec<u8>, BTreeSet<Block>, Block, Block) {
+    let image = made(name, 32, &["-c", "4096"]);
+    copied(&image, "kept", 100);
+    copied(&image, "gone", 200);
+    let before = std::fs::read(&image).unwrap();
+    let format = found(&before);
+    let clusters: BTreeSet<_> = told_clusters(&image, "gone").into_iter().map(|it| it as Block).collect();
+    let mut after = before.clone();
+    let map = format.survey(Kind::Map)[0].start;
+    for cluster in &clusters {
+        after[map as usize * 4096 + *cluster as usize / 8] &= !(1 << (cluster % 8));
+    }
+    let has = |block: &Block| {
+        let named = format.pointers(*block, Kind::Inodes, content(&*format, &before, *block));
+        named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
+    };
+    let record = format.survey(Kind::Inodes).into_iter().flatten().find(has).unwrap();
+    for slot in 0..4 {
+        let at = record as usize * 4096 + slot * 1024;
+        let mut alone = vec![0; 4096];
+        alone[..1024].copy_from_slice(&after[at..at + 1024]);
+        let named = format.pointers(record, Kind::Inodes, &alone);
+        if named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
+        {
+            after[at + 0x16] = 0;
+        }
+    }
+    (before, after, clusters, record, map)
+}
+
+#[test]
+fn a_death_takes_two_witnesses_whoever_is_eager() {
+    for (name, eager) in [("ntfs.two", false), ("ntfs.eager", true)] {
+        let (before, after, clusters, record, map) = deleted(name);
+        let mut watched = Watched::new(before, eager);
+        assert_eq!(watched.disk.status().file_system.as_deref(), Some("ntfs"));
+        watched.be_active(12);
+        let free = watched.dead();
+        assert!(!free.is_empty() && free.is_disjoint(&clusters), "what was free at the attach has settled");
+        watched.write_as(&after, map);
+        assert!(watched.dead().is_empty(), "the record still names them");
+        watched.write_as(&after, record);
+        assert_eq!(watched.dead(), clusters);
+    }
+}
+
+#[test]
+fn a_clean_volume_proves_nothing_before_the_guest_was_active() {
+    let (before, ..) = deleted("ntfs.attach");
+    let mut watched = Watched::new(before, false);
+    watched.pass(3_600_000);
+    assert!(watched.dead().is_empty());
+}
+
+#[test]
+fn one_that_is_refused_is_looked_at_again_wherever_it_is_mended() {
+    let mut bytes = std::fs::read(made("ntfs.refused", 192, &["-c", "2097152"])).unwrap();
+    let record_6 = found(&bytes).survey(Kind::Inodes)[0].start as usize * 4096 + 6 * 1024;
+    assert!(record_6 > 1 << 20);
+    bytes[record_6 + 510] ^= 1;
+    let mut watched = Watched::new(bytes, false);
+    let why =
+        "record 6 of $MFT is invalid: a part of it was not written (its update sequence does not match)";
+    assert_eq!(watched.disk.status().state, why);
+    let mut mended = watched.bytes[record_6..record_6 + 512].to_vec();
+    mended[510] ^= 1;
+    watched.write(record_6, &mended);
+    watched.pass(1000);
+    watched.pass(1000);
+    assert_eq!(watched.disk.status().file_system.as_deref(), Some("ntfs"));
+}
+
+#[test]
+fn nothing_dies_while_a_record_is_torn() {
+    let (before, after, clusters, record, map) = deleted("ntfs.torn");
+    let mut watched = Watched::new(before, false);
+    watched.be_active(12);
+    watched.dead();
+    let mut torn = after.clone();
+    let at = record as usize * 4096;
+    let slot = (0..4).find(|slot| torn[at + slot * 1024 + 0x16] == 0).unwrap();
+    torn[at + slot * 1024 + 510] ^= 1;
+    watched.write_as(&torn, record);
+    watched.write_as(&after, map);
+    assert!(watched.dead().is_empty());
+    assert!(!watched.disk.agenda().is_working, "who waits until all is done would wait for ever");
+    let state = watched.disk.status().state;
+    assert!(
+        state.contains("nothing is called dead: record")
+            && state.contains("its update sequence does not match"),
+        "{state}"
+    );
+    watched.write_as(&after, record);
+    assert_eq!(watched.dead(), clusters);
+    assert_eq!(watched.disk.status().state, "watching it");
+}
+
+#[test]
+fn what_was_written_lately_dies_with_time_or_the_next_map() {
+    let (before, after, clusters, record, map) = deleted("ntfs.lately");
+    let mut watched = Watched::new(before, false);
+    watched.be_active(12);
+    watched.dead();
+    for cluster in &clusters {
+        watched.write(*cluster as usize * 4096, &[b'n'; 4096]);
+    }
+    watched.pass(2000);
+    watched.write_as(&after, record);
+    watched.write_as(&after, map);
+    assert!(watched.dead().is_empty(), "nobody promises an order");
+    watched.be_active(12);
+    assert_eq!(watched.dead(), clusters);
+}

@@ -1,0 +1,144 @@
+//! The keys of a disk that keeps versions, as a user handles them.
+
+use crate::cli::holds;
+use crate::cli::program::Disk;
+use quietus::disk::DiskDir;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+const PASSPHRASE: &str = "correct horse battery staple";
+const KEY: &[u8] = b"0123456789 these are forty random bytes.";
+
+/// A directory with a disk that a passphrase opens, and with other credentials.
+struct Bench(Disk);
+
+impl Bench {
+    fn new(args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        for (name, bytes) in
+            [("phrase", [PASSPHRASE, "\n"].concat().as_bytes()), ("wrong", b"incorrect\n"), ("key", KEY)]
+        {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).expect("a file");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+        }
+        let phrase = text(&dir.path().join("phrase"));
+        let made = ["--store", "versions", "--size", "1M", "--passphrase-file", &phrase];
+        Self(Disk::made(dir, &[&made[..], args].concat()))
+    }
+
+    /// `option` and the path of the file `name`.
+    fn file(&self, option: &str, name: &str) -> [String; 2] {
+        [option.into(), text(&self.0.beside(name))]
+    }
+
+    fn key(&self, action: &[&str], credentials: &[&[String; 2]]) -> Result<serde_json::Value, String> {
+        let args: Vec<&str> =
+            action.iter().copied().chain(credentials.iter().copied().flatten().map(String::as_str)).collect();
+        let output = self.0.run("key", &args);
+        match output.status.code() {
+            Some(0) => Ok(serde_json::from_slice(&output.stdout).expect("JSON")),
+            Some(1) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            _ => panic!("{output:?}"),
+        }
+    }
+
+    fn kinds(&self) -> Vec<(u64, String)> {
+        let list = self.key(&["list"], &[]).expect("a list");
+        let slots = list["slots"].as_array().expect("slots").iter();
+        let text = |it: &serde_json::Value| it["kind"].as_str().expect("text").into();
+        slots.map(|it| (it["slot"].as_u64().expect("a number"), text(it))).collect()
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("text").into()
+}
+
+#[test]
+fn each_kind_of_credential_opens_a_disk_until_its_slot_is_removed() {
+    let bench = Bench::new(&["--policy", "purge-2"]);
+    let phrase = bench.file("--passphrase-file", "phrase");
+    let key = bench.file("--key-file", "key");
+    let command = ["--key-command".to_string(), format!("head -c 33 {}", bench.file("", "key")[1])];
+    let added = |slot: u64| Ok(serde_json::json!({ "added": slot }));
+    let new = |[option, value]: &[String; 2]| [option.replacen("--", "--new-", 1), value.clone()];
+    assert_eq!(bench.key(&["add"], &[&phrase, &new(&key)]), added(1));
+    assert_eq!(bench.key(&["add"], &[&key, &new(&command)]), added(2));
+    let [one, two, three] = ["passphrase", "key file", "command"].map(String::from);
+    assert_eq!(bench.kinds(), [(0, one), (1, two.clone()), (2, three)]);
+    for (credential, generation) in [(&phrase, 1), (&key, 2), (&command, 3)] {
+        let rotated = bench.key(&["rotate"], &[credential]).expect("a key");
+        assert_eq!(rotated["generation"], generation);
+    }
+    // Only who can open the disk afterwards takes a slot away.
+    let error = bench.key(&["remove", "0"], &[&phrase]).expect_err("it is refused");
+    assert!(error.contains("the credential given opens no other slot; give one that does"), "{error}");
+    let removed = bench.key(&["remove", "0"], &[&command]).expect("it is removed");
+    assert_eq!((&removed["removed"], &removed["passes"]), (&0.into(), &2.into()));
+    let error = bench.key(&["rotate"], &[&phrase]).expect_err("it is gone");
+    assert!(error.contains("no key slot is for a passphrase; give the right one"), "{error}");
+    bench.key(&["remove", "2"], &[&key]).expect("it is removed");
+    assert_eq!(bench.kinds(), [(1, two)]);
+    let error = bench.key(&["remove", "1"], &[&key]).expect_err("it is refused");
+    assert!(error.contains("key slot 1 is the last one, and the disk would be lost with it"), "{error}");
+}
+
+#[test]
+fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
+    let bench = Bench::new(&[]);
+    let wrong = bench.file("--passphrase-file", "wrong");
+    let before = std::fs::read(bench.0.path().join("keys")).expect("keys");
+    let advice = "wrong passphrase: it opens none of 1 key slots; give the right one, or another credential";
+    let error = bench.key(&["rotate"], &[&wrong]).expect_err("it is refused");
+    assert!(error.contains(advice), "{error}");
+    let served = bench.0.run("serve", &[&wrong[0], &wrong[1]]);
+    let error = String::from_utf8_lossy(&served.stderr).into_owned();
+    assert!(served.status.code() == Some(1) && error.contains(advice), "{error}");
+    assert_eq!(std::fs::read(bench.0.path().join("keys")).expect("keys"), before);
+}
+
+#[test]
+fn no_secret_is_in_a_file_of_the_disk_and_nobody_else_may_read_the_keys() {
+    let bench = Bench::new(&[]);
+    let (phrase, key) = (bench.file("--passphrase-file", "phrase"), bench.file("--new-key-file", "key"));
+    bench.key(&["add"], &[&phrase, &key]).expect("a slot");
+    for entry in std::fs::read_dir(bench.0.path()).expect("a directory") {
+        let path = entry.expect("a file").path();
+        assert!(!holds(&path, PASSPHRASE.as_bytes()) && !holds(&path, KEY), "{}", path.display());
+    }
+    let keys = std::fs::metadata(bench.0.path().join("keys")).expect("keys");
+    assert_eq!(keys.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn keys_are_not_changed_while_somebody_has_the_disk_and_a_disk_without_keys_says_so() {
+    let bench = Bench::new(&[]);
+    let open = DiskDir::open(&bench.0.path()).expect("it opens");
+    for action in [&["list"][..], &["rotate"], &["add"], &["remove", "0"]] {
+        let error = bench.key(action, &[]).expect_err("it is refused");
+        assert!(error.contains("in use by process"), "{error}");
+    }
+    drop(open);
+    for args in [&["--store", "versions", "--seal", "none", "--size", "1M"][..], &["--size", "1M"]] {
+        let disk = Disk::new(args);
+        let output = disk.run("key", &["list"]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("the disk has no keys"), "{error}");
+        assert!(!disk.path().join("keys").exists());
+    }
+}
+
+#[test]
+fn without_a_terminal_nobody_waits_for_a_passphrase() {
+    let bench = Bench::new(&[]);
+    let mut alone = Command::new("setsid");
+    let quietus = alone.arg("--wait").arg(env!("CARGO_BIN_EXE_quietus")).arg("key").arg(bench.0.path());
+    let output = quietus.arg("rotate").output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        error.contains("name a credential with --passphrase-file, --key-file or --key-command"),
+        "{error}"
+    );
+}

@@ -1,0 +1,125 @@
+//! What `status` and `shred` tell people.
+
+use crate::cli::program::Disk;
+use crate::cli::tool;
+use serde_json::Value;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn shown(disk: &Disk, args: &[&str]) -> String {
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let output = quietus.arg(args[0]).arg(disk.path()).args(&args[1..]).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A disk with 64 KiB that nobody destroys unasked.
+fn waiting() -> Disk {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::write(&image, vec![1; 1 << 20]).expect("an image");
+    let text = image.to_str().expect("text").to_string();
+    let disk = Disk::made(dir, &["--adopt", &text, "--idle-after", "1h", "--deadline", "2h"]);
+    disk.json("purge", &["0+65536"]);
+    disk
+}
+
+#[test]
+fn the_first_line_says_whether_everything_deleted_is_gone() {
+    let disk = waiting();
+    let screen = shown(&disk, &["status"]);
+    assert!(screen.starts_with("deleted    not all gone yet: 64.00 KiB wait"), "{screen}");
+    assert!(screen.contains("queued; until `quietus serve`, or `quietus shred --now`"), "{screen}");
+    assert!(screen.contains("not served") && screen.contains("health     good"), "{screen}");
+    let server = disk.serve(&[]);
+    disk.json("purge", &["65536+4096"]);
+    let screen = shown(&disk, &["status"]);
+    assert!(screen.contains("until 1 h without a request, at most 2 h; `quietus shred --now`"), "{screen}");
+    assert_eq!(disk.json("status", &[])["waiting"][0]["bytes"], 69632);
+    disk.json("shred", &["--now"]);
+    let screen = shown(&disk, &["status"]);
+    assert!(
+        screen.starts_with("deleted    all gone, as far as deletions are known (68.00 KiB so far"),
+        "{screen}"
+    );
+    assert!(!screen.contains("waiting"), "{screen}");
+    assert_eq!(disk.json("status", &[])["waiting"], Value::Array(Vec::new()));
+    drop(server);
+}
+
+#[test]
+fn the_summary_is_short_and_counters_are_for_whoever_asks() {
+    let disk = waiting();
+    let screen = shown(&disk, &["status"]);
+    assert!(screen.lines().count() <= 10 && !screen.contains("deaths by source"), "{screen}");
+    let verbose = shown(&disk, &["status", "--verbose"]);
+    assert!(verbose.starts_with(screen.lines().next().expect("a line")), "{verbose}");
+    assert!(
+        verbose.contains("deaths by source") && verbose.contains("guarantee    overwriting "),
+        "{verbose}"
+    );
+}
+
+#[test]
+fn what_the_medium_promises_is_told_in_full_by_status_and_to_whoever_checks_a_receipt() {
+    let disk = waiting();
+    disk.json("shred", &["--now"]);
+    let receipt = disk.beside("receipt.json");
+    let receipt = receipt.to_str().expect("text");
+    for screen in [shown(&disk, &["shred", "--now"]), shown(&disk, &["prove", "-o", receipt])] {
+        assert!(!screen.contains("guarantee") && !screen.contains("- medium"), "{screen}");
+    }
+    assert!(shown(&disk, &["status"]).contains(": overwriting "), "the summary");
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let checked = quietus.args(["prove", "--check", receipt]).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("\nguarantee    overwriting "), "{checked:?}");
+}
+
+#[test]
+fn a_disk_that_failed_says_so_first() {
+    let disk = waiting();
+    let _server = disk.serve(&[]);
+    let medium = std::fs::File::options().write(true).open(disk.beside("image"));
+    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+    let screen = shown(&disk, &["status"]);
+    assert!(screen.starts_with("deleted    NOT all gone: 64.00 KiB cannot be destroyed"), "{screen}");
+    assert!(screen.contains("health     READ-ONLY, nothing is destroyed any more"), "{screen}");
+}
+
+/// Bytes of a file that was deleted before the disk was adopted.
+const DELETED: u64 = 65536;
+
+/// What waits, once that is known, on a disk of 32 MiB whose file system is made with `args`, and where
+/// only the file system itself and [`DELETED`] bytes in free blocks hold data.
+fn waiting_below(args: &[&str]) -> Option<Value> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    let file = std::fs::File::create(&image).expect("an image");
+    file.set_len(32 << 20).expect("holes");
+    let text = image.to_str().expect("text");
+    tool("mke2fs", &[&["-q", "-F"], args, &[text]].concat(), "")?;
+    file.write_all_at(&[7; DELETED as usize], 20 << 20).expect("content");
+    let disk = Disk::new(&["--adopt", text, "--deadline", "1h", "--idle-after", "1h"]);
+    let _server = disk.serve(&[]);
+    let start = Instant::now();
+    loop {
+        let status = disk.json("status", &[]);
+        if status["holes_unknown"] == false && status["waiting"] != Value::Array(Vec::new()) {
+            return Some(status["waiting"].clone());
+        }
+        assert!(start.elapsed().as_secs() < 60, "{status}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn free_blocks_without_data_wait_for_nothing() {
+    for args in [&[][..], &["-O", "has_journal,extent"]] {
+        let Some(waiting) = waiting_below(args) else { return eprintln!("skipped: no mke2fs") };
+        let bytes = waiting[0]["bytes"].as_u64().expect("a number");
+        assert!(waiting[0]["for"] == "evidence" && waiting.as_array().is_some_and(|it| it.len() == 1));
+        // mke2fs writes zeros here and there.
+        assert!((DELETED..1 << 20).contains(&bytes), "{waiting}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The server and the program, tested as clients and users find them. One binary: linking many takes longer than the tests.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
+
+mod cli;
+mod nbd;
+mod vault;
+mod versions;

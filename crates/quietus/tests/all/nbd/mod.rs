@@ -1,0 +1,20 @@
+//! The NBD server, as a client finds it that does as it pleases.
+
+mod attached;
+mod client;
+mod commands;
+mod disk;
+mod ending;
+mod ext2;
+mod handshake;
+mod hostile;
+mod memory;
+mod online;
+mod order;
+mod past;
+mod places;
+mod program;
+mod sensitive;
+mod serving;
+mod since;
+mod tls;

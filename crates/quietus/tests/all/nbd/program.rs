@@ -1,0 +1,280 @@
+//! The server as the program runs it.
+
+use crate::nbd::client::*;
+use crate::nbd::ending::{flood, hears_the_end, too_long};
+use crate::nbd::tls::{Keys, secure};
+use std::io::{self, BufRead, BufReader, Lines, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use tempfile::TempDir;
+
+/// A disk in a directory of its own.
+pub struct Disk(pub TempDir);
+
+impl Disk {
+    /// Of 1 MiB.
+    fn new() -> Self {
+        Self::made(tempfile::tempdir().unwrap(), &["--size", "1M"])
+    }
+
+    pub fn made(dir: TempDir, args: &[&str]) -> Self {
+        let disk = Self(dir);
+        let made = quietus().arg("create").arg(disk.path()).args(args).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        disk
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("disk")
+    }
+
+    fn server(&self, args: &[&str]) -> Command {
+        let mut command = quietus();
+        command.env("QUIETUS_LOG", "info").arg("serve").arg(self.path()).args(args);
+        command
+    }
+
+    pub fn serve(&self, args: &[&str]) -> Served {
+        let mut command = self.server(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("serving disk at "), "{line}");
+        Served { child, log, socket: self.path().join("nbd.sock") }
+    }
+}
+
+pub fn quietus() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_quietus"))
+}
+
+pub struct Served {
+    pub child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+    socket: PathBuf,
+}
+
+impl Served {
+    pub fn connect(&self) -> Client<UnixStream> {
+        let mut client = Client::new(UnixStream::connect(&self.socket).unwrap());
+        client.greet();
+        client
+    }
+
+    /// Reloads, and returns what was logged of it.
+    fn reload(&mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+        let mut said = String::new();
+        loop {
+            let line = self.log.next().unwrap().unwrap();
+            said.push_str(&line);
+            said.push('\n');
+            if line.contains("reload complete") || line.contains("reload refused") {
+                return said;
+            }
+        }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What is read from one place and written to another.
+struct Pipes(ChildStdout, ChildStdin);
+
+impl Read for Pipes {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buf)
+    }
+}
+
+impl Write for Pipes {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.1.write(buf)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.1.flush()
+    }
+}
+
+/// A whole session, to its end.
+fn session<S: Read + Write>(client: &mut Client<S>) {
+    let payload: Vec<u8> = (0..1 << 20).map(|n| (n >> 4) as u8).collect();
+    client.begin(Style::Structured);
+    assert_eq!(client.write(0, 0, &payload), 0);
+    assert!(client.read(0, 0, payload.len()) == Ok(payload));
+    client.say_request(DISC, 0, 0, 0, 0);
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_client_at_a_socket_for_input_and_output_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    session(&mut Client::new(ours));
+    assert!(child.wait().unwrap().success());
+}
+
+/// A server on pipes, and its client.
+fn at_pipes(disk: &Disk) -> (Child, Client<Pipes>) {
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    (child, Client { stream: pipes, style: Style::Simple })
+}
+
+#[test]
+fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (mut child, mut client) = at_pipes(&disk);
+    session(&mut client);
+    drop(client);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_at_a_pair_of_pipes_that_says_much_behind_a_refused_header_hears_the_refusal() {
+    let disk = Disk::new();
+    let (mut child, mut client) = at_pipes(&disk);
+    client.begin(Style::Structured);
+    flood(&mut client, too_long(Style::Structured));
+    assert_eq!(client.outcome(5), EINVAL);
+    assert!(hears_the_end(&mut client));
+    drop(client);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_that_hangs_up_its_pipes_ends_the_server() {
+    let disk = Disk::new();
+    let mut command = disk.server(&["--nbd", "stdio"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
+    let mut client = Client { stream: pipes, style: Style::Simple };
+    client.begin(Style::Structured);
+    client.say_request(READ, 0, 1, 0, 1 << 20);
+    drop(client);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn input_and_output_without_a_client_are_refused() {
+    let disk = Disk::new();
+    let output = disk.server(&["--nbd", "stdio"]).stdin(Stdio::null()).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("--nbd stdio: standard input and output are neither"), "{error}");
+}
+
+#[test]
+fn a_connection_from_the_service_manager_is_served_to_its_end() {
+    let disk = Disk::new();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = disk.server(&[]);
+    let mut command = Command::new("/bin/sh");
+    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
+    command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
+    let mut child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
+    drop(command);
+    session(&mut Client::new(ours));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_socket_from_the_service_manager_is_listened_at() {
+    let disk = Disk::new();
+    let path = disk.0.path().join("passed.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let server = disk.server(&[]);
+    let mut command = Command::new("/bin/sh");
+    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
+    command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
+    let mut child = command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).spawn().unwrap();
+    session(&mut Client::new(UnixStream::connect(&path).unwrap()));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(!disk.path().join("nbd.sock").exists());
+}
+
+#[test]
+fn the_service_manager_is_told_of_the_start_and_of_the_stop() {
+    let disk = Disk::new();
+    let path = disk.0.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let told = || {
+        let mut buf = [0; 256];
+        let len = manager.recv(&mut buf).unwrap();
+        String::from_utf8_lossy(&buf[..len]).trim_end().to_string()
+    };
+    let mut child = disk.server(&[]).env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).spawn().unwrap();
+    assert_eq!(told(), "READY=1");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(told(), "STOPPING=1");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn extended_headers_are_offered_unless_turned_off() {
+    let disk = Disk::new();
+    assert_eq!(disk.serve(&[]).connect().verdict(OPT_EXTENDED, &[]), ACK);
+    let served = disk.serve(&["--extended-headers", "no"]);
+    let mut client = served.connect();
+    assert_eq!(client.verdict(OPT_EXTENDED, &[]), ERR_UNSUP);
+    client.agree(Style::Structured);
+    assert_eq!(client.write(0, 0, b"abc"), 0);
+    assert_eq!(client.read(0, 0, 3), Ok(b"abc".to_vec()));
+}
+
+#[test]
+fn a_reload_takes_new_keys_and_refuses_broken_ones() {
+    let (disk, old, new) = (Disk::new(), Keys::new(), Keys::new());
+    let [certificate, key] = ["server.pem", "server.key"].map(|name| old.path(name));
+    let mut served =
+        disk.serve(&["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
+    let mut early = secure(served.connect(), old.client(false));
+    early.agree(Style::Structured);
+
+    let whole = std::fs::read(&key).unwrap();
+    std::fs::write(&key, "broken").unwrap();
+    let said = served.reload();
+    assert!(
+        said.contains("server.key") && said.contains("reload refused: the certificates and the key"),
+        "{said}"
+    );
+    assert!(!said.contains("reload complete"), "{said}");
+    // A log that no terminal shows has no colours.
+    assert!(!said.contains('\x1b'), "{said:?}");
+    secure(served.connect(), old.client(false)).agree(Style::Structured);
+    std::fs::write(&key, whole).unwrap();
+
+    let behaviour = disk.path().join("disk.toml");
+    let text = std::fs::read_to_string(&behaviour).unwrap();
+    std::fs::write(&behaviour, text.replace("clear", "polish")).unwrap();
+    let said = served.reload();
+    assert!(said.contains("polish") && said.contains("reload refused: [behaviour] of disk"), "{said}");
+    std::fs::write(&behaviour, text).unwrap();
+
+    new.replace(&old);
+    let said = served.reload();
+    assert!(said.contains("reload complete") && !said.contains("refused"), "{said}");
+    secure(served.connect(), new.client(false)).agree(Style::Structured);
+    assert!(early.read(0, 0, 1).is_ok());
+    let mut late = secure(served.connect(), old.client(false));
+    assert!(late.stream.write_all(&option_bytes(OPT_LIST, &[])).is_err());
+}

@@ -1,0 +1,169 @@
+//! Listening, changing what is served, and stopping.
+
+use crate::nbd::client::*;
+use crate::nbd::disk::Disk;
+use quietus::nbd::{Bound, Config, Exports, Listener, Server};
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SIZE: u64 = 1 << 20;
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(30)
+}
+
+#[test]
+fn a_unix_socket_is_served_and_goes_with_the_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = Listener::unix(&path).unwrap();
+    let server =
+        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), Config::default()).unwrap();
+    assert_eq!(server.bound(), [Bound::Unix(path.clone())]);
+    let mut client = Client::new(UnixStream::connect(&path).unwrap());
+    client.begin(Style::Structured);
+    assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
+    assert!(server.shutdown(soon()));
+    assert!(!path.exists());
+}
+
+#[test]
+fn an_abandoned_unix_socket_is_replaced_and_a_served_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists());
+    let _served = Listener::unix(&path).unwrap();
+    assert!(Listener::unix(&path).is_err());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    assert!(Listener::unix(&file).is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+}
+
+#[test]
+fn an_inherited_listening_socket_is_served() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let listener = Listener::inherited(listener.into()).unwrap();
+    let server =
+        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), Config::default()).unwrap();
+    assert_eq!(server.bound(), [Bound::Inherited]);
+    let mut client = Client { stream: std::net::TcpStream::connect(address).unwrap(), style: Style::Simple };
+    client.begin(Style::Extended);
+    assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
+}
+
+#[test]
+fn connections_are_told_of() {
+    let (server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
+    client.greet();
+    assert_eq!(client.verdict(OPT_LIST, &[]), ACK);
+    assert_eq!(server.connections()[0].export, None);
+    client.agree(Style::Structured);
+    assert!(client.read(0, 0, 1).is_ok());
+    let told = server.connections().remove(0);
+    assert_eq!((told.export.as_deref(), told.tls), (Some("disk"), false));
+    assert!(told.peer.starts_with("process "));
+    drop(client);
+    server.wait_until_idle();
+    assert!(server.connections().is_empty());
+}
+
+#[test]
+fn a_disk_is_told_who_comes_and_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let disk = Disk::new("disk", SIZE);
+    let offered = exports(std::slice::from_ref(&disk));
+    let _server = Server::start(vec![Listener::unix(&path).unwrap()], offered, Config::default()).unwrap();
+    let come = || {
+        let mut client = Client::new(UnixStream::connect(&path).unwrap());
+        client.begin(Style::Extended);
+        assert!(client.read(0, 0, 1).is_ok());
+        client
+    };
+    let first = come();
+    disk.await_clients(1);
+    let mut second = come();
+    disk.await_clients(2);
+    drop(first);
+    disk.await_clients(1);
+    disk.panic();
+    second.say_request(READ, 0, 1, 0, 1);
+    disk.await_clients(0);
+}
+
+#[test]
+fn disks_come_and_go_and_connections_keep_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let offered = exports(&[Disk::new("old", SIZE)]);
+    let _server =
+        Server::start(vec![Listener::unix(&path).unwrap()], offered.clone(), Config::default()).unwrap();
+    let mut early = Client::new(UnixStream::connect(&path).unwrap());
+    early.begin(Style::Simple);
+    offered.set(vec![Disk::new("new", 2 * SIZE)]);
+    let mut late = Client::new(UnixStream::connect(&path).unwrap());
+    late.greet();
+    assert_eq!(late.verdict(OPT_GO, &info_request("old", &[])), ERR_UNKNOWN);
+    assert_eq!(late.verdict(OPT_GO, &info_request("new", &[])), ACK);
+    assert!(late.read(0, SIZE, 1).is_ok());
+    assert!(early.read(0, SIZE - 1, 1).is_ok());
+}
+
+#[test]
+fn a_server_without_disks_has_no_default() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let listener = Listener::inherited(theirs.into()).unwrap();
+    let _server = Server::start(vec![listener], Exports::default(), Config::default()).unwrap();
+    let mut client = Client::new(ours);
+    client.greet();
+    assert_eq!(client.option(OPT_LIST, &[]), [(ACK, Vec::new())]);
+    assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ERR_UNKNOWN);
+}
+
+#[test]
+fn a_stop_lets_requests_end_and_refuses_new_ones() {
+    let disk = Disk::new("disk", SIZE);
+    let (server, mut client) = transmit(&disk, Style::Structured);
+    disk.hold();
+    client.say_write(0, 1, 0, b"kept");
+    disk.await_held(1);
+    let server = Arc::new(server);
+    let stopping = {
+        let server = Arc::clone(&server);
+        std::thread::spawn(move || server.shutdown(soon()))
+    };
+    disk.hold_no_more();
+    let refused = std::iter::repeat_with(|| client.request(CACHE, 0, 0, 1)).find(|error| *error != 0);
+    assert_eq!(refused, Some(ESHUTDOWN));
+    disk.release_all();
+    assert_eq!(client.outcome(1), 0);
+    assert!(client.is_closed());
+    assert!(stopping.join().unwrap());
+    assert_eq!(disk.bytes(0, 4), b"kept");
+}
+
+#[test]
+fn a_stop_does_not_wait_beyond_its_deadline() {
+    let disk = Disk::new("disk", SIZE);
+    let (server, mut client) = transmit(&disk, Style::Structured);
+    disk.hold();
+    client.say_request(READ, 0, 1, 0, 4096);
+    disk.await_held(1);
+    server.shutdown(Instant::now() + Duration::from_millis(20));
+    assert!(client.is_closed());
+    disk.release_all();
+}
+
+#[test]
+fn a_stop_ends_handshakes() {
+    let (server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
+    client.greet();
+    assert_eq!(client.verdict(OPT_LIST, &[]), ACK);
+    assert!(server.shutdown(soon()));
+    assert!(client.is_closed());
+}

@@ -1,0 +1,172 @@
+//! What is forgotten is destroyed, and nothing else is; who holds something keeps it.
+
+use crate::vault::program::{Vault, assert_same, folder, noise};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+fn numbers(list: &Value) -> Vec<u64> {
+    let all = list["snapshots"].as_array().expect("a list");
+    all.iter().map(|line| line["snapshot"].as_u64().expect("a number")).collect()
+}
+
+#[test]
+fn a_forgotten_snapshot_is_nowhere_once_the_vault_is_sanitized() {
+    for policy in ["clear", "random,zero", "ff"] {
+        let vault = Vault::new(&["--compress", "none", "--policy", policy]);
+        let (one, two) = (vault.beside("one"), vault.beside("two"));
+        folder(&one, &[1, 2, 3]);
+        folder(&two, &[1, 2, 3, 4, 5]);
+        fs::write(two.join("a telling name"), noise(77, 5000)).expect("a file");
+        vault.put("one", &one);
+        let second = vault.put("two", &two);
+        let needles = [noise(4, 64), noise(77, 64), b"a telling name".to_vec()];
+        assert!(needles.iter().all(|needle| vault.count(needle) > 0), "stored as they are");
+        let dry = vault.json("forget", &[&second, "--dry-run"]);
+        assert!(dry["chunks"].as_u64() > Some(3) && numbers(&vault.json("list", &[])).len() == 2, "{dry}");
+        vault.json("forget", &[&second]);
+        assert!(vault.refused("get", &[&second]).contains("unknown snapshot"));
+        let proof = vault.run("prove", &[]);
+        assert_eq!(proof.status.code(), Some(3), "what is owed is no clean proof: {proof:?}");
+        let dry = vault.json("sanitize", &["--dry-run"]);
+        assert!(dry["statement"]["dead_chunks"].as_u64() > Some(3), "{dry}");
+        assert!(needles.iter().all(|needle| vault.count(needle) > 0), "a dry run destroys nothing");
+        let receipt = vault.sanitize();
+        assert_eq!(receipt["statement"]["receipts"][0]["of"]["snapshot"].to_string(), second, "{receipt}");
+        assert_eq!(receipt["statement"]["dead_chunks"], dry["statement"]["dead_chunks"]);
+        assert!(needles.iter().all(|needle| vault.count(needle) == 0), "{policy}");
+        let (_into, there) = vault.get("one", &one);
+        assert_same(&one, &there);
+        let again = vault.sanitize();
+        assert_eq!(again["statement"]["destroyed_containers"], 0, "there was nothing to do: {again}");
+    }
+}
+
+#[test]
+fn a_file_that_gives_its_space_back_is_small_again() {
+    use std::os::unix::fs::MetadataExt;
+    let vault = Vault::new(&["--compress", "none"]);
+    let top = vault.beside("a");
+    folder(&top, &[1]);
+    fs::write(top.join("big"), noise(5, 8 << 20)).expect("a file");
+    let space = || fs::metadata(vault.path().join("pool")).expect("a file").blocks() * 512;
+    let snapshot = vault.put("some", &top);
+    let full = space();
+    assert!(full > 8 << 20);
+    vault.json("forget", &[&snapshot]);
+    vault.sanitize();
+    // Where the host cannot punch holes, the space stays.
+    assert!(space() < 1 << 20 || space() >= full, "{} of {full}", space());
+}
+
+#[test]
+fn a_path_is_taken_out_of_all_snapshots_at_once() {
+    let vault = Vault::new(&["--compress", "none"]);
+    let top = vault.beside("a");
+    folder(&top.join("ann/mail"), &[1, 2]);
+    folder(&top.join("bob"), &[3, 4]);
+    fs::write(top.join("bob/ann.pst"), noise(50, 4000)).expect("a file");
+    let first = vault.put("daily", &top);
+    folder(&top.join("ann/mail"), &[5]);
+    let second = vault.put("daily", &top);
+    vault.put("bob", &top.join("bob"));
+    let args = ["--path", "**/ann", "--path", "*.pst"];
+    let dry = vault.json("forget", &[&args[..], &["--dry-run"]].concat());
+    assert_eq!((dry["files"].as_u64(), numbers(&dry).len()), (Some(2 + 1 + 3 + 1 + 1), 3), "{dry}");
+    let owed = || vault.json("status", &[])["owed"].as_array().map(Vec::len);
+    assert_eq!(owed(), Some(0), "a dry run does nothing");
+    vault.json("hold", &[&first, "--name", "case 5"]);
+    let said = vault.refused("forget", &args);
+    assert!(said.contains("is held (\"case 5\")"), "{said}");
+    assert_eq!(owed(), Some(0), "what is refused is not begun");
+    assert_eq!(vault.json("forget", &["--path", "no such"])["files"], 0);
+    vault.json("release", &["--name", "case 5"]);
+    vault.sanitize();
+    assert!(vault.count(&noise(5, 64)) > 0, "nothing was forgotten yet");
+    let forgotten = vault.json("forget", &args);
+    assert_eq!((forgotten["files"].as_u64(), numbers(&forgotten).len()), (Some(8), 3));
+    let receipt = vault.sanitize();
+    assert_eq!(receipt["statement"]["receipts"].as_array().map(Vec::len), Some(3), "{receipt}");
+    for seed in [1, 2, 5, 50] {
+        assert_eq!(vault.count(&noise(seed, 64)), 0);
+    }
+    assert_eq!(vault.count(b"ann.pst"), 0);
+    fs::remove_file(top.join("bob/ann.pst")).expect("a file");
+    for snapshot in [&first, &second] {
+        let (_into, there) = vault.get(snapshot, &top);
+        assert!(!there.join("ann").exists());
+        assert_same(&top.join("bob"), &there.join("bob"));
+    }
+    assert_eq!(vault.json("list", &[])["snapshots"][0]["files"], 2, "what a list says has changed too");
+}
+
+#[test]
+fn rules_thin_each_series_by_itself() {
+    let vault = Vault::new(&[]);
+    let top = vault.beside("a");
+    folder(&top, &[1]);
+    for name in ["one", "two", "one", "two", "one"] {
+        vault.put(name, &top);
+    }
+    let text = |args: &[&str]| vault.json("forget", args);
+    assert_eq!(numbers(&text(&["--keep-last", "1", "--dry-run"])), [0, 1, 2]);
+    assert_eq!(numbers(&text(&["--keep-daily", "7", "--name", "one"])), [0, 2], "all are of one day");
+    vault.json("hold", &["1", "--name", "law", "--why", "a court asked"]);
+    assert_eq!(numbers(&text(&["--keep-last", "1"])), [0; 0], "what is held is kept");
+    vault.json("release", &["--name", "law"]);
+    assert_eq!(numbers(&text(&["--keep-last", "1"])), [1]);
+    assert_eq!(numbers(&vault.json("list", &[])), [3, 4]);
+    let log = fs::read_to_string(vault.path().join("audit.jsonl")).expect("a log");
+    for part in
+        ["\"event\":\"held\"", "a court asked", "\"event\":\"released\"", "\"event\":\"forgets\"", "uid "]
+    {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
+#[test]
+fn what_would_forget_too_much_is_refused() {
+    let vault = Vault::new(&[]);
+    let top = vault.beside("a");
+    folder(&top, &[1]);
+    (0..2).for_each(|_| drop(vault.put("daily", &top)));
+    vault.json("hold", &["0", "--name", "law"]);
+    for (command, args, why) in [
+        ("forget", &[][..], "name snapshots, paths with --path, or a rule"),
+        ("forget", &["daily"], "snapshots 0, 1 have the name \"daily\""),
+        ("forget", &["0"], "snapshot 0 is held (\"law\")"),
+        ("forget", &["1", "0"], "snapshot 0 is held (\"law\")"),
+        ("forget", &["--keep-last", "0"], "the rules keep nothing"),
+        ("forget", &["--path", "/"], "--path \"/\" is no pattern"),
+        ("release", &["--name", "other"], "unknown hold \"other\""),
+        ("hold", &["9", "--name", "law"], "unknown snapshot 9"),
+        ("hold", &["0", "--name", ""], "the name of a hold has 0 bytes"),
+    ] {
+        let said = vault.refused(command, args);
+        assert!(said.contains(why), "{command} {args:?}: {said}");
+    }
+    assert_eq!(numbers(&vault.json("list", &[])), [0, 1], "all of them or none");
+}
+
+#[test]
+fn a_receipt_is_signed_and_a_changed_one_is_refused() {
+    let vault = Vault::new(&[]);
+    let top = vault.beside("a");
+    folder(&top, &[1, 2]);
+    let snapshot = vault.put("some", &top);
+    vault.json("forget", &[&snapshot]);
+    vault.json("sanitize", &["-o", "sanitized.json", "--read-only", "--share", "50%"]);
+    vault.json("prove", &["-o", "proof.json"]);
+    let check = |file: &Path| {
+        let mut quietus = std::process::Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(["vault", "prove", "--key"]).arg(vault.path().join("key.pub")).arg("--check").arg(file);
+        quietus.output().expect("it runs").status.code()
+    };
+    for name in ["sanitized.json", "proof.json"] {
+        let path = vault.beside(name);
+        assert_eq!(check(&path), Some(0), "{name}");
+        let text = fs::read_to_string(&path).expect("a file");
+        fs::write(&path, text.replacen("\"policy\": \"clear\"", "\"policy\": \"dod-3\"", 1)).expect("a file");
+        assert_eq!(check(&path), Some(1), "{name}");
+    }
+}

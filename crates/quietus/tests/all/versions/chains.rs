@@ -1,0 +1,204 @@
+//! Blocks are forgotten in all epochs: what a user sees, and what a judge with all keys finds.
+
+use crate::versions::judge::{Bench, WITH_STUBS, ask, bring_home, content, filled, write};
+use quietus::control::Call;
+use quietus::engine::Engine;
+use quietus::epochs;
+use quietus::export::carry_out;
+use quietus::open_disk::OpenDisk;
+use quietus_core::request::{Op, Refusal, Request};
+use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Extent};
+use quietus_seal::Seal;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+fn call(disk: &OpenDisk, call: &Call) -> Result<Value, String> {
+    disk.answer(call, None, &mut |_, _| true).map_err(|refused| refused.to_string())
+}
+
+/// First byte and length of some blocks.
+fn range(blocks: std::ops::Range<u64>) -> Vec<(u64, u64)> {
+    vec![(blocks.start * BLOCK_BYTES, (blocks.end - blocks.start) * BLOCK_BYTES)]
+}
+
+fn forget(disk: &OpenDisk, blocks: std::ops::Range<u64>, current: bool) -> Result<Value, String> {
+    call(disk, &Call::ForgetBlocks { ranges: range(blocks), current, wait: true })
+}
+
+fn weigh(disk: &OpenDisk, blocks: std::ops::Range<u64>) -> Value {
+    call(disk, &Call::WeighBlocks { ranges: range(blocks) }).expect("a count")
+}
+
+fn read_past(engine: &Engine, epoch: u64, block: u64, blocks: u64) -> Result<Vec<u8>, Refusal> {
+    let extent = Extent::new(block * BLOCK_BYTES, blocks * BLOCK_BYTES);
+    let request = Request { op: Op::ReadPast(Epoch(epoch)), extent, fua: false };
+    carry_out(engine, request).map(|buf| buf.into_vec())
+}
+
+/// In [`filled`], blocks 0 to 7 have three versions, the last of which only the current state shows.
+const BLOCKS: std::ops::Range<u64> = 2..6;
+
+/// What every block shows that was not forgotten.
+fn check_others(disk: &OpenDisk) {
+    for block in (0..64).filter(|block| !BLOCKS.contains(block)) {
+        let is_free = (32..40).contains(&block);
+        let past = if block < 16 { 2 } else { 1 };
+        let wanted = |round| if is_free { vec![0; BLOCK_BYTES as usize] } else { content(block, round) };
+        assert!(read_past(&disk.engine, 1, block, 1) == Ok(content(block, 1)), "block {block} in epoch 1");
+        assert!(read_past(&disk.engine, 2, block, 1) == Ok(wanted(past)), "block {block} in epoch 2");
+    }
+    for block in 0..8 {
+        assert!(ask(disk, Op::Read, block, 1) == content(block, 3), "block {block} now");
+    }
+}
+
+/// Checks that no epoch shows a byte of the blocks, and that the refusal says why.
+fn check_refused(disk: &OpenDisk) {
+    for (epoch, block, blocks) in [(1, 2, 1), (2, 5, 1), (2, 0, 3), (1, 5, 20)] {
+        let refusal = read_past(&disk.engine, epoch, block, blocks).expect_err("some of it is forgotten");
+        assert!(matches!(refusal, Refusal::ForgottenBlocks(of, _) if of.0 == epoch), "{refusal}");
+        assert!(refusal.to_string().contains("forgotten in epoch"), "{refusal}");
+    }
+}
+
+fn judge(seal: Seal, are_at_home: bool) {
+    let bench = Bench::new(seal);
+    let (disk, _) = filled(&bench);
+    if are_at_home {
+        bring_home(&disk);
+    }
+    let doomed: BTreeSet<_> = BLOCKS.flat_map(|block| [(block, 1), (block, 2)]).collect();
+    let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
+    let weighed = weigh(&disk, BLOCKS);
+    assert_eq!((&weighed["dies_blocks"], &weighed["current_bytes"]), (&json!(8), &json!(0)), "{weighed}");
+    assert_eq!((&weighed["to"], &weighed["shown_by"]), (&json!(2), &json!([1, 2])), "{weighed}");
+    forget(&disk, BLOCKS, false).expect("it is forgotten");
+    check_refused(&disk);
+    check_others(&disk);
+    assert_eq!(weigh(&disk, BLOCKS)["dies_blocks"], 0);
+    disk.close(true, |_| true);
+    drop(disk);
+    assert!(bench.opened(&data, &stubs, &root).is_superset(&doomed), "{seal:?}: the judge is blind");
+    let after = bench.opened(&bench.file("data"), &bench.file("stubs"), &bench.file("root"));
+    let left: Vec<_> = after.intersection(&doomed).collect();
+    assert!(left.is_empty(), "{seal:?}: {left:?} can be opened");
+    assert!([(0, 1), (0, 2), (3, 3), (20, 1)].iter().all(|it| after.contains(it)), "{seal:?}");
+    let disk = bench.open();
+    check_refused(&disk);
+    check_others(&disk);
+    // Gaps do not outlive the epochs that have them.
+    epochs::forget(&disk.engine, EpochRange { from: Epoch(1), to: Epoch(2) }).expect("it is forgotten");
+    assert!(call(&disk, &Call::Shred).is_ok());
+}
+
+#[test]
+fn with_all_keys_nobody_opens_a_version_of_a_forgotten_block_and_all_others_stay() {
+    for seal in WITH_STUBS {
+        judge(seal, false);
+        judge(seal, true);
+    }
+}
+
+#[test]
+fn what_the_current_state_shows_too_is_refused_until_it_is_purged() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let weighed = weigh(&disk, 6..10);
+    // Blocks 8 and 9 are as epoch 2 left them.
+    assert_eq!((&weighed["dies_blocks"], &weighed["current_bytes"]), (&json!(6), &json!(8192)), "{weighed}");
+    let refused = forget(&disk, 6..10, false).expect_err("the current state shows two of them");
+    assert!(refused.contains("8192 bytes") && refused.contains("--current"), "{refused}");
+    let scope = EpochRange { from: Epoch(1), to: Epoch(2) };
+    let blocks = Some(Extent::new(6 * BLOCK_BYTES, 4 * BLOCK_BYTES));
+    let scope = quietus_core::units::Scope { epochs: scope, blocks };
+    let refused = epochs::forget(&disk.engine, scope).expect_err("the disk itself refuses it, too");
+    assert!(
+        matches!(refused, Refusal::Current(Epoch(2), block) if block.start.0 == 8 * BLOCK_BYTES),
+        "{refused}"
+    );
+    assert!(ask(&disk, Op::Read, 8, 1) == content(8, 2), "nothing has changed");
+    assert!(read_past(&disk.engine, 1, 6, 4).is_ok());
+    forget(&disk, 6..10, true).expect("it is purged and forgotten");
+    assert!(ask(&disk, Op::Read, 6, 4).iter().all(|byte| *byte == 0));
+    assert!(read_past(&disk.engine, 2, 9, 1).is_err());
+    assert!(ask(&disk, Op::Read, 10, 1) == content(10, 2), "the next block stays");
+}
+
+#[test]
+fn a_hold_on_an_epoch_that_shows_some_of_the_blocks_refuses_it_and_another_one_does_not() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let hold = |name: &str, epoch: &str| {
+        let epochs = quietus::control::Epochs { from: epoch.into(), to: None };
+        call(&disk, &Call::Hold { name: name.into(), epochs, who: "legal".into(), why: "subpoena".into() })
+    };
+    hold("case-4711", "1").expect("it is held");
+    let refused = forget(&disk, BLOCKS, false).expect_err("epoch 1 is held");
+    assert!(refused.contains("case-4711") && refused.contains("subpoena"), "{refused}");
+    assert!(weigh(&disk, BLOCKS)["held"].as_str().is_some_and(|held| held.contains("case-4711")));
+    assert!(read_past(&disk.engine, 1, 2, 4).is_ok(), "nothing has changed");
+    call(&disk, &Call::Release { name: "case-4711".into() }).expect("it is released");
+    // Epoch 1 alone shows blocks 32 to 39.
+    hold("case-4712", "2").expect("it is held");
+    forget(&disk, 32..40, false).expect("no held epoch shows them");
+}
+
+#[test]
+fn parts_of_blocks_are_refused_with_the_range_that_would_do() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let refused = |start, len| {
+        let ranges = vec![(start, len)];
+        call(&disk, &Call::ForgetBlocks { ranges, current: false, wait: false }).expect_err("it is refused")
+    };
+    assert!(refused(1000, 5000).contains("use 0+8192"), "{}", refused(1000, 5000));
+    assert!(refused(1 << 20, 4096).contains("1048576+4096"), "{}", refused(1 << 20, 4096));
+    assert!(refused(0, 0).contains("empty"), "{}", refused(0, 0));
+}
+
+#[test]
+fn the_receipt_and_the_audit_log_name_blocks_and_epochs() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let answer = forget(&disk, BLOCKS, false).expect("it is forgotten");
+    assert_eq!(answer, json!({ "ranges": [[8192, 16384]], "to": 2, "done": true }));
+    disk.close(true, |_| true);
+    let log = std::fs::read_to_string(bench.path().join("audit.jsonl")).expect("the log");
+    let scope = r#""epochs":{"from":1,"to":2,"blocks":{"start":8192,"len":16384}}"#;
+    assert!(log.contains(scope), "{log}");
+    let forgets = log.lines().find(|line| line.contains(r#""event":"forgets""#)).expect("a line");
+    assert!(forgets.contains(r#""blocks":{"start":8192,"len":16384}"#), "{forgets}");
+}
+
+#[test]
+fn a_difference_counts_what_is_forgotten_and_a_restore_says_that_it_cannot_bring_it_back() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    // Epoch 1 alone has these; what it had nobody knows any more, and so a backup since then must take them.
+    forget(&disk, 32..34, false).expect("it is forgotten");
+    let diff = call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0 }).expect("a list");
+    let ranges = diff["ranges"].as_array().expect("ranges");
+    assert!(ranges.contains(&json!([32 * BLOCK_BYTES, 8 * BLOCK_BYTES])), "{diff}");
+    let refused = call(&disk, &Call::Restore { at: "1".into() }).expect_err("a part of it is gone");
+    assert!(refused.contains("8192 bytes at 131072 are forgotten"), "{refused}");
+    assert!(ask(&disk, Op::Read, 0, 1) == content(0, 3), "nothing was written");
+}
+
+#[test]
+fn a_forget_that_is_killed_at_once_goes_on_at_the_next_start() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    let call = Call::ForgetBlocks { ranges: range(BLOCKS), current: false, wait: false };
+    disk.answer(&call, None, &mut |_, _| true).expect("the intent is durable");
+    disk.close(false, |_| true);
+    drop(disk);
+    let disk = bench.open();
+    check_refused(&disk);
+    while !disk.engine.status().owed.forgets.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    check_refused(&disk);
+    check_others(&disk);
+    write(&disk, 2..3, 1);
+    assert!(ask(&disk, Op::Read, 2, 1) == content(2, 1), "the current state takes new content there");
+}

@@ -1,0 +1,163 @@
+//! What `prove` says of a disk that keeps versions.
+
+use crate::versions::judge::{
+    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
+};
+use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
+use quietus::control::Call;
+use quietus::epochs;
+use quietus::open_disk::OpenDisk;
+use quietus::proof::{self, Proof, Receipt};
+use quietus_core::cell::Cell;
+use quietus_core::request::Op;
+use quietus_core::units::{Epoch, Session};
+use quietus_seal::Seal;
+use std::os::unix::fs::FileExt;
+
+/// The receipt of a proof, whose signature is valid.
+fn prove(disk: &OpenDisk) -> Proof {
+    let answer = disk.answer(&Call::Prove, None, &mut |_, _| true).expect("a proof");
+    let text = serde_json::to_string(&answer).expect("text");
+    let Receipt { statement, .. } = proof::check(&text, None).expect("a valid receipt");
+    assert!(
+        proof::check(&text.replace("\"kept\":", "\"kept\":1"), None).is_err(),
+        "the signature covers the epochs"
+    );
+    statement
+}
+
+/// Destroys all that is owed.
+fn drain(disk: &OpenDisk) {
+    disk.answer(&Call::Shred, None, &mut |_, _| true).expect("all is destroyed");
+    disk.engine.shred_now();
+    assert!(disk.engine.wait_until_drained(|_| true));
+}
+
+fn put(bench: &Bench, name: &str, at: usize, bytes: &[u8]) {
+    let file = std::fs::File::options().write(true).open(bench.path().join(name)).expect("a file");
+    file.write_all_at(bytes, at as u64).expect("a write");
+    file.sync_all().expect("a sync");
+}
+
+#[test]
+fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub() {
+    for seal in WITH_STUBS {
+        for are_at_home in [false, true] {
+            let bench = Bench::new(seal);
+            let (disk, _) = filled(&bench);
+            if are_at_home {
+                bring_home(&disk);
+            }
+            drain(&disk);
+            let before = prove(&disk);
+            assert!(before.is_clean(), "{seal}: {before:?}");
+            forget(&disk, Epoch(1));
+            drain(&disk);
+            let after = prove(&disk);
+            assert!(after.is_clean(), "{seal}: {after:?}");
+            let (had, has) = (before.stubs.expect("stubs"), after.stubs.expect("stubs"));
+            assert!(has.live >= 64 && had.read_bytes > 0 && has.owed == 0, "{seal}: {had:?}, {has:?}");
+            let root = has.root;
+            assert!(root.cells >= 3 && root.owed == 0 && root.read_bytes >= 8192, "{seal}: {root:?}");
+            let (had, has) = (before.epochs.expect("epochs"), after.epochs.expect("epochs"));
+            assert_eq!((had.forgotten + 1, had.kept - 1), (has.forgotten, has.kept));
+            assert_eq!(had.shown_bytes - has.shown_bytes, 24 * BLOCK, "{seal}: what only epoch 1 showed");
+        }
+    }
+}
+
+/// The homes of stubs in a page that somebody brings back, hidden under the cell that the page has now.
+pub(crate) fn brought_back(
+    stub_bytes: usize,
+    before: (&[u8], &[u8]),
+    now: (&[u8], &[u8]),
+) -> Vec<(usize, Vec<u8>)> {
+    let (entry, homes) = (RECORD + stub_bytes, PAGE + 2 * half(stub_bytes));
+    let mut found = Vec::new();
+    for sector in (homes..before.0.len() / SECTOR * SECTOR).step_by(SECTOR) {
+        let page = (sector - homes) / PAGE;
+        let [was, is] = [before.1, now.1].map(|root| cells_of(root, page));
+        for at in (sector + HEAD..=sector + SECTOR - entry).step_by(entry) {
+            let [had, has] = [before.0, now.0].map(|stubs| &stubs[at..at + entry]);
+            if is_filled(had) && !is_filled(has) {
+                let number = |from: usize, to: usize| {
+                    had[from..to].iter().rev().fold(0, |n, it| n << 8 | u32::from(*it))
+                };
+                let mut stub = had.to_vec();
+                let used = |cells: &[Cell]| cells.iter().copied().find(|cell| cell.is_whole());
+                for cell in [used(&was), used(&is)].into_iter().flatten() {
+                    cell.mask(Session(number(5, 7) as u16), number(7, 11), &mut stub[RECORD..]);
+                }
+                found.push((at, stub));
+            }
+        }
+    }
+    found
+}
+
+/// Each stub that somebody puts back into its home, under the cell of its page, is found. Under the one that is gone, it is nobody's.
+fn plant(seal: Seal) {
+    let bench = Bench::new(seal);
+    let (disk, only) = filled(&bench);
+    bring_home(&disk);
+    let (before, root) = (bench.file("stubs"), bench.file("root"));
+    forget(&disk, Epoch(1));
+    drain(&disk);
+    assert!(prove(&disk).is_clean());
+    let (now, fresh) = (bench.file("stubs"), bench.file("root"));
+    let homes = brought_back(seal.stub_bytes(), (&before, &root), (&now, &fresh));
+    assert!(homes.len() >= only.len(), "{seal}: something was destroyed");
+    homes.iter().for_each(|(at, home)| put(&bench, "stubs", *at, home));
+    let proof = prove(&disk);
+    let found = proof.stubs.as_ref().expect("stubs");
+    assert!(!proof.is_clean() && found.residue.len() == homes.len(), "{seal}: {found:?}");
+    assert!(homes.iter().all(|(at, _)| found.residue.contains(&((at + RECORD) as u64))), "{seal}: {found:?}");
+    homes.iter().for_each(|(at, home)| put(&bench, "stubs", *at, &vec![0; home.len()]));
+    assert!(prove(&disk).is_clean());
+    let cells = (8192..root.len()).step_by(32).filter(|at| root[*at..at + 32] != fresh[*at..at + 32]);
+    let old: Vec<_> = cells.filter(|at| is_filled(&root[*at..at + 32])).collect();
+    assert!(!old.is_empty(), "{seal}: a page got another cell");
+    for at in old {
+        put(&bench, "root", at, &root[at..at + 32]);
+        let proof = prove(&disk);
+        let found = &proof.stubs.as_ref().expect("stubs").root;
+        assert!(!proof.is_clean() && found.residue == [at as u64], "{seal}: {found:?}");
+        put(&bench, "root", at, &fresh[at..at + 32]);
+    }
+    assert!(prove(&disk).is_clean());
+}
+
+#[test]
+fn a_stub_of_a_forgotten_epoch_that_lies_at_home_is_found_and_so_is_a_cell_that_was_destroyed() {
+    WITH_STUBS.into_iter().for_each(plant);
+}
+
+#[test]
+fn where_the_content_itself_dies_free_slots_are_read_and_what_is_kept_is_not_dead() {
+    for seal in [Seal::None, Seal::AesXts] {
+        let bench = Bench::new(seal);
+        let (disk, _) = filled(&bench);
+        drain(&disk);
+        let clean = prove(&disk);
+        assert!(clean.is_clean() && clean.stubs.is_none(), "{seal}: {clean:?}");
+        let before = bench.file("data");
+        forget(&disk, Epoch(1));
+        // What was freed is free for new content once a head of the index says so.
+        write(&disk, 200..201, 1);
+        assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(3)));
+        ask(&disk, Op::Flush, 0, 0);
+        forget(&disk, Epoch(3));
+        drain(&disk);
+        let proof = prove(&disk);
+        assert!(proof.is_clean(), "{seal}: {proof:?}");
+        let now = bench.file("data");
+        let died = (0..now.len()).step_by(BLOCK as usize).find(|at| {
+            let (had, has) = (&before[*at..][..BLOCK as usize], &now[*at..][..BLOCK as usize]);
+            had != has && has.iter().all(|byte| *byte == 0)
+        });
+        let died = died.expect("the content of a slot was destroyed");
+        put(&bench, "data", died, &before[died..][..BLOCK as usize]);
+        let proof = prove(&disk);
+        assert!(!proof.is_clean() && proof.violations == [(died as u64, BLOCK)], "{seal}: {proof:?}");
+    }
+}

@@ -1,0 +1,521 @@
+//! The program serves a disk that keeps versions: epochs, and forgetting them, as a user sees them.
+
+use crate::cli::program::{Disk, Server};
+use crate::nbd::client::{Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, Style, TRIM, info_request};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+pub(super) const BLOCK: usize = 4096;
+const ACK: u32 = 1;
+
+/// A disk, and the key that opens it.
+pub(super) struct Bench {
+    pub(super) disk: Disk,
+    pub(super) key: String,
+}
+
+impl Bench {
+    pub(super) fn new(args: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let key = dir.path().join("key");
+        std::fs::write(&key, [7; 32]).expect("a key");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        let key = key.to_str().expect("text").to_string();
+        let made = ["--store", "versions", "--key-file", &key];
+        Self { disk: Disk::made(dir, &[&made[..], args].concat()), key }
+    }
+
+    /// One of 1 MiB, whose epochs close on command.
+    fn manual() -> Self {
+        Self::new(&["--size", "1M", "--epoch", "manual"])
+    }
+
+    pub(super) fn serve(&self) -> Server {
+        self.disk.serve(&["--key-file", &self.key])
+    }
+
+    /// A client of the disk, or of `at` behind it, or why there is none.
+    pub(super) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
+        let mut client =
+            Client::new(UnixStream::connect(self.disk.path().join("nbd.sock")).expect("a server"));
+        client.greet();
+        assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+        client.style = Style::Structured;
+        let replies = client.option(OPT_GO, &info_request(&format!("disk{at}"), &[]));
+        match replies.last().expect("a reply") {
+            (ACK, _) => Ok(client),
+            (_, text) => Err(String::from_utf8_lossy(text).into_owned()),
+        }
+    }
+
+    fn write(&self, block: u64, byte: u8) {
+        let mut client = self.connect("").expect("the disk");
+        assert_eq!(client.write(0, block * BLOCK as u64, &[byte; BLOCK]), 0);
+    }
+
+    /// The first byte of `block`, as `at` shows it.
+    fn byte(&self, at: &str, block: u64) -> u8 {
+        let mut client = self.connect(at).expect("it is kept");
+        let bytes = client.read(0, block * BLOCK as u64, BLOCK).expect("bytes");
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{at}, block {block}");
+        bytes[0]
+    }
+
+    /// Runs `command` for the epochs `at` of the disk.
+    pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let target = format!("{}@{at}", self.disk.path().display());
+        quietus.args(["--json", command, &target]).args(args).output().expect("it runs")
+    }
+
+    fn forget(&self, at: &str) -> Value {
+        let output = self.at("forget", at, &["--wait"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Why `command` refuses, and its exit status.
+    fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
+        let output = self.at(command, at, args);
+        (output.status.code().expect("it ends"), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// The kept epochs: number, name, and when each closed.
+    fn versions(&self) -> Vec<(u64, Option<String>, u64)> {
+        let listed = self.disk.json("versions", &[])["versions"].clone();
+        let number = |it: &Value| it.as_u64().expect("a number");
+        let all = listed.as_array().expect("a list").iter();
+        all.map(|it| (number(&it["epoch"]), it["name"].as_str().map(Into::into), number(&it["closed_ms"])))
+            .collect()
+    }
+
+    fn kept(&self) -> Vec<u64> {
+        self.versions().into_iter().map(|(epoch, ..)| epoch).collect()
+    }
+
+    /// Writes `epochs` epochs: in each, block 0 has the number of the epoch, and so has the block of that number.
+    fn fill(&self, epochs: u8) {
+        for epoch in 1..=epochs {
+            self.write(0, epoch);
+            self.write(epoch.into(), epoch);
+            assert_eq!(self.disk.json("epoch", &[])["epoch"], epoch);
+        }
+    }
+
+    /// Waits until `is_so`.
+    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_so() {
+            assert!(start.elapsed().as_secs() < 60, "{}", self.disk.json("status", &[]));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the audit log says `text`: lines are collected for a moment before they are written.
+    fn wait_for_record(&self, text: &str) {
+        let log = self.disk.path().join("audit.jsonl");
+        self.wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains(text)));
+    }
+
+    fn owes_no_forget(&self) -> bool {
+        self.disk.json("status", &[])["owed"]["forgets"].as_array().is_none_or(Vec::is_empty)
+    }
+}
+
+#[test]
+fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
+    let bench = Bench::manual();
+    let _server = bench.serve();
+    bench.write(0, 1);
+    assert_eq!(
+        bench.disk.json("epoch", &["--name", "before-upgrade"]),
+        json!({ "epoch": 1, "name": "before-upgrade" })
+    );
+    bench.write(0, 2);
+    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 2);
+    bench.write(0, 3);
+    let listed = bench.versions();
+    assert_eq!(
+        listed.iter().map(|it| (it.0, it.1.as_deref())).collect::<Vec<_>>(),
+        [(1, Some("before-upgrade")), (2, None)]
+    );
+    let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(listed[1].2));
+    for (at, byte) in [("", 3), ("@1", 1), ("@before-upgrade", 1), ("@2", 2), (&format!("@{time}"), 2)] {
+        assert_eq!(bench.byte(at, 0), byte, "{at:?}");
+    }
+    let image = bench.disk.beside("image");
+    let exported = bench.at("export", "before-upgrade", &[image.to_str().expect("text")]);
+    assert!(exported.status.success(), "{exported:?}");
+    let bytes = std::fs::read(&image).expect("an image");
+    assert!(
+        bytes.len() == 1 << 20
+            && bytes[..BLOCK] == [1; BLOCK]
+            && bytes[BLOCK..].iter().all(|byte| *byte == 0)
+    );
+    // The name of a kept epoch is no other's, and a number is no name.
+    for name in ["before-upgrade", "17", "a b"] {
+        assert_eq!(bench.disk.run("epoch", &["--name", name]).status.code(), Some(1), "{name}");
+    }
+    assert_eq!(bench.kept(), [1, 2]);
+}
+
+#[test]
+fn epochs_close_in_time_and_only_if_something_changed() {
+    let bench = Bench::new(&["--size", "1M", "--epoch", "1s"]);
+    let _server = bench.serve();
+    for epoch in 1..=2 {
+        bench.write(0, epoch);
+        bench.wait_until(|| bench.kept().len() == usize::from(epoch));
+        assert_eq!(bench.byte(&format!("@{epoch}"), 0), epoch);
+    }
+    // Nothing is written: what follows the second epoch stays open, however often the timer looks.
+    assert_eq!(bench.disk.json("status", &[])["store"]["open_epoch"], 3);
+}
+
+#[test]
+fn each_flush_of_a_guest_closes_an_epoch() {
+    let bench = Bench::new(&["--size", "1M", "--epoch", "flush"]);
+    let _server = bench.serve();
+    let mut client = bench.connect("").expect("the disk");
+    for epoch in 1..=3 {
+        assert_eq!(client.write(0, 0, &[epoch; BLOCK]), 0);
+        assert_eq!(client.request(FLUSH, 0, 0, 0), 0);
+        assert_eq!(client.request(FLUSH, 0, 0, 0), 0, "nothing has changed: no epoch");
+    }
+    bench.wait_until(|| bench.kept().len() == 3);
+    assert_eq!([1, 2, 3].map(|epoch| bench.byte(&format!("@{epoch}"), 0)), [1, 2, 3]);
+}
+
+#[test]
+fn one_epoch_a_range_and_all_before_a_time_are_forgotten_and_the_rest_stays() {
+    let bench = Bench::manual();
+    let _server = bench.serve();
+    bench.fill(8);
+    let closed = bench.versions();
+    assert_eq!(bench.forget("2"), json!({ "from": 2, "to": 2, "done": true }));
+    assert_eq!(bench.forget("4..5"), json!({ "from": 4, "to": 5, "done": true }));
+    // A time means the last kept epoch that had closed by then.
+    let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(closed[5].2));
+    assert_eq!(bench.kept(), [1, 3, 6, 7, 8]);
+    assert_eq!(bench.forget(&format!("..{time}")), json!({ "from": 1, "to": 6, "done": true }));
+    assert_eq!(bench.kept(), [7, 8]);
+    for block in 1..=8 {
+        assert_eq!(u64::from(bench.byte("", block)), block);
+        assert_eq!(u64::from(bench.byte("@8", block)), block);
+        assert_eq!(u64::from(bench.byte("@7", block)), if block == 8 { 0 } else { block });
+    }
+    assert_eq!((bench.byte("@7", 0), bench.byte("", 0)), (7, 8));
+    for epochs in [r#"{"from":2,"to":2}"#, r#"{"from":4,"to":5}"#, r#"{"from":1,"to":6}"#] {
+        bench.wait_for_record(epochs);
+    }
+}
+
+#[test]
+fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status() {
+    let bench = Bench::manual();
+    let server = bench.serve();
+    bench.fill(2);
+    let mut client = bench.connect("@1").expect("it is kept");
+    assert_eq!(client.read(0, 0, BLOCK).map(|bytes| bytes[0]), Ok(1));
+    bench.forget("1");
+    // A client that has it open.
+    client.say_request(crate::nbd::client::READ, 0, 5, 0, BLOCK as u64);
+    let chunk = client.chunk(BLOCK);
+    let text = String::from_utf8_lossy(&chunk.payload[6..]).into_owned();
+    let forgotten = "epoch 1 is forgotten: nobody can read it again";
+    assert!(chunk.error == EIO && text.contains(forgotten), "{chunk:?}");
+    // The connection is whole, and so is every other epoch.
+    assert_eq!(client.read(0, 0, BLOCK), Err(EIO));
+    assert_eq!(bench.byte("@2", 0), 2);
+    // A client that comes later.
+    let refused = bench.connect("@1").map(|_| ()).expect_err("it is gone");
+    assert!(refused.contains(forgotten), "{refused}");
+    let image = bench.disk.beside("image");
+    let image = image.to_str().expect("text");
+    let check = || {
+        for (command, args) in [
+            ("export", &[image, "--key-file", &bench.key][..]),
+            ("forget", &[]),
+            ("hold", &["--name", "x", "--who", "y", "--why", "z"]),
+        ] {
+            let (code, error) = bench.refused(command, "1", args);
+            assert!(code == 3 && error.contains(forgotten), "{command}: {code}, {error}");
+        }
+        for (at, why) in [
+            ("3", "epoch 3 has not closed yet"),
+            ("never", "no epoch has the name \"never\""),
+            ("2001-01-01", "no kept epoch had closed by 2001-01-01T00:00:00Z"),
+        ] {
+            let (code, error) = bench.refused("export", at, &[image, "--key-file", &bench.key]);
+            assert!(code == 1 && error.contains(why), "{at}: {code}, {error}");
+        }
+    };
+    check();
+    drop(server);
+    check();
+    assert!(!std::path::Path::new(image).exists());
+}
+
+#[test]
+fn forgets_at_once_both_complete_and_of_the_same_epoch_one_may_come_late() {
+    let bench = Bench::manual();
+    let _server = bench.serve();
+    bench.fill(6);
+    let forget = |at: &'static str| {
+        let bench = &bench;
+        move || bench.at("forget", at, &["--wait"])
+    };
+    std::thread::scope(|scope| {
+        let both = ["1..2", "4..5"].map(|at| scope.spawn(forget(at)));
+        assert!(both.into_iter().all(|it| it.join().expect("it ran").status.success()));
+        assert_eq!(bench.kept(), [3, 6]);
+        let both = ["3", "3"].map(|at| scope.spawn(forget(at)));
+        let codes = both.map(|it| it.join().expect("it ran").status.code());
+        assert!(codes.contains(&Some(0)) && codes.iter().all(|it| matches!(it, Some(0 | 3))), "{codes:?}");
+    });
+    assert_eq!((bench.kept(), bench.byte("@6", 0), bench.byte("@6", 3)), (vec![6], 6, 3));
+    assert!(bench.owes_no_forget());
+}
+
+/// Starts `forget --wait` of epoch 1.
+fn begin_forget(bench: &Bench) -> Child {
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let target = format!("{}@1", bench.disk.path().display());
+    let forget = quietus.args(["forget", &target, "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    forget.spawn().expect("it runs")
+}
+
+#[test]
+fn who_interrupts_a_wait_is_told_that_the_epochs_are_gone_all_the_same() {
+    let bench = Bench::manual();
+    // In the place of a server that takes for ever.
+    let listener = UnixListener::bind(bench.disk.path().join("control.sock")).expect("a socket");
+    let child = begin_forget(&bench);
+    let (stream, _) = listener.accept().expect("a call");
+    let mut call = String::new();
+    BufReader::new(&stream).read_line(&mut call).expect("a line");
+    assert!(call.contains(r#""call":"forget""#) && call.contains(r#""wait":true"#), "{call}");
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it lives");
+    // The next word of the server, whenever it comes, finds the client gone.
+    while (&stream).write_all(b"{\"progress\":[0,1]}\n").is_ok() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("interrupted: the epochs cannot be read any more"), "{error}");
+}
+
+#[test]
+fn a_forget_goes_on_without_the_one_who_asked_for_it() {
+    let bench = Bench::manual();
+    let _server = bench.serve();
+    bench.fill(2);
+    let mut child = begin_forget(&bench);
+    bench.wait_until(|| bench.kept() == [2]);
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for");
+    let code = child.wait().expect("it ends").code();
+    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+    bench.wait_until(|| bench.owes_no_forget());
+    assert_eq!((bench.byte("@2", 0), bench.byte("@2", 1)), (2, 1));
+}
+
+#[test]
+fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
+    let bench = Bench::manual();
+    let server = bench.serve();
+    bench.fill(5);
+    let hold = ["--name", "case-4711", "--who", "legal", "--why", "subpoena"];
+    let held = bench.at("hold", "2..3", &hold);
+    assert!(held.status.success(), "{held:?}");
+    let check = || {
+        for at in ["2", "3", "1..2", "3..4", "1..5", "..4"] {
+            let (code, error) = bench.refused("forget", at, &[]);
+            let said = r#"epochs 2 to 3 are held by "case-4711" (asked for by legal: subpoena)"#;
+            assert!(code == 1 && error.contains(said), "{at}: {code}, {error}");
+        }
+        assert_eq!(bench.disk.json("versions", &[])["holds"]["case-4711"]["who"], "legal");
+    };
+    check();
+    assert_eq!(bench.refused("hold", "4", &hold).0, 1, "one name, one hold");
+    drop(server);
+    // A kill of the server does not release it.
+    check();
+    let _server = bench.serve();
+    bench.forget("1");
+    bench.forget("4");
+    assert_eq!(bench.disk.json("release", &["case-4711"])["hold"]["why"], "subpoena");
+    assert_eq!(bench.disk.run("release", &["case-4711"]).status.code(), Some(1));
+    bench.forget("2..3");
+    assert_eq!((bench.kept(), bench.byte("@5", 2)), (vec![5], 2));
+}
+
+#[test]
+fn without_its_keys_a_disk_is_not_served_and_says_what_to_do() {
+    let bench = Bench::manual();
+    let wrong = bench.disk.beside("wrong");
+    std::fs::write(&wrong, [8; 32]).expect("a key");
+    std::fs::set_permissions(&wrong, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    let refused = |args: &[&str]| {
+        let served = bench.disk.run("serve", args);
+        (served.status.code(), String::from_utf8_lossy(&served.stderr).into_owned())
+    };
+    let (code, error) = refused(&["--key-file", wrong.to_str().expect("text")]);
+    assert!(code == Some(1) && error.contains("it opens none of 1 key slots; give the right one"), "{error}");
+    let keys = bench.disk.path().join("keys");
+    let away = bench.disk.beside("keys-elsewhere");
+    std::fs::rename(&keys, &away).expect("it is ours");
+    let (code, error) = refused(&["--key-file", &bench.key]);
+    assert!(code == Some(1) && error.contains("keys") && error.contains("backup"), "{error}");
+    std::fs::rename(&away, &keys).expect("it is ours");
+    let _server = bench.serve();
+    bench.fill(1);
+}
+
+#[test]
+fn the_past_of_a_disk_that_nobody_serves_needs_the_keys() {
+    let bench = Bench::manual();
+    let server = bench.serve();
+    bench.fill(2);
+    drop(server);
+    let image = bench.disk.beside("image");
+    let image = image.to_str().expect("text");
+    let (code, error) = bench.refused("export", "1", &[image]);
+    assert!(code == 1 && error.contains("name the credential with --key-file"), "{error}");
+    assert!(bench.at("export", "1", &[image, "--key-file", &bench.key]).status.success());
+    // To forget needs none: it only destroys.
+    bench.forget("1");
+    assert_eq!(bench.kept(), [2]);
+}
+
+#[test]
+fn a_disk_that_is_no_multiple_of_a_block_keeps_and_forgets_its_end_too() {
+    let size = 16 * BLOCK as u64 + 512;
+    let bench = Bench::new(&["--size", &size.to_string(), "--epoch", "manual"]);
+    let _server = bench.serve();
+    let mut client = bench.connect("").expect("the disk");
+    let last = 16 * BLOCK as u64;
+    for round in 1..=3 {
+        assert_eq!(client.write(0, last, &[round; 512]), 0);
+        assert_eq!(client.write(0, last - 100, &[round; 612]), 0);
+        assert_eq!(bench.disk.json("epoch", &[])["epoch"], round);
+    }
+    assert_eq!(client.request(TRIM, 0, 0, size), 0);
+    let read = |at: &str| {
+        let mut client = bench.connect(at).expect("it is kept");
+        client.read(0, last - 100, 612)
+    };
+    assert_eq!([1, 2, 3].map(|round| read(&format!("@{round}")) == Ok(vec![round; 612])), [true; 3]);
+    bench.forget("..2");
+    assert_eq!((read("@3"), read("")), (Ok(vec![3; 612]), Ok(vec![0; 612])));
+    let image = bench.disk.beside("image");
+    assert!(bench.at("export", "3", &[image.to_str().expect("text")]).status.success());
+    let bytes = std::fs::read(&image).expect("an image");
+    assert_eq!((bytes.len() as u64, &bytes[last as usize..]), (size, &[3; 512][..]));
+}
+
+#[test]
+fn a_trim_of_everything_leaves_the_past_until_that_is_forgotten() {
+    let bench = Bench::manual();
+    let _server = bench.serve();
+    bench.fill(3);
+    let mut client = bench.connect("").expect("the disk");
+    assert_eq!(client.request(TRIM, 0, 0, 1 << 20), 0);
+    bench.disk.json("shred", &["--now"]);
+    assert!((0..=3).all(|block| bench.byte("", block) == 0));
+    assert!((1..=3).all(|block| u64::from(bench.byte("@3", block)) == block));
+    bench.wait_for_record(r#""act":"retired""#);
+    bench.forget("..3");
+    assert_eq!(bench.kept(), [0; 0]);
+    let store = bench.disk.json("status", &[])["store"].clone();
+    let bytes = |name: &str| store[name].as_u64().expect("a number");
+    assert_eq!((bytes("retired_bytes"), bytes("owed_bytes")), (0, 0), "{store}");
+    // The disk goes on, with epochs of other numbers.
+    bench.write(5, 9);
+    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
+    assert_eq!((bench.byte("@4", 5), bench.byte("@4", 0)), (9, 0));
+}
+
+#[test]
+fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
+    let bench = Bench::manual();
+    let server = bench.serve();
+    bench.write(10, 1);
+    bench.fill(3);
+    bench.write(10, 2);
+    bench.write(0, 4);
+    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
+    let count = |at: &str| -> Value {
+        let output = bench.at("forget", at, &["--dry-run"]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    // Block 0 has another content in each epoch; block 10 shows the first one up to epoch 3.
+    let middle = json!({
+        "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
+        "before": 1, "after": 4, "held": null,
+    });
+    assert_eq!(count("2..3"), middle);
+    let first = json!({
+        "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
+        "before": null, "after": 4, "held": null,
+    });
+    assert_eq!(count("..3"), first);
+    // What the last epoch shows, the current state does: nothing would die but for it.
+    assert_eq!((&count("4")["dies_bytes"], &count("4")["after"]), (&json!(0), &Value::Null));
+    assert_eq!(bench.kept(), [1, 2, 3, 4]);
+    drop(server);
+    assert_eq!(count("2..3"), middle, "without a server, and without keys");
+    let _server = bench.serve();
+    bench.forget("2..3");
+    bench.wait_for_record(r#""bytes":8192"#);
+    assert_eq!(count("1")["dies_bytes"], 2 * BLOCK, "block 0, and block 10, are only there now");
+}
+
+#[test]
+fn the_status_says_what_is_kept_held_and_expires_and_the_audit_log_who_did_what() {
+    let bench = Bench::new(&["--size", "1M", "--epoch", "manual", "--retention", "all 7d, last 5"]);
+    let server = bench.serve();
+    let screen = || {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let output = quietus.arg("status").arg(bench.disk.path()).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    assert!(screen().contains("versions   no epoch is kept; 0 B stored"), "{}", screen());
+    bench.fill(3);
+    bench.at("hold", "2..3", &["--name", "case-4711", "--who", "legal", "--why", "subpoena"]);
+    bench.forget("1");
+    // The space of what died is given back when the disk is idle.
+    bench.wait_until(|| bench.disk.json("status", &[])["store"]["owed_bytes"] == 0);
+    let shown = screen();
+    for line in [
+        "versions   2 epochs are kept, 2 (",
+        " stored, 4.00 KiB of it only they show",
+        "held       epochs 2 to 3, case-4711, by legal: subpoena",
+        "retention  all 1w, last 5; named and held epochs stay",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.lines().count() <= 12, "{shown}");
+    bench.disk.json("release", &["case-4711"]);
+    assert!(!screen().contains("\nheld "));
+    for line in [
+        r#""event":"held","name":"case-4711","from":2,"to":3,"who":"legal","why":"subpoena","since_ms":"#,
+        r#""event":"forgets","from":1,"to":1,"by_rule":false"#,
+        r#""event":"released","name":"case-4711","from":2"#,
+    ] {
+        bench.wait_for_record(line);
+    }
+    drop(server);
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let deaths = quietus.arg("deaths").arg(bench.disk.path()).output().expect("it runs");
+    let deaths = String::from_utf8(deaths.stdout).expect("text");
+    assert!(deaths.contains("held     epochs 2 to 3, case-4711, by legal: subpoena"), "{deaths}");
+    assert!(deaths.contains("forgets  epochs 1 to 1"), "{deaths}");
+    assert_eq!(bench.disk.json("verify", &[])["ok"], true);
+}

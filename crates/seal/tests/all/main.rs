@@ -1,0 +1,10 @@
+//! What seals promise, and that they are what their documents say.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod common;
+mod destroyed;
+mod judge;
+mod known_answers;
+mod properties;
+mod vectors;

@@ -1,0 +1,170 @@
+//! The test vectors of `docs/formats/sealing.md` and `keys.md`, read from the documents themselves.
+//! `lab/lib/test_seal.py` checks the same vectors with an implementation of its own.
+
+use quietus_seal::keys::{Credential, KeyFile, Stretch};
+use quietus_seal::{
+    Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
+    Stub,
+};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Bytes that a vector prints whole; of more it prints the hash, of none a dash.
+const PRINTED_BYTES_MAX: usize = 64;
+
+/// The fields of one vector.
+struct Vector(BTreeMap<String, String>);
+
+impl Vector {
+    fn text(&self, field: &str) -> &str {
+        self.0.get(field).unwrap_or_else(|| panic!("{field} is missing in {:?}", self.0))
+    }
+
+    fn number<N: TryFrom<u64, Error: std::fmt::Debug>>(&self, field: &str) -> N {
+        N::try_from(self.text(field).parse().unwrap()).unwrap()
+    }
+
+    fn bytes(&self, field: &str) -> Vec<u8> {
+        let hex = self.text(field).trim_matches('-').as_bytes().chunks(2);
+        hex.map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
+    }
+
+    fn array<const N: usize>(&self, field: &str) -> [u8; N] {
+        self.bytes(field).try_into().unwrap()
+    }
+
+    fn master(&self) -> MasterKey {
+        MasterKey::new(&self.array("master"))
+    }
+
+    fn context(&self) -> Context {
+        Context {
+            block: Block(self.number("block")),
+            born: Epoch(self.number("born")),
+            slot: Slot(self.number("slot")),
+            sequence: Sequence(self.number("sequence")),
+        }
+    }
+}
+
+/// Hands out the vector's bytes, in order.
+struct Drawn(Vec<u8>);
+
+impl Random for Drawn {
+    fn fill(&mut self, out: &mut [u8]) {
+        out.copy_from_slice(&self.0[..out.len()]);
+        self.0.drain(..out.len());
+    }
+}
+
+/// The vectors of a kind: the blocks that begin with ```` ```vector KIND ````.
+fn vectors(kind: &str) -> Vec<Vector> {
+    let document = concat!(
+        include_str!("../../../../docs/formats/sealing.md"),
+        include_str!("../../../../docs/formats/keys.md")
+    );
+    let opening = format!("```vector {kind}\n");
+    let blocks = document.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap());
+    let field = |line: &str| line.split_once(" = ").map(|(name, value)| (name.into(), value.into()));
+    let found: Vec<Vector> = blocks.map(|block| Vector(block.lines().filter_map(field).collect())).collect();
+    assert!(!found.is_empty(), "the document has no vector {kind}");
+    found
+}
+
+fn data(length: usize) -> Vec<u8> {
+    (0..length).map(|at| u8::try_from(at % 251).unwrap()).collect()
+}
+
+fn printed(bytes: &[u8]) -> String {
+    let hash: [u8; 32] = Sha256::digest(bytes).into();
+    let bytes = match bytes.len() {
+        0 => return "-".into(),
+        1..=PRINTED_BYTES_MAX => bytes,
+        _ => &hash,
+    };
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+#[test]
+fn blocks_are_sealed_as_documented() {
+    for vector in vectors("block") {
+        let seal = vector.text("seal").parse().unwrap();
+        let generation = Generation(vector.number("generation"));
+        let disk = DiskId(vector.array("disk"));
+        let keys = Sealer::new(seal, &vector.master(), generation, disk, session(&vector));
+        let mut block = data(vector.number("length"));
+        let mut drawn = Drawn(vector.bytes("drawn"));
+        let stub = keys.close(&vector.context(), &mut block, &mut drawn).unwrap();
+        let found = (printed(&block), printed(stub.as_bytes()));
+        let expected = (vector.text("ciphertext").to_owned(), vector.text("stub").to_owned());
+        assert_eq!(found, expected, "{seal}");
+        let stub = Stub::from_bytes(seal, &vector.bytes("stub")).unwrap();
+        keys.open(&vector.context(), &mut block, &stub).unwrap();
+        assert_eq!(block, data(vector.number("length")), "{seal}");
+    }
+}
+
+fn session(vector: &Vector) -> Session {
+    Session(vector.array("session"))
+}
+
+#[test]
+fn generator_gives_the_documented_bytes() {
+    for vector in vectors("generator") {
+        let mut generator = Generator::new(&vector.array("seed"));
+        let mut bytes = vec![0; vector.number("skip")];
+        generator.fill(&mut bytes);
+        let mut bytes = [0; 32];
+        generator.fill(&mut bytes);
+        assert_eq!(printed(&bytes), vector.text("bytes"));
+        generator.reseed(&vector.array("reseed"));
+        generator.fill(&mut bytes);
+        assert_eq!(printed(&bytes), vector.text("after"));
+    }
+}
+
+#[test]
+fn key_file_is_as_documented() {
+    for vector in vectors("keys") {
+        let secret = vector.bytes("secret");
+        let numbers: Vec<u32> =
+            vector.text("stretch").split(' ').filter_map(|text| text.parse().ok()).collect();
+        let (credential, stretch) = match (vector.text("kind"), &numbers[..]) {
+            ("key file", []) => (Credential::KeyFile(&secret), Stretch::default()),
+            ("passphrase", [memory_kib, passes, lanes]) => (
+                Credential::Passphrase(&secret),
+                Stretch { memory_kib: *memory_kib, passes: *passes, lanes: *lanes },
+            ),
+            kind => panic!("unknown kind {kind:?}"),
+        };
+        let mut drawn = Drawn(vector.bytes("drawn"));
+        let (mut file, _) =
+            KeyFile::create(DiskId(vector.array("disk")), &credential, stretch, &mut drawn).unwrap();
+        file.add_session(session(&vector), Generation(0)).unwrap();
+        let bytes = file.to_bytes();
+        let part = |at: usize, field: &str| {
+            let expected = vector.bytes(field);
+            assert_eq!(bytes[at..at + expected.len()], expected, "{field}");
+        };
+        part(0, "header");
+        part(4096, "key-slot");
+        part(9 * 4096, "master-key");
+        part(73 * 4096, "record");
+        assert_eq!(printed(&bytes), vector.text("file"));
+        let read = KeyFile::from_bytes(&bytes).unwrap().unlock(&credential).unwrap();
+        assert_eq!(read.newest().0, Generation(0));
+    }
+}
+
+/// No seal goes without a vector, at a length of one batch of the cipher and at others.
+#[test]
+fn every_seal_has_vectors() {
+    for seal in quietus_seal::Seal::ALL {
+        let count = vectors("block").iter().filter(|vector| vector.text("seal") == seal.name()).count();
+        assert_eq!(count, 2, "{seal}");
+    }
+}

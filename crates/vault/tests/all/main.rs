@@ -1,0 +1,3 @@
+//! What a vault takes of its host.
+
+mod memory;
