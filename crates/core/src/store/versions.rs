@@ -264,6 +264,12 @@ impl Versions {
         !self.todo.is_empty() || self.catalog.old_half().is_some() || !self.catalog.homes.may_bring()
     }
 
+    /// Whether nothing is left to commit, and the durable index still names slots of which nothing is left.
+    fn has_only_slots_to_free(&self) -> bool {
+        let has_commit = self.catalog.log.is_pending() || self.committing.again.is_some();
+        self.catalog.slots.frees() && !has_commit && !self.must_index_wait() && self.stuck.is_none()
+    }
+
     /// Whether the index can be written now.
     fn may_write_index(&mut self) -> bool {
         if self.must_index_wait() || self.committing.again.is_some() {
@@ -418,6 +424,8 @@ impl Store for Versions {
             MapState::Behind
         } else if self.committing.wants_index {
             MapState::Waits
+        } else if self.has_only_slots_to_free() {
+            MapState::Behind
         } else {
             MapState::Durable
         }
@@ -431,7 +439,8 @@ impl Store for Versions {
         self.committing.begin(self.open);
         self.killing.begin_commit();
         let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
-        if !short && self.is_index_due() && self.may_write_index() {
+        let is_wanted = self.is_index_due() || self.has_only_slots_to_free();
+        if !short && is_wanted && self.may_write_index() {
             self.committing.wants_index = false;
             let mut index = self.catalog.begin_checkpoint();
             let writes = index.take_writes();

@@ -300,8 +300,12 @@ impl Volume {
     pub fn is_at_rest(&self) -> bool {
         self.outstanding.is_empty()
             && self.requests.is_empty()
-            && !self.commits.journal.has_pending()
-            && (!self.schedule.stopping || self.is_checkpointed() || self.latched.is_some())
+            && (self.latched.is_some() || self.has_committed())
+    }
+
+    /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
+    fn has_committed(&self) -> bool {
+        !self.commits.journal.has_pending() && (!self.schedule.stopping || self.is_checkpointed())
     }
 
     /// Whether the volume is at rest, and no work is left that it could do unasked.

@@ -126,8 +126,10 @@ impl Versions {
             return Some((layout.slots_of(place.0).start, homes.uses(place, cell)?));
         }
         let half = (0..2).find(|half| root::place_of(*half).extent.start == at)?;
-        let is_old = self.catalog.old_half() == Some(half);
-        (is_old || log.uses(half, cell)).then_some((Slot(0), !is_old))
+        // The cell of the half that is turned away from hides what the look at the stubs counts, and a start finds a fresh one
+        // there. Nothing but its remains is owed by itself.
+        let (is_whole, is_old) = (log.uses(half, cell), self.catalog.old_half() == Some(half));
+        (is_whole || is_old).then_some((Slot(0), is_whole))
     }
 
     /// The half of the log that has these bytes.

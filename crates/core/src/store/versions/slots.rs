@@ -69,6 +69,8 @@ pub(super) struct Slots {
     end: Cluster,
     /// How many slots are used, or may be named by the durable index.
     used: u64,
+    /// Whether the next head frees slots.
+    frees: bool,
     /// The clusters that changed since the index was last told.
     changed: BTreeSet<Cluster>,
     /// The used slots of each cluster, and its zone.
@@ -91,6 +93,7 @@ impl Slots {
             empty: RoaringBitmap::new(),
             end: Cluster(0),
             used: 0,
+            frees: false,
             changed: BTreeSet::new(),
             table: Tree::new(table.0, table.1),
         }
@@ -323,6 +326,7 @@ impl Slots {
 
     /// Frees the slots of these versions once the next head is durable: that head does not name them any more.
     pub(super) fn free_later(&mut self, span: Span) {
+        self.frees = true;
         let mut rest = Some(span);
         while let Some(span) = rest {
             let slot = span.first.slot;
@@ -334,6 +338,11 @@ impl Slots {
             self.changed.insert(cluster);
             [_, rest] = span.without(here);
         }
+    }
+
+    /// Whether the next head frees slots.
+    pub(super) fn frees(&self) -> bool {
+        self.frees
     }
 
     /// The cluster, which may have been full.
@@ -384,6 +393,7 @@ impl Slots {
 
     /// Notes that a head begins that has what the index was [told](Slots::tell).
     pub(super) fn begin_head(&mut self) {
+        self.frees = false;
         for partial in self.partial.values_mut() {
             partial.releasing = std::mem::take(&mut partial.pending);
         }
@@ -407,6 +417,7 @@ impl Slots {
     pub(super) fn abort_head(&mut self) {
         for partial in self.partial.values_mut() {
             partial.pending |= std::mem::take(&mut partial.releasing);
+            self.frees |= partial.pending != 0;
         }
     }
 }

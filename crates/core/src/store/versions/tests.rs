@@ -237,6 +237,24 @@ fn a_slot_whose_space_is_being_given_back_is_not_taken_and_one_that_was_taken_ke
 }
 
 #[test]
+fn the_durable_index_frees_slots_of_which_nothing_is_left_though_nothing_else_is_to_be_committed() {
+    let mut store = store();
+    for _ in 0..2 {
+        store.write(0, 8);
+        store.commit();
+    }
+    assert_eq!(store.background(false), None, "stubs in the log die with their half");
+    store.write_index();
+    let stored = |store: &Versions| match Store::status(store) {
+        StoreStatus::Versions(status) => status.stored_bytes / BLOCK_BYTES,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((stored(&store), store.map_state()), (16, MapState::Behind));
+    store.commit();
+    assert_eq!((stored(&store), store.map_state()), (8, MapState::Durable));
+}
+
+#[test]
 fn a_write_has_room_for_the_index_the_homes_and_their_cells_before_it_begins() {
     for (stub_bytes, wanted) in
         [(64, &[MediumId::Map, MediumId::Stubs, MediumId::Root][..]), (0, &[MediumId::Map, MediumId::Stubs])]

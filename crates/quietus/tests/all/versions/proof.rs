@@ -6,11 +6,13 @@ use crate::versions::judge::{
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::control::Call;
 use quietus::epochs;
+use quietus::export::carry_out;
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
 use quietus_core::cell::Cell;
-use quietus_core::request::Op;
-use quietus_core::units::{Epoch, Session};
+use quietus_core::request::{Op, Request};
+use quietus_core::store::StoreStatus;
+use quietus_core::units::{Epoch, Extent, Session};
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 
@@ -64,6 +66,46 @@ fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub
             assert_eq!(had.shown_bytes - has.shown_bytes, 24 * BLOCK, "{seal}: what only epoch 1 showed");
         }
     }
+}
+
+#[test]
+fn after_a_stop_a_disk_that_nobody_serves_says_that_nothing_is_left_of_what_was_forgotten() {
+    for seal in WITH_STUBS {
+        let bench = Bench::new(seal);
+        let (disk, _) = filled(&bench);
+        drain(&disk);
+        forget(&disk, Epoch(1));
+        disk.close(false, |_| true);
+        drop(disk);
+        let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
+        let StoreStatus::Versions(store) = disk.engine.status().store else { panic!("another store") };
+        assert_eq!(store.owed_bytes, 0, "{seal}: {store:?}");
+        let proof = prove(&disk);
+        assert!(proof.is_clean(), "{seal}: {proof:?}");
+    }
+}
+
+#[test]
+fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit() {
+    let bench = Bench::new(Seal::RandomKey);
+    let (disk, _) = filled(&bench);
+    std::fs::remove_file(bench.path().join("data")).expect("it is ours");
+    for block in 0..50 {
+        let request = Request {
+            op: Op::Write(vec![7; 4096].into()),
+            extent: Extent::new(block * 4096, 4096),
+            fua: false,
+        };
+        drop(carry_out(&*disk.engine, request));
+    }
+    carry_out(&*disk.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })
+        .expect_err("the medium is gone");
+    let mut looks = 0;
+    disk.close(true, |_| {
+        looks += 1;
+        assert!(looks < 100, "it waits for what will never be");
+        true
+    });
 }
 
 /// The homes of stubs in a page that somebody brings back, hidden under the cell that the page has now.
