@@ -58,7 +58,7 @@ impl<M: Medium> StoredKeys<M> {
     /// Lets one more credential open the disk.
     ///
     /// # Errors
-    /// [`KeysError`]; the slot may be there all the same, or damaged, if the medium failed.
+    /// [`KeysError`], if it opens the disk already; the slot may be there all the same, or damaged, if the medium failed.
     pub fn add(
         &mut self,
         unlocked: &Unlocked,
@@ -66,6 +66,9 @@ impl<M: Medium> StoredKeys<M> {
         stretch: Stretch,
         random: &mut Generator,
     ) -> Result<SlotNumber, KeysError> {
+        if self.file.unlock(credential).is_ok() {
+            return named(&self.path, Err(Fault::Known));
+        }
         let added = self.file.add_slot(unlocked, credential, stretch, random);
         let (number, write) = named(&self.path, added)?;
         self.write(&write)?;

@@ -119,6 +119,11 @@ pub enum Fault {
          disk can be opened afterwards", .0.0
     )]
     Needed(SlotNumber),
+    /// A credential has a slot already.
+    #[error(
+        "the new credential opens the disk already: with a second slot it would still open it when the first one is removed"
+    )]
+    Known,
     /// A session has no keys.
     #[error(transparent)]
     NoSession(#[from] NoSession),

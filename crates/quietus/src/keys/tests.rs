@@ -192,6 +192,18 @@ fn a_slot_goes_only_if_the_credential_at_hand_opens_another() {
 }
 
 #[test]
+fn a_credential_has_one_slot() {
+    let before = with_two();
+    for credential in [&ONE, &OTHER] {
+        let mut stored = on(before.clone());
+        let unlocked = stored.unlock(&ONE).expect("it opens");
+        let error = stored.add(&unlocked, credential, Stretch::default(), &mut random());
+        assert!(error.expect_err("it is refused").to_string().contains("opens the disk already"));
+        assert_eq!(stored.medium.bytes.into_inner(), before);
+    }
+}
+
+#[test]
 fn a_crash_while_keys_rotate_leaves_the_old_newest_key_or_the_new_one() {
     let before = new();
     let states = crashes(&before, |stored| {
