@@ -159,6 +159,7 @@ impl OpenDisk {
     ) -> Result<Value, Refused> {
         let blocks = self.whole_blocks(ranges)?;
         for _ in 0..TRIES_MAX {
+            let deciding = self.names.decide();
             let weighed = self.weigh_extents(&blocks, step)?;
             if let Some(held) = weighed.held {
                 return Err(held.into());
@@ -175,7 +176,9 @@ impl OpenDisk {
                 self.purge(ranges, false)?;
             }
             let to = Epoch(weighed.to);
-            if let Some(scopes) = self.intend(&blocks, to, step)? {
+            let intended = self.intend(&blocks, to, step)?;
+            drop(deciding);
+            if let Some(scopes) = intended {
                 if wait {
                     scopes.into_iter().try_for_each(|scope| self.wait_until_forgotten(scope, step))?;
                 }

@@ -65,6 +65,8 @@ impl OpenDisk {
         name.map_or(Ok(()), |name| self.names.check_free(name))?;
         epochs::note_doubts(self);
         let now = self.clock.now_ms();
+        // Else no rule keeps it until it has its name.
+        let _deciding = name.map(|_| self.names.decide());
         let epoch = epochs::close(&self.engine, now)?;
         if epoch == Epoch(0) {
             return Err("nothing was ever written: there is no epoch to close".into());
@@ -125,9 +127,11 @@ impl OpenDisk {
     }
 
     pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Value, Refused> {
+        let deciding = self.names.decide();
         let range = self.range(epochs)?;
         self.names.check_held(range)?;
         epochs::forget(&self.engine, range)?;
+        drop(deciding);
         let (from, to) = (range.from.0, range.to.0);
         self.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: false });
         self.names.forget(self.dir.directory(), range)?;
@@ -226,6 +230,10 @@ impl OpenDisk {
     }
 
     pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Value, Refused> {
+        if who.trim().is_empty() || why.trim().is_empty() {
+            return Err("a hold names who asks for it, and why: --who and --why must not be empty".into());
+        }
+        let _deciding = self.names.decide();
         let EpochRange { from: Epoch(from), to: Epoch(to) } = self.range(epochs)?;
         let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: self.clock.now_ms() };
         self.names.hold(self.dir.directory(), name, hold.clone())?;

@@ -61,7 +61,16 @@ fn expire(disk: &OpenDisk, rules: &Retention) -> Result<(), String> {
     check_clock(disk)?;
     let mut kept = all(&disk.engine).map_err(|refusal| refusal.to_string())?;
     correct(&mut kept, &disk.names.confirmed());
-    for epochs in expired(&kept, rules, &disk.names, disk.clock.now_ms()) {
+    forget_runs(disk, expired(&kept, rules, &disk.names, disk.clock.now_ms()))
+}
+
+/// Forgets runs of epochs that no rule keeps, but for those of which some have been held or named meanwhile.
+fn forget_runs(disk: &OpenDisk, runs: Vec<EpochRange>) -> Result<(), String> {
+    for epochs in runs {
+        let _deciding = disk.names.decide();
+        if disk.names.keep(epochs) {
+            continue;
+        }
         forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
         let (from, to) = (epochs.from.0, epochs.to.0);
         disk.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: true });
@@ -150,6 +159,14 @@ fn expired(kept: &[Listed], rules: &Retention, names: &Names, now: u64) -> Vec<E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::{Call, Epochs};
+    use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
+    use crate::epochs::HoldOf;
+    use crate::export::carry_out;
+    use crate::keys::Source;
+    use quietus_core::request::{Op, Request};
+    use quietus_core::units::Extent;
+    use quietus_seal::Seal;
 
     const DAY: u64 = 86_400_000;
 
@@ -168,5 +185,67 @@ mod tests {
         assert_eq!(expired(&kept, &rules, &Names::default(), 10 * DAY), [run(1, 7)]);
         assert_eq!(expired(&kept, &rules, &Names::default(), 2 * DAY + DAY / 2), [run(1, 1)]);
         assert_eq!(expired(&kept, &Retention::default(), &Names::default(), 10 * DAY), []);
+    }
+
+    /// A disk with three epochs; the directory goes with it.
+    fn disk() -> (tempfile::TempDir, OpenDisk) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("disk");
+        let versions = VersionsOptions { seal: Some(Seal::None), ..VersionsOptions::default() };
+        let options = CreateOptions {
+            size: Some(1 << 20),
+            store: StoreKind::Versions,
+            policy: "clear".into(),
+            versions,
+            ..CreateOptions::default()
+        };
+        DiskDir::create(&path, &options).expect("a disk");
+        let disk = OpenDisk::open_unlocked(&path, false, Some(&Source::default()), &mut |_, _| true)
+            .expect("it opens");
+        for byte in 1..=3 {
+            let op = Op::Write(vec![byte; 4096].into());
+            let request = Request { op, extent: Extent::new(0, 4096), fua: false };
+            carry_out(&*disk.engine, request).expect("a write");
+            close(&disk.engine, DAY).expect("an epoch");
+        }
+        (dir, disk)
+    }
+
+    fn hold(disk: &OpenDisk, epoch: u64) {
+        let hold =
+            HoldOf { from: epoch, to: epoch, who: "legal".into(), why: "a case".into(), since_ms: DAY };
+        disk.names.hold(disk.dir.directory(), "case", hold).expect("it is held");
+    }
+
+    fn kept(disk: &OpenDisk) -> Vec<u64> {
+        all(&disk.engine).expect("a list").iter().map(|it| it.epoch).collect()
+    }
+
+    #[test]
+    fn an_epoch_that_is_held_or_named_while_others_expire_is_kept() {
+        let (_dir, disk) = disk();
+        let runs = [1, 2, 3].map(|n| EpochRange { from: Epoch(n), to: Epoch(n) });
+        hold(&disk, 2);
+        disk.names.name(disk.dir.directory(), "release", Epoch(3)).expect("it is named");
+        forget_runs(&disk, runs.to_vec()).expect("the rest expires");
+        assert_eq!(kept(&disk), [2, 3]);
+    }
+
+    #[test]
+    fn a_forget_waits_for_a_hold_that_is_being_granted_and_is_refused_then() {
+        let (_dir, disk) = disk();
+        let epochs = Epochs { from: "2".into(), to: None };
+        let deciding = disk.names.decide();
+        std::thread::scope(|scope| {
+            let call = Call::Forget { epochs, wait: false };
+            let disk = &disk;
+            let forget = scope.spawn(move || disk.answer(&call, None, &mut |_, _| true));
+            std::thread::sleep(Duration::from_millis(100));
+            hold(disk, 2);
+            drop(deciding);
+            let refused = forget.join().expect("an answer").expect_err("it is held");
+            assert!(refused.to_string().contains("held by"), "{refused}");
+        });
+        assert_eq!(kept(&disk), [1, 2, 3]);
     }
 }

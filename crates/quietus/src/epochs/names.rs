@@ -132,7 +132,10 @@ pub enum NamesError {
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub struct Names(Mutex<Content>);
+pub struct Names {
+    content: Mutex<Content>,
+    deciding: Mutex<()>,
+}
 
 impl Names {
     /// The names of the disk in `directory`.
@@ -148,11 +151,17 @@ impl Names {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Content::default(),
             Err(error) => return Err(NamesError::Host { path, error }),
         };
-        Ok(Self(Mutex::new(content)))
+        Ok(Self { content: Mutex::new(content), ..Self::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Excludes others from deciding which epochs are kept, until it is dropped: from a look at the holds and names to the intent
+    /// to forget, and from a look for an epoch to its hold or name. Else a hold could be granted on what is about to be forgotten.
+    pub(crate) fn decide(&self) -> MutexGuard<'_, ()> {
+        self.deciding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The epoch with this name.
@@ -161,10 +170,21 @@ impl Names {
         self.lock().names.get(name).copied().map(Epoch)
     }
 
-    /// The name of each epoch that has one.
+    /// The name of each epoch that has one; of several, all of them, with commas.
     #[must_use]
     pub fn by_epoch(&self) -> BTreeMap<u64, String> {
-        self.lock().names.iter().map(|(name, epoch)| (*epoch, name.clone())).collect()
+        let mut all = BTreeMap::<u64, String>::new();
+        for (name, epoch) in &self.lock().names {
+            let names = all.entry(*epoch).or_default();
+            *names = if names.is_empty() { name.clone() } else { format!("{names}, {name}") };
+        }
+        all
+    }
+
+    /// Whether a hold or a name keeps any of `epochs` from being forgotten by a rule.
+    pub(crate) fn keep(&self, epochs: EpochRange) -> bool {
+        self.check_held(epochs).is_err()
+            || self.lock().names.values().any(|epoch| epochs.contains(Epoch(*epoch)))
     }
 
     /// The holds, by name.
@@ -304,5 +324,17 @@ fn check(name: &str) -> Result<(), NamesError> {
     match name.parse() {
         Ok(At::Name(_)) => Ok(()),
         _ => Err(NamesError::NoName(name.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_listed_with_all_its_names() {
+        let content = Content { names: [("b".into(), 7), ("a".into(), 7)].into(), ..Content::default() };
+        let names = Names { content: Mutex::new(content), ..Names::default() };
+        assert_eq!(names.by_epoch(), BTreeMap::from([(7, "a, b".into())]));
     }
 }

@@ -343,6 +343,8 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
     };
     check();
     assert_eq!(bench.refused("hold", "4", &hold).0, 1, "one name, one hold");
+    let unsaid = bench.refused("hold", "4", &["--name", "other", "--who", "legal", "--why", " "]);
+    assert!(unsaid.0 == 1 && unsaid.1.contains("--why must not be empty"), "{unsaid:?}");
     drop(server);
     // A kill of the server does not release it.
     check();
