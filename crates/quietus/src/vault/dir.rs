@@ -32,7 +32,7 @@ const PLAN: Plan = Plan {
     files: &[TOML_FILE, CATALOG_FILE, POOL_FILE, SECRET_FILE, "key", "key.pub", "lock", "audit.jsonl"],
     maker: "another `quietus vault init`",
 };
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest pool, unless it is asked for otherwise: a file that grows takes no space before it has to.
 const POOL_BYTES: u64 = 1 << 40;
 /// Least bytes of a half of the catalog's log.
@@ -294,10 +294,14 @@ impl VaultToml {
             .map_err(|error| Error::Invalid(format!("{}: {}", path.display(), error.message())))?;
         match toml.version {
             VERSION => Ok(toml),
-            other => Err(Error::Invalid(format!(
-                "{}: version {other} is unknown to this program, which reads version {VERSION}; use a newer program",
-                path.display()
-            ))),
+            other => {
+                let remedy =
+                    if other > VERSION { "use a newer program" } else { "use the program that made it" };
+                Err(Error::Invalid(format!(
+                    "{}: version {other} is unknown to this program, which reads version {VERSION}; {remedy}",
+                    path.display()
+                )))
+            }
         }
     }
 }

@@ -5,9 +5,8 @@
 //! 2. Content goes to the vault as it comes; the tree of entries, without content, is in memory.
 //! 3. Names and attributes of an entry, which are read at once, have a limit.
 
-use super::select::check_name;
 use super::source::{Put, Task};
-use super::{Client, Error, Globs, Step};
+use super::{Client, Error, Globs, Label, Step};
 use quietus_vault::client::{FileWriter, joined};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
 use std::cell::Cell;
@@ -25,21 +24,21 @@ const DEPTH_MAX: usize = 1024;
 /// Names of extended attributes in the archive's own attributes.
 const XATTR_PREFIX: &str = "SCHILY.xattr.";
 
-/// Puts the archive that `input` gives into the vault, as a snapshot of that name.
+/// Puts the archive that `input` gives into the vault, as a snapshot with that label.
 ///
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
 pub fn put_tar(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     input: &mut dyn Read,
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Error> {
-    check_name(name)?;
+    label.check()?;
     let mut task = Task::begin(client, 0, step)?;
     let folder = read(&mut task, exclude, input);
-    task.end(name, folder)
+    task.end(label, folder)
 }
 
 /// A folder of the archive.

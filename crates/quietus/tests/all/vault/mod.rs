@@ -1,5 +1,6 @@
 //! Vaults, through the program as a user runs it.
 
+mod choosing;
 mod damage;
 mod device;
 mod disk;
@@ -11,3 +12,4 @@ mod program;
 mod restoring;
 mod tar;
 mod together;
+mod unchanged;
