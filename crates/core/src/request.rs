@@ -227,12 +227,14 @@ pub enum Op {
     Compare([AsOf; 2]),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
     /// another close is under way, the end of that one counts, not the arrival of the request.
-    /// Without such a change no epoch is made. After a crash before the reply, the epoch is kept as a whole or not at
+    /// Without such a change no epoch is made, unless that is asked for. After a crash before the reply, the epoch is kept as a whole or not at
     /// all. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
     CloseEpoch {
         /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
+        /// Make an epoch of the current state even if nothing has changed: the last one may be forgotten.
+        anew: bool,
     },
     /// Answer a question about epochs, stubs or versions, for the owner of the disk.
     Ask(Question),

@@ -5,6 +5,7 @@ use super::names::KEYS_FILE;
 use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
+use crate::epochs::{NAMES_FILE, Names};
 use crate::keys::{self, Purpose};
 use crate::media::FileMedium;
 use quietus_core::media::MediumId;
@@ -37,6 +38,9 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
     format_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
+    let path = draft.dir().join(NAMES_FILE);
+    let failed = |error| DirectoryErrorKind::Io("make the file").of(&path, error);
+    write_new(draft.dir(), NAMES_FILE, Names::NONE).map_err(failed)?;
     Ok(toml)
 }
 

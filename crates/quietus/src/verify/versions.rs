@@ -5,7 +5,7 @@
 
 use super::Check;
 use crate::disk::Step;
-use crate::epochs;
+use crate::epochs::{self, NAMES_FILE, Told};
 use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
@@ -90,6 +90,7 @@ impl Findings {
 impl Verifying<'_> {
     fn run(&mut self, read_data: bool) -> Result<(), String> {
         self.keys();
+        self.names();
         if !self.index()? {
             let why = "not compared with the index, which is damaged: restore map, stubs and data together";
             return Err(format!("stubs and content are {why}"));
@@ -122,6 +123,24 @@ impl Verifying<'_> {
             Err(error) => findings.add(error.to_string()),
         }
         self.checks.extend(findings.into_checks("keys", "whole".into()));
+    }
+
+    /// Compares the names and holds with what the audit log tells of them.
+    fn names(&mut self) {
+        let (names, directory) = (&self.disk.names, self.disk.dir.directory());
+        let mut findings = Findings::default();
+        if !directory.file(NAMES_FILE).exists() {
+            findings.add("missing: the next start that writes makes it anew from the audit log".into());
+        }
+        // A damaged log is a finding of its own.
+        for lost in
+            Told::by(&self.disk.engine).unwrap_or_default().missing_in(&names.holds(), &names.by_epoch())
+        {
+            findings.add(format!(
+                "the audit log has {lost}, and the file does not: it is older than the disk, or was changed"
+            ));
+        }
+        self.checks.extend(findings.into_checks(NAMES_FILE, "has what the audit log tells".into()));
     }
 
     /// Reads every page of the index; whether all are whole.

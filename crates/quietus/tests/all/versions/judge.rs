@@ -174,7 +174,7 @@ fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Seal
             let (record, stub) = it.split_at(RECORD);
             let slot = (n * per_sector + m) as u64;
             let hidden = sealing(&record[5..7], &record[7..11], stub);
-            let shown = cells.iter().map(|cell| hidden.clone().masked(*cell)).chain([hidden.clone()]);
+            let shown = cells.iter().map(|cell| hidden.clone().masked(cell)).chain([hidden.clone()]);
             found.extend(shown.map(|it| (number(&record[..5]), slot, it)));
         }
     }
@@ -433,8 +433,8 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
         (other.file("root"), "the root is that of another disk"),
         (flipped(9), "the root has no valid head"),
         (vec![0; 8192], "the root has no valid head"),
-        (root[..4096].to_vec(), "reading"),
-        (early, "root and stubs are not of one time"),
+        (root[..4096].to_vec(), "root: 4096 bytes long, and at least 8192 bytes are in use"),
+        (early, "it was cut short, or is older than the rest"),
         (flipped(cell_of_log), "the root does not fit sector"),
         (flipped(cell), "the root has no whole cell at byte"),
     ] {
