@@ -50,7 +50,10 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
     let failed = |error| DirectoryErrorKind::Io("make the index").of(&path, error);
     let medium = FileMedium::open(&path, false).map_err(failed)?;
     let head = store::versions::format_index(*toml.uuid.as_bytes());
-    Ok(medium.write(Pos(0), &head, true).map_err(|error| failed(io::Error::other(error)))?)
+    // A full host must not keep a start from noting its session.
+    let made =
+        medium.reserve(Extent::new(0, INDEX_HEAD_BYTES)).and_then(|()| medium.write(Pos(0), &head, true));
+    Ok(made.map_err(|error| failed(io::Error::other(error)))?)
 }
 
 /// Makes the root, whose cells have to be durable before the first stub is.

@@ -15,6 +15,7 @@ use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use quietus_seal::keys::SessionIndex;
 
 /// Bytes of the index that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -214,6 +215,9 @@ impl Verifying<'_> {
         for at in &scan.residue {
             findings.add(format!("byte {at}: a stub that no version has, or a damaged sector"));
         }
+        for lacking in self.lacking(&scan) {
+            findings.add(format!("stubs of versions name session {lacking}, which the file keys lacks: they do not open with it"));
+        }
         let found = format!("{} stubs of versions, {} to be destroyed", scan.live, scan.owed);
         self.checks.extend(findings.into_checks("stubs", found));
         let mut findings = Findings::default();
@@ -223,6 +227,14 @@ impl Verifying<'_> {
         let found = format!("{} cells in use, {} to be destroyed", root.live, root.owed);
         self.checks.extend(findings.into_checks("cells", found));
         Ok(Some(scan))
+    }
+
+    /// The sessions of stubs that the key file does not have.
+    fn lacking(&self, scan: &StubScan) -> Vec<u16> {
+        let stored = self.disk.dir.key_file().and_then(|file| keys::stored(&file).ok());
+        let lacks =
+            |it: &u16| stored.as_ref().is_some_and(|keys| keys.file().session(SessionIndex(*it)).is_none());
+        scan.sessions.iter().map(|it| it.0).filter(lacks).collect()
     }
 
     /// Looks at every version.

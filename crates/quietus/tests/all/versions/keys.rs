@@ -29,17 +29,22 @@ fn reads(disk: &OpenDisk, block: u64) -> bool {
 /// Why the keys do not open for a start that writes.
 fn refused(path: &Path, source: &Source) -> String {
     let mut dir = DiskDir::open(path).expect("it opens");
-    let error = dir.unlock(source).err().expect("the keys are refused");
+    let error = dir.unlock(source).expect_err("the keys are refused");
     assert!(matches!(&error, KeysError::File { path, .. } if path.ends_with("keys")), "{error}");
     error.to_string()
 }
 
 /// The findings about the keys of a disk that nobody serves.
 fn findings(bench: &Bench) -> Vec<String> {
+    findings_of(bench, "keys")
+}
+
+/// The findings of a look at a disk that nobody serves, about `what`.
+fn findings_of(bench: &Bench, what: &str) -> Vec<String> {
     let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
     let answer = disk.answer(&Call::Verify { read_data: false }, None, &mut |_, _| true).expect("an answer");
     let checks = answer["checks"].as_array().expect("checks").iter();
-    let bad = checks.filter(|it| it["ok"] == false && it["what"] == "keys");
+    let bad = checks.filter(|it| it["ok"] == false && it["what"] == what);
     bad.map(|it| it["detail"].as_str().expect("text").to_string()).collect()
 }
 
@@ -62,6 +67,9 @@ fn a_backup_of_the_keys_from_before_the_last_start_is_refused_and_nothing_is_los
         assert!(bench.file("keys") == backup, "{seal}: a refused key file is as it was");
         let found = findings(&bench);
         assert!(found.len() == 1 && found[0].contains("no session 1"), "{seal}: {found:?}");
+        let stubs = findings_of(&bench, "stubs");
+        let is_named = stubs.iter().any(|it| it.contains("stubs of versions name session 1"));
+        assert_eq!(is_named, seal.dies_with_stub(), "{seal}: {stubs:?}");
         let disk = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
         let disk = disk.expect("whoever only reads gets what there is");
         assert!(reads(&disk, 0), "{seal}");

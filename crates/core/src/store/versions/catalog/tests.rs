@@ -545,7 +545,7 @@ impl Rig {
                 continue;
             };
             let Some(mut sector) = LAYOUT.parse_sector(&bytes) else { continue };
-            if sector.reveal(cells[usize::from(half)]) {
+            if sector.reveal(&cells[usize::from(half)]) {
                 let stubs = sector.entries.iter().filter_map(|it| match it {
                     Entry::Version { stub, .. } => Some(stub),
                     _ => None,
