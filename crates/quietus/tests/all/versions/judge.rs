@@ -427,7 +427,14 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
         bytes[at] ^= 1;
         bytes
     };
-    let cell_of_log = if root[4096..4608] == early[4096..4608] { 4608 } else { 4096 };
+    // The half with the newest sector is in use.
+    let stubs = bench.file("stubs");
+    let newest = |half: u8| {
+        let sectors =
+            stubs[LOG_AT + usize::from(half) * self::half(64)..][..self::half(64)].chunks_exact(SECTOR);
+        sectors.map(|it| number(&it[4..10].iter().rev().copied().collect::<Vec<_>>())).max()
+    };
+    let cell_of_log = if newest(0) > newest(1) { 4096 } else { 4608 };
     let cell = (CELLS_AT..root.len()).find(|at| root[*at] != 0).expect("a page of homes has a cell");
     for (bytes, what) in [
         (other.file("root"), "the root is that of another disk"),
