@@ -12,7 +12,7 @@ fn listed(vault: &Vault, snapshot: &str) -> Vec<String> {
     let path = |line: &[u8]| {
         let line: Value = serde_json::from_slice(line).expect("JSON");
         let path = line["path"].as_str().expect("a path").to_owned();
-        path.rsplit_once("a/").map(|(_, inside)| inside.to_owned())
+        format!("/{path}").rsplit_once("/a/").map(|(_, inside)| inside.to_owned())
     };
     lines.filter_map(path).collect()
 }
