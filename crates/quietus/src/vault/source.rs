@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parent::Parent;
 use quietus_vault::client::{Access, FileWriter, Writer};
 use quietus_vault::container::Class;
-use quietus_vault::tree::{FolderBuilder, Kind, Node, Recipe, Snapshot, Totals};
+use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
 use quietus_vault::{SnapshotId, VaultError};
 use read::{Order, Part, Parts, Reader, order};
 use serde::Serialize;
@@ -130,6 +130,7 @@ fn put_with(
     wanted.paths.iter().try_for_each(|path| top.add(path))?;
     let parent = if wanted.reread { None } else { Parent::find(client, label)? };
     let mut task = Task::begin(client, 0, step)?;
+    task.top = top.metadata();
     let folder = task.tree(readers, &top, &wanted, parent);
     task.end(label, folder)
 }
@@ -149,6 +150,8 @@ pub(super) struct Task<'s, 'a> {
     links: HashMap<(u64, u64), (u64, Kind)>,
     devices: Vec<u64>,
     pub(super) totals: Totals,
+    /// The attributes of the folder that has all of it, where one was put.
+    pub(super) top: Option<Metadata>,
     begun_ms: u64,
     done: u64,
     of: Arc<AtomicU64>,
@@ -170,6 +173,7 @@ impl<'s, 'a> Task<'s, 'a> {
             links: HashMap::new(),
             devices: Vec::new(),
             totals: Totals::default(),
+            top: None,
             begun_ms: now_ms(),
             done: 0,
             of: Arc::new(AtomicU64::new(of)),
@@ -201,6 +205,7 @@ impl<'s, 'a> Task<'s, 'a> {
             created_ms: now_ms(),
             totals: self.totals,
             folder,
+            top: self.top.take(),
         };
         let SnapshotId(snapshot) = self.writer.commit(self.client, &snapshot)?;
         let (new_chunks, new_bytes) = self.writer.stored();

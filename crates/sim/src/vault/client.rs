@@ -103,7 +103,12 @@ impl Client {
             Some(folder) => folder,
             None => self.put_folder(vault)?,
         };
-        let snapshot = Snapshot { name: Item::Name(self.shot.name).bytes(), folder, ..Snapshot::default() };
+        let snapshot = Snapshot {
+            name: Item::Name(self.shot.name).bytes(),
+            created_ms: 1,
+            folder,
+            ..Snapshot::default()
+        };
         let mut packer = Packer::new(self.key.clone(), Compression::None);
         vault.commit(self.put, &packer.pack(Class::Metadata, &snapshot.to_bytes()))
     }

@@ -253,6 +253,7 @@ fn every_chunk_that_metadata_names_is_a_child_in_its_role() {
         created_ms: 7,
         totals: Totals { files: 3, folders: 2, bytes: 1 },
         folder,
+        top: Some(Metadata { mode: 0o700, ..Metadata::default() }),
     };
     let bytes = snapshot.to_bytes();
     assert_eq!(Snapshot::from_bytes(&bytes).unwrap(), snapshot);

@@ -93,6 +93,12 @@ impl Branch {
         at.is_whole = true;
         Ok(())
     }
+
+    /// The attributes of the folder, if it is put whole; those of `.`, for one. What cannot be read is not known.
+    pub(super) fn metadata(&self) -> Option<Metadata> {
+        let read = || attributes::read(&self.path, &fs::metadata(&self.path).ok()?).ok();
+        self.is_whole.then(read).flatten()
+    }
 }
 
 /// Counts the bytes of all files beside the walk, so that it is known how far that is.
