@@ -102,10 +102,13 @@ pub trait Store: Debug + Send {
     /// Whether the durable map says where `extent` is.
     fn is_durable(&self, extent: Extent<Addr>) -> bool;
 
-    /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is. They
-    /// come in phases, each of which has to be durable before the next begins. One checkpoint at a time. A `short` one
-    /// leaves out what nobody waits for: the host lacked space for that just now.
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase>;
+    /// Begins a checkpoint, whose writes make the map durable as it is now, once the content is: whether it has
+    /// [writes](Store::next_batch). One checkpoint at a time. A `short` one leaves out what nobody waits for: the host lacked
+    /// space for that just now.
+    fn begin_checkpoint(&mut self, short: bool) -> bool;
+
+    /// The next writes of the checkpoint; `None` after the last ones. What changes meanwhile is no part of them.
+    fn next_batch(&mut self) -> Option<Batch>;
 
     /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);
@@ -139,8 +142,36 @@ pub trait Store: Debug + Send {
     fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
 }
 
-/// Writes that may be carried out together: the places of each, and its bytes.
-pub type Phase = Vec<(Places, Vec<u8>)>;
+/// Writes of a checkpoint that may be carried out together. A checkpoint has phases, each of which has to be durable before
+/// the next begins, and a phase comes in batches: only one of these is in memory at a time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Batch {
+    /// The places of each write, and its bytes.
+    pub writes: Vec<(Places, Vec<u8>)>,
+    /// Whether the batch is the last one of its phase.
+    pub ends_phase: bool,
+}
+
+impl Batch {
+    /// A phase in one batch.
+    #[must_use]
+    pub fn phase(writes: Vec<(Places, Vec<u8>)>) -> Self {
+        Self { writes, ends_phase: true }
+    }
+
+    /// All batches of a checkpoint that begins now.
+    #[cfg(test)]
+    pub(crate) fn all_of(store: &mut impl Store) -> Vec<Self> {
+        store.begin_checkpoint(false);
+        std::iter::from_fn(|| store.next_batch()).collect()
+    }
+
+    /// All writes of a checkpoint that begins now, in their order.
+    #[cfg(test)]
+    pub(crate) fn all_writes(store: &mut impl Store) -> Vec<(Places, Vec<u8>)> {
+        Self::all_of(store).into_iter().flat_map(|batch| batch.writes).collect()
+    }
+}
 
 /// The bytes to destroy for content that is owed at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -38,7 +38,7 @@ mod tests;
 mod weighing;
 
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Phase, Residue, Store, StoreStatus, WritePlan,
+    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Residue, Store, StoreStatus, WritePlan,
     Written,
 };
 use crate::blocks::BlockSet;
@@ -65,6 +65,8 @@ pub use stubs::{Layout, StubsError, format_stubs};
 
 /// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
 const PAGES_MAX: usize = 12 << 10;
+/// Most pages of homes, or of the index, in one batch of a checkpoint: a MiB.
+const BATCH_PAGES_MAX: usize = 256;
 /// With so many changed pages in memory, the index is due to be written.
 const CHANGED_PAGES_MAX: usize = 4 << 10;
 
@@ -435,19 +437,16 @@ impl Store for Versions {
         !blocks(extent).any(|(block, _)| self.committing.has(block))
     }
 
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> bool {
         self.committing.begin(self.open);
         self.killing.begin_commit();
-        let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
         let is_wanted = self.is_index_due() || self.has_only_slots_to_free();
         if !short && is_wanted && self.may_write_index() {
             self.committing.wants_index = false;
-            let mut index = self.catalog.begin_checkpoint();
-            let writes = index.take_writes();
-            let log = index.log.clone().into_iter().map(all).collect();
-            let head = vec![all(index.head.clone())];
+            let index = self.catalog.begin_checkpoint();
+            self.committing.log.clone_from(&index.log);
             self.committing.index = Some(index);
-            return [log, writes, head].into_iter().filter(|phase: &Vec<_>| !phase.is_empty()).collect();
+            return true;
         }
         let commit = match (self.committing.again.take(), self.catalog.commit()) {
             (Some((mut place, mut bytes)), Some((more, others))) => {
@@ -458,7 +457,15 @@ impl Store for Versions {
             (again, commit) => again.or(commit),
         };
         self.committing.again.clone_from(&commit);
-        commit.into_iter().map(|commit| vec![all(commit)]).collect()
+        self.committing.log = commit;
+        self.committing.log.is_some()
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        if let Some((place, bytes)) = self.committing.log.take() {
+            return Some(Batch::phase(vec![(place.into(), bytes)]));
+        }
+        self.catalog.next_batch(self.committing.index.as_mut()?, BATCH_PAGES_MAX)
     }
 
     fn end_checkpoint(&mut self) {

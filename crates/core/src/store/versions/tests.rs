@@ -98,7 +98,7 @@ fn extent(block: u64, blocks: u64) -> Extent<Addr> {
 
 impl Versions {
     fn commit(&mut self) {
-        self.begin_checkpoint(false);
+        Batch::all_of(self);
         self.end_checkpoint();
     }
 
@@ -276,10 +276,10 @@ fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_u
     let (layout, per_page) = (store.catalog.layout, store.catalog.layout.per_page());
     store.write(0, 3 * per_page);
     store.committing.wants_index = true;
-    let phases = store.begin_checkpoint(false);
+    let writes = Batch::all_writes(&mut store);
     store.end_checkpoint();
     let third = |place: Place| Some(layout.page(HomePage(2)).inside(place.extent)?.start.0 as usize);
-    let image = phases.iter().flatten().find_map(|(places, bytes)| {
+    let image = writes.iter().find_map(|(places, bytes)| {
         let (place, part) =
             places.parts().find(|(it, _)| it.on == MediumId::Stubs && third(*it).is_some())?;
         Some(bytes[part][third(place)?..][..PAGE_BYTES].to_vec())
@@ -343,11 +343,10 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     for n in 0..TIMES {
         store.write(n * LONG, LONG);
     }
-    store.begin_checkpoint(false);
-    store.end_checkpoint();
+    store.commit();
     store.committing.wants_index = true;
-    let phases = store.begin_checkpoint(false);
-    let writes = phases.first().expect("homes and pages come before the head");
+    let mut writes = Batch::all_writes(&mut store);
+    writes.pop().expect("the head is last");
     let homes = |places: &Places| places.iter().filter(|place| place.on == MediumId::Stubs).count() as u64;
     let sectors = (TIMES * LONG).div_ceil(store.catalog.layout.per_sector() as u64);
     let homes: u64 = writes.iter().map(|(places, _)| homes(places)).sum();

@@ -47,7 +47,7 @@ impl Media {
 
     /// Carries a checkpoint out.
     fn checkpoint(&self, store: &mut Versions) {
-        for (places, bytes) in store.begin_checkpoint(false).into_iter().flatten() {
+        for (places, bytes) in Batch::all_writes(store) {
             let mut bytes = &bytes[..];
             for place in places.iter() {
                 let (now, rest) = bytes.split_at(place.extent.len as usize);

@@ -8,11 +8,11 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::request::{AsOf, Question};
 use crate::store::{
-    Backlog, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Phase,
+    Backlog, Batch, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState,
     Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A version of a block: the epoch that it was born in, and its slot; none if the block was freed.
@@ -66,6 +66,8 @@ pub(super) struct Inner {
     /// Whether the next checkpoint that is not short has a second phase, which goes to the data medium.
     pub(super) wants_index: bool,
     writes_index: bool,
+    /// The writes of the checkpoint under way that are left.
+    batches: VecDeque<Batch>,
 }
 
 /// See the module's documentation. Clones are handles to the same store.
@@ -258,14 +260,19 @@ impl Store for Book {
         vec![Residue { part: place, at: vec![place], is_kept: false }]
     }
 
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> bool {
         let mut it = self.get();
         it.taken = Some(it.now.clone());
         it.is_changed = false;
         it.writes_index = it.wants_index && !short;
         let index = Place { on: MediumId::Data, extent: Extent::new(it.next_slot * BLOCK_BYTES, 1) };
-        let phases = [Inner::page(0), index].map(|place| vec![(place.into(), vec![0])]);
-        phases.into_iter().take(1 + usize::from(it.writes_index)).collect()
+        let phases = [Inner::page(0), index].map(|place| Batch::phase(vec![(place.into(), vec![0])]));
+        it.batches = phases.into_iter().take(1 + usize::from(it.writes_index)).collect();
+        true
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        self.get().batches.pop_front()
     }
 
     fn end_checkpoint(&mut self) {
@@ -277,6 +284,7 @@ impl Store for Book {
     fn abort_checkpoint(&mut self) -> bool {
         let mut it = self.get();
         (it.taken, it.is_changed) = (None, true);
+        it.batches.clear();
         it.writes_index
     }
 
