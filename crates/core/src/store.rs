@@ -5,10 +5,12 @@
 //! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
 
 mod allocated;
+mod batch;
 mod in_place;
 pub mod overlay;
 pub mod versions;
 
+pub use batch::Batch;
 pub use in_place::InPlace;
 pub use overlay::Overlay;
 pub use versions::Versions;
@@ -140,37 +142,6 @@ pub trait Store: Debug + Send {
 
     /// The same, to change them.
     fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
-}
-
-/// Writes of a checkpoint that may be carried out together. A checkpoint has phases, each of which has to be durable before
-/// the next begins, and a phase comes in batches: only one of these is in memory at a time.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Batch {
-    /// The places of each write, and its bytes.
-    pub writes: Vec<(Places, Vec<u8>)>,
-    /// Whether the batch is the last one of its phase.
-    pub ends_phase: bool,
-}
-
-impl Batch {
-    /// A phase in one batch.
-    #[must_use]
-    pub fn phase(writes: Vec<(Places, Vec<u8>)>) -> Self {
-        Self { writes, ends_phase: true }
-    }
-
-    /// All batches of a checkpoint that begins now.
-    #[cfg(test)]
-    pub(crate) fn all_of(store: &mut impl Store) -> Vec<Self> {
-        store.begin_checkpoint(false);
-        std::iter::from_fn(|| store.next_batch()).collect()
-    }
-
-    /// All writes of a checkpoint that begins now, in their order.
-    #[cfg(test)]
-    pub(crate) fn all_writes(store: &mut impl Store) -> Vec<(Places, Vec<u8>)> {
-        Self::all_of(store).into_iter().flat_map(|batch| batch.writes).collect()
-    }
 }
 
 /// The bytes to destroy for content that is owed at a place.
@@ -517,6 +488,8 @@ pub struct Opening<'a> {
     pub policy: &'a Policy,
     /// Whether nothing may be written.
     pub read_only: bool,
+    /// Memory for what the store knows of its content, in bytes.
+    pub memory_bytes: u64,
     /// Secret random bytes. A store that draws keys leaves others there.
     pub entropy: &'a mut [u8; 32],
     /// The dead content that is owed by place. Entries beyond the end of the medium, which a crash took

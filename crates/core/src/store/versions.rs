@@ -23,6 +23,7 @@ mod judging;
 mod key;
 mod killing;
 mod label;
+mod limits;
 mod lingering;
 mod log;
 mod opening;
@@ -63,12 +64,8 @@ use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
 
-/// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
-const PAGES_MAX: usize = 12 << 10;
 /// Most pages of homes, or of the index, in one batch of a checkpoint: a MiB.
 const BATCH_PAGES_MAX: usize = 256;
-/// With so many changed pages in memory, the index is due to be written.
-const CHANGED_PAGES_MAX: usize = 4 << 10;
 
 /// The parameters of the store, besides its media.
 #[derive(Clone, Copy, Debug)]
@@ -243,8 +240,11 @@ impl Versions {
         Some(shown.slot)
     }
 
-    /// Whether the log has room for another commit, beside the writes under way and `more`.
+    /// Whether the log has room for another commit, beside the writes under way and `more`, and memory for the stubs.
     fn has_log_room(&self, more: usize) -> bool {
+        if self.catalog.log.len() + self.writing.len() + more > self.catalog.limits.stubs {
+            return false;
+        }
         let per_sector = self.catalog.layout.per_sector();
         let more = (self.writing.len() + more).div_ceil(per_sector) as u64;
         // Changes that free blocks or close epochs must always find room.
@@ -257,7 +257,8 @@ impl Versions {
         let log = &self.catalog.log;
         self.committing.wants_index
             || log.sectors() > log.sectors_max() / 2
-            || self.catalog.history.pages.unwritten() > CHANGED_PAGES_MAX
+            || log.len() > self.catalog.limits.many_stubs()
+            || self.catalog.history.pages.unwritten() > self.catalog.limits.changed
             || self.is_index_cramped()
     }
 
@@ -332,9 +333,10 @@ impl Store for Versions {
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
         let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
-        let pages = &mut self.catalog.history.pages;
-        if pages.in_memory() >= PAGES_MAX {
-            pages.evict(PAGES_MAX - PAGES_MAX / 16);
+        let Catalog { history, limits, .. } = &mut self.catalog;
+        let pages = &mut history.pages;
+        if pages.in_memory() >= limits.pages {
+            pages.evict(limits.pages - limits.pages / 16);
         }
         pages.loaded(page, bytes).map_err(|error| error.to_string())?;
         self.take_changes();
@@ -420,7 +422,8 @@ impl Store for Versions {
     }
 
     fn map_state(&self) -> MapState {
-        if self.is_index_due() && !self.must_index_wait() {
+        let is_long = self.catalog.log.pending() > self.catalog.limits.pending();
+        if self.is_index_due() && !self.must_index_wait() || is_long {
             MapState::Due
         } else if self.catalog.log.is_pending() || self.committing.is_open() {
             MapState::Behind
@@ -476,7 +479,7 @@ impl Store for Versions {
         self.killing.end_commit();
         if let Some(index) = committing.index {
             self.catalog.end_checkpoint(&index);
-            self.catalog.history.pages.evict(PAGES_MAX);
+            self.catalog.history.pages.evict(self.catalog.limits.pages);
         }
     }
 

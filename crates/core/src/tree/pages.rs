@@ -317,10 +317,10 @@ impl Pages {
         self.used() * PAGE_BYTES as u64
     }
 
-    /// Evicts leaves that were not used lately until at most `max` pages are in memory, or no more can be
-    /// evicted.
+    /// Evicts leaves that were not used since they were last looked at, until at most `max` pages are in memory. More stay where
+    /// all are used: a request that needs many pages at once gets them one by one.
     pub fn evict(&mut self, max: usize) {
-        for _ in 0..2 * self.nodes.cached.len() {
+        for _ in 0..self.nodes.cached.len() {
             if self.in_memory() <= max {
                 return;
             }

@@ -87,6 +87,7 @@ impl Bench {
             kept: None,
             policy: &"zero".parse().expect("a policy"),
             read_only: false,
+            memory_bytes: 64 << 20,
             entropy: &mut [0; 32],
             owed: &mut Owed::default(),
         };

@@ -6,6 +6,7 @@ mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::homes::{Doomed, Homes, Stub};
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::log::{Log, Turned};
 use super::positions::outline;
@@ -36,6 +37,7 @@ pub(super) struct Catalog {
     pub(super) slots: Slots,
     pub(super) log: Log,
     pub(super) homes: Homes,
+    pub(super) limits: Limits,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
     old_half: Option<(u8, BlockSet<Pos>)>,
     /// The epochs that still show content which has died.
@@ -156,6 +158,7 @@ impl Catalog {
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (session, halves)),
             homes: Homes::new(layout),
+            limits: Limits::of(64 << 20),
             heads: 0,
             old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
             lingering: Lingering::default(),

@@ -127,6 +127,16 @@ impl Log {
         self.layout.half(0).len / SECTOR_BYTES
     }
 
+    /// How many stubs have no home yet.
+    pub(super) fn len(&self) -> usize {
+        self.homeless.len()
+    }
+
+    /// How many entries the next commit has.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Whether a commit has something to write.
     pub(super) fn is_pending(&self) -> bool {
         !self.pending.is_empty()

@@ -4,6 +4,7 @@ use super::catalog::{Catalog, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
@@ -138,6 +139,7 @@ impl Versions {
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
         let kept = opening.kept.and_then(View::from_bytes);
         let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
+        index.catalog.limits = Limits::of(opening.memory_bytes);
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
@@ -231,7 +233,7 @@ impl Index<'_> {
                     let mut bytes = vec![0; PAGE_BYTES];
                     self.map.read(Pos(page.position()), &mut bytes)?;
                     let pages = &mut self.catalog.history.pages;
-                    pages.evict(super::PAGES_MAX);
+                    pages.evict(self.catalog.limits.pages);
                     pages.loaded(page, &bytes)?;
                 }
             }

@@ -29,6 +29,7 @@ impl Media {
             kept: None,
             policy: &"zero".parse().expect("a policy"),
             read_only,
+            memory_bytes: 64 << 20,
             entropy: &mut [2; 32],
             owed: &mut Owed::default(),
         };
