@@ -25,8 +25,10 @@ const EXIT: &str = "Exit status:\n  0  success\n  1  failure; the error says why
     2  invalid command line\n  3  success with a bad result: a check failed, dead content was found, an epoch \
      that was named is forgotten, or files were left out";
 
-/// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
+/// Memory for each disk, unless the operator says otherwise, bytes.
+pub const MEMORY_BYTES: u64 = 128 << 20;
+/// Least memory, bytes: half of it is for data, and has room for the largest request.
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
 /// Virtual disks that know which of their bytes are dead, destroy them, and prove it.
 #[derive(Debug, Parser)]
@@ -232,11 +234,12 @@ pub struct ServeArgs {
     /// `--handshake-timeout`, and a client in its handshake at once.
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
     pub idle_timeout: u64,
-    /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
-    /// it wait; a request of the largest size, 64 MiB, always fits. The server needs
-    /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
-    pub memory: u64,
+    /// Memory for all disks and clients together: 256M, 4G [default: 128M for each disk].
+    /// A disk that keeps versions has half of its share for its index and stubs; the rest is
+    /// for the data that clients read and write. What does not fit waits. The program itself
+    /// takes some 20 MiB more, and half a MiB for each client.
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// Run this shell command with NBD_URI and NBD_SOCKET set, and exit with its
     /// status when it ends.
     #[arg(long)]
@@ -528,7 +531,7 @@ fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 fn parse_memory(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         bytes if bytes < MEMORY_BYTES_MIN => {
-            Err(format!("{bytes} bytes are too few for payloads; use 1M or more, such as 1G"))
+            Err(format!("{bytes} bytes are too few for the largest request; use 64M or more, such as 256M"))
         }
         bytes => Ok(bytes),
     }
@@ -564,15 +567,15 @@ mod tests {
             ("--handshake-timeout", "0s", "use 1ms or more"),
             ("--stall-timeout", "0ms", "use 1ms or more"),
             ("--idle-timeout", "0h", "use 1ms or more"),
-            ("--memory", "0", "use 1M or more"),
-            ("--memory", "1", "use 1M or more"),
+            ("--memory", "0", "use 64M or more"),
+            ("--memory", "63M", "use 64M or more"),
         ] {
             let argument = format!("{option}={value}");
             let refused = Cli::try_parse_from(["quietus", "serve", "disk", &argument]);
             let said = refused.map(|_| argument).expect_err("it is refused").to_string();
             assert!([option, value, remedy].iter().all(|it| said.contains(it)), "{said}");
         }
-        let least = ["--connections=1", "--handshake-timeout=1ms", "--stall-timeout=1ms", "--memory=1M"];
+        let least = ["--connections=1", "--handshake-timeout=1ms", "--stall-timeout=1ms", "--memory=64M"];
         let serve = ["quietus", "serve", "disk"].into_iter().chain(least);
         assert!(Cli::try_parse_from(serve).is_ok());
     }

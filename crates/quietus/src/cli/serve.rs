@@ -1,7 +1,7 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::{Answer, Detect, DetectArgs, GradeArg, SensitiveArg, ServeArgs};
+use super::args::{Answer, Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
 use super::report::Report;
 use crate::attached::Attachment;
 use crate::control::{self, Control};
@@ -75,6 +75,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     dir.unlock(&args.credential.source())?;
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
+    config.store_bytes_max = store_bytes(args);
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
@@ -83,6 +84,22 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     disk.sensitive = args.detect.sensitive.into();
     attachment.into_iter().for_each(|it| disk.engine.attach(it));
     Ok(Arc::new(disk))
+}
+
+/// Memory for the whole server, in bytes.
+fn memory_bytes(args: &ServeArgs) -> u64 {
+    args.memory.unwrap_or(MEMORY_BYTES * args.disks.len() as u64)
+}
+
+/// Memory for what the store of a disk knows, in bytes: half of the disk's share.
+fn store_bytes(args: &ServeArgs) -> u64 {
+    memory_bytes(args) / args.disks.len().max(1) as u64 / 2
+}
+
+/// Memory for what clients read and write, in bytes: all but what stores of versions have.
+fn payload_bytes(args: &ServeArgs, disks: &[Arc<OpenDisk>]) -> u64 {
+    let stores = disks.iter().filter(|disk| disk.dir.toml().store.keeps_versions()).count() as u64;
+    memory_bytes(args) - stores * store_bytes(args)
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
@@ -129,7 +146,7 @@ fn serve_disks(
         stall_timeout: Duration::from_millis(args.stall_timeout),
         extended_headers: args.extended_headers == Answer::Yes,
         idle_timeout: Duration::from_millis(args.idle_timeout),
-        memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        memory_bytes_max: usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX),
         ..Config::default()
     };
     let exports = disks.iter().map(export).collect();
@@ -320,8 +337,8 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {
             Ok(fresh) => disk.engine.reconfigure(|config| {
-                let (read_only, trust_discard) = (config.read_only, config.trust_discard);
-                *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
+                let quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, .. } = *config;
+                *config = quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, ..fresh };
             }),
             Err(error) => {
                 tracing::error!(%error, "cannot reload [behaviour]");

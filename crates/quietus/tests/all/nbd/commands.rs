@@ -93,13 +93,13 @@ fn beyond_the_end_is_invalid_or_no_space() {
 }
 
 #[test]
-fn a_read_of_more_than_64_mib_is_too_long() {
+fn a_read_of_more_than_32_mib_is_too_long() {
     for (style, error) in
         [(Style::Simple, EINVAL), (Style::Structured, EOVERFLOW), (Style::Extended, EOVERFLOW)]
     {
         let disk = Disk::new("disk", 1 << 40);
         let (_server, mut client) = transmit(&disk, style);
-        assert_eq!(client.read(0, 0, (64 << 20) + 1), Err(error));
+        assert_eq!(client.read(0, 0, (32 << 20) + 1), Err(error));
     }
 }
 

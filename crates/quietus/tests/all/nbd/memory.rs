@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 32 << 20;
 
 /// A server with memory for one of the largest requests, and somewhat more.
 struct Tight {
@@ -23,7 +23,7 @@ impl Tight {
     fn new(stall_timeout: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new("disk", LARGEST);
-        let config = Config { memory_bytes_max: 80 << 20, stall_timeout, ..Config::default() };
+        let config = Config { memory_bytes_max: 48 << 20, stall_timeout, ..Config::default() };
         let listener = Listener::unix(&dir.path().join("socket")).unwrap();
         let server = Server::start(vec![listener], exports(&[Arc::clone(&disk)]), config).unwrap();
         Self { server, disk, dir }
