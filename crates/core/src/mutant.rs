@@ -78,6 +78,8 @@ pub enum Mutant {
     ForgetShared,
     /// A start replays all but the last entry of a sector of the log.
     SkipReplay,
+    /// A head of the index is written together with the last pages that it reaches.
+    HeadWithItsPages,
     /// A page of homes gets another cell while a checkpoint brings stubs there.
     BringMeanwhile,
     /// The rest of a page of homes is written under the cell that the page had.
@@ -123,7 +125,7 @@ impl Mutant {
     pub const OF_CLASSES: [Self; 2] = [Self::ForgetSensitive, Self::AskClassLate];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 24] = [
+    pub const OF_VERSIONS: [Self; 25] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -134,6 +136,7 @@ impl Mutant {
         Self::LateWrite,
         Self::ForgetShared,
         Self::SkipReplay,
+        Self::HeadWithItsPages,
         Self::BringMeanwhile,
         Self::KeepHomeCell,
         Self::SparePage,

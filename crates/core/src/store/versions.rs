@@ -64,9 +64,6 @@ use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
 
-/// Most pages of homes, or of the index, in one batch of a checkpoint: a MiB.
-const BATCH_PAGES_MAX: usize = 256;
-
 /// The parameters of the store, besides its media.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -240,11 +237,14 @@ impl Versions {
         Some(shown.slot)
     }
 
-    /// Whether the log has room for another commit, beside the writes under way and `more`, and memory for the stubs.
+    /// Whether there is memory for the stubs of the writes under way, and for `more`. A write that is alone always fits.
+    fn has_stub_room(&self, more: usize) -> bool {
+        let taken = self.catalog.log.len() + self.writing.len();
+        taken == 0 || taken + more <= self.catalog.limits.stubs
+    }
+
+    /// Whether the log has room for another commit, beside the writes under way and `more`.
     fn has_log_room(&self, more: usize) -> bool {
-        if self.catalog.log.len() + self.writing.len() + more > self.catalog.limits.stubs {
-            return false;
-        }
         let per_sector = self.catalog.layout.per_sector();
         let more = (self.writing.len() + more).div_ceil(per_sector) as u64;
         // Changes that free blocks or close epochs must always find room.
@@ -348,7 +348,10 @@ impl Store for Versions {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
-        if !self.has_log_room(blocks(extent).count()) {
+        let more = blocks(extent).count();
+        if !self.has_log_room(more) || !self.has_stub_room(more) {
+            // However few stubs there are: the write may be a large one.
+            self.committing.wants_index |= !self.catalog.log.is_empty() && self.committing.index.is_none();
             return WritePlan::AwaitJob;
         }
         let place = |(block, _)| {
@@ -468,7 +471,7 @@ impl Store for Versions {
         if let Some((place, bytes)) = self.committing.log.take() {
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
-        self.catalog.next_batch(self.committing.index.as_mut()?, BATCH_PAGES_MAX)
+        self.catalog.next_batch(self.committing.index.as_mut()?, self.catalog.limits.batch)
     }
 
     fn end_checkpoint(&mut self) {

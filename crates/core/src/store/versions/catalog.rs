@@ -386,7 +386,8 @@ impl Catalog {
             let (place, bytes) = checkpoint.head.take()?;
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
-        Some(Batch { writes: joined(writes), ends_phase: is_all })
+        let ends_phase = is_all && !mutant::is(Mutant::HeadWithItsPages);
+        Some(Batch { writes: joined(writes), ends_phase })
     }
 
     /// The stub of a version that has no home yet.

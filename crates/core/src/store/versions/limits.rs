@@ -10,8 +10,8 @@ use crate::tree::PAGE_BYTES;
 const STUB_BYTES: u64 = 256;
 /// Fewest pages of the index: those that one change may need, and all inner ones of a small disk.
 const PAGES_MIN: u64 = 64;
-/// Fewest stubs: those of a long request, twice.
-const STUBS_MIN: u64 = 1 << 15;
+/// Fewest stubs.
+const STUBS_MIN: u64 = 64;
 
 /// See the module's documentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,8 @@ pub(super) struct Limits {
     pub(super) pages: usize,
     /// Changed pages of the index, with which it is due to be written.
     pub(super) changed: usize,
+    /// Pages of homes, or of the index, in one batch of a checkpoint.
+    pub(super) batch: usize,
     /// Stubs that have no home yet.
     pub(super) stubs: usize,
 }
@@ -29,7 +31,8 @@ impl Limits {
     pub(super) fn of(bytes: u64) -> Self {
         let pages = (bytes / 8 * 5 / PAGE_BYTES as u64).max(PAGES_MIN);
         let stubs = (bytes / 4 / STUB_BYTES).max(STUBS_MIN);
-        Self { pages: pages as usize, changed: (pages / 4) as usize, stubs: stubs as usize }
+        let [changed, batch] = [pages / 4, pages / 40].map(|pages| pages as usize);
+        Self { pages: pages as usize, changed, batch, stubs: stubs as usize }
     }
 
     /// With so many stubs in memory the index is due to be written.
@@ -49,9 +52,9 @@ mod tests {
 
     #[test]
     fn pages_and_stubs_have_seven_eighths_of_the_memory_and_a_little_one_has_the_least() {
-        let Limits { pages, changed, stubs } = Limits::of(64 << 20);
+        let Limits { pages, changed, batch, stubs } = Limits::of(64 << 20);
         assert_eq!((pages * PAGE_BYTES, stubs * 256), (40 << 20, 16 << 20));
-        assert!(changed < pages);
-        assert_eq!(Limits::of(0), Limits { pages: 64, changed: 16, stubs: 1 << 15 });
+        assert!(changed < pages && batch * PAGE_BYTES == 1 << 20);
+        assert_eq!(Limits::of(0), Limits { pages: 64, changed: 16, batch: 1, stubs: 64 });
     }
 }

@@ -132,6 +132,11 @@ impl Log {
         self.homeless.len()
     }
 
+    /// Whether all stubs have their homes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.homeless.is_empty()
+    }
+
     /// How many entries the next commit has.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()

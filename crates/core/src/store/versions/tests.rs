@@ -375,12 +375,13 @@ fn a_checkpoint_of_any_size_is_in_memory_a_mib_at_a_time() {
         store.close(5);
     }
     store.committing.wants_index = true;
+    let batch_pages = store.catalog.limits.batch;
     let batches = Batch::all_of(&mut store);
     let bytes = |batch: &Batch| batch.writes.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
     let all: usize = batches.iter().map(bytes).sum();
-    assert!(all > 3 * BATCH_PAGES_MAX * PAGE_BYTES / 2, "{all} bytes");
+    assert!(all > 3 * batch_pages * PAGE_BYTES / 2, "{all} bytes");
     // The cells of the root come with the pages that they hide.
-    let most = BATCH_PAGES_MAX * (PAGE_BYTES + 64);
+    let most = batch_pages * (PAGE_BYTES + 64);
     assert!(
         batches.iter().all(|batch| bytes(batch) <= most),
         "{:?}",
@@ -434,6 +435,20 @@ fn writes_wait_for_the_index_when_stubs_without_a_home_fill_their_memory() {
     assert!(matches!(store.begin_write(at, store.open), WritePlan::AwaitJob));
     store.commit();
     assert!(matches!(store.begin_write(at, store.open), WritePlan::To(_)), "all stubs have their homes");
+}
+
+#[test]
+fn a_write_with_more_stubs_than_there_is_memory_for_has_the_index_written_and_goes_on_alone() {
+    let mut store = store();
+    store.catalog.limits.stubs = LONG as usize / 2;
+    store.write(0, 1);
+    store.commit();
+    assert_eq!(store.map_state(), MapState::Durable);
+    let at = extent(LONG, LONG);
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::AwaitJob));
+    assert_eq!(store.map_state(), MapState::Due);
+    store.commit();
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::To(_)));
 }
 
 #[test]
