@@ -25,10 +25,10 @@ fn what_is_written_is_read_at_any_alignment() {
 }
 
 #[test]
-fn requests_of_64_mib_are_taken() {
-    let disk = Disk::new("disk", 64 * MIB);
+fn requests_of_32_mib_are_taken() {
+    let disk = Disk::new("disk", 32 * MIB);
     let (_server, mut client) = transmit(&disk, Style::Structured);
-    let payload: Vec<u8> = (0..64 * MIB).map(|n| (n >> 8) as u8).collect();
+    let payload: Vec<u8> = (0..32 * MIB).map(|n| (n >> 8) as u8).collect();
     assert_eq!(client.write(0, 0, &payload), 0);
     assert!(client.read(DF, 0, payload.len()) == Ok(payload));
 }
