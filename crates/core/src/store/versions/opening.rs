@@ -196,8 +196,7 @@ impl Versions {
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, &next, (sessions, cells));
         let kept = opening.kept.and_then(View::from_bytes);
         let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
-        index.catalog.limits = Limits::of(opening.memory_bytes);
-        index.ask(Catalog::reach)?;
+        index.limited(opening.memory_bytes).ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
@@ -285,6 +284,12 @@ enum Found {
 }
 
 impl Index<'_> {
+    /// The same, with so much memory.
+    fn limited(&mut self, bytes: u64) -> &mut Self {
+        self.catalog.limits = Limits::of(bytes);
+        self
+    }
+
     /// Asks the catalog, and reads what is absent, until there is an answer.
     fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> Result<T, VersionsError> {
         loop {
