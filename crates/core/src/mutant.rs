@@ -78,8 +78,6 @@ pub enum Mutant {
     ForgetShared,
     /// A start replays all but the last entry of a sector of the log.
     SkipReplay,
-    /// A head of the index is written together with the last pages that it reaches.
-    HeadWithItsPages,
     /// A page of homes gets another cell while a checkpoint brings stubs there.
     BringMeanwhile,
     /// The rest of a page of homes is written under the cell that the page had.
@@ -125,7 +123,7 @@ impl Mutant {
     pub const OF_CLASSES: [Self; 2] = [Self::ForgetSensitive, Self::AskClassLate];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 25] = [
+    pub const OF_VERSIONS: [Self; 24] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -136,7 +134,6 @@ impl Mutant {
         Self::LateWrite,
         Self::ForgetShared,
         Self::SkipReplay,
-        Self::HeadWithItsPages,
         Self::BringMeanwhile,
         Self::KeepHomeCell,
         Self::SparePage,

@@ -410,8 +410,7 @@ impl Catalog {
             let (place, bytes) = checkpoint.head.take()?;
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
-        let ends_phase = is_all && !mutant::is(Mutant::HeadWithItsPages);
-        Some(Batch { writes: joined(writes), ends_phase })
+        Some(Batch { writes: joined(writes), ends_phase: is_all })
     }
 
     /// The stub of a version that has no home yet.
