@@ -184,8 +184,8 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Address to listen at: unix:PATH, tcp:ADDRESS:PORT or stdio; may be given again.
-    /// `stdio`: serve one client on standard input and output, and exit when it
+    /// Address to listen at: unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio; may be given
+    /// again. `unix:@NAME`: a socket with an abstract name, without a file. `stdio`: serve one client on standard input and output, and exit when it
     /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
     /// the first disk.
     #[arg(long)]
@@ -233,7 +233,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
     pub idle_timeout: u64,
     /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
-    /// it wait; a request of the largest size, 64 MiB, always fits. The server needs
+    /// it wait. A request of the largest size, 64 MiB, always fits, and each of `--connections`
+    /// has 16 KiB of its own: less than the sum counts as the sum. The server needs
     /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
     pub memory: u64,
