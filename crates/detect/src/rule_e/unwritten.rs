@@ -85,7 +85,8 @@ impl Unwritten {
         if self.named.is_empty() {
             return Cow::Borrowed(&names.referenced);
         }
-        let again = names.named_again_among(&self.named);
+        let is_enough = mutant::is(Mutant::UnwrittenIsEnough);
+        let again = if is_enough { RoaringBitmap::new() } else { names.named_again_among(&self.named) };
         Cow::Owned(&names.referenced - (&self.named - again))
     }
 
