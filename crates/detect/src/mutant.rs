@@ -214,7 +214,7 @@ impl Mutant {
     ];
 
     /// The mutants of rule J, some of which rule E shares.
-    pub const RULE_J: [Self; 21] = [
+    pub const RULE_J: [Self; 18] = [
         Self::OneCommitProves,
         Self::CommitBeforeItsBlocks,
         Self::ChecksumIgnored,
@@ -233,10 +233,11 @@ impl Mutant {
         Self::WriteRevivesNothing,
         Self::VerdictBeforeProven,
         Self::RereadWithoutExemption,
-        Self::UnwrittenStaysEmptyJ,
-        Self::UnwrittenAtFirstSightJ,
-        Self::UnwrittenAtOnceJ,
     ];
+
+    /// The mutants of unwritten extents below a journal.
+    pub const UNWRITTEN_J: [Self; 3] =
+        [Self::UnwrittenStaysEmptyJ, Self::UnwrittenAtFirstSightJ, Self::UnwrittenAtOnceJ];
 }
 
 #[cfg(debug_assertions)]
