@@ -122,7 +122,7 @@ struct Trial {
 }
 
 /// All trials of the rules.
-const TRIALS: [Trial; 7] = [
+const TRIALS: [Trial; 6] = [
     Trial {
         name: "below no journal",
         defects: &Defect::ALL,
@@ -156,13 +156,6 @@ const TRIALS: [Trial; 7] = [
         defects: &Defect::RULE_J,
         judge: || told(&Setup::large(Mode::Ordered), |seed| journal::lived(seed, Product)),
         differential: || walk(journal::walked).or_else(|| search(journal::parts(), journal::searched)),
-        needs_both: false,
-    },
-    Trial {
-        name: "of unwritten extents, below a journal",
-        defects: &Defect::UNWRITTEN_J,
-        judge: || None,
-        differential: || search(journal::parts(), journal::searched).or_else(|| walk(journal::walked)),
         needs_both: false,
     },
     Trial {

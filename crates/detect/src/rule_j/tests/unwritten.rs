@@ -124,3 +124,20 @@ fn what_is_known_of_inodes_ends_with_the_place_in_the_journal() {
     disk.log(0, &superblock(9, 1));
     assert!(!disk.commits(&[(9, 1), (10, 4), (11, 7)]).contains(&50));
 }
+
+#[cfg(debug_assertions)]
+#[test]
+fn the_mutants_are_caught() {
+    use crate::mutant::{self, Mutant};
+    let tests: [fn(); 3] = [
+        what_a_file_gave_up_in_place_is_dead_two_commits_later,
+        what_is_written_below_an_unwritten_extent_lives,
+        what_was_written_before_the_inodes_were_seen_lives_below_an_unwritten_extent,
+    ];
+    for mutant in Mutant::UNWRITTEN_J {
+        mutant::activate(Some(mutant));
+        let is_caught = tests.iter().any(|test| std::panic::catch_unwind(test).is_err());
+        mutant::activate(None);
+        assert!(is_caught, "{mutant:?}");
+    }
+}
