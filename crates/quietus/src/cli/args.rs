@@ -186,8 +186,8 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Address to listen at: unix:PATH, tcp:ADDRESS:PORT or stdio; may be given again.
-    /// `stdio`: serve one client on standard input and output, and exit when it
+    /// Address to listen at: unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio; may be given
+    /// again. `unix:@NAME`: a socket with an abstract name, without a file. `stdio`: serve one client on standard input and output, and exit when it
     /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
     /// the first disk.
     #[arg(long)]

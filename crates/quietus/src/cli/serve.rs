@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::args::{Answer, Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
-use super::report::Report;
+use super::report::{Report, bytes};
 use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
@@ -11,7 +11,7 @@ use crate::export::Export;
 use crate::host::Roots;
 use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
-use crate::open_disk::OpenDisk;
+use crate::open_disk::{OpenDisk, backlog_bytes};
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -203,6 +203,7 @@ fn uri(bound: &Bound, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
     match bound {
         Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Bound::Abstract(name) => format!("{scheme}+unix:///?socket=@{name}"),
         Bound::Tcp(address) => format!("{scheme}://{address}"),
         Bound::Inherited | Bound::Connected => bound.to_string(),
     }
@@ -226,10 +227,15 @@ fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failur
 
 fn listen(address: &str) -> io::Result<Listener> {
     match address.split_once(':') {
-        Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
+        Some(("unix", path)) => match path.strip_prefix('@') {
+            Some(name) => Listener::abstract_unix(name),
+            None => Listener::unix(&std::path::absolute(path)?),
+        },
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other("unknown kind of address; use unix:PATH, tcp:ADDRESS:PORT or stdio")),
+        _ => Err(io::Error::other(
+            "unknown kind of address; use unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio",
+        )),
     }
 }
 
@@ -371,8 +377,13 @@ fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
             }
             !hurry
         });
-        if let Some(reason) = disk.engine.status().latched {
-            latched = Err(Failure::Error(format!("{}: {reason}", disk.dir.name())));
+        let status = disk.engine.status();
+        if let Some(reason) = &status.latched {
+            let stays = bytes(backlog_bytes(&status));
+            latched = Err(Failure::Error(format!(
+                "{}: {reason}; {stays} of dead content stay on the medium",
+                disk.dir.name()
+            )));
         }
     }
     latched
