@@ -35,6 +35,7 @@ mod span;
 mod stubs;
 #[cfg(test)]
 mod tests;
+mod twin;
 mod weighing;
 
 use super::{
@@ -317,7 +318,7 @@ impl Store for Versions {
 
     fn view(&self) -> Vec<u8> {
         let (_, sequence) = self.catalog.log.position();
-        opening::view(sequence, &self.catalog.lingering, &self.allocated)
+        opening::view(sequence, self.catalog.generation, &self.catalog.lingering, &self.allocated)
     }
 
     fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {

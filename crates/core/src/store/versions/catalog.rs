@@ -41,6 +41,8 @@ pub(super) struct Catalog {
     pub(super) lingering: Lingering,
     /// How many heads of the index were written: only then do slots that were given up become free.
     pub(super) heads: u64,
+    /// The generation of the durable head.
+    pub(super) generation: u64,
     /// The source of fresh cells.
     cells: Cells,
 }
@@ -52,8 +54,9 @@ pub(super) struct IndexCheckpoint {
     pub(super) log: Option<(Place, Vec<u8>)>,
     /// The homes of stubs and their cells, and the changed pages of the index.
     pub(super) writes: Vec<(Place, Vec<u8>)>,
-    /// The head.
+    /// The head, and its generation.
     pub(super) head: (Place, Vec<u8>),
+    generation: u64,
     /// The slots whose stubs have their home then, if anywhere.
     homed: Vec<Slot>,
     /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
@@ -141,6 +144,7 @@ impl Catalog {
             log: Log::new(layout, half, sequence, (session, halves)),
             homes: Homes::new(layout),
             heads: 0,
+            generation: head.generation,
             old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
             lingering: Lingering::default(),
             cells,
@@ -344,8 +348,7 @@ impl Catalog {
         let generation = self.history.pages.begin_head();
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
-        let mut roots = self.history.roots();
-        roots.push(self.slots.root());
+        let roots = self.history.roots(self.slots.root());
         let note = Note { open: self.open_epoch(), half, sequence, counts: self.history.counts() };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
@@ -354,7 +357,7 @@ impl Catalog {
         if mutant::is(Mutant::KillLogEarly) && is_used {
             self.old_half = Some((old, dying.clone()));
         }
-        IndexCheckpoint { log, writes, head, homed, old_half: (is_used.then_some(old), dying) }
+        IndexCheckpoint { log, writes, head, generation, homed, old_half: (is_used.then_some(old), dying) }
     }
 
     /// The stub of a version that has no home yet.
@@ -371,6 +374,7 @@ impl Catalog {
         self.history.pages.end_head();
         self.slots.end_head();
         self.heads += 1;
+        self.generation = checkpoint.generation;
         self.log.end_turn(&checkpoint.homed);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
@@ -417,10 +421,8 @@ impl Catalog {
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
     /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
     pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
-        let (_, last) = self.log.position();
-        let next = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1);
-        let Some(mut sector) = next else { return Ok(Replayed::End) };
-        if !self.log.reveal(&mut sector) {
+        let Some((sector, is_open)) = self.sector_to_read(bytes) else { return Ok(Replayed::End) };
+        if !is_open {
             return Ok(Replayed::OtherCell(sector.sequence));
         }
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
@@ -430,6 +432,14 @@ impl Catalog {
         }
         self.log.replay(at, &sector);
         Ok(Replayed::Sector)
+    }
+
+    /// The next sector of the log in these bytes, and whether its stubs can be revealed.
+    pub(super) fn sector_to_read(&self, bytes: &[u8]) -> Option<(Sector, bool)> {
+        let (_, last) = self.log.position();
+        let mut sector = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1)?;
+        let is_open = self.log.reveal(&mut sector);
+        Some((sector, is_open))
     }
 
     fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {
@@ -450,6 +460,17 @@ impl Catalog {
             Entry::Closed { when } => self.history.close_again(sector.epoch, WallTime(*when))?,
         }
         Ok(())
+    }
+
+    /// Takes an entry of the log for what epochs show, and for nothing else: a start does that only to read.
+    pub(super) fn replay_shown(&mut self, epoch: Epoch, entry: &Entry) -> Result<(), Absent> {
+        self.cut_before(epoch)?;
+        match entry {
+            Entry::Version { block, slot, .. } => self.history.show(*block, Some(*slot), epoch),
+            Entry::Freed { block, blocks } => (block.0..block.0 + blocks)
+                .try_for_each(|block| self.history.show(Block(block), None, epoch)),
+            Entry::Closed { when } => self.history.close_again(epoch, WallTime(*when)),
+        }
     }
 
     fn replay_change(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {

@@ -11,11 +11,13 @@
 
 mod comparing;
 mod forget_blocks;
+mod walking;
 
 use super::deaths::Deaths;
 use super::gaps::Gaps;
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use super::span::{Dead, LEN, Span};
+use super::twin::Twin;
 use crate::mutant::{self, Mutant};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
 use crate::units::{Block, Epoch, Extent, Slot};
@@ -30,8 +32,13 @@ const RUNS: usize = 2;
 const EPOCHS: usize = 3;
 const OWED: usize = 4;
 const GAPS: usize = 5;
-/// The slots have the last tree.
+/// The slots have this tree.
 pub(super) const CLUSTERS: usize = 6;
+/// The second trees of the kept epochs, and of the gaps.
+const EPOCHS_AGAIN: usize = 7;
+const GAPS_AGAIN: usize = 8;
+/// How many trees there are.
+const TREES: usize = 9;
 
 /// The slot of a block that was freed: it reads as zeros.
 const FREED: Slot = Slot(NUMBER_MAX);
@@ -58,7 +65,7 @@ pub(super) struct History {
     versions: Tree<{ 2 * NUMBER }, NUMBER>,
     pub(super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
-    epochs: Tree<NUMBER, { 8 + NUMBER }>,
+    epochs: Twin<NUMBER, { 8 + NUMBER }>,
     /// Versions that are owed, by their first slot: the block there, its birth, and how many versions.
     owed: Tree<NUMBER, { 2 * NUMBER + LEN }>,
     pub(super) gaps: Gaps,
@@ -177,9 +184,9 @@ impl History {
             pages: Pages::new(disk, head.generation),
             versions: Tree::new(VERSIONS as u8, root(VERSIONS)),
             deaths: Deaths::new(at(DEATHS), at(RUNS), counts.retired),
-            epochs: Tree::new(EPOCHS as u8, root(EPOCHS)),
+            epochs: Twin::new(head, [EPOCHS, EPOCHS_AGAIN]),
             owed: Tree::new(OWED as u8, root(OWED)),
-            gaps: Gaps::new(at(GAPS)),
+            gaps: Gaps::new(Twin::new(head, [GAPS, GAPS_AGAIN])),
             open,
             last_kept: [None; 2],
             changed: counts.changed,
@@ -216,18 +223,23 @@ impl History {
         self.deaths.reach(&self.pages, &mut used)?;
         self.gaps.reach(&self.pages, &mut used)?;
         self.pages.found(&used);
+        self.find_last_kept()
+    }
+
+    /// Finds the last kept epochs.
+    pub(super) fn find_last_kept(&mut self) -> Result<(), Absent> {
         let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
         self.last_kept = [last, self.kept_before(last)?];
         Ok(())
     }
 
-    /// The roots of all trees, for a head.
-    pub(super) fn roots(&self) -> Vec<Root> {
-        let mut roots = vec![Root::default(); CLUSTERS];
-        (roots[VERSIONS], roots[EPOCHS], roots[OWED]) =
-            (self.versions.root(), self.epochs.root(), self.owed.root());
+    /// The roots of all trees, for a head; that of the slots is given.
+    pub(super) fn roots(&self, slots: Root) -> Vec<Root> {
+        let mut roots = vec![Root::default(); TREES];
+        (roots[VERSIONS], roots[OWED], roots[CLUSTERS]) = (self.versions.root(), self.owed.root(), slots);
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
-        roots[GAPS] = self.gaps.root();
+        [roots[EPOCHS], roots[EPOCHS_AGAIN]] = self.epochs.roots();
+        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.roots();
         roots
     }
 
@@ -367,6 +379,12 @@ impl History {
         Ok(owed)
     }
 
+    /// Notes what `block` shows from `epoch` on, and nothing of what that makes of other versions.
+    pub(super) fn show(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
+        let slot = slot.unwrap_or(FREED);
+        self.versions.insert(&mut self.pages, &pack(&[block.0, epoch.0]), &pack(&[slot.0])).map(drop)
+    }
+
     /// Counts an entry of `epoch` in the tree of versions, if that epoch is open, or was the last one to be.
     fn count_change(&mut self, epoch: Epoch, more: i64) {
         let before = self.open.0.checked_sub(epoch.0).and_then(|before| usize::try_from(before).ok());
@@ -451,7 +469,7 @@ impl History {
             return self.close(when).map(drop);
         }
         let end = End { when, changed: self.changed[1] };
-        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &end.to_bytes()).map(drop)
+        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &end.to_bytes())
     }
 
     /// Takes the next step of a forget.
@@ -545,7 +563,7 @@ impl History {
         Ok(dying)
     }
 
-    fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
+    pub(super) fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
         let [last, before] = self.last_kept;
         let before_that =
             if last == Some(epoch) || before == Some(epoch) { self.kept_before(before)? } else { None };

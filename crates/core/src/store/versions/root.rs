@@ -138,6 +138,11 @@ pub(super) fn read_cells(
     Ok(())
 }
 
+/// How many pages of homes have places for their cells.
+pub(super) fn pages_of(root: &dyn Medium) -> u64 {
+    root.size().saturating_sub(ROOT_BYTES) / PAIR_BYTES
+}
+
 /// Where the cells of the pages before this one end.
 pub(super) fn cells_end(page: HomePage) -> Pos {
     Pos(ROOT_BYTES + page.0 * PAIR_BYTES)
