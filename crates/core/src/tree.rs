@@ -12,11 +12,11 @@ mod head;
 mod node;
 mod pages;
 mod search;
-mod walk;
 #[cfg(test)]
 mod tests;
+mod walk;
 
-pub use head::{HEAD_BYTES, Head, HeadError, head_fault, is_head_lost, newest};
+pub use head::{HEAD_BYTES, Head, HeadError, head_fault, is_head_lost, mended_head, newest};
 pub use node::{PAGE_BYTES, PageError};
 pub use pages::{HEADS, Pages};
 pub use search::Searches;

@@ -3,6 +3,7 @@
 
 use super::{PageNo, Root};
 use crate::fields::Fields;
+use crate::mend::one_byte;
 
 /// Bytes of a copy of a head: a sector.
 const COPY_BYTES: usize = 512;
@@ -118,12 +119,27 @@ pub fn head_fault(bytes: &[u8], disk: [u8; 16]) -> Option<String> {
     }
     let fault = |copy| Head::from_bytes(copy, disk).err();
     match (bytes.chunks_exact(COPY_BYTES).find_map(fault)?, Head::of_copies(bytes, disk)) {
-        (HeadError::None, Ok(_)) => {
-            Some("a copy of a head of the index is damaged; the other one counts, and the next start writes both".into())
-        }
+        (HeadError::None, Ok(_)) => Some(
+            "a copy of a head of the index is damaged; the other one counts, and the next start writes both"
+                .into(),
+        ),
         (HeadError::None, Err(_)) => Some("both copies of a head of the index are damaged".into()),
         (fault, _) => Some(fault.to_string()),
     }
+}
+
+/// The copies of a head as they should be, if a byte is wrong in either.
+#[must_use]
+pub fn mended_head(bytes: &[u8], disk: [u8; 16]) -> Option<Vec<u8>> {
+    let mend = |copy: &[u8]| {
+        let (body, crc) = copy.split_last_chunk::<4>()?;
+        let (body, crc) = one_byte(body, u32::from_le_bytes(*crc))?;
+        Some([body, crc.to_le_bytes().to_vec()].concat())
+    };
+    let copies: Vec<Vec<u8>> =
+        bytes.chunks_exact(COPY_BYTES).map(|copy| mend(copy).unwrap_or_else(|| copy.to_vec())).collect();
+    let mended = Head::of_copies(&copies.concat(), disk).ok()?.to_bytes(disk);
+    (mended != bytes).then_some(mended)
 }
 
 /// Whether a head was written there of which no copy is left.

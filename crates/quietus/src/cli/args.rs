@@ -67,6 +67,8 @@ pub enum Command {
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(VerifyArgs),
+    /// Repair a disk whose files are damaged: rebuild the index of versions, and mend single bytes.
+    Repair(RepairArgs),
     /// Close the open epoch of a disk that keeps versions.
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
@@ -440,6 +442,21 @@ pub struct ExportArgs {
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
+}
+
+/// `repair`.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT)]
+pub struct RepairArgs {
+    /// The disk's directory; it must not be served meanwhile.
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub disk: PathBuf,
+    /// Say what would be repaired, and write nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Do not ask on a terminal.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
 }
 
 /// `rebase`.

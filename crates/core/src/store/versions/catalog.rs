@@ -96,22 +96,29 @@ impl IndexCheckpoint {
 
 /// The note in a head of the index: where the log goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Note {
-    open: Epoch,
+pub(super) struct Note {
+    pub(super) open: Epoch,
     /// The half of the log that goes on from here, and the number of the last sector before it.
-    half: u8,
-    sequence: u64,
-    counts: Counts,
+    pub(super) half: u8,
+    pub(super) sequence: u64,
+    pub(super) counts: Counts,
+}
+
+impl Default for Note {
+    /// The note of a new disk.
+    fn default() -> Self {
+        Self { open: Epoch(1), half: 0, sequence: 0, counts: Counts::default() }
+    }
 }
 
 impl Note {
-    fn to_bytes(self) -> Vec<u8> {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
         numbers.into_iter().flat_map(u64::to_le_bytes).chain([self.half]).collect()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = crate::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
         let changed = [fields.u64()?, fields.u64()?];
@@ -132,7 +139,7 @@ impl Catalog {
         (session, (halves, cells)): (Session, ([Cell; 2], Cells)),
     ) -> Option<Self> {
         let Note { open, half, sequence, counts } = match head.generation {
-            0 => Note { open: Epoch(1), half: 0, sequence: 0, counts: Counts::default() },
+            0 => Note::default(),
             _ => Note::from_bytes(&head.note)?,
         };
         let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
@@ -467,8 +474,9 @@ impl Catalog {
         self.cut_before(epoch)?;
         match entry {
             Entry::Version { block, slot, .. } => self.history.show(*block, Some(*slot), epoch),
-            Entry::Freed { block, blocks } => (block.0..block.0 + blocks)
-                .try_for_each(|block| self.history.show(Block(block), None, epoch)),
+            Entry::Freed { block, blocks } => {
+                (block.0..block.0 + blocks).try_for_each(|block| self.history.show(Block(block), None, epoch))
+            }
             Entry::Closed { when } => self.history.close_again(epoch, WallTime(*when)),
         }
     }

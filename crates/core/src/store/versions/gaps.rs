@@ -8,7 +8,7 @@ use super::key::{NUMBER, number, pack};
 use super::twin::Twin;
 use crate::extents::{ExtentMap, Value};
 use crate::mutant::{self, Mutant};
-use crate::tree::{Absent, PageError, PageNo, Pages, Root};
+use crate::tree::{Absent, PageError, PageNo, Pages, Root, Tree};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
 use roaring::RoaringBitmap;
 
@@ -85,6 +85,21 @@ impl Gaps {
         let known = self.table.get(pages, &key)?.map_or(0, |known| number(&known, 0));
         let blocks = known.max(blocks.len / BLOCK_BYTES);
         self.table.insert(pages, &key, &pack(&[blocks]))
+    }
+
+    /// Adds an entry to the table.
+    pub(super) fn put(
+        &mut self,
+        pages: &mut Pages,
+        key: &[u8; 2 * NUMBER],
+        blocks: &[u8; NUMBER],
+    ) -> Result<(), Absent> {
+        self.table.insert(pages, key, blocks)
+    }
+
+    /// Both trees of the table.
+    pub(super) fn trees(&self) -> &[Tree<{ 2 * NUMBER }, NUMBER>; 2] {
+        self.table.trees()
     }
 
     /// Removes a gap that no epoch from `first` on has: whether there was one.

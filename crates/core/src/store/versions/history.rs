@@ -24,6 +24,7 @@ use crate::units::{Block, Epoch, Extent, Slot};
 pub(super) use forget_blocks::ForgetBlocks;
 use roaring::RoaringBitmap;
 use std::ops::Range;
+pub(super) use walking::{Salvage, Salvaged};
 
 /// The numbers of the trees of the index, and the places of their roots in its head.
 const VERSIONS: usize = 0;
@@ -401,7 +402,7 @@ impl History {
 
     fn owe(&mut self, span: Span) -> Result<(), Absent> {
         let slot = pack(&[span.first.slot.0]);
-        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
         self.owed_versions += span.len;
         self.put_owed(before.and_then(|before| before.joined(span)).unwrap_or(span))
     }
@@ -422,11 +423,11 @@ impl History {
     /// The entry that has slot `from`, or else the first one behind it.
     fn owed_at(&self, from: Slot) -> Result<Option<Span>, Absent> {
         let slot = pack(&[from.0]);
-        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
         if let Some(before) = before.filter(|before| before.slots().contains(&from)) {
             return Ok(Some(before));
         }
-        Ok(self.owed.at_or_after(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value)))
+        Ok(self.owed.at_or_after(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value)))
     }
 
     /// How many versions are owed.
@@ -596,13 +597,6 @@ struct Dying {
     keys: Vec<[u8; 2 * NUMBER]>,
     /// The epochs of these ends.
     ends: Vec<Epoch>,
-}
-
-/// The versions of an entry of the tree of what is owed.
-fn owed(key: &[u8], value: &[u8]) -> Span {
-    let first =
-        Dead { slot: Slot(number(key, 0)), block: Block(number(value, 0)), born: Epoch(number(value, 1)) };
-    Span::with_len(first, &value[2 * NUMBER..])
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::policy::{Pattern, Policy, Seed};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, is_head_lost, newest};
 use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+pub(super) use damaged::{page, pages};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
@@ -100,6 +101,15 @@ pub enum VersionsError {
         /// The number of the last sector that was durable for sure.
         to: u64,
     },
+    /// Too much is damaged to rebuild the index.
+    #[error(
+        "the index cannot be rebuilt without a guess: {0}; restore index, stubs, root and data together from a backup, or export \
+         what can be read: `quietus serve --read-only`"
+    )]
+    Undecided(String),
+    /// The caller did not want to go on.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
@@ -113,12 +123,7 @@ pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
 
 /// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, the generation of the index's
 /// head, the epochs that show content which has died, and the blocks with content.
-pub(super) fn view(
-    sequence: u64,
-    generation: u64,
-    lingering: &Lingering,
-    allocated: &BlockSet,
-) -> Vec<u8> {
+pub(super) fn view(sequence: u64, generation: u64, lingering: &Lingering, allocated: &BlockSet) -> Vec<u8> {
     let lingering = lingering.to_bytes();
     let numbers = [sequence, generation, lingering.len() as u64].map(u64::to_le_bytes);
     [numbers.as_flattened(), &lingering, &allocated.to_bytes()].concat()
@@ -146,7 +151,7 @@ impl View {
 pub(super) struct Heads([[u8; HEAD_BYTES]; 2]);
 
 impl Heads {
-    const PLACES: [u64; 2] = [0, PAGE_BYTES as u64];
+    pub(super) const PLACES: [u64; 2] = [0, PAGE_BYTES as u64];
 
     pub(super) fn read(map: &dyn Medium) -> Result<Self, MediumError> {
         let mut heads = [[0; HEAD_BYTES]; 2];
@@ -383,7 +388,9 @@ impl<'a> Index<'a> {
             }
         }
         match (kept, at) {
-            (Some(View { generation: stopped, .. }), _) if *stopped > head.generation => {
+            (Some(View { generation: stopped, .. }), _)
+                if *stopped > head.generation && !mutant::is(Mutant::BelieveOldHead) =>
+            {
                 Err(VersionsError::OlderIndex { found: head.generation, stopped: *stopped })
             }
             (None, Some(at)) => Err(VersionsError::LostHead { at }),

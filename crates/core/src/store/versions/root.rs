@@ -12,7 +12,7 @@ use crate::medium::{Medium, MediumError};
 use crate::place::Place;
 use crate::units::{Extent, Pos};
 
-const MAGIC: [u8; 8] = *b"QUIETROT";
+pub(super) const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
 const HALVES_AT: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;

@@ -143,17 +143,24 @@ impl Index<'_> {
             }
         };
         let mut lost: Vec<(u64, u64)> = Vec::new();
-        history.walk_versions(PAGES_MAX, |it| page(map, it), |part| match part {
-            Part::Entries(entries) => {
-                for (at, slot) in entries {
-                    let here = (key::number(&at, 0), key::number(&slot, 0) != key::NUMBER_MAX);
-                    note(last.replace(here).filter(|before| before.0 != here.0));
+        history.walk_versions(
+            PAGES_MAX,
+            |it| page(map, it),
+            |part| match part {
+                Part::Entries(entries) => {
+                    for (at, slot) in entries {
+                        let here = (key::number(&at, 0), key::number(&slot, 0) != key::NUMBER_MAX);
+                        note(last.replace(here).filter(|before| before.0 != here.0));
+                    }
                 }
-            }
-            Part::Lost(_, from, to) => {
-                lost.push((key::number(&from, 0), to.map_or(blocks, |to| (key::number(&to, 0) + 1).min(blocks))));
-            }
-        })?;
+                Part::Lost(_, from, to) => {
+                    lost.push((
+                        key::number(&from, 0),
+                        to.map_or(blocks, |to| (key::number(&to, 0) + 1).min(blocks)),
+                    ));
+                }
+            },
+        )?;
         note(last);
         for (from, to) in lost.into_iter().filter(|(from, to)| from < to) {
             found.insert(Extent::between(from * BLOCK_BYTES, to * BLOCK_BYTES));

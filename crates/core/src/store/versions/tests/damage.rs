@@ -20,13 +20,17 @@ impl Media {
     }
 
     fn open(&self, read_only: bool) -> Result<Versions, VersionsError> {
+        self.open_kept(read_only, None)
+    }
+
+    fn open_kept(&self, read_only: bool, kept: Option<&[u8]>) -> Result<Versions, VersionsError> {
         let setup = Setup { layout: layout(), session: Session(1) };
         let [data, map, stubs, root] = &self.0;
         let mut opening = Opening {
             kind: &Kind::Versions(setup),
             disk: DISK,
             size: TIMES * LONG * BLOCK_BYTES,
-            kept: None,
+            kept,
             policy: &"zero".parse().expect("a policy"),
             read_only,
             entropy: &mut [2; 32],
@@ -147,8 +151,8 @@ fn a_commit_of_several_sectors_that_a_crash_tore_anywhere_is_dropped_as_ever() {
     assert_eq!(blocks(&media.open(false).expect("it is whole")), 32);
 }
 
-#[test]
-fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_not() {
+/// A disk whose newest head, the second one, lies at the start of the index, with no commit behind it; and the store.
+fn with_two_heads() -> (Media, Versions) {
     let media = Media::new();
     let mut store = media.open(false).expect("a new store");
     media.commit(&mut store, 0);
@@ -156,30 +160,92 @@ fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_no
     media.renew(&mut store);
     media.commit(&mut store, 10);
     media.index(&mut store);
+    (media, store)
+}
+
+#[test]
+fn a_damaged_copy_of_a_head_costs_nothing_and_is_written_again() {
+    let (media, mut store) = with_two_heads();
+    media.commit(&mut store, 20);
+    let whole = media.bytes();
+    for byte in [0, 9, 40, 100, 511, 512, 700, 1023] {
+        media.flip(MediumId::Map, byte);
+        assert_eq!(blocks(&media.open(false).expect("the other copy counts")), 6, "byte {byte}");
+        assert_eq!(media.bytes()[1], whole[1], "byte {byte} is as it was");
+        media.restore(&whole);
+    }
+}
+
+#[test]
+fn a_lost_newest_head_is_refused_by_name_and_an_older_one_is_not_taken_in_silence() {
+    let (media, mut store) = with_two_heads();
     let before = media.bytes();
-    // The second head lies at the start of the index. A crash that tears it leaves no commit behind it.
-    media.flip(MediumId::Map, 100);
-    assert_eq!(blocks(&media.open(false).expect("the log has it all")), 4);
+    let lose = |at: u64| [0, 512].into_iter().for_each(|copy| media.flip(MediumId::Map, at + copy + 100));
+    lose(0);
+    // After a crash nothing says which head was the newer one.
+    let refused = media.open(false).map(|_| ()).expect_err("it may have been the newer one");
+    assert_eq!(refused, VersionsError::LostHead { at: 0 });
+    let rest = media.open(true).expect("what is left can be read");
+    assert!(
+        rest.killing.stopped.as_ref().is_some_and(|why| why.contains("both copies of the head at byte 0"))
+    );
     media.restore(&before);
     media.commit(&mut store, 20);
     media.commit(&mut store, 30);
     let after = media.bytes();
-    for byte in [0, 9, 40, 100, 511] {
-        media.flip(MediumId::Map, byte);
-        let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
-        assert_eq!(refused, VersionsError::OldHead { at: 0, from: 3, to: 4 }, "byte {byte}");
-        assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
-        assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
-        media.restore(&after);
-    }
-    // The other head is not needed.
-    media.flip(MediumId::Map, PAGE_BYTES as u64 + 100);
-    assert_eq!(blocks(&media.open(false).expect("the newest head is whole")), 8);
+    lose(0);
+    let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
+    assert_eq!(refused, VersionsError::OldHead { at: 0, from: 3, to: 4 });
+    assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
+    assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
     media.restore(&after);
     media.renew(&mut store);
-    media.flip(MediumId::Map, 100);
+    lose(0);
     let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
     assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
+}
+
+#[test]
+fn an_index_from_before_the_last_clean_stop_is_refused_and_a_start_that_believes_it_is_a_defect() {
+    let (media, mut store) = with_two_heads();
+    media.renew(&mut store);
+    let old = media.bytes();
+    media.index(&mut store);
+    let view = Store::view(&store);
+    media.open_kept(false, Some(&view)).expect("the index is of the time of the stop");
+    // Everything but the newest head is as it was: no commit came in between.
+    media.restore(&old);
+    let refused = media.open_kept(false, Some(&view)).map(|_| ()).expect_err("that is an older index");
+    assert_eq!(refused, VersionsError::OlderIndex { found: 2, stopped: 3 });
+    let rest = media.open_kept(true, Some(&view)).expect("it can be read");
+    assert!(rest.killing.stopped.as_ref().is_some_and(|why| why.contains("generation 3")));
+    crate::mutant::activate(Some(Mutant::BelieveOldHead));
+    assert!(media.open_kept(false, Some(&view)).is_ok(), "the defect takes it");
+    crate::mutant::activate(None);
+}
+
+#[test]
+fn one_wrong_byte_anywhere_but_in_stubs_is_mended() {
+    let (media, mut store) = with_two_heads();
+    media.renew(&mut store);
+    (0..4).for_each(|n| media.commit(&mut store, 20 + 10 * n));
+    let (whole, layout) = (media.bytes(), layout());
+    let homes = layout.page(HomePage(0)).start.0;
+    let log = layout.half(store.catalog.log.position().0).start.0;
+    let cells = [4096 + 512 * u64::from(store.catalog.log.position().0), ROOT_BYTES, ROOT_BYTES + 31];
+    let places = [
+        (MediumId::Stubs, vec![3, 20, 31, homes, homes + 7, log + 1, log + 9, log + 512 + 40]),
+        (MediumId::Root, [vec![3, 20, 31], cells.to_vec()].concat()),
+    ];
+    for (on, at) in places.into_iter().flat_map(|(on, all)| all.into_iter().map(move |at| (on, at))) {
+        media.flip(on, at);
+        let [_, map, stubs, root] = &media.0;
+        let setup = Setup { layout, session: Session(1) };
+        let size = TIMES * LONG * BLOCK_BYTES;
+        let done = mend((&setup, DISK, size), RebuildMedia { map, stubs, root }).expect("it is read");
+        assert_eq!(done.len(), 1, "{on:?} byte {at}: {done:?}");
+        assert!(media.bytes() == whole, "{on:?} byte {at} is as it was");
+    }
 }
 
 #[test]
