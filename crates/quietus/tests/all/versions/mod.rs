@@ -2,7 +2,7 @@
 
 mod chains;
 mod clock;
-mod judge;
+pub(crate) mod judge;
 mod proof;
 mod restored;
 mod served;

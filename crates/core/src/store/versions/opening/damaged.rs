@@ -17,6 +17,9 @@ use crate::tree::{Absent, PAGE_BYTES, PageError, PageNo, Part};
 use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
 use std::collections::BTreeSet;
 
+/// Most ranges that are named.
+const RANGES_MAX: usize = 8;
+
 impl Versions {
     /// Opens what can be read of the store, in whose index there is this `damage`.
     pub(super) fn open_part(
@@ -32,13 +35,11 @@ impl Versions {
         index.replay_part()?;
         index.hide_unclosed(closing)?;
         index.find_homes_to_read()?;
-        let (lingering, mut allocated) = match opening.kept.and_then(View::from_bytes) {
-            Some(view) => (view.lingering, view.allocated),
-            None => {
-                let blocks = opening.size.div_ceil(BLOCK_BYTES);
-                (Lingering::unknown(index.catalog.open_epoch()), index.allocated_part(blocks)?)
-            }
-        };
+        let (found, lost) = index.found_and_lost(opening.size.div_ceil(BLOCK_BYTES))?;
+        let unknown = Lingering::unknown(index.catalog.open_epoch());
+        let kept = opening.kept.and_then(View::from_bytes);
+        let (lingering, mut allocated) =
+            kept.map_or((unknown, found), |view| (view.lingering, view.allocated));
         index.catalog.lingering = lingering;
         for (slot, block) in owed_slots(opening.owed) {
             let shown = index.part(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?.flatten();
@@ -48,10 +49,23 @@ impl Versions {
         }
         let mut killing = Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0);
         killing.stopped = Some(format!(
-            "{damage}; what the other pages of the index show can be read, and nothing else: `quietus verify` names all damage, and \
-             `quietus repair` rebuilds the index"
+            "{damage}; {}, and nothing is written: `quietus verify` names all damage, and `quietus repair` rebuilds the index",
+            in_words(&lost)
         ));
         Ok(Self::with(opening.size, index.catalog, allocated, killing))
+    }
+}
+
+/// The blocks that cannot be read, in words.
+fn in_words(lost: &[(u64, u64)]) -> String {
+    let range = |(from, to): &(u64, u64)| format!("{} to {}", from * BLOCK_BYTES, to * BLOCK_BYTES);
+    let first: Vec<String> = lost.iter().take(RANGES_MAX).map(range).collect();
+    match (lost.len(), lost.len().saturating_sub(RANGES_MAX)) {
+        (0, _) => "all content can be read".into(),
+        (_, 0) => format!("content cannot be read at bytes {}", first.join(", ")),
+        (_, more) => {
+            format!("content cannot be read at bytes {}, and in {more} more ranges", first.join(", "))
+        }
     }
 }
 
@@ -131,8 +145,8 @@ impl Index<'_> {
         Ok(())
     }
 
-    /// The blocks that have content now, or that may: those of damaged pages.
-    fn allocated_part(&mut self, blocks: u64) -> Result<BlockSet, VersionsError> {
+    /// The blocks that have content now, or that may have it; and those of damaged pages, from one block up to another.
+    fn found_and_lost(&mut self, blocks: u64) -> Result<(BlockSet, Vec<(u64, u64)>), VersionsError> {
         let (map, history) = (self.map, &mut self.catalog.history);
         let mut found = BlockSet::default();
         // The last version, so far, of the block that the walk is at; whether it has content.
@@ -143,28 +157,24 @@ impl Index<'_> {
             }
         };
         let mut lost: Vec<(u64, u64)> = Vec::new();
-        history.walk_versions(
-            PAGES_MAX,
-            |it| page(map, it),
-            |part| match part {
-                Part::Entries(entries) => {
-                    for (at, slot) in entries {
-                        let here = (key::number(&at, 0), key::number(&slot, 0) != key::NUMBER_MAX);
-                        note(last.replace(here).filter(|before| before.0 != here.0));
-                    }
+        let see = |part: Part<{ 2 * key::NUMBER }, { key::NUMBER }>| match part {
+            Part::Entries(entries) => {
+                for (at, slot) in entries {
+                    let here = (key::number(&at, 0), key::number(&slot, 0) != key::NUMBER_MAX);
+                    note(last.replace(here).filter(|before| before.0 != here.0));
                 }
-                Part::Lost(_, from, to) => {
-                    lost.push((
-                        key::number(&from, 0),
-                        to.map_or(blocks, |to| (key::number(&to, 0) + 1).min(blocks)),
-                    ));
-                }
-            },
-        )?;
+            }
+            Part::Lost(_, from, to) => {
+                let to = to.map_or(blocks, |to| (key::number(&to, 0) + 1).min(blocks));
+                lost.push((key::number(&from, 0), to));
+            }
+        };
+        history.walk_versions(PAGES_MAX, |it| page(map, it), see)?;
         note(last);
-        for (from, to) in lost.into_iter().filter(|(from, to)| from < to) {
+        lost.retain(|(from, to)| from < to);
+        for (from, to) in &lost {
             found.insert(Extent::between(from * BLOCK_BYTES, to * BLOCK_BYTES));
         }
-        Ok(found)
+        Ok((found, lost))
     }
 }
