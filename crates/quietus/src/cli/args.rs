@@ -3,6 +3,7 @@
 mod epochs;
 mod keys;
 mod past;
+mod repair;
 mod vault;
 
 use crate::attached::Mode as AttachedMode;
@@ -15,6 +16,7 @@ pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use quietus_detect::options::Sensitive;
+pub use repair::RepairArgs;
 use std::path::PathBuf;
 pub use vault::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
@@ -442,21 +444,6 @@ pub struct ExportArgs {
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
-}
-
-/// `repair`.
-#[derive(Debug, Args)]
-#[command(after_help = EXIT)]
-pub struct RepairArgs {
-    /// The disk's directory; it must not be served meanwhile.
-    #[arg(value_hint = ValueHint::DirPath)]
-    pub disk: PathBuf,
-    /// Say what would be repaired, and write nothing.
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Do not ask on a terminal.
-    #[arg(long, conflicts_with = "dry_run")]
-    pub yes: bool,
 }
 
 /// `rebase`.

@@ -130,33 +130,36 @@ impl Verifying<'_> {
         let engine = &self.disk.engine;
         let medium = engine.medium(MediumId::Map).ok_or("the disk has no index")?;
         let (mut findings, mut pages, size) = (Findings::default(), 0_u64, medium.size());
+        // Which pages are in use is not known of a damaged index: zeros may be a page that was lost, or one that never was.
+        let mut is_unsure = false;
         for run in medium.data_within(Extent::new(0, size / PAGE_BYTES * PAGE_BYTES)) {
             for piece in run.pieces(PIECE_BYTES) {
                 let mut bytes = vec![0; piece.len as usize];
                 medium.read_uncached(piece.start, &mut bytes).map_err(|error| error.to_string())?;
                 for (page, bytes) in piece.pieces(PAGE_BYTES).zip(bytes.chunks_exact(PAGE_BYTES as usize)) {
                     pages += 1;
-                    if let Some(fault) = self.page_fault(page, bytes.to_vec())? {
-                        findings.add(format!("byte {}: {fault}", page.start.0));
+                    match self.page_fault(page, bytes.to_vec())? {
+                        Some(_) if is_zeros(bytes) && self.disk.dir.is_read_only() => is_unsure = true,
+                        Some(fault) => findings.add(format!("byte {}: {fault}", page.start.0)),
+                        None => {}
                     }
                 }
                 self.go_on(piece.end(), size)?;
             }
         }
-        if let Some(trouble) = engine.status().store.trouble() {
-            findings.add(trouble);
+        let trouble = engine.status().store.trouble();
+        let is_whole = findings.first.is_empty() && !is_unsure;
+        match trouble {
+            Some(trouble) if !is_whole => findings.add(trouble),
+            Some(trouble) => self.checks.push(Check::new("start", Err::<String, _>(trouble))),
+            None => {}
         }
-        let is_whole = findings.first.is_empty();
         self.checks.extend(findings.into_checks("map", format!("{pages} pages, and all in use are whole")));
         Ok(is_whole)
     }
 
     fn page_fault(&self, page: Extent<Pos>, mut bytes: Vec<u8>) -> Result<Option<String>, String> {
         let engine = &self.disk.engine;
-        // Which pages are in use is not known of a damaged index. What it lacks is named besides.
-        if is_zeros(&bytes) && engine.status().store.trouble().is_some() {
-            return Ok(None);
-        }
         let mut fault = None;
         for _ in 0..LOOKS {
             let at = (page.start, bytes.clone());

@@ -24,12 +24,13 @@ const TRIES: usize = 6;
 struct Subject {
     _dir: tempfile::TempDir,
     path: PathBuf,
-    source: Option<Source>,
+    source: Source,
     shows: Vec<Vec<u8>>,
 }
 
-fn opened(path: &Path, source: Option<&Source>, look_only: bool) -> Result<OpenDisk, String> {
-    OpenDisk::open_unlocked(path, look_only, source, &mut |_, _| true).map_err(|error| error.to_string())
+fn opened(path: &Path, source: &Source, look_only: bool) -> Result<OpenDisk, String> {
+    OpenDisk::open_unlocked(path, look_only, Some(source), &mut |_, _| true)
+        .map_err(|error| error.to_string())
 }
 
 fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
@@ -38,9 +39,9 @@ fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
 }
 
 impl Subject {
-    fn new(dir: tempfile::TempDir, path: PathBuf, source: Option<Source>) -> Self {
+    fn new(dir: tempfile::TempDir, path: PathBuf, source: Source) -> Self {
         let mut subject = Self { _dir: dir, path, source, shows: Vec::new() };
-        let disk = opened(&subject.path, subject.source.as_ref(), true).expect("it was stopped cleanly");
+        let disk = opened(&subject.path, &subject.source, true).expect("it was stopped cleanly");
         subject.shows = (0..BLOCKS).map(|block| seen(&disk, &Op::Read, block).expect("it is read")).collect();
         disk.close(false, |_| true);
         subject
@@ -62,7 +63,7 @@ impl Subject {
             ..CreateOptions::default()
         };
         DiskDir::create(&path, &options).expect("a disk");
-        let disk = opened(&path, None, false).expect("a new disk");
+        let disk = opened(&path, &Source::default(), false).expect("a new disk");
         write(&disk, 0..32, 1);
         ask(&disk, Op::Trim, 8, 4);
         write(&disk, 20..24, 2);
@@ -70,7 +71,8 @@ impl Subject {
         ask(&disk, Op::Trim, 28, 4);
         // What waits to be destroyed stays in the journal.
         disk.close(false, |_| true);
-        Self::new(dir, path, None)
+        drop(disk);
+        Self::new(dir, path, Source::default())
     }
 
     fn versions(seal: Seal) -> Self {
@@ -82,7 +84,7 @@ impl Subject {
         disk.close(false, |_| true);
         drop(disk);
         let (dir, path, source) = bench.into_parts();
-        Self::new(dir, path, seal.has_keys().then_some(source))
+        Self::new(dir, path, source)
     }
 
     /// Checks what the disk at `path` shows: what it has to, or an error where `may_fail`. How many blocks failed.
@@ -183,15 +185,17 @@ fn flips(subject: &Subject, store: &str, is_sealed: bool) {
 }
 
 fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
-    let source = subject.source.as_ref();
+    let source = &subject.source;
     // Whoever only reads sees nothing that is wrong.
     if let Ok(disk) = opened(path, source, true) {
         subject.check(&disk, must != Must::BeHarmless, what);
         disk.close(false, |_| true);
+        drop(disk);
     }
     let mut started = opened(path, source, false);
     if let Err(error) = &started {
-        let has_remedy = ["repair", "restore", "remove", "use "].iter().any(|it| error.contains(it));
+        let has_remedy =
+            ["repair", "restore", "remove", "use ", "Restore"].iter().any(|it| error.contains(it));
         assert!(has_remedy, "{what}: the error names no remedy: {error}");
         assert!(must != Must::BeHarmless, "{what}: {error}");
         let repaired = repair(path, false, &mut |_, _| true);
@@ -250,7 +254,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             let file = std::fs::File::options().write(true).open(copied.join("map")).expect("an index");
             file.write_all_at(&[0x5a; 4096], 4096 * page as u64).expect("a write");
             let what = format!("{seal}: page {page}");
-            let disk = opened(&copied, subject.source.as_ref(), true).expect("what is left is read");
+            let disk = opened(&copied, &subject.source, true).expect("what is left is read");
             subject.check(&disk, true, &what);
             disk.close(false, |_| true);
             drop(disk);
@@ -258,7 +262,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             let done = repair(&copied, false, &mut |_, _| true).expect("it is repaired");
             assert!(plan.dry_run && plan.rebuilt == done.rebuilt && done.left.is_none(), "{what}: {done:?}");
             rebuilt += usize::from(!done.rebuilt.is_empty());
-            let disk = opened(&copied, subject.source.as_ref(), false).expect("it starts");
+            let disk = opened(&copied, &subject.source, false).expect("it starts");
             subject.check(&disk, false, &what);
             for block in 0..16 {
                 let past = seen(&disk, &Op::ReadPast(Epoch(1)), block).expect("epoch 1 is kept");

@@ -227,13 +227,6 @@ impl History {
         self.find_last_kept()
     }
 
-    /// Finds the last kept epochs.
-    pub(super) fn find_last_kept(&mut self) -> Result<(), Absent> {
-        let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
-        self.last_kept = [last, self.kept_before(last)?];
-        Ok(())
-    }
-
     /// The roots of all trees, for a head; that of the slots is given.
     pub(super) fn roots(&self, slots: Root) -> Vec<Root> {
         let mut roots = vec![Root::default(); TREES];
@@ -378,12 +371,6 @@ impl History {
             }
         }
         Ok(owed)
-    }
-
-    /// Notes what `block` shows from `epoch` on, and nothing of what that makes of other versions.
-    pub(super) fn show(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
-        let slot = slot.unwrap_or(FREED);
-        self.versions.insert(&mut self.pages, &pack(&[block.0, epoch.0]), &pack(&[slot.0])).map(drop)
     }
 
     /// Counts an entry of `epoch` in the tree of versions, if that epoch is open, or was the last one to be.

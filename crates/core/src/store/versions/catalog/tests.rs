@@ -160,8 +160,13 @@ struct Rig {
     last: u32,
     rng: ChaCha8Rng,
     pages_max: usize,
-    /// How many pages of the index are damaged at each crash, at most; how many indexes were rebuilt, and how many were not.
-    damages: u32,
+    damage: Damage,
+}
+
+/// How many pages of the index are damaged at each crash, at most; how many indexes were rebuilt, and how many were not.
+#[derive(Default)]
+struct Damage {
+    pages: u32,
     rebuilt: u64,
     undecided: u64,
 }
@@ -196,9 +201,7 @@ impl Rig {
             last: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             pages_max: 8 + seed as usize % 40,
-            damages: 0,
-            rebuilt: 0,
-            undecided: 0,
+            damage: Damage::default(),
         }
     }
 
@@ -449,7 +452,7 @@ impl Rig {
     /// Damages some pages of the index, and rebuilds it. What cannot be decided is as it was before.
     fn damage(&mut self) {
         let before = self.map.durable.clone();
-        for _ in 0..self.damages {
+        for _ in 0..self.damage.pages {
             let pages: BTreeSet<u64> =
                 self.map.durable.keys().map(|sector| sector / 8).filter(|it| *it > 1).collect();
             let picked = pages.iter().nth(self.rng.next_u32() as usize % pages.len().max(1)).copied();
@@ -457,7 +460,7 @@ impl Rig {
             self.map.durable.insert(8 * page + u64::from(self.rng.next_u32() % 8), [0x5a; 512]);
         }
         let heads = [0, PAGE_BYTES as u64].map(|at| self.map.read(at, HEAD_BYTES as u64));
-        if self.damages == 0 || newest([&heads[0], &heads[1]], DISK).is_err() {
+        if self.damage.pages == 0 || newest([&heads[0], &heads[1]], DISK).is_err() {
             return;
         }
         let setup = Setup { layout: LAYOUT, session: Session(0) };
@@ -466,11 +469,11 @@ impl Rig {
         let media = RebuildMedia { map: &map, stubs: &stubs, root: &root };
         let rebuilt = rebuild((&setup, DISK, BLOCKS * 4096), media, &mut |_, _| true);
         match rebuilt {
-            Ok(rebuilt) => self.rebuilt += u64::from(!rebuilt.damage.is_empty()),
+            Ok(rebuilt) => self.damage.rebuilt += u64::from(!rebuilt.damage.is_empty()),
             Err(VersionsError::Undecided(why)) => {
-                assert!(self.damages > 1, "one page was damaged: {why}");
+                assert!(self.damage.pages > 1, "one page was damaged: {why}");
                 self.map.durable = before;
-                self.undecided += 1;
+                self.damage.undecided += 1;
             }
             Err(error) => panic!("{error}"),
         }
@@ -625,46 +628,44 @@ fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
 #[test]
 fn an_index_is_rebuilt_as_it_was_whichever_page_is_damaged() {
     let rigs: Vec<Rig> = (0..6).map(|seed| live(seed, 1)).collect();
-    let rebuilt: u64 = rigs.iter().map(|rig| rig.rebuilt).sum();
+    let rebuilt: u64 = rigs.iter().map(|rig| rig.damage.rebuilt).sum();
     assert!(rebuilt > 30, "{rebuilt} were rebuilt");
 }
 
 #[test]
 fn an_index_with_several_damaged_pages_is_rebuilt_as_it_was_or_stays_as_it_is() {
     let rigs: Vec<Rig> = (6..9).map(|seed| live(seed, 3)).collect();
-    let [rebuilt, undecided] =
-        [|rig: &Rig| rig.rebuilt, |rig: &Rig| rig.undecided].map(|it| rigs.iter().map(it).sum::<u64>());
+    let [rebuilt, undecided] = [|rig: &Rig| rig.damage.rebuilt, |rig: &Rig| rig.damage.undecided]
+        .map(|it| rigs.iter().map(it).sum::<u64>());
     assert!(rebuilt > 20 && undecided > 0, "{rebuilt} were rebuilt, {undecided} were not");
 }
 
 /// A life of the store, with so many damaged pages of the index at each crash.
 fn live(seed: u64, damages: u32) -> Rig {
-    {
-        let mut rig = Rig::new(seed);
-        rig.damages = damages;
-        let range = [3, 60, BLOCKS][seed as usize % 3];
-        for _ in 0..400 {
-            let block = u64::from(rig.rng.next_u32()) % range;
-            match rig.rng.next_u32() % 100 {
-                0..55 => rig.write(block),
-                55..62 => rig.free(block),
-                62..74 => _ = rig.commit(),
-                74..84 => rig.close(),
-                84..88 => rig.forget(),
-                88..92 => _ = rig.destroy(5),
-                92..96 => rig.checkpoint(),
-                96..98 => rig.crash(),
-                _ => rig.store.history.pages.evict(rig.pages_max),
-            }
-            if rig.store.log.sectors() > DUE {
-                rig.checkpoint();
-            }
+    let mut rig = Rig::new(seed);
+    rig.damage.pages = damages;
+    let range = [3, 60, BLOCKS][seed as usize % 3];
+    for _ in 0..400 {
+        let block = u64::from(rig.rng.next_u32()) % range;
+        match rig.rng.next_u32() % 100 {
+            0..55 => rig.write(block),
+            55..62 => rig.free(block),
+            62..74 => _ = rig.commit(),
+            74..84 => rig.close(),
+            84..88 => rig.forget(),
+            88..92 => _ = rig.destroy(5),
+            92..96 => rig.checkpoint(),
+            96..98 => rig.crash(),
+            _ => rig.store.history.pages.evict(rig.pages_max),
         }
-        rig.check();
-        rig.check_medium();
-        rig.check();
-        rig
+        if rig.store.log.sectors() > DUE {
+            rig.checkpoint();
+        }
     }
+    rig.check();
+    rig.check_medium();
+    rig.check();
+    rig
 }
 
 /// An index of a million epochs with a few versions each, of a disk of 100 GiB.

@@ -1,10 +1,10 @@
 //! Walks over the trees of an index some of whose pages may be damaged, and fresh trees with given entries.
 
-use super::super::key::NUMBER;
+use super::super::key::{NUMBER, NUMBER_MAX, pack};
 use super::super::span::{Dead, LEN, Span};
-use super::{Epoch, History, Version};
+use super::{Epoch, FREED, History, Version};
 use crate::tree::{Absent, HEADS, PageError, PageNo, Part};
-use crate::units::Block;
+use crate::units::{Block, Slot};
 use roaring::RoaringBitmap;
 use std::collections::BTreeMap;
 
@@ -87,6 +87,24 @@ impl History {
         let Self { pages, epochs, gaps, .. } = self;
         let damage = epochs.use_whole(pages, most, &mut read)?;
         Ok(damage.or(gaps.use_whole(pages, most, read)?))
+    }
+
+    /// Finds the last kept epochs.
+    pub(super) fn find_last_kept(&mut self) -> Result<(), Absent> {
+        let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
+        self.last_kept = [last, self.kept_before(last)?];
+        Ok(())
+    }
+
+    /// Notes what `block` shows from `epoch` on, and nothing of what that makes of other versions.
+    pub(in super::super) fn show(
+        &mut self,
+        block: Block,
+        slot: Option<Slot>,
+        epoch: Epoch,
+    ) -> Result<(), Absent> {
+        let slot = slot.unwrap_or(FREED);
+        self.versions.insert(&mut self.pages, &pack(&[block.0, epoch.0]), &pack(&[slot.0])).map(drop)
     }
 
     /// Finds the last kept epochs, and the gaps.
