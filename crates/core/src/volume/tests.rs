@@ -437,7 +437,7 @@ fn a_journal_that_ends_before_the_last_stop_is_refused_and_a_start_that_believes
     let Bench { data, journal, .. } = bench;
     let later = Checkpoint { seq: kept.seq + 1, ..kept };
     let open = || {
-        let opening = opening(Config::default(), SIZE, Some(later.clone()));
+        let opening = opening(Config::new("clear".parse().expect("a policy")), SIZE, Some(later.clone()));
         Volume::open(opening, &Media::new(&data, &journal)).map(drop)
     };
     let refused = open().expect_err("what died before the stop would come back");

@@ -46,11 +46,13 @@ impl Records {
             })?;
         }
         let mut records = Self::default();
-        let end = stubs.size() / PAGE_BYTES * PAGE_BYTES;
+        // Homes without stubs are written one by one, and the last sector may have a part only.
+        let end = stubs.size().next_multiple_of(SECTOR_BYTES);
         let start = layout.homes().0.min(end);
         for piece in Extent::<Pos>::between(start, end).pieces(READ_BYTES) {
             let mut bytes = vec![0; piece.len as usize];
-            stubs.read(piece.start, &mut bytes)?;
+            let there = piece.end().min(stubs.size()).saturating_sub(piece.start.0);
+            stubs.read(piece.start, &mut bytes[..there as usize])?;
             let sectors =
                 (piece.start.0..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks(SECTOR_BYTES as usize));
             sectors.for_each(|(at, sector)| records.take(layout, &pages, (Pos(at), sector)));
