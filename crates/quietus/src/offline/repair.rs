@@ -11,8 +11,8 @@ use quietus_core::journal;
 use quietus_core::media::{MediaTable, MediumId};
 use quietus_core::medium::{Capabilities, Medium, MediumError};
 use quietus_core::store::overlay;
-use quietus_core::store::versions::{self, RebuildMedia, Setup, VersionsError};
-use quietus_core::units::{Extent, Pos, Session};
+use quietus_core::store::versions::{self, RebuildMedia, Sessions, Setup, VersionsError};
+use quietus_core::units::{Extent, Pos};
 use quietus_core::volume::Checkpoint;
 use serde::Serialize;
 use std::cell::RefCell;
@@ -90,7 +90,7 @@ fn repair_all(
     let (Some(map), [Some(stubs), Some(root)], Some(toml)) = (map, stubs_root, &dir.toml().versions) else {
         return Ok(None);
     };
-    let setup = Setup { layout: toml.layout(), session: Session(0) };
+    let setup = Setup { layout: toml.layout(), sessions: Sessions::default() };
     let of = (&setup, disk, size);
     let media = RebuildMedia { map, stubs, root };
     let repaired = versions::mend(of, media).and_then(|mended| {

@@ -42,7 +42,7 @@ pub fn mend(
     if let Ok(head) = Heads::read(map)?.newest(disk)
         && let Ok(cells) = root::open(root, disk)
     {
-        let cells = (setup.session, (cells, Cells::new([0; CELL_BYTES])));
+        let cells = (setup.sessions, (cells, Cells::new([0; CELL_BYTES])));
         let blocks = size.div_ceil(BLOCK_BYTES);
         if let Some(catalog) = Catalog::open(disk, blocks, setup.layout, &head, cells) {
             mend_log(catalog, stubs, &mut done)?;
@@ -81,7 +81,7 @@ fn mend_cells(
         let Some(cell) = mended_cell(&bytes) else { continue };
         let log = bytes_at(stubs, layout.half(half).start.0, layout.half_bytes as usize)?;
         let sectors = log.chunks_exact(SECTOR_BYTES as usize);
-        if sectors.filter_map(|it| layout.parse_sector(it)).any(|sector| sector.is_under(cell)) {
+        if sectors.filter_map(|it| layout.parse_sector(it)).any(|sector| sector.is_under(&cell)) {
             root.write(at, &cell.to_bytes(), true)?;
             done.push(format!("root: the cell of half {half} of the log, at byte {}", at.0));
         }

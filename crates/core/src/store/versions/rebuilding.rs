@@ -79,18 +79,14 @@ pub fn rebuild(
     // No cell is drawn.
     let cells = (root::open(root, disk)?, Cells::new([0; 32]));
     let blocks = size.div_ceil(BLOCK_BYTES);
-    let catalog = Catalog::open(disk, blocks, setup.layout, &head, (setup.session, cells));
+    let note = Note::of(&head).ok_or(VersionsError::Note)?;
+    let catalog = Catalog::open(disk, blocks, setup.layout, &head, (note.sessions, cells));
     let mut catalog = catalog.ok_or(VersionsError::Note)?;
     catalog.history.use_all_pages(pages(map));
     let salvaged = salvage(&mut catalog, map)?;
     if salvaged.damage.is_empty() {
         return Ok(Rebuilt::default());
     }
-    let note = if head.generation == 0 {
-        Note::default()
-    } else {
-        Note::from_bytes(&head.note).ok_or(VersionsError::Note)?
-    };
     let logged = logged(&mut catalog, stubs)?;
     let records = Records::read(setup.layout, [stubs, root], step)?;
     let mut rebuilt =

@@ -9,6 +9,7 @@ use crate::medium::{Capabilities, Medium, MediumError};
 use crate::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
 use crate::tree::newest;
+use crate::units::Session;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
@@ -185,7 +186,7 @@ impl Rig {
         let mut stubs = Disk::default();
         stubs.write(0, &format_stubs(DISK));
         stubs.sync();
-        let opened = (Session(1), cells(&root, seed));
+        let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
@@ -432,7 +433,7 @@ impl Rig {
         let heads = [0, PAGE_BYTES as u64].map(|at| self.map.read(at, HEAD_BYTES as u64));
         let none = Head { generation: 0, roots: vec![], note: vec![] };
         let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
-        let opened = (Session(self.rng.next_u32() as u16), cells(&self.root, self.rng.next_u64()));
+        let opened = (Session(self.rng.next_u32() as u16).into(), cells(&self.root, self.rng.next_u64()));
         self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a note that makes sense");
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
@@ -463,7 +464,7 @@ impl Rig {
         if self.damage.pages == 0 || newest([&heads[0], &heads[1]], DISK).is_err() {
             return;
         }
-        let setup = Setup { layout: LAYOUT, session: Session(0) };
+        let setup = Setup { layout: LAYOUT, sessions: Session(0).into() };
         let [map, stubs, root] =
             [&mut self.map, &mut self.stubs, &mut self.root].map(|disk| Mended(RefCell::new(disk)));
         let media = RebuildMedia { map: &map, stubs: &stubs, root: &root };
@@ -557,7 +558,7 @@ impl Rig {
                 SealingAt::Home(home, cell) => {
                     let bytes = self.stubs.read(home.extent.start.0, home.extent.len);
                     let (.., sealing) = parse_home(&bytes).expect("a home");
-                    sealing.masked(cell.expect("the page has a cell")).stub.to_vec()
+                    sealing.masked(&cell.expect("the page has a cell")).stub.to_vec()
                 }
                 SealingAt::Known(sealing) => sealing.stub.to_vec(),
                 SealingAt::ToCome => unreachable!("it was written"),
@@ -594,7 +595,7 @@ impl Rig {
                 continue;
             };
             let Some(mut sector) = LAYOUT.parse_sector(&bytes) else { continue };
-            if sector.reveal(cells[usize::from(half)]) {
+            if sector.reveal(&cells[usize::from(half)]) {
                 let stubs = sector.entries.iter().filter_map(|it| match it {
                     Entry::Version { stub, .. } => Some(stub),
                     _ => None,
@@ -683,7 +684,7 @@ impl Large {
     fn fill(writes: u64, spread: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let opened = (Session(1), cells(&Disk::default(), 1));
+        let opened = (Session(1).into(), cells(&Disk::default(), 1));
         let mut store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let mut it = Self { store, index: BTreeMap::new(), head };
@@ -734,7 +735,7 @@ impl Large {
 
     /// Opens the index again: how many pages a start reads.
     fn reopen(&mut self) -> u64 {
-        let opened = (Session(2), cells(&Disk::default(), 2));
+        let opened = (Session(2).into(), cells(&Disk::default(), 2));
         self.store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &self.head, opened).expect("the store");
         self.ask(Catalog::reach).1
     }

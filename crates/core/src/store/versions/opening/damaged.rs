@@ -9,7 +9,7 @@ use super::{Heads, Index, VersionsError, View, outline, owed_slots, root};
 use crate::blocks::BlockSet;
 use crate::medium::{Medium, MediumError};
 use crate::store::Opening;
-use crate::store::versions::catalog::Catalog;
+use crate::store::versions::catalog::{Catalog, Note};
 use crate::store::versions::killing::Killing;
 use crate::store::versions::lingering::Lingering;
 use crate::store::versions::{PAGES_MAX, Setup, Versions, key};
@@ -29,7 +29,8 @@ impl Versions {
         damage: &PageError,
     ) -> Result<Self, VersionsError> {
         let head = Heads::read(map)?.newest(opening.disk)?;
-        let mut index = Index::new(setup, opening, &head, [map, stubs, root])?;
+        let sessions = Note::of(&head).ok_or(VersionsError::Note)?.sessions;
+        let mut index = Index::new((setup, sessions), opening, &head, [map, stubs, root])?;
         index.reach_part()?;
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         index.replay_part()?;

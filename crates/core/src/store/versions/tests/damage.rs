@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::store::StoreError;
+use crate::tree::HEAD_BYTES;
 
 const SECTOR: usize = 512;
+/// Where the newest head lies of a disk [with two heads](with_two_heads), after the head of its session.
+const NEWEST: u64 = PAGE_BYTES as u64;
 
-/// The media of a disk: content, index, stubs, root.
-struct Media([Memory; 4]);
+/// The media of a disk: content, index, stubs, root; and how often it was opened.
+struct Media([Memory; 4], std::cell::Cell<u16>);
 
 impl Media {
     /// Those of a new disk whose blocks are sealed with stubs of 64 bytes: six in a sector of the log.
@@ -16,7 +19,7 @@ impl Media {
         map.write(Pos(0), &format_index(DISK), true).expect("there is space");
         stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
         root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
-        Self([memory(1 << 20), map, stubs, root])
+        Self([memory(1 << 20), map, stubs, root], std::cell::Cell::new(0))
     }
 
     fn open(&self, read_only: bool) -> Result<Versions, VersionsError> {
@@ -24,7 +27,21 @@ impl Media {
     }
 
     fn open_kept(&self, read_only: bool, kept: Option<&[u8]>) -> Result<Versions, VersionsError> {
-        let setup = Setup { layout: layout(), session: Session(1) };
+        self.1.set(self.1.get() + 1);
+        self.open_with(Session(self.1.get()), read_only, kept)
+    }
+
+    fn open_as(&self, session: Session, read_only: bool) -> Result<Versions, VersionsError> {
+        self.open_with(session, read_only, None)
+    }
+
+    fn open_with(
+        &self,
+        session: Session,
+        read_only: bool,
+        kept: Option<&[u8]>,
+    ) -> Result<Versions, VersionsError> {
+        let setup = Setup { layout: layout(), sessions: session.into() };
         let [data, map, stubs, root] = &self.0;
         let mut opening = Opening {
             kind: &Kind::Versions(setup),
@@ -151,7 +168,7 @@ fn a_commit_of_several_sectors_that_a_crash_tore_anywhere_is_dropped_as_ever() {
     assert_eq!(blocks(&media.open(false).expect("it is whole")), 32);
 }
 
-/// A disk whose newest head, the second one, lies at the start of the index, with no commit behind it; and the store.
+/// A disk whose newest head, the third one, lies in the second page of the index, with no commit behind it; and the store.
 fn with_two_heads() -> (Media, Versions) {
     let media = Media::new();
     let mut store = media.open(false).expect("a new store");
@@ -169,9 +186,10 @@ fn a_damaged_copy_of_a_head_costs_nothing_and_is_written_again() {
     media.commit(&mut store, 20);
     let whole = media.bytes();
     for byte in [0, 9, 40, 100, 511, 512, 700, 1023] {
-        media.flip(MediumId::Map, byte);
+        media.flip(MediumId::Map, NEWEST + byte);
         assert_eq!(blocks(&media.open(false).expect("the other copy counts")), 6, "byte {byte}");
-        assert_eq!(media.bytes()[1], whole[1], "byte {byte} is as it was");
+        let newest = |media: &[Vec<u8>]| media[1][NEWEST as usize..][..HEAD_BYTES].to_vec();
+        assert_eq!(newest(&media.bytes()), newest(&whole), "byte {byte} is as it was");
         media.restore(&whole);
     }
 }
@@ -181,26 +199,26 @@ fn a_lost_newest_head_is_refused_by_name_and_an_older_one_is_not_taken_in_silenc
     let (media, mut store) = with_two_heads();
     let before = media.bytes();
     let lose = |at: u64| [0, 512].into_iter().for_each(|copy| media.flip(MediumId::Map, at + copy + 100));
-    lose(0);
+    lose(NEWEST);
     // After a crash nothing says which head was the newer one.
     let refused = media.open(false).map(|_| ()).expect_err("it may have been the newer one");
-    assert_eq!(refused, VersionsError::LostHead { at: 0 });
+    assert_eq!(refused, VersionsError::LostHead { at: NEWEST });
     let rest = media.open(true).expect("what is left can be read");
     assert!(
-        rest.killing.stopped.as_ref().is_some_and(|why| why.contains("both copies of the head at byte 0"))
+        rest.killing.stopped.as_ref().is_some_and(|why| why.contains("both copies of the head at byte 4096"))
     );
     media.restore(&before);
     media.commit(&mut store, 20);
     media.commit(&mut store, 30);
     let after = media.bytes();
-    lose(0);
+    lose(NEWEST);
     let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
-    assert_eq!(refused, VersionsError::OldHead { at: 0, from: 3, to: 4 });
+    assert_eq!(refused, VersionsError::OldHead { at: NEWEST, from: 3, to: 4 });
     assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
     assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
     media.restore(&after);
     media.renew(&mut store);
-    lose(0);
+    lose(NEWEST);
     let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
     assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
 }
@@ -216,9 +234,9 @@ fn an_index_from_before_the_last_clean_stop_is_refused_and_a_start_that_believes
     // Everything but the newest head is as it was: no commit came in between.
     media.restore(&old);
     let refused = media.open_kept(false, Some(&view)).map(|_| ()).expect_err("that is an older index");
-    assert_eq!(refused, VersionsError::OlderIndex { found: 2, stopped: 3 });
+    assert_eq!(refused, VersionsError::OlderIndex { found: 3, stopped: 4 });
     let rest = media.open_kept(true, Some(&view)).expect("it can be read");
-    assert!(rest.killing.stopped.as_ref().is_some_and(|why| why.contains("generation 3")));
+    assert!(rest.killing.stopped.as_ref().is_some_and(|why| why.contains("generation 4")));
     crate::mutant::activate(Some(Mutant::BelieveOldHead));
     assert!(media.open_kept(false, Some(&view)).is_ok(), "the defect takes it");
     crate::mutant::activate(None);
@@ -240,7 +258,7 @@ fn one_wrong_byte_anywhere_but_in_stubs_is_mended() {
     for (on, at) in places.into_iter().flat_map(|(on, all)| all.into_iter().map(move |at| (on, at))) {
         media.flip(on, at);
         let [_, map, stubs, root] = &media.0;
-        let setup = Setup { layout, session: Session(1) };
+        let setup = Setup { layout, sessions: Session(1).into() };
         let size = TIMES * LONG * BLOCK_BYTES;
         let done = mend((&setup, DISK, size), RebuildMedia { map, stubs, root }).expect("it is read");
         assert_eq!(done.len(), 1, "{on:?} byte {at}: {done:?}");
@@ -263,4 +281,42 @@ fn an_entry_of_the_log_is_replayed_once_whatever_page_the_next_one_waits_for() {
     let store = media.open(false).expect("nothing is damaged");
     let found: Vec<Place> = Store::locate(&store, extent(5, 1)).iter().collect();
     assert_eq!(found, there);
+}
+
+#[test]
+fn the_number_of_a_session_is_durable_before_anything_is_sealed_and_given_out_once() {
+    let media = Media::new();
+    let noted = || Sessions::noted(media.on(MediumId::Map), DISK).expect("a head").count;
+    assert_eq!(noted(), 0);
+    for session in [3, 4, 7] {
+        drop(media.open_as(Session(session), false).expect("it opens"));
+        assert_eq!(noted(), u32::from(session) + 1);
+        drop(media.open_as(Session(session + 1), true).expect("it opens"));
+        assert_eq!(noted(), u32::from(session) + 1, "who only reads seals nothing");
+    }
+    for taken in [7, 6, 0] {
+        let error = media.open_as(Session(taken), false).expect_err("it was given out");
+        assert_eq!(error, VersionsError::SessionTaken { session: taken.into(), noted: 8 });
+    }
+    assert_eq!(noted(), 8);
+}
+
+#[test]
+fn keys_that_lack_a_session_of_the_log_are_refused_though_the_head_that_noted_it_is_damaged() {
+    let media = Media::new();
+    drop(media.open_as(Session(3), false).expect("it opens"));
+    let mut store = media.open_as(Session(6), false).expect("it opens");
+    media.commit(&mut store, 0);
+    let newest = Sessions::noted(media.on(MediumId::Map), DISK).expect("a head");
+    let head = [0, PAGE_BYTES].into_iter().find(|at| {
+        let mut bytes = [0; HEAD_BYTES];
+        media.on(MediumId::Map).read(Pos(*at as u64), &mut bytes).expect("a head");
+        bytes.windows(16).any(|it| it == newest.last)
+    });
+    media
+        .on(MediumId::Map)
+        .write(Pos(head.expect("the newest head") as u64 + 40), &[0xff; 8], true)
+        .expect("a write");
+    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    assert!(media.open_as(Session(7), false).is_ok());
 }
