@@ -442,7 +442,7 @@ fn a_journal_that_ends_before_the_last_stop_is_refused_and_a_start_that_believes
     };
     let refused = open().expect_err("what died before the stop would come back");
     assert!(matches!(refused, OpenError::OlderJournal { .. }), "{refused}");
-    assert!(refused.to_string().contains("run `quietus repair`"));
+    assert!(refused.to_string().contains("`quietus repair`"));
     crate::mutant::activate(Some(crate::mutant::Mutant::BelieveOldJournal));
     assert_eq!(open(), Ok(()), "the defect takes it");
     crate::mutant::activate(None);

@@ -265,12 +265,12 @@ impl Versions {
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
         let rest = index.rest_of_log()?;
+        if !opening.read_only {
+            index.check_sessions(setup.sessions)?;
+        }
         let doubt = index.check(&rest, (&heads, &head), kept.as_ref()).err();
         if let Some(doubt) = doubt.as_ref().filter(|_| !opening.read_only) {
             return Err(doubt.clone());
-        }
-        if !opening.read_only {
-            index.check_sessions(setup.sessions)?;
         }
         index.find_homes(opening)?;
         if !opening.read_only {

@@ -313,10 +313,18 @@ fn keys_that_lack_a_session_of_the_log_are_refused_though_the_head_that_noted_it
         media.on(MediumId::Map).read(Pos(*at as u64), &mut bytes).expect("a head");
         bytes.windows(16).any(|it| it == newest.last)
     });
-    media
-        .on(MediumId::Map)
-        .write(Pos(head.expect("the newest head") as u64 + 40), &[0xff; 8], true)
-        .expect("a write");
-    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    let damage = |copy: usize| {
+        let at = head.expect("the newest head") + copy * HEAD_BYTES / 2 + 40;
+        media.on(MediumId::Map).write(Pos(at as u64), &[0xff; 8], true).expect("a write");
+    };
+    let whole = media.bytes();
+    damage(0);
+    let taken = VersionsError::SessionTaken { session: 5, noted: 7 };
+    assert_eq!(media.open_as(Session(5), false).err(), Some(taken), "the other copy counts");
     assert!(media.open_as(Session(7), false).is_ok());
+    media.restore(&whole);
+    [0, 1].into_iter().for_each(damage);
+    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    let lost = media.open_as(Session(7), false).err();
+    assert!(matches!(lost, Some(VersionsError::LostHead { .. })), "{lost:?}");
 }
