@@ -452,6 +452,15 @@ impl StoreStatus {
         }
     }
 
+    /// Why the store destroys nothing and may show less than it has: damage, or doubt about its media.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::InPlace | Self::Overlay(_) => None,
+            Self::Versions(it) => it.stopped.clone(),
+        }
+    }
+
     /// The length of the data medium in bytes, if packing can make it shorter.
     #[must_use]
     pub fn packed_bytes(&self) -> Option<u64> {

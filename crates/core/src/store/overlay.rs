@@ -40,7 +40,7 @@ use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use leaving::Uncovered;
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
-pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
+pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes, mend_head};
 use packing::Search;
 use serde::{Deserialize, Serialize};
 use slots::Slots;

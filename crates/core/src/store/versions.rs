@@ -26,8 +26,10 @@ mod label;
 mod limits;
 mod lingering;
 mod log;
+mod mending;
 mod opening;
 mod positions;
+mod rebuilding;
 mod rekeying;
 mod room;
 mod root;
@@ -37,6 +39,7 @@ mod span;
 mod stubs;
 #[cfg(test)]
 mod tests;
+mod twin;
 mod weighing;
 
 use super::{
@@ -55,8 +58,10 @@ use catalog::Catalog;
 use committing::Committing;
 use history::{Version, WallTime};
 use log::Stubs;
+pub use mending::mend;
 pub use opening::{VersionsError, format_index};
 use positions::{blocks, in_slot, outline, page_place};
+pub use rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
 pub use room::ROOM_BYTES;
 pub use root::{ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
@@ -322,7 +327,7 @@ impl Store for Versions {
 
     fn view(&self) -> Vec<u8> {
         let (_, sequence) = self.catalog.log.position();
-        opening::view(sequence, &self.catalog.lingering, &self.allocated)
+        opening::view(sequence, self.catalog.generation, &self.catalog.lingering, &self.allocated)
     }
 
     fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {

@@ -145,7 +145,7 @@ impl Index {
     /// Forgets everything that is in memory.
     fn crash(&mut self) {
         let bytes = self.head.to_bytes(DISK);
-        let head = newest([&bytes, &[0; 512]], DISK).expect("a head is whole");
+        let head = newest([&bytes, &[0; HEAD_BYTES]], DISK).expect("a head is whole");
         assert_eq!(head, self.head);
         self.tree = Tree::new(0, head.roots[0]);
         self.model = self.durable.clone();
@@ -319,10 +319,21 @@ fn the_newer_whole_head_counts() {
     assert_eq!(newest([&old, &new], DISK), Ok(head(5)));
     assert_eq!(newest([&new, &old], DISK), Ok(head(5)));
     for at in 0..new.len() {
-        let mut torn = new.clone();
-        torn[at] ^= 4;
-        assert_eq!(newest([&old, &torn], DISK), Ok(head(4)), "byte {at}");
+        let mut flipped = new.clone();
+        flipped[at] ^= 4;
+        assert_eq!(newest([&old, &flipped], DISK), Ok(head(5)), "byte {at}: the other copy counts");
+        assert!(head_fault(&flipped, DISK).is_some() && !is_head_lost(&flipped, DISK));
+        let other = (at + HEAD_BYTES / 2) % HEAD_BYTES;
+        flipped[other] ^= 4;
+        assert_eq!(newest([&old, &flipped], DISK), Ok(head(4)), "byte {at}, and the same of the other copy");
+        assert!(is_head_lost(&flipped, DISK));
     }
+    let torn = [&new[..HEAD_BYTES / 2], &old[HEAD_BYTES / 2..]].concat();
+    assert_eq!(
+        newest([&torn, &[0; HEAD_BYTES]], DISK),
+        Ok(head(5)),
+        "a crash cut the write of both copies in two"
+    );
     assert_eq!(newest([&[], &[0; 512]], DISK), Err(HeadError::None));
     assert_eq!(newest([&old, &new], [1; 16]), Err(HeadError::Foreign));
 }

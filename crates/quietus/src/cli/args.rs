@@ -3,6 +3,7 @@
 mod epochs;
 mod keys;
 mod past;
+mod repair;
 mod vault;
 
 use crate::attached::Mode as AttachedMode;
@@ -15,6 +16,7 @@ pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 use quietus_detect::options::Sensitive;
+pub use repair::RepairArgs;
 use std::path::PathBuf;
 pub use vault::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
@@ -69,6 +71,8 @@ pub enum Command {
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(VerifyArgs),
+    /// Repair a disk whose files are damaged: rebuild the index of versions, and mend single bytes.
+    Repair(RepairArgs),
     /// Close the open epoch of a disk that keeps versions.
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.

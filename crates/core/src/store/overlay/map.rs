@@ -45,7 +45,7 @@ pub enum MapError {
     #[error("the map cannot be read: {0}")]
     Medium(#[from] MediumError),
     /// The bytes are not a valid map.
-    #[error("the map is damaged: {0}; restore the map together with the data")]
+    #[error("the map is damaged: {0}; run `quietus repair`, or restore the map together with the data")]
     Damaged(&'static str),
     /// The map belongs to another disk.
     #[error("the map belongs to another disk, or to one of another size; restore the map of this disk")]
@@ -103,6 +103,21 @@ fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
     bytes.extend(size.to_le_bytes());
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     bytes
+}
+
+/// Mends the head of the map of this disk if one byte of it is wrong: whether it was.
+///
+/// # Errors
+/// The medium's.
+pub fn mend_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<bool, MediumError> {
+    let expected = head(disk, size);
+    let mut found = vec![0; expected.len()];
+    map.read(Pos(0), &mut found)?;
+    let wrong = found.iter().zip(&expected).filter(|(one, other)| one != other).count();
+    if wrong == 1 {
+        map.write(Pos(0), &expected, true)?;
+    }
+    Ok(wrong == 1)
 }
 
 /// Checks that the map is of this disk.

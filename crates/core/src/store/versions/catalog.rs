@@ -45,6 +45,8 @@ pub(super) struct Catalog {
     pub(super) lingering: Lingering,
     /// How many heads of the index were written: only then do slots that were given up become free.
     pub(super) heads: u64,
+    /// The generation of the durable head.
+    pub(super) generation: u64,
     /// The source of fresh cells.
     cells: Cells,
 }
@@ -57,6 +59,8 @@ pub(super) struct IndexCheckpoint {
     pub(super) log: Option<(Place, Vec<u8>)>,
     /// The head; `None` once it was taken to be written.
     head: Option<(Place, Vec<u8>)>,
+    /// The generation of the head.
+    generation: u64,
     /// The slots whose stubs need a home, and how many of these were taken to be written.
     to_home: Vec<Slot>,
     taken: usize,
@@ -113,11 +117,11 @@ fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
 /// The note in a head of the index: where the log goes on, and which sessions there were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Note {
-    open: Epoch,
+    pub(super) open: Epoch,
     /// The half of the log that goes on from here, and the number of the last sector before it.
-    half: u8,
-    sequence: u64,
-    counts: Counts,
+    pub(super) half: u8,
+    pub(super) sequence: u64,
+    pub(super) counts: Counts,
     pub(super) sessions: Sessions,
 }
 
@@ -139,7 +143,7 @@ impl Note {
         Head { generation: head.generation + 1, roots: head.roots.clone(), note }
     }
 
-    fn to_bytes(self) -> Vec<u8> {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
         numbers
@@ -150,7 +154,7 @@ impl Note {
             .collect()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = crate::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
         let changed = [fields.u64()?, fields.u64()?];
@@ -182,6 +186,7 @@ impl Catalog {
             homes: Homes::new(layout),
             limits: Limits::of(64 << 20),
             heads: 0,
+            generation: head.generation,
             // Before the first checkpoint of the index nothing was in the other half.
             old_half: Some((1 - half, BlockSet::default())).filter(|_| !head.roots.is_empty()),
             lingering: Lingering::default(),
@@ -381,8 +386,7 @@ impl Catalog {
         let generation = self.history.pages.begin_head();
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
-        let mut roots = self.history.roots();
-        roots.push(self.slots.root());
+        let roots = self.history.roots(self.slots.root());
         let (open, counts, sessions) = (self.open_epoch(), self.history.counts(), self.log.sessions());
         let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
@@ -391,7 +395,8 @@ impl Catalog {
         if mutant::is(Mutant::KillLogEarly) && is_used {
             self.old_half = Some((old, dying.clone()));
         }
-        IndexCheckpoint { log, head, to_home, taken: 0, at_home, old_half: (is_used.then_some(old), dying) }
+        let old_half = (is_used.then_some(old), dying);
+        IndexCheckpoint { log, head, generation, to_home, taken: 0, at_home, old_half }
     }
 
     /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
@@ -427,6 +432,7 @@ impl Catalog {
         self.history.pages.end_head();
         self.slots.end_head();
         self.heads += 1;
+        self.generation = checkpoint.generation;
         self.log.end_turn(&[&checkpoint.to_home, &checkpoint.at_home]);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
@@ -473,10 +479,8 @@ impl Catalog {
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
     /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
     pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
-        let (_, last) = self.log.position();
-        let next = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1);
-        let Some(mut sector) = next else { return Ok(Replayed::End) };
-        if !self.log.reveal(&mut sector) {
+        let Some((sector, is_open)) = self.sector_to_read(bytes) else { return Ok(Replayed::End) };
+        if !is_open {
             return Ok(Replayed::OtherCell(sector.sequence));
         }
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
@@ -486,6 +490,14 @@ impl Catalog {
         }
         self.log.replay(at, &sector);
         Ok(Replayed::Sector)
+    }
+
+    /// The next sector of the log in these bytes, and whether its stubs can be revealed.
+    pub(super) fn sector_to_read(&self, bytes: &[u8]) -> Option<(Sector, bool)> {
+        let (_, last) = self.log.position();
+        let mut sector = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1)?;
+        let is_open = self.log.reveal(&mut sector);
+        Some((sector, is_open))
     }
 
     fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {
@@ -506,6 +518,18 @@ impl Catalog {
             Entry::Closed { when } => self.history.close_again(sector.epoch, WallTime(*when))?,
         }
         Ok(())
+    }
+
+    /// Takes an entry of the log for what epochs show, and for nothing else: a start does that only to read.
+    pub(super) fn replay_shown(&mut self, epoch: Epoch, entry: &Entry) -> Result<(), Absent> {
+        self.cut_before(epoch)?;
+        match entry {
+            Entry::Version { block, slot, .. } => self.history.show(*block, Some(*slot), epoch),
+            Entry::Freed { block, blocks } => {
+                (block.0..block.0 + blocks).try_for_each(|block| self.history.show(Block(block), None, epoch))
+            }
+            Entry::Closed { when } => self.history.close_again(epoch, WallTime(*when)),
+        }
     }
 
     fn replay_change(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {

@@ -67,7 +67,7 @@ pub(super) fn memory_of(bytes: Vec<u8>) -> Memory {
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let kept = opening::view(0, &lingering::Lingering::default(), &BlockSet::default());
+    let kept = opening::view(0, 0, &lingering::Lingering::default(), &BlockSet::default());
     opened(64, Some(&kept), &memory(0), &"zero".parse().expect("a policy"))
 }
 
