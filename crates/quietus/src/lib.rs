@@ -20,6 +20,7 @@ pub mod media;
 pub mod nbd;
 pub mod offline;
 pub mod open_disk;
+mod paths;
 pub mod proof;
 pub mod recorder;
 pub mod sealing;

@@ -11,7 +11,7 @@ mod rebase;
 #[cfg(test)]
 mod tests;
 
-pub use commit::{Committed, commit};
+pub use commit::{Committed, commit, weigh_commit};
 pub use export::{ExportOf, Exported, ImageFormat, export};
 pub use import::create_from;
 pub use rebase::{Rebased, rebase};
