@@ -9,6 +9,7 @@ use crate::disk::{Access, DiskDir};
 use crate::epochs::{self, Timer, Versioned};
 use crate::export::Export;
 use crate::host::Roots;
+use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
 use crate::paths;
@@ -140,6 +141,10 @@ fn serve_disks(
     out: &Report,
 ) -> Result<(), Failure> {
     let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
+    for (disk, name) in disks.iter().zip(&names) {
+        let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
+        naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
+    }
     let listeners = listeners(args, &disks[0])?;
     let config = Config {
         tls: tls(args)?,

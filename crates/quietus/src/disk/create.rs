@@ -7,6 +7,8 @@ use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
+use crate::epochs::NAMES_FILE;
+use crate::naming;
 use crate::paths::{self, NewMedium};
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
@@ -36,6 +38,7 @@ pub(super) const PLAN: Plan = Plan {
         "stamp",
         ".stamp.new",
         "audit.jsonl",
+        NAMES_FILE,
     ],
     maker: "another `quietus create`",
 };
@@ -72,7 +75,7 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`], as a creation would find it before it makes anything.
     pub fn plan(path: &Path, options: &CreateOptions) -> Result<Vec<PathBuf>, DiskError> {
-        check(options).map_err(|kind| kind.at(path))?;
+        check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
         check_paths(path, options)?;
         let medium = options.medium.as_ref().filter(|_| !options.adopt);
         let all = [medium, options.versions.stub_medium.as_ref(), options.versions.root.as_ref()];
@@ -91,7 +94,7 @@ impl DiskDir {
         step: Step<'_>,
         fill: impl FnOnce(&Path, Step<'_>) -> Result<(), DiskError>,
     ) -> Result<DiskToml, DiskError> {
-        check(options).map_err(|kind| kind.at(path))?;
+        check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
         check_paths(path, options)?;
         let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
@@ -99,6 +102,12 @@ impl DiskDir {
         draft.keep(path)?;
         Ok(toml)
     }
+}
+
+/// Refuses a directory whose name cannot be that of a disk.
+fn check_name(path: &Path) -> Result<(), DiskErrorKind> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    naming::check_disk(&name).map_err(|error| DiskErrorKind::Invalid(error.to_string()))
 }
 
 /// Refuses options that do not go together.
