@@ -12,6 +12,7 @@ use crate::host::Roots;
 use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::{OpenDisk, backlog_bytes};
+use crate::paths;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -37,6 +38,7 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
     refuse_unfollowed(&args.detect)?;
+    check_paths(&args)?;
     // From here on a signal stops in good order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
     let disks =
@@ -58,10 +60,33 @@ fn refuse_unfollowed(args: &DetectArgs) -> Result<(), Failure> {
     if args.sensitive == SensitiveArg::All {
         return Ok(());
     }
-    Err(Failure::Error(format!(
+    Err(Failure::Usage(format!(
         "serve: cannot follow marks with --detect {found}: all content would be sensitive; use --detect auto or ext2, or \
          leave out --sensitive marked"
     )))
+}
+
+/// Looks at what the command line names before a disk is opened.
+fn check_paths(args: &ServeArgs) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    let names: Vec<_> = args.disks.iter().map(|path| real(path).file_name().map(ToOwned::to_owned)).collect();
+    if let Some((n, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        let (disk, name) = (args.disks[n].display(), name.clone().unwrap_or_default());
+        let name = name.to_string_lossy();
+        return Err(Failure::Usage(format!(
+            "{disk}: another disk has the name {name}; serve a disk once, and rename the directory of one of two"
+        )));
+    }
+    tls(args)?;
+    let is_number = |text: &str| text.trim().parse::<u32>().is_ok();
+    if let Some(pidfile) = &args.pidfile {
+        paths::check_output("--pidfile", pidfile, is_number)?;
+    }
+    let sockets = args.nbd.iter().filter_map(|address| address.strip_prefix("unix:"));
+    for path in sockets.filter(|path| !path.starts_with('@')) {
+        paths::check_socket(&std::path::absolute(path)?)?;
+    }
+    Ok(())
 }
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
@@ -137,12 +162,6 @@ fn serve_disks(
         let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
         naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
     }
-    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Error(format!(
-            "two disks have the name {}; rename the directory of one",
-            twice.1
-        )));
-    }
     let listeners = listeners(args, &disks[0])?;
     let config = Config {
         tls: tls(args)?,
@@ -170,7 +189,7 @@ fn serve_disks(
     if !server.shutdown(Instant::now() + PATIENCE) {
         tracing::warn!("some clients were disconnected in the middle of a request");
     }
-    if let Some(pidfile) = &args.pidfile {
+    if let Some(pidfile) = args.pidfile.as_deref().filter(|path| path.is_file()) {
         // Somebody may have removed it before.
         let _ = std::fs::remove_file(pidfile);
     }
@@ -229,7 +248,12 @@ fn listen(address: &str) -> io::Result<Listener> {
     match address.split_once(':') {
         Some(("unix", path)) => match path.strip_prefix('@') {
             Some(name) => Listener::abstract_unix(name),
-            None => Listener::unix(&std::path::absolute(path)?),
+            None => {
+                let path = std::path::absolute(path)?;
+                // The default path is that of a disk, which may be long.
+                paths::check_socket(&path).map_err(io::Error::other)?;
+                Listener::unix(&path)
+            }
         },
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
@@ -262,14 +286,13 @@ fn tls(args: &ServeArgs) -> Result<Tls, TlsError> {
 
 /// Reports that clients may come.
 fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> Result<(), Failure> {
+    if let Some(pidfile) = &args.pidfile {
+        paths::write_output(pidfile, &format!("{}\n", std::process::id()))?;
+    }
     if args.run.is_none() {
         for uri in uris {
             out.serving(uri, names);
         }
-    }
-    if let Some(pidfile) = &args.pidfile {
-        std::fs::write(pidfile, format!("{}\n", std::process::id()))
-            .map_err(|error| super::unwritten(pidfile, &error))?;
     }
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
         tracing::warn!(%error, "cannot notify the service manager");

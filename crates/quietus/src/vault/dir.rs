@@ -3,11 +3,12 @@
 
 use super::{Error, Step, now_ms};
 use crate::directory::{
-    Access, Directory, DirectoryError, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, sync_dir,
-    write_new,
+    Access, Directory, DirectoryError, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of,
+    sync_dir, write_new,
 };
-use crate::host::{DiskGuarantees, Part, inspect_disk};
+use crate::host::{DiskGuarantees, Holds, Part, inspect_disk};
 use crate::media::{FileMedium, Shadow};
+use crate::paths::{self, NewMedium, Subject, absent};
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch, Seed};
 use quietus_core::units::{Extent, Pos};
@@ -63,6 +64,19 @@ pub struct CreateVault {
     pub policy: String,
     /// How chunks are compressed.
     pub compress: Codec,
+}
+
+impl CreateVault {
+    /// The block devices whose content the making of a vault at `path` would destroy. Nothing is made.
+    ///
+    /// # Errors
+    /// [`Error`]: a path is not what it has to be.
+    pub fn devices(&self, path: &Path) -> Result<Vec<PathBuf>, Error> {
+        paths::check_new(path)?;
+        let Some(medium) = &self.medium else { return Ok(Vec::new()) };
+        let found = paths::check_new_medium("vault init --medium", medium, parent_of(path))?;
+        Ok(Some(medium.clone()).filter(|_| found == NewMedium::Device).into_iter().collect())
+    }
 }
 
 /// How chunks are compressed.
@@ -131,6 +145,7 @@ pub struct VaultDir {
 /// [`Error`].
 pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<VaultToml, Error> {
     let policy = parse_policy(&options.policy)?;
+    options.devices(path)?;
     let mut draft = Draft::begin(path, PLAN)?;
     let medium = options.medium.clone().unwrap_or(POOL_FILE.into());
     let medium = if medium.is_absolute() || options.medium.is_none() {
@@ -152,10 +167,10 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
 }
 
 fn parse_policy(text: &str) -> Result<Policy, Error> {
-    let policy: Policy = text.parse().map_err(|error| Error::Invalid(format!("--policy: {error}")))?;
+    let policy: Policy = text.parse().map_err(|error| Error::Usage(format!("--policy: {error}")))?;
     if policy.passes().is_empty() {
         let what = "--policy none destroys nothing, and a vault has to; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list";
-        return Err(Error::Invalid(what.into()));
+        return Err(Error::Usage(what.into()));
     }
     Ok(policy)
 }
@@ -170,10 +185,6 @@ fn build(
 ) -> Result<(), Error> {
     let device = std::fs::metadata(draft.dir().join(&toml.medium)).ok();
     let (layout, size, _lock) = match &device {
-        Some(about) if about.is_file() => {
-            let what = "--medium names a file that already exists; name one to make, or remove it";
-            return Err(Error::Invalid(format!("{}: {what}", toml.medium.display())));
-        }
         Some(_) => {
             let lock = lock_storage(&toml.medium, Access::ReadWrite)?;
             let there = open_medium(&toml.medium)?.size();
@@ -253,14 +264,14 @@ fn layout(toml: &VaultToml, options: &CreateVault, size: u64) -> Result<Layout, 
     if !(CONTAINER_BYTES_MIN..=SLOT_BYTES as u64).contains(&container)
         || !container.is_multiple_of(PAGE_BYTES)
     {
-        return Err(Error::Invalid(format!(
+        return Err(Error::Usage(format!(
             "--container is {container} bytes; use a multiple of 4K, 72K to 4.5M"
         )));
     }
     let slots = (size / container).min(u64::from(SLOTS_MAX));
     if slots < SLOTS_MIN {
         let least = SLOTS_MIN * container;
-        return Err(Error::Invalid(format!("--size is {size} bytes, and a vault has {least} at least")));
+        return Err(Error::Usage(format!("--size is {size} bytes, and a vault has {least} at least")));
     }
     let half_bytes = (HALF_BYTES_MIN + slots * HALF_BYTES_A_SLOT).next_multiple_of(PAGE_BYTES);
     Ok(Layout {
@@ -292,10 +303,12 @@ impl VaultToml {
         toml::to_string(self).expect("vault.toml is plain data")
     }
 
-    fn read(path: &Path) -> Result<Self, Error> {
-        let path = path.join(TOML_FILE);
+    fn read(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(TOML_FILE);
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Directory(DirectoryErrorKind::Missing("the file").at(&path)),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                Error::Directory(absent(Subject::Vault, dir))
+            }
             _ => Error::io("read it", &path, error),
         })?;
         let toml: Self = toml::from_str(&text)
@@ -430,7 +443,7 @@ impl Home {
 
     /// The host's guarantee for the pool, where all content lies.
     pub fn guarantees(&self) -> DiskGuarantees {
-        inspect_disk([(Part::Medium, self.pool_path())])
+        inspect_disk([(Part::Medium, Holds::Content, self.pool_path())])
     }
 }
 
