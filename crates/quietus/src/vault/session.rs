@@ -31,6 +31,12 @@ impl<'d> Session<'d> {
     /// [`Error`].
     pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
         let vault = dir.vault()?;
+        if let Some(slots) = vault.mended() {
+            tracing::warn!(
+                slots,
+                "a part of the file catalog was damaged, and is mended; check the medium that it lies on"
+            );
+        }
         let known = head(vault.log_head());
         let mut receipts = 0;
         let mut see = |line: &[u8]| {

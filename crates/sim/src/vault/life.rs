@@ -58,7 +58,7 @@ impl Bench {
     }
 
     fn open(&self) -> Result<Vault<'_>, VaultError> {
-        Vault::open(&self.catalog, &self.pool, self.setup.clone())
+        Vault::open(&self.catalog, &self.pool, self.layout, self.setup.clone())
     }
 
     fn cut(&self) {

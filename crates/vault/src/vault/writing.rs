@@ -5,7 +5,7 @@ use quietus_core::units::Extent;
 use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
-use crate::container::{Builder, Class};
+use crate::container::{Builder, Class, HEAD_BYTES};
 use crate::index::{IndexEntry, Location};
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, Fingerprint, Reference, SlotNumber, VaultError};
@@ -95,11 +95,19 @@ impl Vault<'_> {
         let condemned = table.condemned().first().filter(|_| mutant::is(Mutant::ReuseUndestroyed));
         let slot = condemned.or(table.free().first()).filter(|_| free > reserved);
         let slot = *slot.ok_or(VaultError::Full { free, reserved })?;
+        self.guard_free(slot)?;
         // A full host refuses here, where nothing has changed yet.
         self.pool.medium.reserve(self.pool.extent(slot))?;
         let container = self.catalog.state().next.container;
         self.catalog.commit(&[Change::Open(slot, container, class)])?;
         Ok((slot, container))
+    }
+
+    /// Refuses a slot in which anything lies, although it is free: a free one holds zeros. The catalog is older than the pool then.
+    fn guard_free(&self, slot: SlotNumber) -> Result<(), VaultError> {
+        let head = self.pool.read(Extent::new(self.pool.extent(slot).start.0, HEAD_BYTES as u64))?;
+        let is_free = head.iter().all(|byte| *byte == 0) || mutant::is(Mutant::ReuseUndestroyed);
+        if is_free { Ok(()) } else { Err(VaultError::Stale(slot)) }
     }
 
     /// Writes the container that is being filled.
