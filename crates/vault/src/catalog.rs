@@ -26,14 +26,13 @@ mod tests;
 pub use layout::{HeadError, Layout, SLOTS_MAX};
 pub(crate) use state::hold_bytes;
 pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
+pub(crate) use table::FREE;
 pub use table::{SlotEntry, SlotState, Table};
 
 use log::{Frame, Log};
 use quietus_core::medium::{Medium, MediumError};
 
 use crate::SlotNumber;
-
-use table::FREE;
 
 /// Why the catalog cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

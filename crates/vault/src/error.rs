@@ -19,6 +19,9 @@ pub enum VaultError {
     /// The pool's medium.
     #[error("vault pool: {0}")]
     Pool(#[from] MediumError),
+    /// The host has no space for another container.
+    #[error("vault pool: {0}; free space on the host, or forget snapshots and sanitize")]
+    NoSpace(MediumError),
     /// A write to the pool has failed before.
     #[error("vault pool: an earlier write failed, so nothing more is written; start again")]
     Broken,

@@ -257,7 +257,7 @@ impl<'m> Vault<'m> {
     }
 
     /// Slots that a put does not get: two to copy into, and those of the next part of the index.
-    fn reserved(&self) -> usize {
+    pub(crate) fn reserved(&self) -> usize {
         let per_slot = self.pool.index_pages() * crate::index::PAGE_ENTRIES;
         2 + (self.index.entries() as usize).div_ceil(per_slot)
     }

@@ -31,6 +31,8 @@ const MENDED_BYTES_MAX: u64 = 4096;
 pub struct RepairedVault {
     /// Files of which one bit was set right.
     pub mended: Vec<String>,
+    /// Whether there was an old catalog, which is kept.
+    pub is_old_kept: bool,
     /// Whether the old catalog could be read to its end.
     pub is_log_whole: bool,
     /// Containers of the pool.
@@ -72,6 +74,7 @@ pub fn repair(path: &Path, step: Step<'_>) -> Result<RepairedVault, Error> {
     mend_signing_key(&directory, &mut mended)?;
     let home = Home::open(path)?;
     let history = History::read(path)?;
+    let is_old_kept = path.join(CATALOG_FILE).exists();
     let repaired = make_catalog(&home, &history, step)?;
     drop(directory);
     let dir = VaultDir::open(path)?;
@@ -83,6 +86,7 @@ pub fn repair(path: &Path, step: Step<'_>) -> Result<RepairedVault, Error> {
     let lost_holds = history.holds.iter().filter(|(name, _)| !held.contains(name.as_str()));
     Ok(RepairedVault {
         mended,
+        is_old_kept,
         is_log_whole: repaired.is_log_whole,
         containers: repaired.containers,
         damaged: repaired.damaged,

@@ -31,11 +31,16 @@ impl<'d> Session<'d> {
     /// [`Error`].
     pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
         let vault = dir.vault()?;
-        if let Some(slots) = vault.mended() {
-            tracing::warn!(
+        match vault.mended() {
+            None => {}
+            Some(0) => tracing::warn!(
+                "a part of the file catalog was damaged, and is mended; check the medium it lies on"
+            ),
+            Some(slots) => tracing::warn!(
                 slots,
-                "a part of the file catalog was damaged, and is mended; check the medium that it lies on"
-            );
+                "both copies of a part of the file catalog were damaged; what the slots hold was read from the pool; \
+                 check the medium the catalog lies on"
+            ),
         }
         let known = head(vault.log_head());
         let mut receipts = 0;

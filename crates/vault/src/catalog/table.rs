@@ -38,7 +38,8 @@ pub struct SlotEntry {
     pub is_damaged: bool,
 }
 
-pub(super) const FREE: SlotEntry = SlotEntry {
+/// A slot of which nothing is known but that it is free.
+pub(crate) const FREE: SlotEntry = SlotEntry {
     state: SlotState::Free,
     container: ContainerSequence(0),
     class: Class::Data,

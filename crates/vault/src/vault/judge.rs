@@ -9,7 +9,7 @@ use quietus_core::units::Pos;
 
 use super::Vault;
 use super::pool::{Pool, entries};
-use crate::catalog::{Change, SlotEntry, SlotState};
+use crate::catalog::{Change, FREE, SlotEntry, SlotState};
 use crate::container::{Class, ENTRY_BYTES, Entry, HEAD_BYTES, Head};
 use crate::index::{PAGE_BYTES, Page};
 use crate::tree::Snapshot;
@@ -167,8 +167,10 @@ impl Vault<'_> {
         let known = table.containers(ContainerSequence(0)).filter(|(_, slot)| !slots.contains(slot));
         judge.seen.extend(known.map(|(container, _)| container));
         for slot in slots {
-            let judged = self.pool.judge(slot)?;
-            judge.take(slot, &judged);
+            match self.pool.judge(slot)? {
+                Judged::Free => judge.entries.push((slot, FREE)),
+                judged => judge.take(slot, &judged),
+            }
         }
         judge.number();
         let mut next = state.next;

@@ -453,7 +453,7 @@ impl Report {
                 let (name, snapshots) = (safe(name.as_bytes()), all(snapshots));
                 writeln!(out, "LOST: the hold {name} of the snapshots that had the numbers {snapshots}")?;
             }
-            write!(out, "the old catalog is kept as catalog.old")
+            if it.is_old_kept { write!(out, "the old catalog is kept as catalog.old") } else { Ok(()) }
         });
     }
 
