@@ -4,7 +4,7 @@ mod idle;
 mod keys;
 mod killed;
 mod overlay;
-mod program;
+pub(crate) mod program;
 mod read_only;
 mod status;
 mod stopping;

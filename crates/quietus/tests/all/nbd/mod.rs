@@ -1,11 +1,11 @@
 //! The NBD server, as a client finds it that does as it pleases.
 
 mod attached;
-mod client;
+pub(crate) mod client;
 mod commands;
 mod disk;
 mod ending;
-mod ext2;
+pub(crate) mod ext2;
 mod handshake;
 mod hostile;
 mod memory;
