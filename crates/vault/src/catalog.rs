@@ -23,6 +23,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use layout::PAGE_BYTES;
 pub use layout::{HeadError, Layout, SLOTS_MAX};
 pub(crate) use state::hold_bytes;
 pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
@@ -160,6 +161,14 @@ impl<'m> Catalog<'m> {
         changes: &[Change],
         slots: &[(SlotNumber, SlotEntry)],
     ) -> Result<(), CatalogError> {
+        if !self.table.lost().is_empty() {
+            // A turn that a crash cut short may have left pages of the next generation, which are other ones.
+            for pos in self.table.unwritten(self.layout) {
+                self.medium.write(pos, &[0; PAGE_BYTES], false)?;
+            }
+        }
+        // Of two copies that were read one may be in a cache only.
+        self.medium.sync()?;
         slots.iter().for_each(|(slot, entry)| self.table.set(*slot, *entry));
         changes.iter().for_each(|change| self.apply(change));
         assert!(self.table.lost().is_empty(), "a slot of which nobody knows what it has");

@@ -128,7 +128,7 @@ impl VaultToml {
         let refuse = |what: &str| Error::Invalid(format!("{}: {what}", path.display()));
         let (lines, check) = text.split_once(CHECK).unwrap_or((text, ""));
         let version = |lines| toml::from_str::<Versioned>(lines).map_or(VERSION, |it| it.version);
-        if version(lines) != VERSION && check.is_empty() {
+        if version(lines) != VERSION {
             return Err(refuse(&unknown(version(lines))));
         }
         let check = toml::from_str::<Check>(check).map_err(|error| {
@@ -141,10 +141,6 @@ impl VaultToml {
             return Err(refuse(&format!(
                 "{what}: the field `check.lines` is {found:?}, and the lines have {lines:?}; {REMEDY}"
             )));
-        }
-        match version(lines) {
-            VERSION => {}
-            other => return Err(refuse(&unknown(other))),
         }
         let toml: Self = toml::from_str(lines).map_err(|error| refuse(error.message()))?;
         let is_possible = toml.layout().check().map_err(|error| refuse(&error.to_string()));
@@ -175,7 +171,8 @@ const REMEDY: &str = "run `quietus vault repair`, which sets one changed bit rig
 
 fn unknown(version: u32) -> String {
     format!(
-        "version {version} is unknown to this program, which reads version {VERSION}; use a newer program"
+        "version {version} is unknown to this program, which reads version {VERSION}; use a newer program, or, if only \
+         a bit was changed, run `quietus vault repair`"
     )
 }
 

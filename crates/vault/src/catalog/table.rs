@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quietus_core::fields::Fields;
 use quietus_core::medium::Medium;
+use quietus_core::units::Pos;
 
 use super::CatalogError;
 use super::layout::{ENTRY_BYTES, Layout, PAGE_BYTES, PAGE_SLOTS, TABLE_HEAD_BYTES};
@@ -191,6 +192,12 @@ impl Table {
         if entry.has_container() && is_known {
             self.containers.insert(entry.container, slot);
         }
+    }
+
+    /// The places of the pages that are to be written, and of which no snapshot relies on either.
+    pub(super) fn unwritten(&self, layout: Layout) -> impl Iterator<Item = Pos> + '_ {
+        let pages = self.pages.iter().enumerate().filter(|(_, page)| page.generation == 0 && page.is_dirty);
+        pages.flat_map(move |(page, _)| [0, 1].map(|place| layout.page(page, place)))
     }
 
     /// The generations of all pages, for the snapshot that relies on them.
