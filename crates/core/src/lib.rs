@@ -17,6 +17,7 @@ pub mod journal;
 pub mod ledger;
 pub mod media;
 pub mod medium;
+pub mod memory;
 pub mod mutant;
 pub mod owed;
 pub mod place;

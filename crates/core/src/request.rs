@@ -1,7 +1,7 @@
 //! The requests of front ends to a disk, and the replies.
 
 use crate::buf::Buf;
-use crate::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Slot};
+use crate::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Session, Slot};
 use serde::{Deserialize, Serialize};
 
 /// The number of a request, chosen by the caller, unique among the requests under way.
@@ -113,6 +113,8 @@ pub struct Judged {
     pub live: Vec<Slot>,
     /// How many stubs, or cells, are still to be destroyed.
     pub owed: u64,
+    /// The sessions in which the stubs were sealed whose versions an epoch shows, in order.
+    pub sessions: Vec<Session>,
     /// Where stubs or cells lie that nobody names; or a sector that is damaged.
     pub residue: Vec<Pos>,
 }
@@ -121,9 +123,10 @@ impl Judged {
     /// The bytes of a reply: numbers of 8 bytes, little-endian.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let head = [self.owed, self.live.len() as u64];
+        let head = [self.owed, self.live.len() as u64, self.sessions.len() as u64];
         let (live, residue) = (self.live.iter().map(|it| it.0), self.residue.iter().map(|it| it.0));
-        head.into_iter().chain(live).chain(residue).flat_map(u64::to_le_bytes).collect()
+        let sessions = self.sessions.iter().map(|it| u64::from(it.0));
+        head.into_iter().chain(live).chain(sessions).chain(residue).flat_map(u64::to_le_bytes).collect()
     }
 
     /// Reads a reply; none if the bytes are no reply.
@@ -131,10 +134,13 @@ impl Judged {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (numbers, rest) = bytes.as_chunks();
         let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let ([owed, live], all) = numbers.split_first_chunk().filter(|_| rest.is_empty())?;
-        let (live, residue) = all.split_at_checked(usize::try_from(*live).ok()?)?;
+        let ([owed, live, sessions], all) = numbers.split_first_chunk().filter(|_| rest.is_empty())?;
+        let (live, all) = all.split_at_checked(usize::try_from(*live).ok()?)?;
+        let (sessions, residue) = all.split_at_checked(usize::try_from(*sessions).ok()?)?;
         let live = live.iter().copied().map(Slot).collect();
-        Some(Self { live, owed: *owed, residue: residue.iter().copied().map(Pos).collect() })
+        let sessions =
+            sessions.iter().map(|it| u16::try_from(*it).ok().map(Session)).collect::<Option<_>>()?;
+        Some(Self { live, owed: *owed, sessions, residue: residue.iter().copied().map(Pos).collect() })
     }
 }
 
@@ -227,12 +233,14 @@ pub enum Op {
     Compare([AsOf; 2]),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
     /// another close is under way, the end of that one counts, not the arrival of the request.
-    /// Without such a change no epoch is made. After a crash before the reply, the epoch is kept as a whole or not at
+    /// Without such a change no epoch is made, unless that is asked for. After a crash before the reply, the epoch is kept as a whole or not at
     /// all. The reply has the number of the last closed epoch, in 8 bytes,
     /// little-endian; 0 if there is none.
     CloseEpoch {
         /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
+        /// Make an epoch of the current state even if nothing has changed: the last one may be forgotten.
+        anew: bool,
     },
     /// Answer a question about epochs, stubs or versions, for the owner of the disk.
     Ask(Question),

@@ -36,7 +36,7 @@ pub struct Sealing {
 impl Sealing {
     /// The same with its stub hidden under `cell`, or revealed.
     #[must_use]
-    pub fn masked(mut self, cell: Cell) -> Self {
+    pub fn masked(mut self, cell: &Cell) -> Self {
         let stub = &mut self.stub.bytes[..usize::from(self.stub.len)];
         cell.mask(self.session, self.number, stub);
         self

@@ -7,6 +7,7 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A value in pages of its own, locked in memory. Secrets that it keeps elsewhere, in a list for example, are not.
 pub struct Locked<T> {
@@ -78,6 +79,24 @@ impl<T> DerefMut for Locked<T> {
     }
 }
 
+/// Keeps secrets that lie elsewhere from being swapped out, too: so many bytes from an address on. After a refusal of the host nothing more is tried.
+fn keep(at: *const (), bytes: usize) {
+    static REFUSED: AtomicBool = AtomicBool::new(false);
+    if REFUSED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: the call changes no byte, and of memory that is not mapped it says so.
+    if let Err(errno) = unsafe { rustix::mm::mlock(at.cast_mut().cast(), bytes) } {
+        REFUSED.store(true, Ordering::Relaxed);
+        warn_of_swap(errno.into());
+    }
+}
+
+/// Has the keys of stubs and of sessions kept in memory, as far as the host allows.
+pub fn keep_secrets() {
+    quietus_core::memory::keep_secrets(keep);
+}
+
 fn warn_of_swap(error: io::Error) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -99,7 +118,7 @@ pub fn forbid_core_dumps() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     struct Counted<'a>(&'a AtomicUsize, [u8; 5000]);
 

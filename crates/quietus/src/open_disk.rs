@@ -2,7 +2,7 @@
 
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::epochs::{Clock, Gate, Names};
+use crate::epochs::{Clock, Gate, Names, Told};
 use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
@@ -81,9 +81,34 @@ impl OpenDisk {
     ) -> Result<Self, StartError> {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
+        let names = match names {
+            Some(names) => names,
+            None if dir.toml().store.keeps_versions() => Self::names_of(&engine, &dir)?,
+            None => Names::default(),
+        };
         let (clock, gate) = (Clock::default(), Gate::default());
         let (engine, sensitive) = (Arc::new(engine), Sensitive::All);
         Ok(Self { dir, engine, names, clock, served, gate, sensitive })
+    }
+
+    /// The names and holds of a disk that has lost their file.
+    fn names_of(engine: &Engine, dir: &DiskDir) -> Result<Names, StartError> {
+        let last = engine.open_epoch().map_or(0, |open| open.0.saturating_sub(1));
+        let rebuilt = Names::rebuilt(dir.directory(), Told::by(engine), (last, dir.is_read_only()));
+        rebuilt.map_err(|error| {
+            engine.stop(false, |_| false);
+            StartError::Names(error)
+        })
+    }
+
+    /// Sees to it that the file of the names and holds is there: what it had is known here.
+    pub(crate) fn look_at_names(&self) {
+        if self.dir.toml().store.keeps_versions()
+            && !self.dir.is_read_only()
+            && let Err(error) = self.names.look(self.dir.directory())
+        {
+            tracing::warn!(%error, "the names and holds of epochs are in memory only");
+        }
     }
 
     /// Stops the disk. With `drain`, queued content is destroyed first, while `step` says so.

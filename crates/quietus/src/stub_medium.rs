@@ -8,8 +8,8 @@ use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::request::{Judged, Refusal};
-use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
-use std::collections::BTreeMap;
+use quietus_core::units::{BLOCK_BYTES, Extent, Pos, Session};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes read at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -31,6 +31,8 @@ pub(crate) struct StubScan {
     pub(crate) live: u64,
     /// The slots of these versions, as the bytes of the data medium.
     pub(crate) slots: BlockSet<Pos>,
+    /// The sessions in which these stubs were sealed.
+    pub(crate) sessions: BTreeSet<Session>,
     /// Stubs or cells that are still to be destroyed.
     pub(crate) owed: u64,
     /// Where stubs lie that no version has, and damaged sectors of the log; or cells that nobody uses.
@@ -94,6 +96,7 @@ impl StubScan {
     fn add(&mut self, judged: Judged) {
         self.live += judged.live.len() as u64;
         self.owed += judged.owed;
+        self.sessions.extend(judged.sessions);
         judged.live.iter().for_each(|slot| self.slots.insert(Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES)));
         let room = RESIDUE_MAX.saturating_sub(self.residue.len());
         self.residue.extend(judged.residue.iter().take(room).map(|at| at.0));

@@ -77,7 +77,9 @@ where
         let derive = || {
             let (session, generation) = keyed.session?;
             let master = self.unlocked.borrow().master(generation)?;
-            Some(Box::new(Sealer::new(self.seal, master, generation, self.disk, session)))
+            let sealer = Box::new(Sealer::new(self.seal, master, generation, self.disk, session));
+            sealer.keep_in_memory();
+            Some(sealer)
         };
         keyed.sealer.get_or_init(derive).as_deref()
     }

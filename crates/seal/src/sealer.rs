@@ -10,6 +10,7 @@ use crate::units::{Block, Bound, Context, DiskId, Epoch, Generation, Session};
 use crate::wrap::Wrap;
 use crate::xts::Xts;
 use aes::{Aes128Enc, Aes256Enc};
+use quietus_core::memory;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -120,6 +121,17 @@ impl Sealer {
     ) -> Sealer {
         let keys = Keys::new(seal, master, &[disk.0, session.0]);
         Sealer { keys, session, generation }
+    }
+
+    /// Keeps the keys from being swapped out, as far as the program does that.
+    pub(crate) fn keep_in_memory(&self) {
+        match &self.keys {
+            Keys::None => {}
+            Keys::AesXts(keys) => memory::keep(&**keys),
+            Keys::Aon2005(keys) => memory::keep(&**keys),
+            Keys::Aon(keys) => memory::keep(&**keys),
+            Keys::RandomKey(keys, _) => memory::keep(&**keys),
+        }
     }
 
     /// How this session seals.

@@ -291,7 +291,7 @@ impl Ask {
             Self::ConservativeOverwrite => Op::ConservativeOverwrite,
             Self::Cache => Op::Cache,
             Self::Flush => Op::Flush,
-            Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag) },
+            Self::CloseEpoch => Op::CloseEpoch { when: epochs::when_of(tag), anew: false },
             Self::ReadPast { .. } => Op::ReadPast(epochs.from),
             Self::ListEpochs { .. } => Op::Ask(Question::Epochs(epochs.from)),
             Self::Forget { .. } => Op::Forget(epochs.into()),

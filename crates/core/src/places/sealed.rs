@@ -125,7 +125,7 @@ impl<'a> Opener<'a> {
             SealingAt::Home(..) if !self.sealer.needs_sealing() => {
                 return Ok(Cow::Owned(Sealing { session: Session(0), number: 0, stub: [].into() }));
             }
-            SealingAt::Home(home, cell) => (*home, *cell),
+            SealingAt::Home(home, cell) => (*home, cell),
         };
         let key = |place: Place| (place.on, place.extent.start);
         let run = self.homes.partition_point(|(run, _)| key(*run) <= key(home)) - 1;

@@ -30,6 +30,7 @@ mod positions;
 mod rekeying;
 mod room;
 mod root;
+mod sessions;
 mod slots;
 mod span;
 mod stubs;
@@ -48,7 +49,7 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::sealing::{Context, Sealed, Sealing, SealingAt};
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
-use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
+use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use catalog::Catalog;
 use committing::Committing;
 use history::{Version, WallTime};
@@ -58,6 +59,7 @@ use positions::{blocks, in_slot, outline, page_place};
 pub use room::ROOM_BYTES;
 pub use root::{ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
+pub use sessions::Sessions;
 use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
@@ -73,8 +75,8 @@ const CHANGED_PAGES_MAX: usize = 4 << 10;
 pub struct Setup {
     /// Where things lie on the stub medium.
     pub layout: Layout,
-    /// The number of this opening.
-    pub session: Session,
+    /// The sessions up to this opening, which is the last one; none if nothing can be sealed.
+    pub sessions: Sessions,
 }
 
 /// The state of a disk that keeps versions. All sizes are bytes.

@@ -6,7 +6,7 @@ use crate::fields::Fields;
 /// Bytes of a head.
 pub const HEAD_BYTES: usize = 512;
 const MAGIC: &[u8; 8] = b"QUIETIDX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The number of a page that is none.
 const NO_PAGE: u32 = 0;
 

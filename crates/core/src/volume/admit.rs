@@ -28,8 +28,8 @@ impl Volume {
             out.push(Command::Reply(id, Err(refusal)));
             return;
         }
-        if let Op::CloseEpoch { when } = request.op {
-            return self.close_epoch(id, when.max(1), out);
+        if let Op::CloseEpoch { when, anew } = request.op {
+            return self.close_epoch(id, (when.max(1), anew), out);
         }
         if let Op::Forget(scope) = request.op {
             return self.begin_forget(id, scope, out);

@@ -88,9 +88,11 @@ impl Volume {
     }
 
     /// Begins to close the epoch of the changes that have arrived, for request `id`.
-    pub(super) fn close_epoch(&mut self, id: RequestId, when: u64, out: &mut Vec<Command>) {
+    pub(super) fn close_epoch(&mut self, id: RequestId, (when, anew): (u64, bool), out: &mut Vec<Command>) {
         self.run(id, Extent::new(0, 0), false, Stage::Close);
         let closes = &mut self.requests.closes;
+        // An epoch that is being closed is new.
+        closes.is_changed |= anew && closes.cut.is_none();
         match &mut closes.cut {
             Some(_) if closes.is_changed => closes.later.push((when, id)),
             Some(cut) => cut.waiters.push(id),

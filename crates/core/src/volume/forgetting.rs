@@ -189,6 +189,7 @@ impl Volume {
                 Some(ForgetStep::More) => {}
                 Some(ForgetStep::Missing(place)) => return self.fetch_for(Obstacle::Page(place), out),
                 Some(ForgetStep::Done(scope, blocks)) => {
+                    self.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
                     self.change(Change::Forgotten(scope, blocks, passes));
                 }
             }

@@ -149,6 +149,8 @@ pub enum Event {
     },
     /// The audit log cannot be written: why.
     RecordStuck(String),
+    /// A file of the disk is not the one that was opened any more: as if a medium had failed.
+    Failed(MediumError),
     /// The medium has no space allocated here: it reads as zeros. Ignored
     /// where the disk was written to since it was opened.
     Hole(Extent<Addr>),
@@ -212,6 +214,7 @@ impl Volume {
             }
             Event::Recorded { receipts, head } => self.recorded(receipts, head),
             Event::RecordStuck(reason) => self.record_stuck(reason),
+            Event::Failed(error) => self.latch(&error.message, out),
             Event::Hole(extent) => self.hole(extent),
             Event::Space(extent) => self.note_space(extent),
         }

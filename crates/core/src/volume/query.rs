@@ -278,8 +278,20 @@ impl Volume {
             || !self.schedule.all_due
             || (self.erasing.destroys_nothing()
                 && !self.has_queued()
+                && self.owes_no_versions()
                 && self.is_overwritten_met()
                 && self.has_seen_all())
+    }
+
+    /// Whether nothing is left of versions that no epoch shows, or nothing more will be destroyed of them before the next start.
+    fn owes_no_versions(&self) -> bool {
+        match self.store.status() {
+            StoreStatus::Versions(it) => {
+                let has_left = it.owed_bytes > 0 || self.has_forgets() || self.store.has_residue();
+                it.stopped.is_some() || !has_left
+            }
+            StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
+        }
     }
 
     /// Whether no background job is left, or none will ever be done.

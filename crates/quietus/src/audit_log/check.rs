@@ -77,11 +77,19 @@ impl<F: super::LogFile> Files<F> {
     /// # Errors
     /// [`CheckError`].
     pub fn check(&self, known: &Head) -> Result<Checked, CheckError> {
+        self.read(known, &mut |_| {})
+    }
+
+    /// The same; `see` is shown each line.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn read(&self, known: &Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let first = self.kept_from()?;
         let mut walk = Walk { known, head: Head { lines: first, hash: String::new() }, first };
         let mut files = 0;
         for (name, file) in &self.files {
-            files += usize::from(walk.walk(name, file)?);
+            files += usize::from(walk.walk(name, file, see)?);
         }
         if walk.head.lines < known.lines {
             let (from, to) = (walk.head.lines, known.lines - 1);
@@ -111,7 +119,12 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Goes on with the lines of `file`; says whether there were any that count.
-    fn walk(&mut self, name: &str, file: &impl super::LogFile) -> Result<bool, CheckError> {
+    fn walk(
+        &mut self,
+        name: &str,
+        file: &impl super::LogFile,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, CheckError> {
         let (mut lines, mut any) = (Lines::new(file, 0), false);
         loop {
             let text = lines.next().map_err(|source| CheckError::Io { file: name.into(), source })?;
@@ -134,6 +147,7 @@ impl Walk<'_> {
             if self.head.lines == self.known.lines && self.head.hash != self.known.hash {
                 return Err(changed(link.n));
             }
+            see(&text);
             any = true;
         }
     }

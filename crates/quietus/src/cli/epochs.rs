@@ -28,14 +28,10 @@ fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
     let (disk, Some(at)) = split(target) else {
         let text = target.display();
         return Err(Failure::Error(format!(
-            "{text} names no epochs; use {text}@17, {text}@17..20 or {text}@NAME"
+            "{text} names no epochs; use {text}@17, {text}@17..20, {text}@17.. or {text}@NAME"
         )));
     };
-    let epochs = match at.split_once("..") {
-        None => Epochs { from: at, to: None },
-        Some(("", to)) => Epochs { from: Epochs::FIRST.into(), to: Some(to.into()) },
-        Some((from, to)) => Epochs { from: from.into(), to: Some(to.into()) },
-    };
+    let epochs = Epochs::from(at.as_str());
     Ok((disk, epochs))
 }
 
@@ -119,6 +115,8 @@ mod tests {
         assert_eq!(named_of("d@17"), Some(("d".into(), epochs("17", None))));
         assert_eq!(named_of("d@17..x"), Some(("d".into(), epochs("17", Some("x")))));
         assert_eq!(named_of("d@..2026-11-20"), Some(("d".into(), epochs("first", Some("2026-11-20")))));
+        assert_eq!(named_of("d@17.."), Some(("d".into(), epochs("17", Some("last")))));
+        assert_eq!(named_of("d@.."), Some(("d".into(), epochs("first", Some("last")))));
         assert!(named_of("d").is_none());
     }
 }

@@ -186,7 +186,7 @@ impl Report {
                 "dropped" => {
                     write!(out, "{now} dropped  {} deaths have no line of their own", entry["deaths"])
                 }
-                event @ ("forgets" | "held" | "released") => {
+                event @ ("forgets" | "named" | "held" | "released") => {
                     write!(out, "{now} {}", epochs::line(event, entry))
                 }
                 other => write!(out, "{now} {other}"),

@@ -9,6 +9,7 @@ use crate::disk::{Access, DiskDir};
 use crate::epochs::{self, Timer, Versioned};
 use crate::export::Export;
 use crate::host::Roots;
+use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::open_disk::OpenDisk;
 use quietus_core::watch::Watcher;
@@ -115,6 +116,10 @@ fn serve_disks(
     out: &Report,
 ) -> Result<(), Failure> {
     let names: Vec<String> = disks.iter().map(|disk| disk.dir.name()).collect();
+    for (disk, name) in disks.iter().zip(&names) {
+        let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
+        naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
+    }
     if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
         return Err(Failure::Error(format!(
             "two disks have the name {}; rename the directory of one",

@@ -67,6 +67,7 @@ impl OpenDisk {
     fn status(&self) -> StatusAnswer {
         // A fault found here is the reason why the disk latches.
         let _ = self.engine.check_media();
+        self.look_at_names();
         let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
         StatusAnswer {
             name: self.dir.name(),

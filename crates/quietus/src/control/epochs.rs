@@ -55,9 +55,15 @@ pub struct EpochsKept {
     pub stopped: Option<String>,
 }
 
-impl Epochs {
-    /// The word for the first kept epoch.
-    pub const FIRST: &str = "first";
+impl From<&str> for Epochs {
+    /// What follows `DISK@`: `A`, or `A..B`, where an end that is left out means the first or the last kept epoch.
+    fn from(text: &str) -> Self {
+        let or = |end: &str, other: &str| if end.is_empty() { other.into() } else { end.into() };
+        match text.split_once("..") {
+            None => Self { from: text.into(), to: None },
+            Some((from, to)) => Self { from: or(from, "first"), to: Some(or(to, "last")) },
+        }
+    }
 }
 
 impl OpenDisk {
@@ -65,21 +71,22 @@ impl OpenDisk {
         name.map_or(Ok(()), |name| self.names.check_free(name))?;
         epochs::note_doubts(self);
         let now = self.clock.now_ms();
-        // Else no rule keeps it until it has its name.
-        let _deciding = name.map(|_| self.names.decide());
-        let epoch = epochs::close(&self.engine, now)?;
+        // Else a rule, or a person, could forget the epoch before it has its name.
+        let _deciding = self.names.decide();
+        let epoch = epochs::keep_now(&self.engine, now)?;
         if epoch == Epoch(0) {
             return Err("nothing was ever written: there is no epoch to close".into());
         }
         if let Some(name) = name {
             self.names.name(self.dir.directory(), name, epoch)?;
+            self.record(Entry::Named { name: name.into(), epoch: epoch.0 })?;
         }
         if confirm_clock {
             // While the doubt stands nobody looks at the clock, and finds the same leap again.
             self.clock.trust();
             self.names.confirm(self.dir.directory(), epoch, now)?;
         }
-        Ok(json!({ "epoch": epoch.0, "name": name }))
+        Ok(json!({ "epoch": epoch.0, "name": self.names.by_epoch().get(&epoch.0) }))
     }
 
     /// The kept epochs from `from` on; with `count_unique`, also what forgetting each alone would destroy.
@@ -110,20 +117,16 @@ impl OpenDisk {
         Ok(json!({ "versions": versions, "more": more, "holds": self.names.holds() }))
     }
 
+    /// The kept epochs that are meant. The ends of a range are bounds: they may be forgotten.
     fn range(&self, epochs: &Epochs) -> Result<EpochRange, Refused> {
-        let find =
-            |text: &str| -> Result<_, Refused> { Ok(text.parse::<At>()?.find(&self.engine, &self.names)?) };
-        let first = || -> Result<_, Refused> {
-            let kept = epochs::list(&self.engine, Epoch(0))?;
-            Ok(kept.first().map(|it| Epoch(it.epoch)).ok_or("no epoch is kept")?)
-        };
-        let from = if epochs.from == Epochs::FIRST { first()? } else { find(&epochs.from)? };
-        let to = epochs.to.as_deref().map_or(Ok(from), find)?;
-        if from > to {
-            let refused = format!("epoch {} is after epoch {}; name the earlier one first", from.0, to.0);
-            return Err(refused.into());
+        let from = epochs.from.parse::<At>()?;
+        match &epochs.to {
+            Some(to) => Ok(epochs::range(&self.engine, &self.names, [&from, &to.parse()?])?),
+            None => {
+                let only = from.find(&self.engine, &self.names)?;
+                Ok(EpochRange { from: only, to: only })
+            }
         }
-        Ok(EpochRange { from, to })
     }
 
     pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Value, Refused> {
@@ -237,13 +240,20 @@ impl OpenDisk {
         let EpochRange { from: Epoch(from), to: Epoch(to) } = self.range(epochs)?;
         let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: self.clock.now_ms() };
         self.names.hold(self.dir.directory(), name, hold.clone())?;
-        self.engine.recorder().note(Entry::Held(hold.line(name)));
+        self.record(Entry::Held(hold.line(name)))?;
         Ok(json!({ "holds": BTreeMap::from([(name, hold)]) }))
+    }
+
+    /// Puts on record, durably, what has changed in the names and holds: the log is their second copy.
+    fn record(&self, entry: Entry) -> Result<(), Refused> {
+        self.engine.recorder().note(entry);
+        let recorded = self.engine.recorder().flush();
+        recorded.map(drop).map_err(|why| format!("it is done, and not in the audit log yet: {why}").into())
     }
 
     pub(super) fn release(&self, name: &str) -> Result<Value, Refused> {
         let hold = self.names.release(self.dir.directory(), name)?;
-        self.engine.recorder().note(Entry::Released(hold.line(name)));
+        self.record(Entry::Released(hold.line(name)))?;
         Ok(json!({ "released": name, "hold": hold }))
     }
 

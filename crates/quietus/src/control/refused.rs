@@ -50,6 +50,7 @@ impl From<FindError> for Refused {
     fn from(error: FindError) -> Self {
         match error {
             FindError::Refused(refusal) => refusal.into(),
+            FindError::NoneWithin(..) => Self::Forgotten(error.to_string()),
             _ => Self::Error(error.to_string()),
         }
     }

@@ -4,7 +4,7 @@
 use super::refused::Refused;
 use crate::disk::Step;
 use crate::engine::Engine;
-use crate::epochs::{Closed, Past, close, differences};
+use crate::epochs::{Closed, Past, differences, keep_now};
 use crate::export::{Export, carry_out};
 use crate::open_disk::OpenDisk;
 use crate::zeros::runs_where;
@@ -43,7 +43,7 @@ impl OpenDisk {
         }
         // A watcher would read a file system's order into what is written.
         self.engine.keep_watcher_out();
-        let before = close(&self.engine, self.clock.now_ms())?;
+        let before = keep_now(&self.engine, self.clock.now_ms())?;
         let stopped = |why: String| {
             format!(
                 "{why}: the disk is in part as epoch {} and in part as before; restore epoch {} to go on, or epoch {} to \

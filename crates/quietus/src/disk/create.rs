@@ -7,6 +7,8 @@ use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
 };
+use crate::epochs::NAMES_FILE;
+use crate::naming;
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::{format_map, map_bytes};
@@ -35,6 +37,7 @@ pub(super) const PLAN: Plan = Plan {
         "stamp",
         ".stamp.new",
         "audit.jsonl",
+        NAMES_FILE,
     ],
     maker: "another `quietus create`",
 };
@@ -76,13 +79,19 @@ impl DiskDir {
         step: Step<'_>,
         fill: impl FnOnce(&Path, Step<'_>) -> Result<(), DiskError>,
     ) -> Result<DiskToml, DiskError> {
-        check(options).map_err(|kind| kind.at(path))?;
+        check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
         let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
         fill(draft.dir(), step)?;
         draft.keep(path)?;
         Ok(toml)
     }
+}
+
+/// Refuses a directory whose name cannot be that of a disk.
+fn check_name(path: &Path) -> Result<(), DiskErrorKind> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    naming::check_disk(&name).map_err(|error| DiskErrorKind::Invalid(error.to_string()))
 }
 
 /// Refuses options that do not go together.

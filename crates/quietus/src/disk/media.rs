@@ -192,6 +192,12 @@ impl DiskDir {
         self.media().iter().filter(|row| row.is_own())
     }
 
+    /// The path of the medium `id`; none if the disk has no such medium.
+    pub(crate) fn medium_of(&self, id: MediumId) -> Option<PathBuf> {
+        let row = self.media().iter().find(|row| row.id == id);
+        row.map(|row| row.path(&self.toml, self.path()))
+    }
+
     /// Opens the medium `id`; none if the disk has no such medium of its own.
     ///
     /// # Errors

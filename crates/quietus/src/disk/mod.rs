@@ -27,15 +27,19 @@ pub(crate) use qemu_img::convert;
 pub use sizes::Size;
 pub use versions_toml::{EpochEnd, VersionsToml};
 
-use crate::directory::{Directory, DirectoryErrorKind, lock_storage};
+use crate::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
 use crate::host::{DiskGuarantees, session};
 use crate::keys::{KeyFileOf, Keys, KeysError, Source};
+use crate::locked::keep_secrets;
+use crate::media::FileMedium;
 use crate::sealing::Unsealed;
 use crate::signed::SigningKey;
 use quietus_core::blocks::BlockSet;
+use quietus_core::media::MediumId;
+use quietus_core::memory;
 use quietus_core::sealing::Sealer;
-use quietus_core::store::{self, overlay::Setup};
-use quietus_core::units::{Millis, Session};
+use quietus_core::store::{self, overlay::Setup, versions::Sessions};
+use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use quietus_seal::DiskId;
 use std::fs::File;
@@ -55,9 +59,11 @@ pub struct DiskDir {
     base: Option<Arc<Base>>,
     /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
-    /// The sealer of a disk that keeps versions, and the number of this opening.
+    /// The sealer of a disk that keeps versions, and the sessions up to this opening.
     sealer: Option<Arc<dyn Sealer>>,
-    session: Session,
+    sessions: Sessions,
+    /// The file that the keys were opened from: without it the disk is lost.
+    keys: Option<Arc<FileMedium>>,
     _media_locks: Vec<Option<File>>,
 }
 
@@ -99,8 +105,8 @@ impl DiskDir {
         let locked = toml.store.media().iter().filter(|row| row.is_locked());
         let locks = locked.map(|row| lock_storage(&row.path(&toml, path), access));
         let locks = locks.collect::<Result<_, _>>()?;
-        let (base, base_data, sealer, session) = (None, None, None, Session(0));
-        Ok(Self { directory, toml, base, base_data, sealer, session, _media_locks: locks })
+        let (base, base_data, sealer, sessions, keys) = (None, None, None, Sessions::default(), None);
+        Ok(Self { directory, toml, base, base_data, sealer, sessions, keys, _media_locks: locks })
     }
 
     /// The present configuration of the disk in directory `path`, which may be open.
@@ -156,6 +162,7 @@ impl DiskDir {
     pub fn key_file(&self) -> Option<KeyFileOf> {
         Some(KeyFileOf {
             path: self.toml.versions.as_ref()?.keys_path(self.path())?,
+            index: self.medium_of(MediumId::Map)?,
             disk: DiskId(*self.toml.uuid.as_bytes()),
             name: self.name(),
             is_read_only: self.is_read_only(),
@@ -211,9 +218,13 @@ impl DiskDir {
             self.sealer = Some(Arc::new(Unsealed));
             return Ok(());
         };
+        keep_secrets();
         let keys = Keys::unlock(&file, source)?;
-        self.session = Session(keys.session().map_or(0, |session| session.0));
-        self.sealer = Some(Arc::new(keys.into_sealer(seal)?));
+        self.sessions = keys.sessions();
+        self.keys = Some(Arc::new(opened(&file.path, "the key file", FileMedium::open(&file.path, true))?));
+        let sealer = Arc::new(keys.into_sealer(seal)?);
+        memory::keep(&*sealer);
+        self.sealer = Some(sealer);
         Ok(())
     }
 
@@ -223,10 +234,15 @@ impl DiskDir {
         self.sealer.clone()
     }
 
+    /// The file of the keys, if they were opened.
+    pub(crate) fn keys(&self) -> Option<Arc<FileMedium>> {
+        self.keys.clone()
+    }
+
     fn store(&self) -> store::Kind {
         let versions = self.toml.versions.as_ref();
         let versions =
-            versions.map(|it| store::versions::Setup { layout: it.layout(), session: self.session });
+            versions.map(|it| store::versions::Setup { layout: it.layout(), sessions: self.sessions });
         let overlay = || self.setup().map(store::Kind::Overlay);
         versions.map(store::Kind::Versions).or_else(overlay).unwrap_or(store::Kind::InPlace)
     }

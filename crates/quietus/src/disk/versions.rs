@@ -5,6 +5,7 @@ use super::names::KEYS_FILE;
 use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
+use crate::epochs::{NAMES_FILE, Names};
 use crate::keys::{self, Purpose};
 use crate::media::FileMedium;
 use quietus_core::media::MediumId;
@@ -37,6 +38,9 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
     format_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
+    let path = draft.dir().join(NAMES_FILE);
+    let failed = |error| DirectoryErrorKind::Io("make the file").of(&path, error);
+    write_new(draft.dir(), NAMES_FILE, Names::NONE).map_err(failed)?;
     Ok(toml)
 }
 
@@ -46,7 +50,10 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
     let failed = |error| DirectoryErrorKind::Io("make the index").of(&path, error);
     let medium = FileMedium::open(&path, false).map_err(failed)?;
     let head = store::versions::format_index(*toml.uuid.as_bytes());
-    Ok(medium.write(Pos(0), &head, true).map_err(|error| failed(io::Error::other(error)))?)
+    // A full host must not keep a start from noting its session.
+    let made =
+        medium.reserve(Extent::new(0, INDEX_HEAD_BYTES)).and_then(|()| medium.write(Pos(0), &head, true));
+    Ok(made.map_err(|error| failed(io::Error::other(error)))?)
 }
 
 /// Makes the root, whose cells have to be durable before the first stub is.

@@ -1,9 +1,10 @@
 //! Why a disk cannot be run.
 
-use crate::disk::{DiskDir, DiskError};
+use crate::disk::{DiskDir, DiskError, DiskErrorKind};
 use crate::epochs::NamesError;
 use crate::keys::KeysError;
 use quietus_core::store::StoreError;
+use quietus_core::store::versions::VersionsError;
 use quietus_core::volume::OpenError;
 use std::io;
 
@@ -35,6 +36,9 @@ impl StartError {
     pub(super) fn of(dir: &DiskDir, error: OpenError) -> Self {
         let named = match &error {
             OpenError::Store(StoreError::Map(error)) => dir.map_error(error),
+            OpenError::Store(StoreError::Versions(error @ VersionsError::Short { on, .. })) => {
+                dir.medium_of(*on).map(|path| DiskErrorKind::Changed(error.to_string()).at(&path))
+            }
             _ => None,
         };
         named.map_or(Self::Open(error), Self::Disk)

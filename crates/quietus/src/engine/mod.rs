@@ -27,7 +27,7 @@ pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 use crate::attached::Attachment;
 use crate::buffers;
 use crate::disk::DiskDir;
-use crate::export::{ReplyTo, carry_out};
+use crate::export::ReplyTo;
 use crate::media::FileMedium;
 use media::SharedMedium;
 use quietus_core::blocks::BlockSet;
@@ -64,9 +64,6 @@ const REQUESTS_MAX: usize = 2048;
 /// wake the timekeeper each time would cost more.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Request by which a volume learns that a medium failed.
-const FLUSH: Request = Request { op: Op::Flush, extent: Extent { start: Addr(0), len: 0 }, fua: false };
-
 /// A disk being served.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -82,8 +79,9 @@ struct Shared {
     /// The media that the disk has for itself.
     own: MediaTable<Arc<FileMedium>>,
     media: MediaTable<Arc<dyn SharedMedium>>,
-    /// The keys of a disk whose content is sealed.
+    /// The keys of a disk whose content is sealed, and their file.
     sealer: Option<Arc<dyn Sealer>>,
+    keys: Option<Arc<FileMedium>>,
     started: Instant,
     inner: Mutex<Inner>,
     /// Signalled whenever a request has ended or the volume may have come to rest.
@@ -175,6 +173,7 @@ impl Engine {
             own,
             media,
             sealer: dir.sealer(),
+            keys: dir.keys(),
             started: Instant::now(),
             inner: Mutex::new(inner),
             changed: Condvar::new(),
@@ -242,18 +241,12 @@ impl Engine {
         self.shared.own.get(id).map(|medium| &**medium)
     }
 
-    /// Checks that every file of the disk still is the one that was opened. If not, the volume
-    /// learns of it by a flush, and latches.
+    /// Checks that every file of the disk still is the one that was opened. If not, the volume latches.
     ///
     /// # Errors
     /// The first file that has changed, and how.
     pub fn check_media(&self) -> Result<(), MediumError> {
-        let checked = self.shared.check_media();
-        if checked.is_err() {
-            // The outcome is in the status.
-            let _ = carry_out(self, FLUSH);
-        }
-        checked
+        self.shared.look_at_files()
     }
 
     /// Unallocated slots of the medium that have been erased; none of a disk in place.
@@ -390,6 +383,10 @@ impl Shared {
 
     fn submit(&self, request: Request, reply: ReplyTo) {
         let (own_read, now) = (matches!(request.op, Op::Read | Op::Copy), self.now());
+        if request.op == Op::Flush {
+            // The volume refuses the flush then.
+            let _ = self.look_at_files();
+        }
         self.data.be_gentle(true);
         let mut inner = self.lock();
         while (inner.replies.len() >= REQUESTS_MAX || inner.changes.hold_back(&request)) && !inner.closed {
@@ -453,9 +450,14 @@ impl Shared {
         self.sealer.as_deref()
     }
 
-    /// Checks every file; the error is the first change found.
-    fn check_media(&self) -> Result<(), MediumError> {
-        self.media.iter().try_for_each(|it| it.check_whole())
+    /// Checks every file. Of the first change that is found the volume learns, and latches.
+    fn look_at_files(&self) -> Result<(), MediumError> {
+        let keys = || self.keys.as_ref().map_or(Ok(()), |it| it.check_whole());
+        let looked = self.media.iter().try_for_each(|it| it.check_whole()).and_then(|()| keys());
+        if let Err(error) = &looked {
+            self.tell(Event::Failed(error.clone()));
+        }
+        looked
     }
 
     /// Reads, if no wait for the device is needed; else nothing.

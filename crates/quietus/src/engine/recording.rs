@@ -98,8 +98,16 @@ impl Engine {
     /// # Errors
     /// [`CheckError`].
     pub fn check_record(&self) -> Result<Checked, CheckError> {
+        self.read_record(&mut |_| {})
+    }
+
+    /// The same; `see` is shown each line.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn read_record(&self, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let known = self.shared.lock().volume.log_head();
-        self.shared.recorder.check(head(&known))
+        self.shared.recorder.read(head(&known), see)
     }
 }
 

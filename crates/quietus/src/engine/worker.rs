@@ -1,11 +1,8 @@
 //! The engine's threads that wait for no input or output of others.
 
-use super::{FLUSH, LOOK_EVERY, Shared, defect};
-use crate::export::{ReplyTo, Sink};
-use quietus_core::request::Outcome;
+use super::{LOOK_EVERY, Shared, defect};
 use quietus_core::units::Extent;
 use quietus_core::volume::{Event, Volume};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest rest of the timekeeper, whatever is next.
@@ -23,7 +20,8 @@ pub(super) fn keep_time(shared: &Shared) {
     while !inner.closed {
         if inner.is_stirred && media_are_whole {
             drop(inner);
-            media_are_whole = look_at_media(shared);
+            // For a guest that never flushes.
+            media_are_whole = shared.look_at_files().is_ok();
             inner = shared.lock();
         }
         let now = shared.now();
@@ -51,20 +49,6 @@ fn pause(volume: &Volume) -> Duration {
         (true, true) => GIVE_WAY,
         (false, _) => RETRY_EVERY,
     }
-}
-
-/// Checks that the files still are those that were opened, for a guest that never flushes. If not,
-/// a flush that nobody waits for tells the volume.
-fn look_at_media(shared: &Shared) -> bool {
-    struct Nobody;
-    impl Sink for Nobody {
-        fn reply(&self, _: u64, _: Outcome) {}
-    }
-    let whole = shared.check_media().is_ok();
-    if !whole {
-        shared.submit(FLUSH, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
-    }
-    whole
 }
 
 /// Bytes of the medium that are reported at once.

@@ -30,7 +30,23 @@ impl From<KeptEpoch> for Listed {
 /// # Errors
 /// The refusal.
 pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
-    let reply = ask(engine, Op::CloseEpoch { when })?;
+    close_as(engine, when, false)
+}
+
+/// Closes the open epoch as [`close`] does, and, if nothing has changed since the last one, which is forgotten by now, as a whole or in
+/// part, makes an epoch of the current state all the same. So the epoch whose number is returned shows that.
+///
+/// # Errors
+/// The refusal.
+pub fn keep_now(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
+    let last = close(engine, when)?;
+    let is_kept = list(engine, last)?.first().is_some_and(|it| it.epoch == last.0);
+    let is_whole = is_kept && engine.ask(|volume| volume.first_gap(last)).is_none();
+    if last == Epoch(0) || is_whole { Ok(last) } else { close_as(engine, when, true) }
+}
+
+fn close_as(engine: &Engine, when: u64, anew: bool) -> Result<Epoch, Refusal> {
+    let reply = ask(engine, Op::CloseEpoch { when, anew })?;
     Ok(Epoch(reply.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))))
 }
 

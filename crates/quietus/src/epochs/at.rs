@@ -2,16 +2,23 @@
 
 use super::Names;
 use super::asking::{Listed, list};
+use super::dates::{closed_by, closed_from};
 use crate::engine::Engine;
+use crate::naming;
 use quietus_core::request::Refusal;
-use quietus_core::units::Epoch;
+use quietus_core::units::{Epoch, EpochRange};
 use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// An epoch: its number, its name, or a time, which means the last kept epoch that had closed by then.
+/// An epoch: the first or the last kept one, its number, its name, or a time, which means the last kept epoch that had closed by
+/// then.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum At {
+    /// The first kept one: `first`.
+    First,
+    /// The last kept one: `last`.
+    Last,
     /// The number.
     Number(Epoch),
     /// Milliseconds since 1970.
@@ -32,35 +39,56 @@ pub enum FindError {
     /// No epoch has the name.
     #[error("no epoch has the name {0:?}; `quietus versions` lists those that are kept")]
     NoName(String),
+    /// There is nothing to find.
+    #[error("no epoch is kept; `quietus epoch` keeps the current state as one")]
+    NoneKept,
     /// All kept epochs are later.
     #[error("no kept epoch had closed by {0}; `quietus versions` lists those that are kept")]
     NoneBy(At),
+    /// All kept epochs are earlier.
+    #[error("every kept epoch had closed before {0}; `quietus versions` lists those that are kept")]
+    NoneFrom(At),
+    /// The epochs between are forgotten.
+    #[error(
+        "no epoch from {0} to {1} is kept: they are forgotten; `quietus versions` lists those that are kept"
+    )]
+    NoneWithin(u64, u64),
+    /// The range is the wrong way round.
+    #[error("epoch {0} is after epoch {1}; name the earlier one first")]
+    Order(u64, u64),
 }
 
 impl FromStr for At {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(number) = text.parse() {
+        match text {
+            "first" => return Ok(Self::First),
+            "last" => return Ok(Self::Last),
+            "now" => return Err("\"now\" is no epoch, but the current state: leave @now away".into()),
+            _ => {}
+        }
+        let is_number = text.bytes().all(|it| it.is_ascii_digit());
+        if let Some(number) = text.parse().ok().filter(|_| is_number) {
             return Ok(Self::Number(Epoch(number)));
         }
         if let Some(ms) = time(text) {
             return Ok(Self::Time(ms));
         }
-        let is_name = !text.is_empty() && text.chars().all(|it| it.is_alphanumeric() || "-_.".contains(it));
-        if is_name && !text.starts_with(|it: char| it.is_ascii_digit()) {
-            return Ok(Self::Name(text.into()));
-        }
-        Err(format!(
-            "{text:?} is no epoch; use its number, its name (letters, digits, - _ and ., not a digit first), or a \
-             time in UTC such as 2026-11-20T10:00"
-        ))
+        naming::check(text).map(|()| Self::Name(text.into())).map_err(|_| {
+            format!(
+                "{text:?} is no epoch; use its number, its name (letters, digits, - _ and ., a letter first), first, last, or a \
+                 time in UTC such as 2026-11-20T10:00"
+            )
+        })
     }
 }
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::First => f.write_str("first"),
+            Self::Last => f.write_str("last"),
             Self::Number(epoch) => write!(f, "{}", epoch.0),
             Self::Time(ms) => {
                 let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(*ms);
@@ -90,17 +118,50 @@ impl At {
     /// # Errors
     /// [`FindError`].
     pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
-        let wanted = match self {
-            Self::Number(epoch) => *epoch,
-            Self::Name(name) => names.epoch(name).ok_or_else(|| FindError::NoName(name.clone()))?,
-            Self::Time(ms) => return closed_by(engine, *ms)?.ok_or_else(|| FindError::NoneBy(self.clone())),
-        };
-        if engine.open_epoch().is_some_and(|open| wanted >= open) {
-            return Err(FindError::Open(wanted.0));
-        }
+        let wanted = self.to(engine, names)?;
         let is_kept = list(engine, wanted)?.first().is_some_and(|first| first.epoch == wanted.0);
         if is_kept { Ok(wanted) } else { Err(Refusal::Forgotten(wanted).into()) }
     }
+
+    /// As the last epoch of a range: that, whether it is kept or not.
+    fn to(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
+        let wanted = match self {
+            Self::First => first_from(engine, Epoch(0))?.ok_or(FindError::NoneKept)?,
+            Self::Last => last_before(engine, None)?.ok_or(FindError::NoneKept)?,
+            Self::Number(epoch) => *epoch,
+            Self::Name(name) => names.epoch(name).ok_or_else(|| FindError::NoName(name.clone()))?,
+            Self::Time(ms) => {
+                closed_by(engine, names, *ms)?.ok_or_else(|| FindError::NoneBy(self.clone()))?
+            }
+        };
+        let is_open = engine.open_epoch().is_some_and(|open| wanted >= open);
+        if is_open { Err(FindError::Open(wanted.0)) } else { Ok(wanted) }
+    }
+
+    /// As the first epoch of a range: a time means the first kept epoch that had not closed before.
+    fn from(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
+        match self {
+            Self::Time(ms) => {
+                closed_from(engine, names, *ms)?.ok_or_else(|| FindError::NoneFrom(self.clone()))
+            }
+            _ => self.to(engine, names),
+        }
+    }
+}
+
+/// The first and the last kept epoch from one up to another, which need not be kept themselves.
+///
+/// # Errors
+/// [`FindError`]: there is none.
+pub fn range(engine: &Engine, names: &Names, [from, to]: [&At; 2]) -> Result<EpochRange, FindError> {
+    let (from, to) = (from.from(engine, names)?, to.to(engine, names)?);
+    if from > to {
+        return Err(FindError::Order(from.0, to.0));
+    }
+    let first = first_from(engine, from)?.filter(|first| *first <= to);
+    let last = last_before(engine, Some(Epoch(to.0 + 1)))?;
+    let kept = first.zip(last).map(|(from, to)| EpochRange { from, to });
+    kept.ok_or(FindError::NoneWithin(from.0, to.0))
 }
 
 /// The last kept epoch, and when it closed.
@@ -108,19 +169,23 @@ impl At {
 /// # Errors
 /// The refusal.
 pub fn last(engine: &Engine) -> Result<Option<Listed>, Refusal> {
-    let Some(last) = closed_by(engine, u64::MAX)? else { return Ok(None) };
+    let Some(last) = last_before(engine, None)? else { return Ok(None) };
     Ok(list(engine, last)?.first().copied())
 }
 
-/// The last kept epoch that had closed by `ms`. Epochs close in the order of their numbers.
-fn closed_by(engine: &Engine, ms: u64) -> Result<Option<Epoch>, Refusal> {
-    let (mut low, mut high, mut found) = (0, engine.open_epoch().map_or(0, |open| open.0), None);
+/// The first kept epoch from `from` on.
+fn first_from(engine: &Engine, from: Epoch) -> Result<Option<Epoch>, Refusal> {
+    Ok(list(engine, from)?.first().map(|it| Epoch(it.epoch)))
+}
+
+/// The last kept epoch before `end`, or before the open one.
+fn last_before(engine: &Engine, end: Option<Epoch>) -> Result<Option<Epoch>, Refusal> {
+    let (mut low, mut high, mut found) = (0, end.or(engine.open_epoch()).map_or(0, |end| end.0), None);
     while low < high {
         let middle = low.midpoint(high);
-        let next = list(engine, Epoch(middle))?;
-        match next.first().filter(|it| it.epoch < high) {
-            Some(it) if it.closed_ms <= ms => (low, found) = (it.epoch + 1, Some(Epoch(it.epoch))),
-            _ => high = middle,
+        match list(engine, Epoch(middle))?.first().filter(|it| it.epoch < high) {
+            Some(it) => (low, found) = (it.epoch + 1, Some(Epoch(it.epoch))),
+            None => high = middle,
         }
     }
     Ok(found)
@@ -139,9 +204,11 @@ mod tests {
             assert_eq!(said(text), Ok(At::Time(1_795_168_800_000)), "{text}");
         }
         assert_eq!(said("2026-11-20"), Ok(At::Time(1_795_132_800_000)));
-        for text in ["", "a b", "2026-13-01", "1x", "../x", "-1"] {
-            let is_name = matches!(said(text), Ok(At::Name(_)));
-            assert!(said(text).is_err() || is_name && text == "-1", "{text}");
+        assert_eq!((said("first"), said("last")), (Ok(At::First), Ok(At::Last)));
+        for text in
+            ["", "a b", "2026-13-01", "1x", "../x", "-1", "+1", "x..y", "now", "Last", "99999999999999999999"]
+        {
+            assert!(said(text).is_err(), "{text}");
         }
         assert_eq!(At::Time(1_795_168_800_000).to_string(), "2026-11-20T10:00:00Z");
     }

@@ -137,7 +137,7 @@ impl Versioned {
         if clock.check(self.closed_ms.fetch_max(when, Ordering::Relaxed)).is_err() {
             note_doubts(&self.disk);
         }
-        let close = Request { op: Op::CloseEpoch { when }, ..flush.clone() };
+        let close = Request { op: Op::CloseEpoch { when, anew: false }, ..flush.clone() };
         self.disk.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
     }
 
@@ -174,6 +174,9 @@ impl Export for Versioned {
             return reply.send(Err(Refusal::Restoring));
         }
         let ends = self.disk.dir.toml().behaviour.epoch == Some(EpochEnd::Flush);
+        if request.op == Op::Flush {
+            self.disk.look_at_names();
+        }
         if ends && request.op == Op::Flush && !self.disk.dir.is_read_only() {
             self.close(&request);
         }

@@ -4,9 +4,10 @@
 //! its time, and stays until somebody confirms the clock: else a clock that leapt ahead would have everything expire after
 //! the next start.
 
-use super::{Confirmed, Doubt, Listed, Names, Timer, close, forget, list};
+use super::dates::{all, correct};
+use super::{Doubt, Listed, Names, Timer, close, forget};
 use crate::disk::EpochEnd;
-use crate::engine::{Engine, Entry};
+use crate::engine::Entry;
 use crate::open_disk::OpenDisk;
 use quietus_core::request::Refusal;
 use quietus_core::retention::{Candidate, Retention};
@@ -111,28 +112,6 @@ fn last_known_ms(disk: &OpenDisk) -> Result<u64, Refusal> {
     let last = super::last(&disk.engine)?;
     let last = last.filter(|last| confirmed.is_none_or(|it| last.epoch > it.epoch));
     Ok(last.map_or(0, |last| last.closed_ms).max(confirmed.map_or(0, |it| it.at_ms)))
-}
-
-/// All kept epochs.
-fn all(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
-    let (mut kept, mut from) = (Vec::<Listed>::new(), 0);
-    loop {
-        let part = list(engine, Epoch(from))?;
-        let Some(end) = part.last() else { return Ok(kept) };
-        from = end.epoch + 1;
-        kept.extend(part);
-    }
-}
-
-/// Gives the epochs that closed by a clock in doubt the time when that was confirmed: they are not older than they are.
-fn correct(kept: &mut [Listed], confirmed: &[Confirmed]) {
-    for it in kept {
-        let in_doubt =
-            confirmed.iter().find(|confirmed| confirmed.after < it.epoch && it.epoch <= confirmed.epoch);
-        // No two have closed at the same time: a rule keeps the last one of a time only.
-        let closed = |confirmed: &Confirmed| confirmed.at_ms.saturating_sub(confirmed.epoch - it.epoch);
-        it.closed_ms = in_doubt.map_or(it.closed_ms, closed);
-    }
 }
 
 /// The runs of epochs that no rule, no name and no hold keeps.

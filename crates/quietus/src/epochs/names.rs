@@ -1,7 +1,10 @@
-//! The names of epochs, and the holds that refuse to forget them: a file in the disk's directory.
+//! The names of epochs, and the holds that refuse to forget them: a file in the disk's directory, which is there from the disk's
+//! creation on. Without it, or with an older one, a hold would be lost in silence: the [audit log](super::told) has all of them, too.
 
-use super::At;
+use super::told::Told;
+use crate::audit_log::CheckError;
 use crate::directory::Directory;
+use crate::naming::{self, NoName};
 use crate::recorder::HoldLine;
 use quietus_core::units::{Epoch, EpochRange};
 use serde::{Deserialize, Serialize};
@@ -86,9 +89,9 @@ impl HoldOf {
 /// Why a name or a hold was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum NamesError {
-    /// The text is a number or a time, or has forbidden characters.
-    #[error("{0:?} cannot be a name: use letters, digits, - _ and ., not a digit first")]
-    NoName(String),
+    /// The text could be read otherwise.
+    #[error(transparent)]
+    NoName(#[from] NoName),
     /// The name is another's.
     #[error("the name {0:?} is taken; choose another one")]
     Taken(String),
@@ -107,6 +110,17 @@ pub enum NamesError {
         /// Who asked for the hold.
         who: String,
         /// Why.
+        why: String,
+    },
+    /// The file is gone, and the audit log does not tell all of it.
+    #[error(
+        "{}: the file with the names and holds of epochs is missing, and the audit log does not have all of them ({why}): holds would \
+         be lost; restore the file from a backup, or, if no epoch was ever named or held, put the text {{}} into it", path.display()
+    )]
+    Lost {
+        /// Path of the file.
+        path: PathBuf,
+        /// Why the audit log does not have them.
         why: String,
     },
     /// There are too many.
@@ -138,20 +152,71 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of the disk in `directory`.
+    /// The content of the file of a new disk.
+    pub(crate) const NONE: &[u8] = b"{}";
+
+    /// The names of the disk in `directory`; none if the file is missing.
     ///
     /// # Errors
     /// [`NamesError`].
-    pub fn read(directory: &Directory) -> Result<Self, NamesError> {
+    pub fn read(directory: &Directory) -> Result<Option<Self>, NamesError> {
         let path = directory.file(NAMES_FILE);
         let content = match std::fs::read(&path) {
             Ok(bytes) => {
                 serde_json::from_slice(&bytes).map_err(|error| NamesError::Damaged { path, error })?
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Content::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(NamesError::Host { path, error }),
         };
-        Ok(Self { content: Mutex::new(content), ..Self::default() })
+        Ok(Some(Self { content: Mutex::new(content), ..Self::default() }))
+    }
+
+    /// The names and holds that the audit log tells of, for a disk in `directory` without their file. Who confirmed the clock is not
+    /// known: nothing expires until somebody does again.
+    ///
+    /// # Errors
+    /// [`NamesError::Lost`]: the log does not tell all, and the disk may be written to.
+    pub(crate) fn rebuilt(
+        directory: &Directory,
+        told: Result<Told, CheckError>,
+        (after, read_only): (u64, bool),
+    ) -> Result<Self, NamesError> {
+        let path = directory.file(NAMES_FILE);
+        let why = match &told {
+            Err(error) => Some(error.to_string()),
+            Ok(told) => told.lacks_lines.then(|| "its oldest lines were removed or lost".into()),
+        };
+        if let Some(why) = why.filter(|_| !read_only) {
+            return Err(NamesError::Lost { path, why });
+        }
+        let Told { names, holds, .. } = told.unwrap_or_default();
+        let why = format!(
+            "{} was missing, and was made anew from the audit log, with {} holds and {} names; look at them (`quietus versions`), and \
+             confirm that epochs may expire again with `quietus epoch --confirm-clock`",
+            path.display(),
+            holds.len(),
+            names.len()
+        );
+        tracing::warn!("{why}");
+        let content = Content { names, holds, doubt: Some(Doubt { why, after }), confirmed: Vec::new() };
+        let rebuilt = Self { content: Mutex::new(content), ..Self::default() };
+        if !read_only {
+            rebuilt.change(directory, |_| Ok(()))?;
+        }
+        Ok(rebuilt)
+    }
+
+    /// Writes the file again if it has vanished meanwhile; whether it had.
+    ///
+    /// # Errors
+    /// [`NamesError`].
+    pub(crate) fn look(&self, directory: &Directory) -> Result<bool, NamesError> {
+        if directory.file(NAMES_FILE).exists() {
+            return Ok(false);
+        }
+        self.change(directory, |_| Ok(()))?;
+        tracing::warn!(file = %directory.file(NAMES_FILE).display(), "the file vanished while in use, and is written again");
+        Ok(true)
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
@@ -198,7 +263,7 @@ impl Names {
     /// # Errors
     /// [`NamesError`].
     pub fn name(&self, directory: &Directory, name: &str, epoch: Epoch) -> Result<(), NamesError> {
-        check(name)?;
+        naming::check(name)?;
         self.change(directory, |content| match content.names.insert(name.into(), epoch.0) {
             Some(other) if other != epoch.0 => Err(NamesError::Taken(name.into())),
             _ => Ok(()),
@@ -210,7 +275,7 @@ impl Names {
     /// # Errors
     /// [`NamesError`].
     pub fn check_free(&self, name: &str) -> Result<(), NamesError> {
-        check(name)?;
+        naming::check(name)?;
         if self.epoch(name).is_some() { Err(NamesError::Taken(name.into())) } else { Ok(()) }
     }
 
@@ -256,7 +321,7 @@ impl Names {
     /// # Errors
     /// [`NamesError`].
     pub fn hold(&self, directory: &Directory, name: &str, hold: HoldOf) -> Result<(), NamesError> {
-        check(name)?;
+        naming::check(name)?;
         self.change(directory, |content| match content.holds.insert(name.into(), hold) {
             Some(_) => Err(NamesError::Taken(name.into())),
             None => Ok(()),
@@ -317,13 +382,6 @@ impl Names {
         directory.replace(NAMES_FILE, &bytes).map_err(|error| NamesError::Host { path, error })?;
         *content = next;
         Ok(done)
-    }
-}
-
-fn check(name: &str) -> Result<(), NamesError> {
-    match name.parse() {
-        Ok(At::Name(_)) => Ok(()),
-        _ => Err(NamesError::NoName(name.into())),
     }
 }
 

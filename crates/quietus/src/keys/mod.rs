@@ -3,11 +3,13 @@
 //!
 //! 1. No secret is in an argument, in the environment, or on a medium in clear.
 //! 2. Opened keys lie in locked memory, and the process that has them makes no core dump.
-//! 3. A session is durable before anything is sealed under it.
+//! 3. A session is durable before anything is sealed under it, in the key file and in the index ([`sessions`]).
+//! 4. A key file that lacks a session which the index notes changes nothing, and seals nothing.
 
 mod file;
 mod prompt;
 mod secret;
+mod sessions;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -22,6 +24,7 @@ use crate::media::FileMedium;
 use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Policy;
+use quietus_core::store::versions::{Sessions, VersionsError};
 use quietus_seal::keys::{
     BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,
     Unlocked,
@@ -35,6 +38,8 @@ use zeroize::Zeroizing;
 pub struct KeyFileOf {
     /// Path of the file.
     pub path: PathBuf,
+    /// Path of the disk's index, which notes the sessions.
+    pub index: PathBuf,
     /// The disk.
     pub disk: DiskId,
     /// The name of the disk, as a person is asked for its passphrase.
@@ -82,6 +87,14 @@ pub enum KeysError {
     /// A new passphrase was typed in two ways.
     #[error("the two passphrases differ; try again")]
     Differ,
+    /// The index does not say which sessions there were.
+    #[error("{}: {error}", path.display())]
+    Index {
+        /// Path of the index.
+        path: PathBuf,
+        /// The fault.
+        error: VersionsError,
+    },
     /// There is no memory for secrets.
     #[error("cannot get memory for keys: {0}")]
     Memory(String),
@@ -119,6 +132,37 @@ pub enum Fault {
          disk can be opened afterwards", .0.0
     )]
     Needed(SlotNumber),
+    /// The file is older than the disk.
+    #[error(
+        "the key file has no session {session}, which the disk's index names{}: it is older than the disk, as a backup from before the \
+         last start is; nothing that was sealed since opens with it. Put back the newest key file of this disk; `--read-only` serves \
+         what older sessions have sealed", held(*has)
+    )]
+    OldKeys {
+        /// How many sessions the file has.
+        has: u32,
+        /// The last session that the index notes.
+        session: u32,
+    },
+    /// The file went another way than the disk.
+    #[error(
+        "session {session} of the key file is not the session {session} that the disk's index names: the key file was used by a copy of \
+         this disk, or by a start with an older copy of it. Put back the newest key file of this disk; `--read-only` serves what the \
+         sessions in this one have sealed"
+    )]
+    OtherKeys {
+        /// The last session that the index notes.
+        session: u32,
+    },
+    /// The record of the last session is damaged.
+    #[error(
+        "the record of session {session}, the last one that the disk's index names, is damaged in the key file, and what was sealed in it \
+         does not open. Put back the newest key file of this disk; `--read-only` serves what other sessions have sealed"
+    )]
+    DamagedSession {
+        /// The last session that the index notes.
+        session: u32,
+    },
     /// A credential has a slot already.
     #[error(
         "the new credential opens the disk already: with a second slot it would still open it when the first one is removed"
@@ -142,6 +186,12 @@ impl Fault {
     fn at(self, path: &Path) -> KeysError {
         KeysError::File { path: path.into(), fault: self }
     }
+}
+
+fn held(sessions: u32) -> String {
+    sessions
+        .checked_sub(1)
+        .map_or(", and no session at all".into(), |last| format!(", and only those up to {last}"))
 }
 
 fn advice(error: &UnlockError) -> &'static str {
@@ -177,10 +227,14 @@ impl Keys {
     /// Opens the keys in `file`, without a session.
     ///
     /// # Errors
-    /// [`KeysError`].
+    /// [`KeysError`]: the file has not all sessions of the disk, for one, unless that is read only.
     pub fn open(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
         forbid_core_dumps();
         let stored = stored(file)?;
+        match stored.check_sessions(sessions::noted(file)?) {
+            Err(error) if file.is_read_only => tracing::warn!("{error}"),
+            checked => checked?,
+        }
         let secret = secret(&stored, &file.name, source)?;
         let unlocked = locked(stored.unlock(&secret.credential())?)?;
         Ok(Self { stored, unlocked, random: generator()?, session: None })
@@ -190,6 +244,13 @@ impl Keys {
     #[must_use]
     pub fn session(&self) -> Option<SessionIndex> {
         self.session.map(|(index, _)| index)
+    }
+
+    /// The sessions up to that, as the index is to note them before anything is sealed; none of a disk that is read only.
+    #[must_use]
+    pub fn sessions(&self) -> Sessions {
+        let upto = |(SessionIndex(index), Session(last))| Sessions { count: u32::from(index) + 1, last };
+        self.session.map_or(Sessions::default(), upto)
     }
 
     /// Draws another session, durably: after 2³² seals under one.
@@ -258,7 +319,8 @@ pub fn damage(file: &KeyFileOf) -> Result<Vec<String>, KeysError> {
     let sessions = stored.file().damaged_sessions().into_iter().map(|session| {
         format!("session {}: its record is damaged, and what was sealed in it cannot be opened", session.0)
     });
-    Ok(pages.chain(sessions).collect())
+    let lacks = sessions::noted(file).and_then(|noted| stored.check_sessions(noted));
+    Ok(pages.chain(sessions).chain(lacks.err().map(|error| error.to_string())).collect())
 }
 
 /// The slots of a key file, and what else is known of it without a credential.

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
+use rustix::io::Errno;
 
 /// The facts that every sync asks the host for. No times: since Linux 6.13 a question for them makes
 /// the next write take a new, finer time, which must reach the inode, and that costs a write and
@@ -26,6 +27,8 @@ pub(super) enum Change {
          content with `quietus export`"
     )]
     Replaced,
+    #[error("moved away while in use: the next start will not find it; put it back under this name")]
+    Moved,
     #[error(
         "truncated from {had} to {has} bytes while in use; the content beyond is lost: restore it from a backup"
     )]
@@ -44,11 +47,16 @@ pub(super) enum Change {
 /// The [`Change`], or an error of the host.
 pub(super) fn check(file: &File, path: &Path, len: impl Fn() -> u64) -> io::Result<()> {
     let here = check_here(file, len)?;
-    // The path of a file that was moved, perhaps with its directory, cannot be looked up.
     match statx(CWD, path, AtFlags::empty(), ASKED) {
         Ok(named) if which(&named) != which(&here) => Err(io::Error::other(Change::Replaced)),
+        Err(Errno::NOENT) if has_directory(path) => Err(io::Error::other(Change::Moved)),
         _ => Ok(()),
     }
+}
+
+/// Whether there is a directory where the file was: if not, both were moved together, which does no harm.
+fn has_directory(path: &Path) -> bool {
+    path.parent().is_some_and(|dir| statx(CWD, dir, AtFlags::empty(), ASKED).is_ok())
 }
 
 /// As [`check`], but for a file of the same name that took the place of this one. What the host

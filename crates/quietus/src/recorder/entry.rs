@@ -49,6 +49,13 @@ pub enum Entry<D, M> {
         /// Whether a rule of retention does it; else a person.
         by_rule: bool,
     },
+    /// An epoch got a name.
+    Named {
+        /// The name.
+        name: String,
+        /// The epoch.
+        epoch: u64,
+    },
     /// Somebody holds epochs: none of them is forgotten.
     Held(HoldLine),
     /// A hold was released.

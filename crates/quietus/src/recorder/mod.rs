@@ -257,6 +257,14 @@ impl<D, M> Recorder<D, M> {
     /// # Errors
     /// [`CheckError`].
     pub fn check(&self, known: Head) -> Result<Checked, CheckError> {
+        self.read(known, &mut |_| {})
+    }
+
+    /// The same; `see` is shown each line.
+    ///
+    /// # Errors
+    /// [`CheckError`].
+    pub fn read(&self, known: Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let (files, head) = match &self.log {
             None => (Files::open(&self.dir)?, known),
             Some(log) => {
@@ -264,7 +272,7 @@ impl<D, M> Recorder<D, M> {
                 (log.files()?, log.head().clone())
             }
         };
-        files.check(&head)
+        files.read(&head, see)
     }
 
     /// Closes the recorder: nothing more is written.

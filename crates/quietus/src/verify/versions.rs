@@ -5,7 +5,7 @@
 
 use super::Check;
 use crate::disk::Step;
-use crate::epochs;
+use crate::epochs::{self, NAMES_FILE, Told};
 use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
@@ -15,6 +15,7 @@ use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use quietus_seal::keys::SessionIndex;
 
 /// Bytes of the index that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -90,6 +91,7 @@ impl Findings {
 impl Verifying<'_> {
     fn run(&mut self, read_data: bool) -> Result<(), String> {
         self.keys();
+        self.names();
         if !self.index()? {
             let why = "not compared with the index, which is damaged: restore map, stubs and data together";
             return Err(format!("stubs and content are {why}"));
@@ -122,6 +124,24 @@ impl Verifying<'_> {
             Err(error) => findings.add(error.to_string()),
         }
         self.checks.extend(findings.into_checks("keys", "whole".into()));
+    }
+
+    /// Compares the names and holds with what the audit log tells of them.
+    fn names(&mut self) {
+        let (names, directory) = (&self.disk.names, self.disk.dir.directory());
+        let mut findings = Findings::default();
+        if !directory.file(NAMES_FILE).exists() {
+            findings.add("missing: the next start that writes makes it anew from the audit log".into());
+        }
+        // A damaged log is a finding of its own.
+        for lost in
+            Told::by(&self.disk.engine).unwrap_or_default().missing_in(&names.holds(), &names.by_epoch())
+        {
+            findings.add(format!(
+                "the audit log has {lost}, and the file does not: it is older than the disk, or was changed"
+            ));
+        }
+        self.checks.extend(findings.into_checks(NAMES_FILE, "has what the audit log tells".into()));
     }
 
     /// Reads every page of the index; whether all are whole.
@@ -195,6 +215,9 @@ impl Verifying<'_> {
         for at in &scan.residue {
             findings.add(format!("byte {at}: a stub that no version has, or a damaged sector"));
         }
+        for lacking in self.lacking(&scan) {
+            findings.add(format!("stubs of versions name session {lacking}, which the file keys lacks: they do not open with it"));
+        }
         let found = format!("{} stubs of versions, {} to be destroyed", scan.live, scan.owed);
         self.checks.extend(findings.into_checks("stubs", found));
         let mut findings = Findings::default();
@@ -204,6 +227,14 @@ impl Verifying<'_> {
         let found = format!("{} cells in use, {} to be destroyed", root.live, root.owed);
         self.checks.extend(findings.into_checks("cells", found));
         Ok(Some(scan))
+    }
+
+    /// The sessions of stubs that the key file does not have.
+    fn lacking(&self, scan: &StubScan) -> Vec<u16> {
+        let stored = self.disk.dir.key_file().and_then(|file| keys::stored(&file).ok());
+        let lacks =
+            |it: &u16| stored.as_ref().is_some_and(|keys| keys.file().session(SessionIndex(*it)).is_none());
+        scan.sessions.iter().map(|it| it.0).filter(lacks).collect()
     }
 
     /// Looks at every version.

@@ -415,6 +415,12 @@ impl KeyFile {
         self.sessions.get(index)
     }
 
+    /// How many sessions have a number, those with a damaged record too.
+    #[must_use]
+    pub fn session_count(&self) -> u32 {
+        self.sessions.count()
+    }
+
     fn empty(disk: DiskId) -> KeyFile {
         let slots = (0..SLOTS).map(|_| State::Empty).collect();
         let masters = (0..MASTERS).map(|_| State::Empty).collect();

@@ -92,6 +92,10 @@ impl Sessions {
         Some((SessionIndex(index), record.as_bytes().to_vec()))
     }
 
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).expect("there are 65,536 sessions at most")
+    }
+
     pub(super) fn get(&self, index: SessionIndex) -> Option<(Session, Generation)> {
         *self.0.get(usize::from(index.0))?
     }

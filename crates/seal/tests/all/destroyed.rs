@@ -4,7 +4,7 @@
 //! the stub. It rebuilds the ciphers from their own crates, by the text of `docs/formats/sealing.md`.
 
 use crate::common::{authentic, block, context, sealer};
-use crate::judge::Evidence;
+use crate::judge::{self, Evidence};
 use quietus_seal::{Generator, Seal};
 
 /// A sealed block, and its stub.

@@ -59,7 +59,8 @@ pub(super) fn opening(
         Store::Overlay(mode) => Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) }),
         Store::Versions { seal, log_bytes } => {
             let session = keys.begin_session(seal);
-            Kind::Versions(versions::Setup { layout: layout(seal, log_bytes), session })
+            let sessions = versions::Sessions { count: u32::from(session.0) + 1, last: [0; 16] };
+            Kind::Versions(versions::Setup { layout: layout(seal, log_bytes), sessions })
         }
     };
     let (session, checkpoint) = (media.journal.session(), checkpoint.cloned());

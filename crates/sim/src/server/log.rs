@@ -36,8 +36,6 @@ impl Log {
         for receipt in self.coming.drain(..count) {
             self.durable += 1;
             match receipt.act {
-                // Content that dies with a forget had no obligation.
-                _ if receipt.forgot.is_some() => {}
                 Done::Retired | Done::Plain => {}
                 Done::Rewritten => self.rewritten_bytes += receipt.extent.len,
                 Done::Shredded | Done::Freed | Done::Overwritten => self.shredded_bytes += receipt.extent.len,

@@ -87,7 +87,7 @@ impl Server {
             };
             for bytes in self.media.on(MediumId::Stubs).layers(sector, stub.start, stub.end, usize::MAX) {
                 let sealed = (&bytes[session..session + 2], &bytes[number..number + 4], &bytes[stub.clone()]);
-                found.extend(cells.iter().filter_map(|cell| revealed(*cell, sealed)));
+                found.extend(cells.iter().filter_map(|cell| revealed(cell, sealed)));
             }
         }
         found
@@ -127,7 +127,7 @@ impl Server {
 }
 
 /// The number of the sealing whose stub is hidden under `cell`, in an entry of this session and number, if any is.
-fn revealed(cell: Cell, (session, number, stub): (&[u8], &[u8], &[u8])) -> Option<u32> {
+fn revealed(cell: &Cell, (session, number, stub): (&[u8], &[u8], &[u8])) -> Option<u32> {
     let (session, number) = (Session(u16::from_le_bytes(session.try_into().ok()?)), number.try_into().ok()?);
     let mut stub = stub.to_vec();
     cell.mask(session, u32::from_le_bytes(number), &mut stub);

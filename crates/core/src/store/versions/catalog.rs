@@ -9,6 +9,7 @@ use super::homes::{Doomed, Homes, Stub};
 use super::lingering::Lingering;
 use super::log::{Log, Turned};
 use super::positions::outline;
+use super::sessions::Sessions;
 use super::slots::Slots;
 use super::stubs::{Entry, HomePage, Layout, Sector};
 use crate::blocks::BlockSet;
@@ -19,7 +20,7 @@ use crate::place::Place;
 use crate::sealing::Sealing;
 use crate::store::Phase;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
-use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
+use crate::units::{Block, Epoch, Extent, Pos, Slot};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -91,21 +92,44 @@ impl IndexCheckpoint {
     }
 }
 
-/// The note in a head of the index: where the log goes on.
+/// The note in a head of the index: where the log goes on, and which sessions there were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Note {
+pub(super) struct Note {
     open: Epoch,
     /// The half of the log that goes on from here, and the number of the last sector before it.
     half: u8,
     sequence: u64,
     counts: Counts,
+    pub(super) sessions: Sessions,
 }
 
 impl Note {
+    /// The note of `head`; none if it makes no sense.
+    pub(super) fn of(head: &Head) -> Option<Self> {
+        match head.generation {
+            0 => {
+                let (counts, sessions) = (Counts::default(), Sessions::default());
+                Some(Self { open: Epoch(1), half: 0, sequence: 0, counts, sessions })
+            }
+            _ => Self::from_bytes(&head.note),
+        }
+    }
+
+    /// The head after `head`, which notes these sessions, and nothing else that is new.
+    pub(super) fn head_with(self, head: &Head, sessions: Sessions) -> Head {
+        let note = Self { sessions, ..self }.to_bytes();
+        Head { generation: head.generation + 1, roots: head.roots.clone(), note }
+    }
+
     fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
-        numbers.into_iter().flat_map(u64::to_le_bytes).chain([self.half]).collect()
+        numbers
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .chain([self.half])
+            .chain(self.sessions.to_bytes())
+            .collect()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -114,7 +138,8 @@ impl Note {
         let changed = [fields.u64()?, fields.u64()?];
         let counts = Counts { changed, retired: fields.u64()?, owed: fields.u64()? };
         let [half] = fields.array()?;
-        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence, counts })
+        let sessions = Sessions::from_fields(&mut fields)?;
+        (half < 2 && open.0 > 0).then_some(Self { open, half, sequence, counts, sessions })
     }
 }
 
@@ -126,22 +151,20 @@ impl Catalog {
         blocks: u64,
         layout: Layout,
         head: &Head,
-        (session, (halves, cells)): (Session, ([Cell; 2], Cells)),
+        (sessions, (halves, cells)): (Sessions, ([Cell; 2], Cells)),
     ) -> Option<Self> {
-        let Note { open, half, sequence, counts } = match head.generation {
-            0 => Note { open: Epoch(1), half: 0, sequence: 0, counts: Counts::default() },
-            _ => Note::from_bytes(&head.note)?,
-        };
+        let Note { open, half, sequence, counts, .. } = Note::of(head)?;
         let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
         Some(Self {
             disk,
             layout,
             history: History::open(disk, head, open, counts),
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
-            log: Log::new(layout, half, sequence, (session, halves)),
+            log: Log::new(layout, half, sequence, (sessions, halves)),
             homes: Homes::new(layout),
             heads: 0,
-            old_half: Some((1 - half, BlockSet::default())).filter(|_| head.generation > 0),
+            // Before the first checkpoint of the index nothing was in the other half.
+            old_half: Some((1 - half, BlockSet::default())).filter(|_| !head.roots.is_empty()),
             lingering: Lingering::default(),
             cells,
         })
@@ -346,7 +369,8 @@ impl Catalog {
         let (half, sequence) = self.log.position();
         let mut roots = self.history.roots();
         roots.push(self.slots.root());
-        let note = Note { open: self.open_epoch(), half, sequence, counts: self.history.counts() };
+        let (open, counts, sessions) = (self.open_epoch(), self.history.counts(), self.log.sessions());
+        let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
         let head = (page(head.position(), bytes.len() as u64), bytes);

@@ -28,6 +28,8 @@ enum Stage {
     Index,
     /// The stubs have to be destroyed.
     Stubs,
+    /// So many heads of the index have to be durable: the last one does not name what was destroyed any more.
+    Slots(u64),
 }
 
 impl Stage {
@@ -96,7 +98,14 @@ impl Versions {
                 self.forgetting.stage = Stage::Stubs;
                 ForgetStep::More
             }
-            Stage::Stubs => {
+            Stage::Stubs if self.catalog.slots.frees() => {
+                self.committing.wants_index = true;
+                let under_way = u64::from(self.committing.index.is_some());
+                self.forgetting.stage = Stage::Slots(self.catalog.heads + under_way + 1);
+                ForgetStep::Waits
+            }
+            Stage::Slots(heads) if self.catalog.heads < *heads => ForgetStep::Waits,
+            Stage::Stubs | Stage::Slots(_) => {
                 self.forgetting.queue.pop_front();
                 self.forgetting.stage = Stage::Begin;
                 ForgetStep::Done(scope, self.forgetting.versions)

@@ -39,7 +39,7 @@ pub(super) struct Homes {
 }
 
 /// The cell of a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Home {
     side: u8,
     cell: Cell,
@@ -79,7 +79,7 @@ impl Homes {
             return SealingAt::Known(sealing.clone());
         }
         let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
-        SealingAt::Home(place, self.pages.get(&self.layout.page_of(slot)).map(|it| it.cell))
+        SealingAt::Home(place, self.pages.get(&self.layout.page_of(slot)).map(|it| it.cell.clone()))
     }
 
     /// Whether stubs may be brought home.
@@ -102,13 +102,13 @@ impl Homes {
                 continue;
             }
             let fresh = || Home { side: 0, cell: cells.draw(), is_made: false };
-            let Home { side, cell, is_made } = *self.pages.entry(page).or_insert_with(fresh);
+            let Home { side, cell, is_made } = self.pages.entry(page).or_insert_with(fresh).clone();
             if is_made {
-                homes.extend(stubs.iter().map(|it| self.home(it, Some(cell))));
+                homes.extend(stubs.iter().map(|it| self.home(it, Some(&cell))));
                 continue;
             }
             self.made.insert(page);
-            homes.push((self.page_place(page), self.image(page, cell, stubs)));
+            homes.push((self.page_place(page), self.image(page, &cell, stubs)));
             let mut pair = [vec![0; CELL_BYTES], vec![0; CELL_BYTES]];
             pair[usize::from(side)] = cell.to_bytes();
             keys.push((root::pair_place(page), pair.concat()));
@@ -136,7 +136,7 @@ impl Homes {
     }
 
     /// A stub in its home.
-    fn home(&self, stub: &Stub, cell: Option<Cell>) -> (Place, Vec<u8>) {
+    fn home(&self, stub: &Stub, cell: Option<&Cell>) -> (Place, Vec<u8>) {
         let Stub { slot, block, born, sealing } = stub.clone();
         let hidden = cell.map_or(sealing.clone(), |cell| sealing.masked(cell));
         let bytes = home_bytes((block, born), (hidden.session, hidden.number), &hidden.stub);
@@ -144,7 +144,7 @@ impl Homes {
     }
 
     /// The bytes of a page that has these stubs and no others.
-    fn image(&self, page: HomePage, cell: Cell, stubs: &[Stub]) -> Vec<u8> {
+    fn image(&self, page: HomePage, cell: &Cell, stubs: &[Stub]) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         for (sector, bytes) in self.sectors(page).zip(bytes.chunks_exact_mut(SECTOR_BYTES as usize)) {
             bytes[..8].copy_from_slice(&cell.check(sector).to_le_bytes());
@@ -163,7 +163,7 @@ impl Homes {
     }
 
     /// The stubs in some sectors of homes, the first of which lies at `at`, revealed.
-    fn stubs_in(&self, at: Pos, bytes: &[u8], cell: Cell) -> Vec<Stub> {
+    fn stubs_in(&self, at: Pos, bytes: &[u8], cell: &Cell) -> Vec<Stub> {
         let sectors = (at.0..).step_by(SECTOR_BYTES as usize).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
         let homes = sectors.flat_map(|(at, sector)| {
             self.layout.homes_in(Pos(at)).map(move |(slot, home)| (slot, &sector[part(at, home)]))
@@ -177,13 +177,13 @@ impl Homes {
     }
 
     /// The cell under which the stubs of a sector at `at` are hidden, if its page has that cell.
-    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<Cell> {
+    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<&Cell> {
         let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
         let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
         let check = u64::from_le_bytes(*sector.first_chunk()?);
         let fresh = self.moving.iter().flat_map(|it| it.written.iter().flatten());
-        let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| *cell);
-        let mut cells = self.pages.get(&page).map(|it| it.cell).into_iter().chain(fresh);
+        let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| cell);
+        let mut cells = self.pages.get(&page).map(|it| &it.cell).into_iter().chain(fresh);
         cells.find(|cell| cell.check(number) == check)
     }
 
@@ -268,11 +268,12 @@ impl Homes {
             if !sectors.all(|(n, it)| it.starts_with(&home.cell.check(n).to_le_bytes())) {
                 return Err(self.page_place(*page));
             }
-            let mut stubs = self.stubs_in(self.layout.page(*page).start, bytes, home.cell);
+            let mut stubs = self.stubs_in(self.layout.page(*page).start, bytes, &home.cell);
             stubs.retain(|it| stay.contains(&it.slot));
             let other = CellOf(*page, home.side).other();
-            let cell = if mutant::is(Mutant::KeepHomeCell) { home.cell } else { cells.draw() };
-            written.push((other, cell, self.image(*page, cell, &stubs)));
+            let cell = if mutant::is(Mutant::KeepHomeCell) { home.cell.clone() } else { cells.draw() };
+            let image = self.image(*page, &cell, &stubs);
+            written.push((other, cell, image));
             known.extend(stubs.into_iter().map(|it| (it.slot, it.sealing)));
         }
         self.known = known;

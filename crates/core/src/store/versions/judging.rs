@@ -58,7 +58,12 @@ impl Versions {
             };
             for it in found.iter().filter(|it| it.stub.iter().any(|byte| *byte != 0)) {
                 match self.verdict(it)? {
-                    Verdict::Live => judged.live.push(it.slot),
+                    Verdict::Live => {
+                        judged.live.push(it.slot);
+                        if let Err(at) = judged.sessions.binary_search(&it.session) {
+                            judged.sessions.insert(at, it.session);
+                        }
+                    }
                     Verdict::Owed => judged.owed += 1,
                     Verdict::Residue => judged.residue.push(it.at),
                 }

@@ -1,6 +1,7 @@
 //! The log of stubs: which entries are in memory only, which are in a half of the log, and where.
 
 use super::positions::in_slot;
+use super::sessions::Sessions;
 use super::span::{bytes_of, slots_of};
 use super::stubs::{Entry, Layout, SECTOR_BYTES, Sector};
 use crate::blocks::BlockSet;
@@ -85,7 +86,8 @@ pub(super) struct Log {
     /// The cells of the halves.
     cells: [Cell; 2],
     numbers: Numbers,
-    session: Session,
+    /// The sessions of the disk, this one too.
+    sessions: Sessions,
     pending: VecDeque<Pending>,
     /// How often the epoch changes in there.
     changes: u64,
@@ -103,17 +105,27 @@ impl Log {
         layout: Layout,
         half: u8,
         sequence: u64,
-        (session, cells): (Session, [Cell; 2]),
+        (sessions, cells): (Sessions, [Cell; 2]),
     ) -> Self {
         let (pending, homeless, owed) = (VecDeque::new(), BTreeMap::new(), BlockSet::default());
         let (now, before, changes, moving) = (Filled::default(), Filled::default(), 0, BTreeSet::new());
         let numbers = Numbers { last: sequence, durable: sequence };
-        Self { layout, half, now, before, cells, numbers, session, pending, changes, homeless, owed, moving }
+        Self { layout, half, now, before, cells, numbers, sessions, pending, changes, homeless, owed, moving }
     }
 
     /// The half that commits go to, and the number of the last sector.
     pub(super) fn position(&self) -> (u8, u64) {
         (self.half, self.numbers.last)
+    }
+
+    /// The sessions of the disk, this one too.
+    pub(super) fn sessions(&self) -> Sessions {
+        self.sessions
+    }
+
+    /// The last session that a stub without a home was sealed in.
+    pub(super) fn newest_session(&self) -> Option<Session> {
+        self.homeless.values().map(|it| it.session).max()
     }
 
     /// How many sectors of the half are used or will be by the next commit, at most.
@@ -135,7 +147,7 @@ impl Log {
     /// Adds an entry to the next commit.
     pub(super) fn push(&mut self, epoch: Epoch, entry: Entry) {
         self.changes += u64::from(self.pending.back().is_some_and(|last| last.epoch() != epoch));
-        let session = self.session;
+        let session = self.sessions.newest();
         match entry {
             Entry::Freed { block, blocks } if self.extends_freed(epoch, block, blocks) => {}
             Entry::Version { slot, number, .. } => {
@@ -257,9 +269,10 @@ impl Log {
                     it.at = At::Log;
                 }
             }
-            let (Numbers { last: sequence, durable: after }, session) = (self.numbers, self.session);
+            let (Numbers { last: sequence, durable: after }, session) =
+                (self.numbers, self.sessions.newest());
             let mut sector = Sector { sequence, epoch, session, after, check: 0, entries };
-            sector.hide(self.cells[usize::from(self.half)]);
+            sector.hide(&self.cells[usize::from(self.half)]);
             bytes.extend(self.layout.sector_bytes(&sector));
             self.now.used += 1;
         }
@@ -354,7 +367,7 @@ impl Log {
 
     /// Whether the stubs of a sector of `half` are hidden under the cell that the half has now: else nobody can open them.
     pub(super) fn is_under_cell(&self, half: u8, sector: &Sector) -> bool {
-        sector.is_under(self.cells[usize::from(half)])
+        sector.is_under(&self.cells[usize::from(half)])
     }
 
     /// Whether these bytes are the cell of a half.
@@ -364,7 +377,7 @@ impl Log {
 
     /// Reveals the stubs of a sector of the current half; whether it was written under the half's cell.
     pub(super) fn reveal(&self, sector: &mut Sector) -> bool {
-        sector.reveal(self.cells[usize::from(self.half)])
+        sector.reveal(&self.cells[usize::from(self.half)])
     }
 
     /// The bytes of the next sector of the half; none if it is full.
@@ -439,7 +452,12 @@ mod tests {
             number: 7,
             stub: vec![1; stub_bytes],
         };
-        let mut log = Log::new(layout, 0, 0, (Session(3), [Cells::new([1; 32]).draw(); 2]));
+        let mut log = Log::new(
+            layout,
+            0,
+            0,
+            (Sessions::from(Session(3)), [(); 2].map(|()| Cells::new([1; 32]).draw())),
+        );
         [1, 2].into_iter().for_each(|slot| log.push(Epoch(1), version(slot)));
         assert!(log.commit().is_some());
         log.homeless.values_mut().for_each(|it| it.may_be_home = may_be_home);

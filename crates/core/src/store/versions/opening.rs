@@ -1,18 +1,20 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
-use super::catalog::{Catalog, Replayed};
+use super::catalog::{Catalog, Note, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
 use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
-use super::root::{self, RootError, cells_end};
+use super::root::{self, ROOT_BYTES, RootError, cells_end};
+use super::sessions::Sessions;
 use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::cell::{self, Cells};
 use crate::fields::Fields;
+use crate::media::MediumId;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
@@ -20,7 +22,7 @@ use crate::place::Place;
 use crate::policy::{Pattern, Policy, Seed};
 use crate::store::Opening;
 use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
-use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most blocks that are overwritten at once.
@@ -75,6 +77,38 @@ pub enum VersionsError {
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
+    /// A medium is shorter than what the index says lies there.
+    #[error(
+        "{found} bytes long, and at least {needed} bytes are in use: it was cut short, or is older than the rest; restore it from a copy \
+         that is as new, or index, stubs, root and data together from a backup; a read-only start shows what is left"
+    )]
+    Short {
+        /// The medium.
+        on: MediumId,
+        /// Its bytes.
+        found: u64,
+        /// The bytes that it has to have at least.
+        needed: u64,
+    },
+    /// The number of this opening's session was given out before.
+    #[error(
+        "session {session} was begun before: the index notes {noted} sessions; put back the newest key file of this disk"
+    )]
+    SessionTaken {
+        /// The number that this opening was to have.
+        session: u32,
+        /// How many sessions the index notes.
+        noted: u32,
+    },
+    /// The log names a session that the key file lacks.
+    #[error(
+        "the log of stubs names session {session}, which the key file lacks: the key file is older than the disk; put back the \
+         newest key file of this disk"
+    )]
+    NoSession {
+        /// The number of the session.
+        session: u16,
+    },
 }
 
 /// The first bytes of the index medium of a new disk.
@@ -108,6 +142,29 @@ impl View {
     }
 }
 
+/// The sectors of both heads of the index.
+pub(super) fn read_heads(map: &dyn Medium) -> Result<[[u8; HEAD_BYTES]; 2], VersionsError> {
+    check_length(map, MediumId::Map, 2 * PAGE_BYTES as u64)?;
+    let mut heads = [[0; HEAD_BYTES]; 2];
+    for (at, head) in [0, PAGE_BYTES as u64].into_iter().zip(&mut heads) {
+        map.read(Pos(at), head)?;
+    }
+    Ok(heads)
+}
+
+/// The head that has to be durable before anything is sealed, and the sessions that it notes: this opening's own is the last.
+fn head_to_seal(head: &Head, setup: &Setup, read_only: bool) -> Result<(Head, Sessions), VersionsError> {
+    let note = Note::of(head).ok_or(VersionsError::Note)?;
+    let (noted, Sessions { count, .. }) = (note.sessions, setup.sessions);
+    if count == 0 || read_only {
+        return Ok((head.clone(), noted));
+    }
+    if count <= noted.count {
+        return Err(VersionsError::SessionTaken { session: count - 1, noted: noted.count });
+    }
+    Ok((note.head_with(head, setup.sessions), setup.sessions))
+}
+
 /// The media that are read at the start.
 struct Index<'a> {
     map: &'a dyn Medium,
@@ -127,15 +184,15 @@ impl Versions {
         opening: &mut Opening<'_>,
         [data, map, stubs, root]: [&dyn Medium; 4],
     ) -> Result<Self, VersionsError> {
-        let mut heads = [[0; HEAD_BYTES]; 2];
-        for (at, head) in [0, PAGE_BYTES as u64].into_iter().zip(&mut heads) {
-            map.read(Pos(at), head)?;
-        }
+        let heads = read_heads(map)?;
         let head = newest([&heads[0], &heads[1]], opening.disk)?;
+        let (next, sessions) = head_to_seal(&head, setup, opening.read_only)?;
         let blocks = opening.size.div_ceil(BLOCK_BYTES);
+        check_length(stubs, MediumId::Stubs, setup.layout.homes().0)?;
+        check_length(root, MediumId::Root, ROOT_BYTES)?;
         stubs::check_medium(stubs, opening.disk)?;
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
-        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &head, (setup.session, cells));
+        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &next, (sessions, cells));
         let kept = opening.kept.and_then(View::from_bytes);
         let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
         index.ask(Catalog::reach)?;
@@ -152,11 +209,15 @@ impl Versions {
                 index.check_head(other as u64 * PAGE_BYTES as u64)?;
             }
             index.check_end(kept.as_ref())?;
+            index.check_sessions(setup.sessions)?;
         }
         index.find_homes(opening)?;
         if let Some(rest) = rest {
             let bytes = &heads[usize::from(head.position() > 0)];
             map.write(Pos(head.position()), bytes, true)?;
+            if next != head {
+                map.write(Pos(next.position()), &next.to_bytes(opening.disk), true)?;
+            }
             index.make_durable(&log)?;
             is_torn = index.erase_torn(rest)?;
         }
@@ -229,6 +290,7 @@ impl Index<'_> {
                 Ok(answer) => return Ok(answer),
                 Err(Absent(page)) => {
                     let mut bytes = vec![0; PAGE_BYTES];
+                    check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
                     self.map.read(Pos(page.position()), &mut bytes)?;
                     let pages = &mut self.catalog.history.pages;
                     pages.evict(super::PAGES_MAX);
@@ -289,6 +351,15 @@ impl Index<'_> {
         }
     }
 
+    /// Refuses to seal with a key file that lacks a session which the log names; none of the sessions is this opening's own.
+    fn check_sessions(&self, Sessions { count, .. }: Sessions) -> Result<(), VersionsError> {
+        let is_unknown = |it: &Session| count > 0 && u32::from(it.0) + 1 >= count;
+        match self.catalog.log.newest_session().filter(is_unknown) {
+            Some(Session(session)) => Err(VersionsError::NoSession { session }),
+            None => Ok(()),
+        }
+    }
+
     /// The sectors among `bytes` of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
     fn following(&self, half: u8, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
         bytes.chunks_exact(SECTOR_BYTES as usize).filter_map(move |sector| self.catalog.follows(half, sector))
@@ -341,9 +412,12 @@ impl Index<'_> {
             return Ok(());
         }
         for page in (0..pages).map(HomePage) {
-            if !self.catalog.homes.has_cell(page)
+            let is_beyond = layout.page(page).end() > self.stubs.size();
+            if (!self.catalog.homes.has_cell(page) || is_beyond)
                 && self.ask(|catalog| catalog.has_home_of_its_own(page, &left))?
             {
+                check_length(self.root, MediumId::Root, cells_end(HomePage(page.0 + 1)).0)?;
+                check_length(self.stubs, MediumId::Stubs, layout.page(page).end())?;
                 return Err(RootError::NoCell { at: cells_end(page).0 }.into());
             }
         }
@@ -451,6 +525,12 @@ impl Index<'_> {
         let is_owed = owed.is_some_and(|span| span.first.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
     }
+}
+
+/// Checks that a medium has at least so many bytes.
+fn check_length(medium: &dyn Medium, on: MediumId, needed: u64) -> Result<(), VersionsError> {
+    let found = medium.size();
+    if found < needed { Err(VersionsError::Short { on, found, needed }) } else { Ok(()) }
 }
 
 /// The slots that the journal owes, and the blocks that left them.

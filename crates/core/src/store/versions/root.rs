@@ -28,7 +28,7 @@ const READ_BYTES: u64 = 1 << 20;
 pub(super) struct CellOf(pub(super) HomePage, pub(super) u8);
 
 /// The content of a place for a cell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// Zeros.
     Nothing,
@@ -169,7 +169,7 @@ impl CellOf {
 
 impl Found {
     fn of(bytes: &[u8]) -> Self {
-        match Cell::from_bytes(bytes).filter(|cell| cell.is_whole()) {
+        match Cell::from_bytes(bytes).filter(Cell::is_whole) {
             Some(cell) => Self::Cell(cell),
             None if bytes.iter().all(|byte| *byte == 0) => Self::Nothing,
             None => Self::Remains,
@@ -194,18 +194,18 @@ pub(super) fn place_of(half: u8) -> Place {
 
 impl Sector {
     /// Hides the stubs under `cell`.
-    pub(super) fn hide(&mut self, cell: Cell) {
+    pub(super) fn hide(&mut self, cell: &Cell) {
         self.check = cell.check(self.sequence);
         self.mask(cell);
     }
 
     /// Whether the stubs are hidden under `cell`.
-    pub(super) fn is_under(&self, cell: Cell) -> bool {
+    pub(super) fn is_under(&self, cell: &Cell) -> bool {
         self.check == cell.check(self.sequence)
     }
 
     /// Reveals the stubs; whether they were hidden under `cell`.
-    pub(super) fn reveal(&mut self, cell: Cell) -> bool {
+    pub(super) fn reveal(&mut self, cell: &Cell) -> bool {
         let fits = self.is_under(cell);
         if fits {
             self.mask(cell);
@@ -213,7 +213,7 @@ impl Sector {
         fits
     }
 
-    fn mask(&mut self, cell: Cell) {
+    fn mask(&mut self, cell: &Cell) {
         for entry in &mut self.entries {
             if let Entry::Version { number, stub, .. } = entry {
                 cell.mask(self.session, *number, stub);
@@ -252,7 +252,11 @@ mod tests {
         let mut found = Vec::new();
         let medium = crate::store::versions::tests::memory_of(bytes);
         read_cells(&medium, 9, |place, it| found.push((place, it))).expect("it is read");
-        assert_eq!(found, [(places[0], Found::Cell(cell)), (places[2], Found::Remains)], "of nine pages");
+        assert_eq!(
+            found,
+            [(places[0], Found::Cell(cell.clone())), (places[2], Found::Remains)],
+            "of nine pages"
+        );
         for at in 0..8 * CELL_BYTES {
             let mut flipped = cell.to_bytes();
             flipped[at / 8] ^= 1 << (at % 8);

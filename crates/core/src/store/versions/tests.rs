@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::request::{KeptEpoch, Question};
 use crate::steps::taken;
 use crate::store::{Epochs, Kind, Opening, Rekey};
-use crate::units::EpochRange;
+use crate::units::{EpochRange, Session};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -78,7 +78,7 @@ fn opened(stub_bytes: usize, kept: Option<&[u8]>, data: &Memory, policy: &Policy
     map.write(Pos(0), &format_index(DISK), true).expect("there is space");
     stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
     root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
-    let setup = Setup { layout, session: Session(1) };
+    let setup = Setup { layout, sessions: Session(1).into() };
     let mut opening = Opening {
         kind: &Kind::Versions(setup),
         disk: DISK,

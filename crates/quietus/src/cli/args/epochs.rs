@@ -11,7 +11,8 @@ pub struct EpochArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Name for the epoch that closes. If nothing was written since the last one closed, that one gets the name.
+    /// Name for the epoch that closes: a letter, then letters, digits, -, _ and single dots. If nothing was written since the
+    /// last one closed, and that is kept, that one gets the name.
     #[arg(long)]
     pub name: Option<String>,
     /// The host's clock is right: carry out the rules of retention again. They stop when the clock leaps, runs back
@@ -39,8 +40,8 @@ pub struct VersionsListArgs {
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct ForgetArgs {
-    /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@before-upgrade, or all up to a time with
-    /// DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
+    /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@17.., DISK@last, DISK@before-upgrade, or all up to a time
+    /// with DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
     #[arg(value_name = "DISK[@EPOCHS]", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
     /// Forget these blocks in all epochs, and no epoch as a whole: OFFSET+LENGTH or FIRST-LAST in whole blocks of 4096

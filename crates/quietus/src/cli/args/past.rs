@@ -9,8 +9,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = EXIT)]
 pub struct DiffArgs {
-    /// The disk's directory and an epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC), the last
-    /// one that had closed by then.
+    /// The disk's directory and an epoch: DISK@17, DISK@last, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC), the
+    /// last one that had closed by then.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
     pub from: PathBuf,
     /// The same disk and another epoch. Default: the current state.

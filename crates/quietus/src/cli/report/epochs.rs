@@ -33,7 +33,8 @@ impl Report {
                 let size = |name: &str| it[name].as_u64().map(bytes);
                 let changed = size("changed_bytes").unwrap_or_default();
                 let unique = size("unique_bytes").map_or(String::new(), |size| format!("  {size:>10}"));
-                let line = format!("{:>12}  {closed:<20}  {changed:>10}{unique}  {name}", it["epoch"]);
+                let epoch = it["epoch"].as_u64().unwrap_or_default();
+                let line = format!("{epoch:>12}  {closed:<20}  {changed:>10}{unique}  {name}");
                 writeln!(out, "{}", line.trim_end())?;
             }
             if let Some(last) = versions.last().filter(|_| answer["more"] == true) {
@@ -173,6 +174,7 @@ pub(super) fn line(event: &str, entry: &Value) -> String {
             format!("forgets  {epochs}: no rule of retention keeps them")
         }
         "forgets" => format!("forgets  {epochs}"),
+        "named" => format!("named    epoch {}, {}", entry["epoch"], text("name")),
         _ => format!("{event:<8} {epochs}, {}, by {}: {}", text("name"), text("who"), text("why")),
     }
 }

@@ -66,7 +66,10 @@ fn a_file_that_was_deleted_is_noticed_at_the_next_flush_and_any_change_at_the_ne
         assert!(reason(delete, act).contains("deleted while in use"));
     }
     assert!(reason(replace, looks).contains("replaced by another file while in use"));
+    let moves = |path: &Path| std::fs::rename(path.join("data"), path.join("elsewhere")).expect("it is ours");
+    assert!(reason(moves, flush).contains("moved away while in use"));
     let journal = |path: &Path| std::fs::remove_file(path.join("journal")).expect("it is ours");
+    assert!(reason(journal, flush).contains("journal: deleted while in use"));
     let trims = |engine: &Engine| drop(ask(engine, Op::Trim, 0, 65536).expect_err("nobody would know of it"));
     assert!(reason(journal, trims).contains("deleted while in use"));
 }

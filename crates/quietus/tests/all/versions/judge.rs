@@ -174,7 +174,7 @@ fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Seal
             let (record, stub) = it.split_at(RECORD);
             let slot = (n * per_sector + m) as u64;
             let hidden = sealing(&record[5..7], &record[7..11], stub);
-            let shown = cells.iter().map(|cell| hidden.clone().masked(*cell)).chain([hidden.clone()]);
+            let shown = cells.iter().map(|cell| hidden.clone().masked(cell)).chain([hidden.clone()]);
             found.extend(shown.map(|it| (number(&record[..5]), slot, it)));
         }
     }
@@ -427,14 +427,21 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
         bytes[at] ^= 1;
         bytes
     };
-    let cell_of_log = if root[4096..4608] == early[4096..4608] { 4608 } else { 4096 };
+    // The half with the newest sector is in use.
+    let stubs = bench.file("stubs");
+    let newest = |half: u8| {
+        let sectors =
+            stubs[LOG_AT + usize::from(half) * self::half(64)..][..self::half(64)].chunks_exact(SECTOR);
+        sectors.map(|it| number(&it[4..10].iter().rev().copied().collect::<Vec<_>>())).max()
+    };
+    let cell_of_log = if newest(0) > newest(1) { 4096 } else { 4608 };
     let cell = (CELLS_AT..root.len()).find(|at| root[*at] != 0).expect("a page of homes has a cell");
     for (bytes, what) in [
         (other.file("root"), "the root is that of another disk"),
         (flipped(9), "the root has no valid head"),
         (vec![0; 8192], "the root has no valid head"),
-        (root[..4096].to_vec(), "reading"),
-        (early, "root and stubs are not of one time"),
+        (root[..4096].to_vec(), "root: 4096 bytes long, and at least 8192 bytes are in use"),
+        (early, "it was cut short, or is older than the rest"),
         (flipped(cell_of_log), "the root does not fit sector"),
         (flipped(cell), "the root has no whole cell at byte"),
     ] {

@@ -2,8 +2,12 @@
 
 mod chains;
 mod clock;
+mod epochs;
 mod judge;
+mod keys;
+mod memory;
 mod proof;
 mod restored;
 mod served;
+mod vanished;
 mod verify;

@@ -12,8 +12,10 @@ use quietus::proof::{self, Proof, Receipt};
 use quietus_core::cell::Cell;
 use quietus_core::request::{Op, Request};
 use quietus_core::store::StoreStatus;
-use quietus_core::units::{Epoch, Extent, Session};
+use quietus_core::store::versions::VersionsStatus;
+use quietus_core::units::{Epoch, EpochRange, Extent, Session};
 use quietus_seal::Seal;
+use serde_json::json;
 use std::os::unix::fs::FileExt;
 
 /// The receipt of a proof, whose signature is valid.
@@ -85,6 +87,71 @@ fn after_a_stop_a_disk_that_nobody_serves_says_that_nothing_is_left_of_what_was_
     }
 }
 
+fn store(disk: &OpenDisk) -> VersionsStatus {
+    let StoreStatus::Versions(store) = disk.engine.status().store else { panic!("another store") };
+    store
+}
+
+#[test]
+fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_forget_has_destroyed() {
+    for seal in Seal::ALL {
+        let bench = Bench::new(seal);
+        let (disk, only) = filled(&bench);
+        drain(&disk);
+        let before = (store(&disk).stored_bytes, disk.engine.status().counters.destroyed_bytes);
+        forget(&disk, Epoch(1));
+        let after = (store(&disk).stored_bytes, disk.engine.status().counters.destroyed_bytes);
+        let bytes = only.len() as u64 * 4096;
+        assert_eq!(
+            (before.0 - after.0, after.1 - before.1),
+            (bytes, bytes),
+            "{seal}: what is stored falls, and what is destroyed counts"
+        );
+        // As a kill would leave it.
+        let (dir, twin) = loop {
+            let copied = disk.engine.ask(|volume| volume.is_at_rest().then(|| copy_of(&bench)));
+            if let Some(copied) = copied {
+                break copied;
+            }
+        };
+        for _ in 0..2 {
+            let killed = OpenDisk::open(&twin, true, &mut |_, _| true).expect("it opens");
+            assert_eq!(store(&killed).owed_bytes, 0, "{seal}");
+            assert!(prove(&killed).is_clean(), "{seal}");
+            let shred = killed.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
+            assert_eq!((&shred["done"], &shred["destroyed_bytes"]), (&json!(true), &json!(0)), "{seal}");
+            killed.close(false, |_| true);
+        }
+        drop(dir);
+        disk.close(true, |_| true);
+    }
+}
+
+#[test]
+fn shred_waits_for_what_is_being_forgotten() {
+    for seal in Seal::ALL {
+        let bench = Bench::new(seal);
+        let (disk, _) = filled(&bench);
+        epochs::forget(&disk.engine, EpochRange { from: Epoch(1), to: Epoch(1) }).expect("it is noted");
+        let shred = disk.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
+        assert_eq!(shred["done"], true);
+        assert_eq!((store(&disk).owed_bytes, disk.engine.status().owed.forgets.len()), (0, 0), "{seal}");
+        assert!(prove(&disk).is_clean(), "{seal}");
+        disk.close(true, |_| true);
+    }
+}
+
+fn copy_of(bench: &Bench) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let twin = dir.path().join("disk");
+    std::fs::create_dir(&twin).expect("a directory");
+    for entry in std::fs::read_dir(bench.path()).expect("a directory") {
+        let entry = entry.expect("an entry");
+        std::fs::copy(entry.path(), twin.join(entry.file_name())).expect("a copy");
+    }
+    (dir, twin)
+}
+
 #[test]
 fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit() {
     let bench = Bench::new(Seal::RandomKey);
@@ -126,7 +193,7 @@ pub(crate) fn brought_back(
                     had[from..to].iter().rev().fold(0, |n, it| n << 8 | u32::from(*it))
                 };
                 let mut stub = had.to_vec();
-                let used = |cells: &[Cell]| cells.iter().copied().find(|cell| cell.is_whole());
+                let used = |cells: &[Cell]| cells.iter().find(|cell| cell.is_whole()).cloned();
                 for cell in [used(&was), used(&is)].into_iter().flatten() {
                     cell.mask(Session(number(5, 7) as u16), number(7, 11), &mut stub[RECORD..]);
                 }

@@ -53,13 +53,13 @@ impl Bench {
         }
     }
 
-    fn write(&self, block: u64, byte: u8) {
+    pub(super) fn write(&self, block: u64, byte: u8) {
         let mut client = self.connect("").expect("the disk");
         assert_eq!(client.write(0, block * BLOCK as u64, &[byte; BLOCK]), 0);
     }
 
     /// The first byte of `block`, as `at` shows it.
-    fn byte(&self, at: &str, block: u64) -> u8 {
+    pub(super) fn byte(&self, at: &str, block: u64) -> u8 {
         let mut client = self.connect(at).expect("it is kept");
         let bytes = client.read(0, block * BLOCK as u64, BLOCK).expect("bytes");
         assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{at}, block {block}");
@@ -73,14 +73,14 @@ impl Bench {
         quietus.args(["--json", command, &target]).args(args).output().expect("it runs")
     }
 
-    fn forget(&self, at: &str) -> Value {
+    pub(super) fn forget(&self, at: &str) -> Value {
         let output = self.at("forget", at, &["--wait"]);
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
     /// Why `command` refuses, and its exit status.
-    fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
+    pub(super) fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
         let output = self.at(command, at, args);
         (output.status.code().expect("it ends"), String::from_utf8_lossy(&output.stderr).into_owned())
     }
@@ -94,12 +94,12 @@ impl Bench {
             .collect()
     }
 
-    fn kept(&self) -> Vec<u64> {
+    pub(super) fn kept(&self) -> Vec<u64> {
         self.versions().into_iter().map(|(epoch, ..)| epoch).collect()
     }
 
     /// Writes `epochs` epochs: in each, block 0 has the number of the epoch, and so has the block of that number.
-    fn fill(&self, epochs: u8) {
+    pub(super) fn fill(&self, epochs: u8) {
         for epoch in 1..=epochs {
             self.write(0, epoch);
             self.write(epoch.into(), epoch);

@@ -8,6 +8,7 @@ use crate::medium::{Capabilities, Medium, MediumError};
 use crate::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
 use crate::tree::newest;
+use crate::units::Session;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
@@ -167,7 +168,7 @@ impl Rig {
         let mut root = Disk::default();
         root.write(0, &root::format_root(DISK, Cells::new([1; 32])));
         root.sync();
-        let opened = (Session(1), cells(&root, seed));
+        let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
@@ -412,7 +413,7 @@ impl Rig {
         let heads = [self.map.read(0, 512), self.map.read(PAGE_BYTES as u64, 512)];
         let none = Head { generation: 0, roots: vec![], note: vec![] };
         let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
-        let opened = (Session(self.rng.next_u32() as u16), cells(&self.root, self.rng.next_u64()));
+        let opened = (Session(self.rng.next_u32() as u16).into(), cells(&self.root, self.rng.next_u64()));
         self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a note that makes sense");
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
@@ -507,7 +508,7 @@ impl Rig {
                 SealingAt::Home(home, cell) => {
                     let bytes = self.stubs.read(home.extent.start.0, home.extent.len);
                     let (.., sealing) = parse_home(&bytes).expect("a home");
-                    sealing.masked(cell.expect("the page has a cell")).stub.to_vec()
+                    sealing.masked(&cell.expect("the page has a cell")).stub.to_vec()
                 }
                 SealingAt::Known(sealing) => sealing.stub.to_vec(),
                 SealingAt::ToCome => unreachable!("it was written"),
@@ -544,7 +545,7 @@ impl Rig {
                 continue;
             };
             let Some(mut sector) = LAYOUT.parse_sector(&bytes) else { continue };
-            if sector.reveal(cells[usize::from(half)]) {
+            if sector.reveal(&cells[usize::from(half)]) {
                 let stubs = sector.entries.iter().filter_map(|it| match it {
                     Entry::Version { stub, .. } => Some(stub),
                     _ => None,
@@ -613,7 +614,7 @@ impl Large {
     fn fill(writes: u64, spread: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let head = Head { generation: 0, roots: vec![], note: vec![] };
-        let opened = (Session(1), cells(&Disk::default(), 1));
+        let opened = (Session(1).into(), cells(&Disk::default(), 1));
         let mut store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
         let mut it = Self { store, index: BTreeMap::new(), head };
@@ -664,7 +665,7 @@ impl Large {
 
     /// Opens the index again: how many pages a start reads.
     fn reopen(&mut self) -> u64 {
-        let opened = (Session(2), cells(&Disk::default(), 2));
+        let opened = (Session(2).into(), cells(&Disk::default(), 2));
         self.store = Catalog::open(DISK, LARGE_BLOCKS, LARGE, &self.head, opened).expect("the store");
         self.ask(Catalog::reach).1
     }

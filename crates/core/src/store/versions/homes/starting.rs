@@ -33,7 +33,7 @@ impl Homes {
             Found::Remains => _ = self.stale.insert(place),
             Found::Cell(cell) => {
                 let home = Home { side: place.1, cell, is_made: true };
-                if let Some(first) = self.pages.insert(place.0, home) {
+                if let Some(first) = self.pages.insert(place.0, home.clone()) {
                     twice.insert(place.0, [first, home]);
                 }
             }
@@ -73,13 +73,13 @@ impl Homes {
                 self.one_of(both, extent, &bytes).ok_or(RootError::OtherHomes { at: extent.start.0 })?;
             let place = CellOf(page, home.side);
             self.stale.insert(place.other());
-            self.pages.insert(page, home);
+            self.pages.insert(page, home.clone());
             if read_only {
                 self.is_perhaps_torn(page);
                 self.known.extend(found.into_iter().map(|it| (it.slot, it.sealing)));
             } else if !mutant::is(Mutant::LeaveMixed) {
                 let cell = (place.place().extent.start, home.cell.to_bytes());
-                settled.push((cell, (extent.start, self.image(page, home.cell, &found))));
+                settled.push((cell, (extent.start, self.image(page, &home.cell, &found))));
             }
         }
         if settled.is_empty() {
@@ -100,10 +100,10 @@ impl Homes {
         {
             let check = u64::from_le_bytes(*sector.first_chunk()?);
             let of = both.iter().position(|home| home.cell.check(number) == check)?;
-            found.extend(self.stubs_in(at.start, sector, both[of].cell));
+            found.extend(self.stubs_in(at.start, sector, &both[of].cell));
             last = of;
         }
-        Some((both[last], found))
+        Some((both[last].clone(), found))
     }
 }
 

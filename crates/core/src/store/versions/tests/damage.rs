@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::store::StoreError;
+use crate::tree::HEAD_BYTES;
 
 const SECTOR: usize = 512;
 
-/// The media of a disk: content, index, stubs, root.
-struct Media([Memory; 4]);
+/// The media of a disk: content, index, stubs, root; and how often it was opened.
+struct Media([Memory; 4], std::cell::Cell<u16>);
 
 impl Media {
     /// Those of a new disk whose blocks are sealed with stubs of 64 bytes: six in a sector of the log.
@@ -16,11 +17,16 @@ impl Media {
         map.write(Pos(0), &format_index(DISK), true).expect("there is space");
         stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
         root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
-        Self([memory(1 << 20), map, stubs, root])
+        Self([memory(1 << 20), map, stubs, root], std::cell::Cell::new(0))
     }
 
     fn open(&self, read_only: bool) -> Result<Versions, VersionsError> {
-        let setup = Setup { layout: layout(), session: Session(1) };
+        self.1.set(self.1.get() + 1);
+        self.open_as(Session(self.1.get()), read_only)
+    }
+
+    fn open_as(&self, session: Session, read_only: bool) -> Result<Versions, VersionsError> {
+        let setup = Setup { layout: layout(), sessions: session.into() };
         let [data, map, stubs, root] = &self.0;
         let mut opening = Opening {
             kind: &Kind::Versions(setup),
@@ -157,27 +163,29 @@ fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_no
     media.commit(&mut store, 10);
     media.index(&mut store);
     let before = media.bytes();
-    // The second head lies at the start of the index. A crash that tears it leaves no commit behind it.
-    media.flip(MediumId::Map, 100);
+    // After the head of the session and another one, the newest lies in the second page. A crash that tears it leaves no commit
+    // behind it.
+    let newest = PAGE_BYTES as u64;
+    media.flip(MediumId::Map, newest + 100);
     assert_eq!(blocks(&media.open(false).expect("the log has it all")), 4);
     media.restore(&before);
     media.commit(&mut store, 20);
     media.commit(&mut store, 30);
     let after = media.bytes();
     for byte in [0, 9, 40, 100, 511] {
-        media.flip(MediumId::Map, byte);
+        media.flip(MediumId::Map, newest + byte);
         let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
-        assert_eq!(refused, VersionsError::OldHead { at: 0, from: 3, to: 4 }, "byte {byte}");
+        assert_eq!(refused, VersionsError::OldHead { at: newest, from: 3, to: 4 }, "byte {byte}");
         assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
         assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
         media.restore(&after);
     }
     // The other head is not needed.
-    media.flip(MediumId::Map, PAGE_BYTES as u64 + 100);
+    media.flip(MediumId::Map, 100);
     assert_eq!(blocks(&media.open(false).expect("the newest head is whole")), 8);
     media.restore(&after);
     media.renew(&mut store);
-    media.flip(MediumId::Map, 100);
+    media.flip(MediumId::Map, newest + 100);
     let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
     assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
 }
@@ -197,4 +205,42 @@ fn an_entry_of_the_log_is_replayed_once_whatever_page_the_next_one_waits_for() {
     let store = media.open(false).expect("nothing is damaged");
     let found: Vec<Place> = Store::locate(&store, extent(5, 1)).iter().collect();
     assert_eq!(found, there);
+}
+
+#[test]
+fn the_number_of_a_session_is_durable_before_anything_is_sealed_and_given_out_once() {
+    let media = Media::new();
+    let noted = || Sessions::noted(media.on(MediumId::Map), DISK).expect("a head").count;
+    assert_eq!(noted(), 0);
+    for session in [3, 4, 7] {
+        drop(media.open_as(Session(session), false).expect("it opens"));
+        assert_eq!(noted(), u32::from(session) + 1);
+        drop(media.open_as(Session(session + 1), true).expect("it opens"));
+        assert_eq!(noted(), u32::from(session) + 1, "who only reads seals nothing");
+    }
+    for taken in [7, 6, 0] {
+        let error = media.open_as(Session(taken), false).expect_err("it was given out");
+        assert_eq!(error, VersionsError::SessionTaken { session: taken.into(), noted: 8 });
+    }
+    assert_eq!(noted(), 8);
+}
+
+#[test]
+fn keys_that_lack_a_session_of_the_log_are_refused_though_the_head_that_noted_it_is_damaged() {
+    let media = Media::new();
+    drop(media.open_as(Session(3), false).expect("it opens"));
+    let mut store = media.open_as(Session(6), false).expect("it opens");
+    media.commit(&mut store, 0);
+    let newest = Sessions::noted(media.on(MediumId::Map), DISK).expect("a head");
+    let head = [0, PAGE_BYTES].into_iter().find(|at| {
+        let mut bytes = [0; HEAD_BYTES];
+        media.on(MediumId::Map).read(Pos(*at as u64), &mut bytes).expect("a head");
+        bytes.windows(16).any(|it| it == newest.last)
+    });
+    media
+        .on(MediumId::Map)
+        .write(Pos(head.expect("the newest head") as u64 + 40), &[0xff; 8], true)
+        .expect("a write");
+    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    assert!(media.open_as(Session(7), false).is_ok());
 }

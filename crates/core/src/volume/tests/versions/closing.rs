@@ -4,11 +4,11 @@ use super::*;
 
 impl Bench {
     fn close(&mut self, when: u64) -> RequestId {
-        self.ask(Op::CloseEpoch { when }, 0, 0)
+        self.ask(Op::CloseEpoch { when, anew: false }, 0, 0)
     }
 
     fn closes(&mut self) -> Result<u64, Refusal> {
-        self.done(Op::CloseEpoch { when: 5 }, 0, 0).map(number)
+        self.done(Op::CloseEpoch { when: 5, anew: false }, 0, 0).map(number)
     }
 
     /// The number that request `id` was answered with.
@@ -200,4 +200,14 @@ fn a_disk_that_is_read_only_or_keeps_no_epochs_closes_none() {
     assert!(matches!(bench.closes(), Err(Refusal::NotSupported(_))));
     let past = bench.done(Op::ReadPast(Epoch(1)), 0, BLOCK);
     assert!(matches!(past, Err(Refusal::NotSupported(_))));
+}
+
+#[test]
+fn an_epoch_is_made_of_what_has_not_changed_only_if_that_is_asked_for() {
+    let (mut bench, _) = versions();
+    bench.write(0, 7, BLOCK);
+    assert_eq!([bench.closes(), bench.closes()], [Ok(1), Ok(1)]);
+    let anew = bench.done(Op::CloseEpoch { when: 6, anew: true }, 0, 0).map(number);
+    assert_eq!((anew, bench.past(2, 0)), (Ok(2), 7));
+    assert_eq!(bench.closes(), Ok(2));
 }

@@ -12,7 +12,7 @@ fn marked() -> (Bench, Book, Puppet) {
     bench.volume.watch(Box::new(puppet.clone()));
     bench.write(0, 7, 8 * BLOCK);
     puppet.is_plain(blocks(0, 4), true);
-    bench.done(Op::CloseEpoch { when: 5 }, 0, 0).unwrap();
+    bench.done(Op::CloseEpoch { when: 5, anew: false }, 0, 0).unwrap();
     (bench, book, puppet)
 }
 

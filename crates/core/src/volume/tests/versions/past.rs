@@ -19,7 +19,7 @@ impl Bench {
 
     fn epoch_with(&mut self, byte: u8) {
         self.write(0, byte, BLOCK);
-        self.done(Op::CloseEpoch { when: 1 }, 0, 0).unwrap();
+        self.done(Op::CloseEpoch { when: 1, anew: false }, 0, 0).unwrap();
     }
 }
 
@@ -28,7 +28,7 @@ fn the_past_is_what_it_was_until_it_is_forgotten() {
     let (mut bench, book) = versions();
     bench.epoch_with(1);
     bench.done(Op::Trim, 0, BLOCK).unwrap();
-    bench.done(Op::CloseEpoch { when: 2 }, 0, 0).unwrap();
+    bench.done(Op::CloseEpoch { when: 2, anew: false }, 0, 0).unwrap();
     for (epoch, byte) in [(1, 1), (2, 0)] {
         assert_eq!(bench.done(Op::ReadPast(Epoch(epoch)), 10, 100), Ok(vec![byte; 100].into()));
     }
@@ -67,7 +67,7 @@ fn a_read_of_the_past_does_not_keep_the_disk_from_being_idle() {
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     bench.now += 100;
     assert!(bench.done(Op::ReadPast(Epoch(1)), 0, BLOCK).is_ok());
-    bench.done(Op::CloseEpoch { when: 1 }, 0, 0).unwrap();
+    bench.done(Op::CloseEpoch { when: 1, anew: false }, 0, 0).unwrap();
     bench.now += 200;
     bench.tell(Event::Tick);
     bench.settle();
@@ -225,7 +225,7 @@ fn what_was_written_or_freed_between_two_states_differs() {
     bench.epoch_with(1);
     bench.write(2 * BLOCK, 7, BLOCK);
     bench.write(last * BLOCK, 7, ODD_SIZE % BLOCK);
-    bench.done(Op::CloseEpoch { when: 2 }, 0, 0).unwrap();
+    bench.done(Op::CloseEpoch { when: 2, anew: false }, 0, 0).unwrap();
     bench.done(Op::Trim, 0, BLOCK).unwrap();
     let [one, two] = [1, 2].map(|epoch| AsOf::End(Epoch(epoch)));
     assert_eq!(bench.differing([one, two]), [2, last]);

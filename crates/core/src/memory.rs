@@ -1,0 +1,29 @@
+//! Memory with secrets: the program around the core may keep it from being swapped out.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+/// Keeps so many bytes from an address on from being swapped out.
+pub type Keep = fn(*const (), usize);
+
+static KEEP: OnceLock<Keep> = OnceLock::new();
+
+/// Has `how` called for all memory that gets secrets from now on.
+pub fn keep_secrets(how: Keep) {
+    // Whoever came first keeps them already.
+    let _ = KEEP.set(how);
+}
+
+/// Keeps the memory of `value` from being swapped out, if the program does that; not what it refers to.
+pub fn keep<T: ?Sized>(value: &T) {
+    if let Some(keep) = KEEP.get() {
+        keep(std::ptr::from_ref(value).cast(), size_of_val(value));
+    }
+}
+
+/// Overwrites secret bytes with zeros.
+pub(crate) fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    // Without this the compiler would leave zeros away that nobody reads.
+    black_box(bytes);
+}

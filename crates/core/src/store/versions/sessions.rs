@@ -1,0 +1,56 @@
+//! The sessions of a disk: its openings for writing, each of which has a number that what was sealed in it names.
+//!
+//! A number is given out once. Two sessions with one number would hide stubs under one keystream, and of their blocks only those of
+//! one could be opened. So the head of the index says how many there were, durably before anything is sealed in the last one.
+
+use super::VersionsError;
+use super::catalog::Note;
+use super::opening::read_heads;
+use crate::fields::Fields;
+use crate::medium::Medium;
+use crate::tree::newest;
+use crate::units::Session;
+
+/// Bytes of a session's identity.
+const IDENTITY_BYTES: usize = 16;
+
+/// The sessions of a disk up to some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sessions {
+    /// How many there were; none of a disk without keys.
+    pub count: u32,
+    /// The random bytes by which the key file knows the last one; zeros if nobody knows them.
+    pub last: [u8; IDENTITY_BYTES],
+}
+
+impl Sessions {
+    /// The sessions that the newest head of the index on `map` notes.
+    ///
+    /// # Errors
+    /// [`VersionsError`]: the index has no usable head.
+    pub fn noted(map: &dyn Medium, disk: [u8; 16]) -> Result<Self, VersionsError> {
+        let heads = read_heads(map)?;
+        let note = Note::of(&newest([&heads[0], &heads[1]], disk)?);
+        Ok(note.ok_or(VersionsError::Note)?.sessions)
+    }
+
+    /// The last one, for new seals.
+    pub(super) fn newest(self) -> Session {
+        Session(self.count.saturating_sub(1) as u16)
+    }
+
+    pub(super) fn to_bytes(self) -> Vec<u8> {
+        [&self.count.to_le_bytes()[..], &self.last].concat()
+    }
+
+    pub(super) fn from_fields(fields: &mut Fields<'_>) -> Option<Self> {
+        Some(Self { count: fields.u32()?, last: fields.array()? })
+    }
+}
+
+#[cfg(test)]
+impl From<Session> for Sessions {
+    fn from(session: Session) -> Self {
+        Self { count: u32::from(session.0) + 1, last: [session.0 as u8; IDENTITY_BYTES] }
+    }
+}
