@@ -7,7 +7,7 @@ mod killed;
 mod overlay;
 mod private;
 pub(crate) mod program;
-mod read_only;
+pub(crate) mod read_only;
 mod status;
 mod stopping;
 mod usage;
