@@ -21,8 +21,10 @@
 mod direct;
 mod identity;
 mod probe;
+mod shadow;
 mod uncached;
 
+pub use shadow::Shadow;
 pub use uncached::Way;
 
 use direct::Direct;

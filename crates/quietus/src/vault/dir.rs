@@ -7,7 +7,7 @@ use crate::directory::{
     write_new,
 };
 use crate::host::{DiskGuarantees, Part, inspect_disk};
-use crate::media::FileMedium;
+use crate::media::{FileMedium, Shadow};
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch, Seed};
 use quietus_core::units::{Extent, Pos};
@@ -32,7 +32,7 @@ const PLAN: Plan = Plan {
     files: &[TOML_FILE, CATALOG_FILE, POOL_FILE, SECRET_FILE, "key", "key.pub", "lock", "audit.jsonl"],
     maker: "another `quietus vault init`",
 };
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest pool, unless it is asked for otherwise: a file that grows takes no space before it has to.
 const POOL_BYTES: u64 = 1 << 40;
 /// Least bytes of a half of the catalog's log.
@@ -105,13 +105,21 @@ pub struct VaultToml {
     pub compress: Codec,
 }
 
+/// The catalog of a vault that is open.
+#[derive(Debug)]
+enum Catalog {
+    Written(FileMedium),
+    /// To open a vault is to write to its catalog, also where that can only be read.
+    Read(Shadow),
+}
+
 /// A vault's directory that is open.
 #[derive(Debug)]
 pub struct VaultDir {
     directory: Directory,
     home: Home,
     policy: Policy,
-    catalog: FileMedium,
+    catalog: Catalog,
     pool: FileMedium,
     _lock: Option<File>,
 }
@@ -303,20 +311,49 @@ impl VaultToml {
 }
 
 impl VaultDir {
-    /// Opens the directory at `path`, for this process alone.
+    /// Opens the directory at `path`, for this process alone; or to be read, where the host lets nobody, or not this user, write.
     ///
     /// # Errors
     /// [`Error`]: another process has the vault, or a file is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
         // A directory of something else gets no lock file.
         VaultToml::read(path)?;
-        let directory = Directory::open(path, Access::ReadWrite)?;
+        match Self::open_for(path, Access::ReadWrite) {
+            Err(error) if error.is_of_rights() => Self::open_for(path, Access::ReadOnly),
+            opened => opened,
+        }
+    }
+
+    fn open_for(path: &Path, access: Access) -> Result<Self, Error> {
+        let directory = Directory::open(path, access)?;
         let home = Home::open(path)?;
         let policy = parse_policy(&home.toml.policy)?;
         let pool_path = home.pool_path();
-        let lock = lock_storage(&pool_path, Access::ReadWrite)?;
-        let (catalog, pool) = (open_medium(&directory.file(CATALOG_FILE))?, open_medium(&pool_path)?);
+        let lock = lock_storage(&pool_path, access)?;
+        let read_only = access == Access::ReadOnly;
+        let open = |path: &Path| {
+            FileMedium::open(path, read_only).map_err(|error| Error::io("open it", path, error))
+        };
+        let (catalog, pool) = (open(&directory.file(CATALOG_FILE))?, open(&pool_path)?);
+        let catalog = if read_only { Catalog::Read(Shadow::new(catalog)) } else { Catalog::Written(catalog) };
         Ok(Self { directory, home, policy, catalog, pool, _lock: lock })
+    }
+
+    /// Whether the vault can only be read: what it writes to its catalog is gone when it is closed.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.catalog, Catalog::Read(_))
+    }
+
+    /// Refuses what has to write.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the vault can only be read.
+    pub fn guard_write(&self) -> Result<(), Error> {
+        if !self.is_read_only() {
+            return Ok(());
+        }
+        let what = "the vault can only be read here; mount its file system to be written, or use a user who may write there";
+        Err(Error::Invalid(format!("{}: {what}", self.home.path.display())))
     }
 
     /// Opens the vault.
@@ -324,8 +361,11 @@ impl VaultDir {
     /// # Errors
     /// [`Error`].
     pub fn vault(&self) -> Result<Vault<'_>, Error> {
-        let vault =
-            Vault::open(&self.catalog, &self.pool, setup(self.home.key.clone(), self.policy.clone())?)?;
+        let catalog: &dyn Medium = match &self.catalog {
+            Catalog::Written(medium) => medium,
+            Catalog::Read(shadow) => shadow,
+        };
+        let vault = Vault::open(catalog, &self.pool, setup(self.home.key.clone(), self.policy.clone())?)?;
         let own = VaultId(*self.home.toml.uuid.as_bytes());
         if vault.layout().vault != own || self.pool.size() < vault.layout().pool_bytes() {
             let path = self.directory.file(CATALOG_FILE);

@@ -8,6 +8,8 @@ mod forgetting;
 mod killed;
 mod mounting;
 mod program;
+mod reading;
+mod repeating;
 mod restoring;
 mod tar;
 mod together;
