@@ -18,6 +18,7 @@
 //! 7. A file whose name another one has taken holds what it held, and is noticed when somebody
 //!    looks ([`FileMedium::check_whole`]).
 
+mod allocated;
 mod direct;
 mod identity;
 mod probe;
@@ -492,6 +493,14 @@ impl Medium for FileMedium {
         })?;
         self.has_shrunk.store(true, Ordering::Release);
         Ok(())
+    }
+
+    fn allocated(&self, extent: Extent<Pos>) -> Vec<Extent<Pos>> {
+        match allocated::allocated(&self.file, extent) {
+            Ok(found) if !self.is_device => found,
+            _ if allocated::is_in_memory(&self.file) => self.data_within(extent).collect(),
+            _ => vec![extent],
+        }
     }
 
     fn next_data(&self, pos: Pos) -> Pos {

@@ -21,6 +21,7 @@ use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
 use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::watch::WaitsFor;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,7 +52,8 @@ pub struct Proof {
     pub size_bytes: u64,
     /// Policy of the disk: its passes.
     pub policy: String,
-    /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
+    /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`. Among those that are not dead: `waiting`, which may be
+    /// dead and wait for evidence; `unowned`, which no file system owns.
     pub bytes: BTreeMap<String, u64>,
     /// Dead bytes that were read. Of an overlay: free bytes of its medium.
     pub read_bytes: u64,
@@ -175,8 +177,12 @@ pub fn prove(
     let mut search = Search::new(engine, dies_with_stub, destroyed, step);
     search.run()?;
     let stubs = if dies_with_stub { Some(search.look_at_stubs(dir)?) } else { None };
-    let Search { bytes, read_ways, hole_bytes, destroyed_bytes, violations, digest, .. } = search;
-    let status = engine.status();
+    let Search { mut bytes, read_ways, hole_bytes, destroyed_bytes, violations, digest, .. } = search;
+    let (status, waiting) = engine.ask(|volume| (volume.status(), volume.waiting_bytes()));
+    for (cause, amount) in waiting.by_cause.into_iter().filter(|(_, amount)| *amount > 0) {
+        let name = if cause == WaitsFor::Owner { "unowned" } else { "waiting" };
+        *bytes.entry(name.into()).or_default() += amount;
+    }
     let proof = Proof {
         format: "quietus-proof-1".into(),
         disk: dir.toml().uuid.to_string(),

@@ -7,6 +7,7 @@ mod detect;
 mod epochs;
 mod keys;
 mod past;
+mod repair;
 mod values;
 mod vault;
 
@@ -21,6 +22,7 @@ use keys::{CredentialArgs, VersionsArgs};
 pub use keys::{KeyAction, KeyArgs};
 pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
+pub use repair::RepairArgs;
 use std::path::PathBuf;
 use values::{
     parse_address, parse_connections, parse_disk_size, parse_memory, parse_policy, parse_range,
@@ -30,6 +32,9 @@ pub use vault::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultArgs, VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
+
+/// Memory for each disk, unless the operator says otherwise, bytes.
+pub const MEMORY_BYTES: u64 = 128 << 20;
 
 /// Virtual disks that know which of their bytes are dead, destroy them, and prove it.
 #[derive(Debug, Parser)]
@@ -72,6 +77,8 @@ pub enum Command {
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(VerifyArgs),
+    /// Repair a disk whose files are damaged: rebuild the index of versions, and mend single bytes.
+    Repair(RepairArgs),
     /// Close the open epoch of a disk that keeps versions.
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
@@ -193,8 +200,8 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Address to listen at: unix:PATH, tcp:ADDRESS:PORT or stdio; may be given again.
-    /// `stdio`: serve one client on standard input and output, and exit when it
+    /// Address to listen at: unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio; may be given
+    /// again. `unix:@NAME`: a socket with an abstract name, without a file. `stdio`: serve one client on standard input and output, and exit when it
     /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
     /// the first disk.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
@@ -235,11 +242,12 @@ pub struct ServeArgs {
     /// `--handshake-timeout`, and a client in its handshake at once.
     #[arg(long, help_heading = "Limits", value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
     pub idle_timeout: u64,
-    /// Memory for the payloads of all clients together: 512M, 4G. Requests beyond
-    /// it wait; a request of the largest size, 64 MiB, always fits. The server needs
-    /// half a MiB more for each client, and keeps up to 128 MiB of buffers for reuse.
-    #[arg(long, help_heading = "Limits", value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
-    pub memory: u64,
+    /// Memory for all disks and clients together: 256M, 4G [default: 128M for each disk].
+    /// A disk that keeps versions has half of its share for its index and stubs; the rest is
+    /// for the data that clients read and write. What does not fit waits. The program itself
+    /// takes some 20 MiB more, and half a MiB for each client.
+    #[arg(long, help_heading = "Limits", value_name = "SIZE", value_parser = parse_memory)]
+    pub memory: Option<u64>,
     /// Run this shell command with NBD_URI and NBD_SOCKET set, and exit with its
     /// status when it ends.
     #[arg(long)]

@@ -6,6 +6,7 @@ mod epochs;
 mod failure;
 mod key;
 mod past;
+mod repair;
 mod report;
 mod serve;
 mod stop;
@@ -122,6 +123,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             out.verify(&answer);
             good(answer["ok"] == true)
         }
+        Command::Repair(args) => repair::repair(&args, &out),
         Command::Key(args) => key::key(&args, &out),
         Command::Epoch(args) => epochs::epoch(&args, &out),
         Command::Versions(args) => epochs::versions(&args, &out),

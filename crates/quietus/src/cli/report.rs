@@ -14,7 +14,7 @@ use crate::audit_log::Batch;
 use crate::control::{StatusAnswer, Verdict, Waiting};
 use crate::disk::DiskToml;
 use crate::host::{self, DiskGuarantees, Level};
-use crate::offline::{Committed, Exported, Rebased};
+use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Proof, Receipt};
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
@@ -253,6 +253,33 @@ impl Report {
         self.say(done, |out| {
             let (copied, purged) = (bytes(done.copied_bytes), bytes(done.purged_bytes));
             write!(out, "rebased to {}: copied {copied}, purged {purged}", done.base.display())
+        });
+    }
+
+    pub(crate) fn repaired(&self, done: &Repaired) {
+        self.say(done, |out| {
+            let (verb, dry) = if done.dry_run { ("would be", " (dry run: nothing was written)") } else { ("was", "") };
+            match (done.is_empty(), &done.left) {
+                (true, None) => writeln!(out, "nothing to repair")?,
+                (true, Some(_)) => writeln!(out, "nothing can be repaired")?,
+                (false, _) => writeln!(out, "repaired{dry}:")?,
+            }
+            for place in &done.mended {
+                writeln!(out, "  {place}: one wrong byte {verb} mended")?;
+            }
+            for page in &done.rebuilt {
+                writeln!(out, "  {page}: the index {verb} rebuilt")?;
+            }
+            if !done.rebuilt.is_empty() {
+                let (versions, epochs) = (done.versions, done.epochs);
+                let from = done.versions_from_stubs;
+                writeln!(out, "  the rebuilt index has {versions} versions ({from} from the records of stubs) and {epochs} kept epochs")?;
+            }
+            match &done.left {
+                Some(left) => write!(out, "NOT repaired: {left}"),
+                None if done.is_empty() || done.dry_run => Ok(()),
+                None => write!(out, "`quietus verify --read-data` checks the rest"),
+            }
         });
     }
 

@@ -1,8 +1,8 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::{Answer, Detect, DetectArgs, GradeArg, SensitiveArg, ServeArgs};
-use super::report::Report;
+use super::args::{Answer, Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
+use super::report::{Report, bytes};
 use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
@@ -11,7 +11,7 @@ use crate::export::Export;
 use crate::host::Roots;
 use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
-use crate::open_disk::OpenDisk;
+use crate::open_disk::{OpenDisk, backlog_bytes};
 use crate::paths;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
@@ -101,6 +101,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     dir.unlock(&args.credential.source())?;
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
+    config.store_bytes_max = store_bytes(args);
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
@@ -109,6 +110,22 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     disk.sensitive = args.detect.sensitive.into();
     attachment.into_iter().for_each(|it| disk.engine.attach(it));
     Ok(Arc::new(disk))
+}
+
+/// Memory for the whole server, in bytes.
+fn memory_bytes(args: &ServeArgs) -> u64 {
+    args.memory.unwrap_or(MEMORY_BYTES * args.disks.len() as u64)
+}
+
+/// Memory for what the store of a disk knows, in bytes: half of the disk's share.
+fn store_bytes(args: &ServeArgs) -> u64 {
+    memory_bytes(args) / args.disks.len().max(1) as u64 / 2
+}
+
+/// Memory for what clients read and write, in bytes: all but what stores of versions have.
+fn payload_bytes(args: &ServeArgs, disks: &[Arc<OpenDisk>]) -> u64 {
+    let stores = disks.iter().filter(|disk| disk.dir.toml().store.keeps_versions()).count() as u64;
+    memory_bytes(args) - stores * store_bytes(args)
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
@@ -153,7 +170,7 @@ fn serve_disks(
         stall_timeout: Duration::from_millis(args.stall_timeout),
         extended_headers: args.extended_headers == Answer::Yes,
         idle_timeout: Duration::from_millis(args.idle_timeout),
-        memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        memory_bytes_max: usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX),
         ..Config::default()
     };
     let exports = disks.iter().map(export).collect();
@@ -205,6 +222,7 @@ fn uri(bound: &Bound, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
     match bound {
         Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Bound::Abstract(name) => format!("{scheme}+unix:///?socket=@{name}"),
         Bound::Tcp(address) => format!("{scheme}://{address}"),
         Bound::Inherited | Bound::Connected => bound.to_string(),
     }
@@ -228,15 +246,20 @@ fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failur
 
 fn listen(address: &str) -> io::Result<Listener> {
     match address.split_once(':') {
-        Some(("unix", path)) => {
-            let path = std::path::absolute(path)?;
-            // The default path is that of a disk, which may be long.
-            paths::check_socket(&path).map_err(io::Error::other)?;
-            Listener::unix(&path)
-        }
+        Some(("unix", path)) => match path.strip_prefix('@') {
+            Some(name) => Listener::abstract_unix(name),
+            None => {
+                let path = std::path::absolute(path)?;
+                // The default path is that of a disk, which may be long.
+                paths::check_socket(&path).map_err(io::Error::other)?;
+                Listener::unix(&path)
+            }
+        },
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other("unknown kind of address; use unix:PATH, tcp:ADDRESS:PORT or stdio")),
+        _ => Err(io::Error::other(
+            "unknown kind of address; use unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio",
+        )),
     }
 }
 
@@ -348,8 +371,8 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {
             Ok(fresh) => disk.engine.reconfigure(|config| {
-                let (read_only, trust_discard) = (config.read_only, config.trust_discard);
-                *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
+                let quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, .. } = *config;
+                *config = quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, ..fresh };
             }),
             Err(error) => {
                 tracing::error!(%error, "cannot reload [behaviour]");
@@ -377,8 +400,13 @@ fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
             }
             !hurry
         });
-        if let Some(reason) = disk.engine.status().latched {
-            latched = Err(Failure::Error(format!("{}: {reason}", disk.dir.name())));
+        let status = disk.engine.status();
+        if let Some(reason) = &status.latched {
+            let stays = bytes(backlog_bytes(&status));
+            latched = Err(Failure::Error(format!(
+                "{}: {reason}; {stays} of dead content stay on the medium",
+                disk.dir.name()
+            )));
         }
     }
     latched

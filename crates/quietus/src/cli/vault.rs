@@ -44,6 +44,7 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
         VaultCommand::Status(args) => status(args, out),
         VaultCommand::Stats(args) => stats(args, out),
         VaultCommand::Verify(args) => verify(args, out),
+        VaultCommand::Repair(args) => repair(args, out),
         VaultCommand::Prove(args) => prove(args, out),
     }
 }
@@ -379,6 +380,12 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
         out.vault_verified(&verified, &log);
         good(verified.faults_count == 0 && log.is_ok())
     })
+}
+
+fn repair(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
+    let repaired = with_bar(|step| Ok(vault::repair(&args.vault, step)?))?;
+    out.vault_repaired(&args.vault, &repaired);
+    good(repaired.is_whole())
 }
 
 fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {

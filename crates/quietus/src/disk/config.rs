@@ -281,14 +281,14 @@ impl DiskToml {
     /// # Errors
     /// The fault of the text.
     pub fn from_text(text: &str) -> Result<Self, DiskErrorKind> {
-        let table: toml::Table = text.parse().map_err(invalid)?;
+        let table: toml::Table = text.parse().map_err(unreadable)?;
         // The version first: the rest may be of a format not known yet.
         match table.get("version").and_then(toml::Value::as_integer) {
             Some(VERSION) => {}
             Some(other) => return Err(DiskErrorKind::Version(other)),
             None => return Err(DirectoryErrorKind::Damaged("field `version` is missing").into()),
         }
-        let toml: Self = toml::from_str(text).map_err(invalid)?;
+        let toml: Self = toml::from_str(text).map_err(unreadable)?;
         toml.check()?;
         Ok(toml)
     }
@@ -441,6 +441,11 @@ fn patched(old: &str, new: &str) -> String {
 
 fn invalid(what: impl ToString) -> DiskErrorKind {
     DiskErrorKind::Invalid(what.to_string().trim_end().to_string())
+}
+
+fn unreadable(error: toml::de::Error) -> DiskErrorKind {
+    let error = error.to_string();
+    invalid(format!("{}; correct that, or restore the file from a backup", error.trim_end()))
 }
 
 fn size_missing() -> DiskError {

@@ -97,8 +97,8 @@ fn limits_that_would_serve_nobody_are_refused_with_field_value_and_remedy() {
         ("--handshake-timeout", "0s", "use 1ms or more"),
         ("--stall-timeout", "0ms", "use 1ms or more"),
         ("--idle-timeout", "0h", "use 1ms or more"),
-        ("--memory", "0", "use 1M or more"),
-        ("--memory", "1", "use 1M or more"),
+        ("--memory", "0", "use 64M or more"),
+        ("--memory", "63M", "use 64M or more"),
         ("--nbd", "unix", "use unix:PATH"),
         ("--nbd", "tcp:10809", "tcp:ADDRESS:PORT"),
         ("--nbd", "tcp:localhost:66000", "tcp:ADDRESS:PORT"),
@@ -108,7 +108,7 @@ fn limits_that_would_serve_nobody_are_refused_with_field_value_and_remedy() {
         let said = refused.map(|_| argument).expect_err("it is refused").to_string();
         assert!([option, value, remedy].iter().all(|it| said.contains(it)), "{said}");
     }
-    let least = ["--connections=1", "--handshake-timeout=1ms", "--stall-timeout=1ms", "--memory=1M"];
+    let least = ["--connections=1", "--handshake-timeout=1ms", "--stall-timeout=1ms", "--memory=64M"];
     let serve = ["quietus", "serve", "disk"].into_iter().chain(least);
     assert!(Cli::try_parse_from(serve).is_ok());
     for address in ["unix:a", "unix:@name", "tcp:[::1]:0", "tcp:localhost:10809", "stdio"] {

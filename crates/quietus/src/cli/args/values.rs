@@ -5,7 +5,7 @@ use crate::disk::{parse_duration_ms, parse_size};
 use quietus_core::policy::Policy;
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
+const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
 pub(super) fn parse_connections(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -25,7 +25,7 @@ pub(super) fn parse_timeout_ms(text: &str) -> Result<u64, String> {
 pub(super) fn parse_memory(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
         bytes if bytes < MEMORY_BYTES_MIN => {
-            Err(format!("{bytes} bytes are too few for payloads; use 1M or more, such as 1G"))
+            Err(format!("{bytes} bytes are too few for the largest request; use 64M or more, such as 256M"))
         }
         bytes => Ok(bytes),
     }

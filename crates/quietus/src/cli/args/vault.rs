@@ -52,6 +52,9 @@ pub enum VaultCommand {
     /// Read everything, and check that all of it is as it was put. Memory: three bits a chunk.
     #[command(after_help = help!("quietus vault verify backups"))]
     Verify(OneVaultArgs),
+    /// Make the catalog anew of what the pool holds, and set a changed bit of `vault.toml`, `secret` and the signing key right. All of the pool
+    /// is read. Nothing is destroyed; what may have been forgotten and is back is named.
+    Repair(OneVaultArgs),
     /// Read the whole medium and sign the findings, or check such a receipt or that of a sanitization.
     Prove(VaultProveArgs),
 }

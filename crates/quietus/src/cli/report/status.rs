@@ -95,6 +95,9 @@ fn access(now: &StatusAnswer) -> &'static str {
 
 fn health(now: &StatusAnswer) -> String {
     let record = &now.record;
+    if let Some(why) = now.status.store.trouble().filter(|_| now.status.latched.is_none()) {
+        return format!("DAMAGED: {why}");
+    }
     match (&now.status.latched, &record.trouble) {
         (Some(reason), _) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
         (None, Some(trouble)) => {
@@ -177,7 +180,8 @@ fn versions(
     }
     if let Some(why) = &store.stopped {
         let stopped = format!(
-            "STOPPED until the next start: {why}; stop the server and run `quietus verify`, which names what is lost"
+            "STOPPED until the next start: {why}; stop the server and run `quietus verify`, which names what is lost, and \
+             `quietus repair`"
         );
         line(out, "destroying", &stopped)?;
     }
