@@ -1,10 +1,12 @@
 //! Vaults, through the program as a user runs it.
 
+mod catalog;
 mod damage;
 mod device;
 mod disk;
 mod finding;
 mod forgetting;
+mod full;
 mod killed;
 mod mounting;
 mod program;
