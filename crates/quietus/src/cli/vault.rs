@@ -4,11 +4,16 @@ use super::args::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
+use super::consent;
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
-use super::{Failure, epochs, good, read, with_bar, write_receipt};
+use super::{
+    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
+    write_receipt,
+};
 use crate::keys::Source;
 use crate::locked::forbid_core_dumps;
+use crate::paths::{self, Subject};
 use crate::vault::{
     self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
     Step, Tell, VaultDir, Wanted, select, snapshots,
@@ -17,7 +22,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
@@ -40,6 +44,7 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
         VaultCommand::Status(args) => status(args, out),
         VaultCommand::Stats(args) => stats(args, out),
         VaultCommand::Verify(args) => verify(args, out),
+        VaultCommand::Repair(args) => repair(args, out),
         VaultCommand::Prove(args) => prove(args, out),
     }
 }
@@ -82,6 +87,11 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
         policy: args.policy.clone(),
         compress: args.compress,
     };
+    let devices: Vec<_> = options.devices(&args.vault)?;
+    let plan = || Ok(consent::making(&args.vault, &devices));
+    if (args.consent.dry_run || !devices.is_empty()) && !consent::agreed(args.consent, out, plan)? {
+        return Ok(());
+    }
     let toml = with_bar(|step| Ok(vault::create(&args.vault, &options, step)?))?;
     let guarantees = VaultDir::open(&args.vault)?.home().guarantees();
     out.vault_made(&args.vault, &toml, &guarantees);
@@ -112,7 +122,7 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
 fn excludes(args: &PutArgs) -> Result<Globs, Failure> {
     let mut all = args.exclude.clone();
     for path in &args.exclude_from {
-        for (number, line) in (1..).zip(read(path)?.lines()) {
+        for (number, line) in (1..).zip(paths::read_text("--exclude-from", path)?.lines()) {
             let line = line.trim_end().to_owned();
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -142,7 +152,7 @@ fn put_tar(
         let input = (&mut io::stdin().lock() as &mut dyn Read, Path::new("standard input"));
         return Ok(vault::put_tar(client, label, input, exclude, step)?);
     }
-    let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
+    let mut file = paths::open_to_read("--tar", path)?;
     Ok(vault::put_tar(client, label, (&mut file, path), exclude, step)?)
 }
 
@@ -164,8 +174,9 @@ fn put_disk(
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
     if args.tar.as_deref() == Some(Path::new("-")) && io::stdout().is_terminal() {
         let what = "--tar -: standard output is a terminal; redirect it, or name a file to make";
-        return Err(Failure::Error(what.into()));
+        return Err(Failure::Usage(what.into()));
     }
+    paths::check_folder("--into", &args.into)?;
     with(&args.vault, |client| {
         let snapshot = select(client, &args.snapshot)?;
         let restored = with_bar(|step| match &args.tar {
@@ -246,17 +257,29 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
 
 fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let forgotten = match args.paths.is_empty() {
-            true => forget_snapshots(client, args)?,
-            false => forget_paths(client, args)?,
+        let mut forget = |is_dry_run| match args.paths.is_empty() {
+            true => forget_snapshots(client, args, is_dry_run),
+            false => forget_paths(client, args, is_dry_run),
         };
-        out.forgotten_snapshots(&args.vault, &forgotten);
+        let matches = |it: &Forgotten| args.paths.is_empty() || !it.snapshots.is_empty();
+        let mut is_matched = true;
+        let weigh = || {
+            let weighed = forget(true)?;
+            is_matched = matches(&weighed);
+            out.forgotten_snapshots(&args.vault, &weighed);
+            Ok(())
+        };
+        if epochs::weighed(args.consent, weigh)? {
+            let forgotten = forget(false)?;
+            is_matched = matches(&forgotten);
+            out.forgotten_snapshots(&args.vault, &forgotten);
+        }
         // A pattern that matches nothing may be a slip: what was meant is still there.
-        good(args.paths.is_empty() || !forgotten.snapshots.is_empty())
+        good(is_matched)
     })
 }
 
-fn forget_paths(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_paths(client: &mut Client, args: &VaultForgetArgs, is_dry_run: bool) -> Result<Forgotten, Failure> {
     let paths = Globs::new("--path", &args.paths)?;
     let wanted = match args.snapshots.is_empty() {
         true if args.filter.is_empty() => all_snapshots(client)?,
@@ -266,7 +289,7 @@ fn forget_paths(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten
         }
         false => named(client, &args.snapshots)?,
     };
-    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, args.dry_run, step)?))
+    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, is_dry_run, step)?))
 }
 
 /// The snapshots that a filter selects, and those that are damaged, so that nobody knows.
@@ -279,13 +302,17 @@ fn all_snapshots(client: &mut Client) -> Result<Vec<SnapshotId>, Failure> {
     Ok(client.roots()?.into_iter().map(|(snapshot, _)| snapshot).collect())
 }
 
-fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_snapshots(
+    client: &mut Client,
+    args: &VaultForgetArgs,
+    is_dry_run: bool,
+) -> Result<Forgotten, Failure> {
     let all = snapshots(client)?;
     let gone = match args.keep.are_given() {
         true => vault::outdated(&all, args.keep.rules(), &args.filter.of(args.name.as_deref()))?,
         false if args.snapshots.is_empty() => {
             let what = "forget: name snapshots, paths with --path, or a rule such as --keep-last 7";
-            return Err(Failure::Error(what.into()));
+            return Err(Failure::Usage(what.into()));
         }
         false => named(client, &args.snapshots)?,
     };
@@ -295,7 +322,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         weight => Ok(weight.ok()),
     })?;
     let lines: Vec<Line> = all.into_iter().filter(|line| gone.contains(&SnapshotId(line.snapshot))).collect();
-    let forgets = if args.dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
+    let forgets = if is_dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
     Ok(Forgotten {
         files: lines.iter().map(|line| line.files).sum(),
         bytes: lines.iter().map(|line| line.bytes).sum(),
@@ -303,7 +330,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         forgets,
         chunks: weight.map(|it| it.chunks),
         stored_bytes: weight.map(|it| it.stored_bytes),
-        is_dry_run: args.dry_run,
+        is_dry_run,
     })
 }
 
@@ -332,6 +359,7 @@ fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
+    check_receipt(args.output.as_deref())?;
     let how = Sanitize { is_read_only: args.read_only, is_dry_run: args.dry_run, share: args.share };
     with(&args.vault, |client| {
         if let Some(control) = args.control() {
@@ -400,17 +428,27 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     })
 }
 
+fn repair(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
+    let repaired = with_bar(|step| Ok(vault::repair(&args.vault, step)?))?;
+    out.vault_repaired(&args.vault, &repaired);
+    good(repaired.is_whole())
+}
+
 fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_deref().map(read).transpose()?;
+    let known = args.key.as_deref().map(|path| paths::read_text("--key", path)).transpose()?;
+    check_receipt(args.output.as_deref())?;
+    check_key(args.key.is_some(), args.check.is_some())?;
     if let Some(path) = &args.check {
-        let text = read(path)?;
+        let text = paths::read_text("--check", path)?;
+        refuse_receipt_of(Subject::Disk, path, &text)?;
         let format = serde_json::from_str::<Value>(&text).unwrap_or_default();
         if format["statement"]["format"] == "quietus-sanitization-1" {
-            let receipt = vault::check_sanitized(&text, known.as_deref())?;
+            let receipt = vault::check_sanitized(&text, known.as_deref());
+            let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
             out.sanitized(&receipt, false);
             return good(receipt.statement.left == 0);
         }
-        let receipt = vault::check(&text, known.as_deref())?;
+        let receipt = vault::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?;
         out.vault_proof(&receipt, true);
         return good(receipt.statement.is_clean());
     }

@@ -32,6 +32,17 @@ impl<'d> Session<'d> {
     /// [`Error`].
     pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
         let vault = dir.vault()?;
+        match vault.mended() {
+            None => {}
+            Some(0) => tracing::warn!(
+                "a part of the file catalog was damaged, and is mended; check the medium it lies on"
+            ),
+            Some(slots) => tracing::warn!(
+                slots,
+                "both copies of a part of the file catalog were damaged; what the slots hold was read from the pool; \
+                 check the medium the catalog lies on"
+            ),
+        }
         if dir.is_read_only() {
             return Ok(Self { dir, vault, log: None });
         }

@@ -45,7 +45,7 @@ impl Media {
     }
 
     pub(crate) fn open(&self) -> Vault<'_> {
-        Vault::open(&self.catalog, &self.pool, setup()).unwrap()
+        Vault::open(&self.catalog, &self.pool, self.layout, setup()).unwrap()
     }
 
     /// Whether any byte of the media betrays `needle`.

@@ -1,11 +1,13 @@
 //! Vaults, through the program as a user runs it.
 
+mod catalog;
 mod choosing;
 mod damage;
 mod device;
 mod disk;
 mod finding;
 mod forgetting;
+mod full;
 mod killed;
 mod mounting;
 mod program;
