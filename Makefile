@@ -124,7 +124,7 @@ fuzz:
 
 ## make install   the binary, manual pages and completions, below PREFIX
 install: build
-	install -D $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
+	install -D -s $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	cargo xtask man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d

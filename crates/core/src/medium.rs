@@ -100,6 +100,11 @@ pub trait Medium {
         })
     }
 
+    /// The parts of `extent` that have space on the medium, in order: elsewhere nothing lies. All of it if the medium cannot tell.
+    fn allocated(&self, extent: Extent<Pos>) -> Vec<Extent<Pos>> {
+        vec![extent]
+    }
+
     /// The position of the next byte from `pos` on that may not be zero: `pos` if the medium cannot tell.
     fn next_data(&self, pos: Pos) -> Pos {
         pos

@@ -3,7 +3,7 @@
 //! Oracles: what a live snapshot has is restored as it was put; what nothing refers to since before a sanitization is nowhere when that has
 //! ended, whether as content, compressed, as a name, or as a fingerprint, on the media or in the findings of a laboratory; a forget
 //! has one receipt, and only then; everything that the index finds is there; a vault that is left alone meets all that it owes. In
-//! the end the medium changes a bit of a container: what is dead elsewhere is destroyed all the same, and what a repair of that bit, or another
+//! the end the catalog is damaged, and nothing live is lost by that; and the medium changes a bit of a container: what is dead elsewhere is destroyed all the same, and what a repair of that bit, or another
 //! put of the same files, could bring back is there still.
 
 mod client;
@@ -45,6 +45,8 @@ figures! {
     damaged,
     /// Containers that were left because of that.
     left,
+    /// Catalogs that were damaged.
+    mended,
 }
 
 /// The history of `seed`.

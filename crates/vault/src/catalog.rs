@@ -6,10 +6,14 @@
 //!
 //! Invariants:
 //! 1. A frame is durable before the next one is written, so that only the last can be torn. An
-//!    invalid frame with a valid one of the same generation behind it is damage, and is refused.
+//!    invalid frame with a valid one behind it is damage.
 //! 2. A half is overwritten only after the snapshot in the other one is durable. The pages of the table that have changed are durable
-//!    before the snapshot that relies on them, and are not written where the older snapshot's lie.
+//!    before the snapshot that relies on them, and are not written where the older snapshot's lie before it is durable.
 //! 3. A write that fails latches: the catalog takes no change after it.
+//! 4. No single place holds a fact alone: the head repeats what the vault's directory says, a frame and a page are there twice, and
+//!    a snapshot is what the one before and the frames since amount to.
+//! 5. Something durable says of which generation each part has to be: a snapshot of its pages, a mark of the newest snapshot. An older one
+//!    is never taken for it.
 
 mod layout;
 mod log;
@@ -19,15 +23,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use layout::PAGE_BYTES;
 pub use layout::{HeadError, Layout, SLOTS_MAX};
 pub(crate) use state::hold_bytes;
 pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
+pub(crate) use table::FREE;
 pub use table::{SlotEntry, SlotState, Table};
 
-use log::{Frame, FrameKind, Log};
+use log::{Frame, Log};
 use quietus_core::medium::{Medium, MediumError};
 
-use table::FREE;
+use crate::SlotNumber;
 
 /// Why the catalog cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -45,8 +51,21 @@ pub enum CatalogError {
         frame: u64,
     },
     /// Bytes were changed, or a write was lost.
-    #[error("vault catalog: damaged ({0}); restore the file from a copy")]
+    #[error(
+        "vault catalog: damaged ({0}); run `quietus vault repair`, which makes it anew of what the pool holds"
+    )]
     Damaged(&'static str),
+    /// The catalog is not this vault's.
+    #[error(
+        "vault catalog: the head at offset 0 is that of another vault ({found:?}, expected {expected:?}); \
+         put back the file `catalog` of this vault, or remove it and run `quietus vault repair`"
+    )]
+    Other {
+        /// What the head says.
+        found: Layout,
+        /// The vault's sizes, and whose it is.
+        expected: Layout,
+    },
     /// An earlier write has failed.
     #[error("vault catalog: an earlier write failed, so nothing more is written; start again")]
     Broken,
@@ -60,6 +79,8 @@ pub struct Catalog<'m> {
     table: Table,
     state: State,
     is_broken: bool,
+    is_doubtful: bool,
+    is_damaged: bool,
 }
 
 impl<'m> Catalog<'m> {
@@ -69,29 +90,123 @@ impl<'m> Catalog<'m> {
     ///
     /// [`CatalogError`] if the medium fails, or the layout cannot be.
     pub fn create(medium: &'m dyn Medium, layout: Layout) -> Result<Catalog<'m>, CatalogError> {
+        Catalog::restore(medium, layout, State::default(), &[])
+    }
+
+    /// A catalog of what is known of a vault, durable on `medium`: its state, and what slots have that are not free.
+    ///
+    /// # Errors
+    ///
+    /// [`CatalogError`] if the medium fails, or the layout cannot be.
+    pub(crate) fn restore(
+        medium: &'m dyn Medium,
+        layout: Layout,
+        state: State,
+        slots: &[(SlotNumber, SlotEntry)],
+    ) -> Result<Catalog<'m>, CatalogError> {
         layout.check()?;
         medium.write(layout.head(), &layout.to_bytes(), false)?;
-        let table = Table::new(layout.slots);
+        let mut table = Table::new(layout.slots);
+        slots.iter().for_each(|(slot, entry)| table.set(*slot, *entry));
         let log = Log::new(layout);
-        let mut catalog = Catalog { medium, layout, log, table, state: State::default(), is_broken: false };
+        let mut catalog = Catalog {
+            medium,
+            layout,
+            log,
+            table,
+            state,
+            is_broken: false,
+            is_doubtful: false,
+            is_damaged: false,
+        };
+        catalog.turn()?;
         catalog.turn()?;
         Ok(catalog)
     }
 
-    /// The catalog on `medium`, as the last frame that was durable left it.
+    /// The catalog on `medium`, as the last frame that was durable left it. Nothing is written.
     ///
     /// # Errors
     ///
     /// [`CatalogError`]. A last frame that is torn is no error: nothing relied on it.
-    pub fn open(medium: &'m dyn Medium) -> Result<Catalog<'m>, CatalogError> {
-        let layout = layout::read(medium)?;
-        let (log, frames) = log::scan(medium, layout)?;
-        let first = frames.first().map_or(0, |frame| frame.generation);
-        let table = Table::read(medium, layout, first)?;
-        let mut catalog = Catalog { medium, layout, log, table, state: State::default(), is_broken: false };
-        frames.iter().try_for_each(|frame| catalog.replay(frame))?;
-        catalog.turn()?;
+    pub fn read(medium: &'m dyn Medium, layout: Layout) -> Result<Catalog<'m>, CatalogError> {
+        let is_head_whole = layout::check(medium, layout)?;
+        let log::Read { log, frames, is_older, is_damaged } = log::read(medium, layout)?;
+        let frames = frames.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
+        let generations = frames[0].iter().find_map(|change| match change {
+            Change::Pages(generations) => Some(generations.as_slice()),
+            _ => None,
+        });
+        let newer = is_older.then(|| log.next_generation() - 1);
+        let table = Table::read(medium, layout, generations.unwrap_or_default(), newer)?;
+        let (state, is_damaged) = (State::default(), is_damaged || !is_head_whole);
+        let mut catalog = Catalog {
+            medium,
+            layout,
+            log,
+            table,
+            state,
+            is_broken: false,
+            is_doubtful: is_older,
+            is_damaged,
+        };
+        frames.iter().try_for_each(|changes| catalog.replay(changes))?;
         Ok(catalog)
+    }
+
+    /// Makes what was read durable anew, after `changes`: a part of it may be there once only by now. What [`lost`](Table::lost) slots have
+    /// is among the changes.
+    pub(crate) fn settle(
+        &mut self,
+        changes: &[Change],
+        slots: &[(SlotNumber, SlotEntry)],
+    ) -> Result<(), CatalogError> {
+        if !self.table.lost().is_empty() {
+            // A turn that a crash cut short may have left pages of the next generation, which are other ones.
+            for pos in self.table.unwritten(self.layout) {
+                self.medium.write(pos, &[0; PAGE_BYTES], false)?;
+            }
+        }
+        // Of two copies that were read one may be in a cache only.
+        self.medium.sync()?;
+        slots.iter().for_each(|(slot, entry)| self.table.set(*slot, *entry));
+        changes.iter().for_each(|change| self.apply(change));
+        assert!(self.table.lost().is_empty(), "a slot of which nobody knows what it has");
+        if self.is_damaged {
+            self.medium.write(self.layout.head(), &self.layout.to_bytes(), false)?;
+            self.turn()?;
+        }
+        self.turn()
+    }
+
+    /// The catalog on `medium`, ready for changes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Catalog::read), and those of the medium.
+    #[cfg(test)]
+    pub(crate) fn open(medium: &'m dyn Medium) -> Result<Catalog<'m>, CatalogError> {
+        let mut catalog = Catalog::read(medium, tests::LAYOUT)?;
+        match catalog.table.lost().is_empty() {
+            true => catalog.settle(&[], &[]).map(|()| catalog),
+            false => Err(CatalogError::Damaged("a page of the table of slots")),
+        }
+    }
+
+    /// What is left of a damaged catalog: every change that can be read, in order, whatever is missing between them.
+    pub(crate) fn salvage(medium: &dyn Medium, layout: Layout) -> Result<Vec<Vec<Change>>, CatalogError> {
+        let frames = log::salvage(medium, layout)?;
+        Ok(frames.iter().filter_map(|frame| decode(frame).ok()).collect())
+    }
+
+    /// Whether a part was damaged when the catalog was read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Whether the newest snapshot was damaged, and, if more than that was, changes behind it may be missing.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
     }
 
     /// The sizes, and whose catalog it is.
@@ -118,13 +233,22 @@ impl<'m> Catalog<'m> {
         if self.is_broken {
             return Err(CatalogError::Broken);
         }
-        changes.iter().for_each(|change| self.apply(change));
-        let written = match self.log.append(&state::encode(changes)) {
-            Some((pos, bytes)) => self.medium.write(pos, &bytes, true).map_err(CatalogError::from),
-            None => self.turn(),
-        };
+        let written = self.write(changes);
         self.is_broken |= written.is_err();
         written
+    }
+
+    fn write(&mut self, changes: &[Change]) -> Result<(), CatalogError> {
+        let records = state::encode(changes);
+        if !self.log.has_space(records.len()) {
+            self.turn()?;
+        }
+        changes.iter().for_each(|change| self.apply(change));
+        match self.log.append(&records) {
+            Some((pos, bytes)) => Ok(self.medium.write(pos, &bytes, true)?),
+            // More than fits behind a snapshot. In both snapshots it is there twice, too.
+            None => self.turn().and_then(|()| self.turn()),
+        }
     }
 
     /// Whether one more snapshot, and `bytes` besides, can be kept: forgets and sanitizations never need more room than they free.
@@ -138,20 +262,18 @@ impl<'m> Catalog<'m> {
                 let entry = SlotEntry { state: SlotState::Open, container, class, is_damaged: false };
                 self.table.set(slot, entry);
             }
-            Change::Seal(slot) => self.table.change(slot, SlotState::Sealed),
-            Change::Condemn(slot) => self.table.change(slot, SlotState::Condemned),
-            Change::Destroyed(slot) => self.table.set(slot, FREE),
-            Change::Damaged(slot) => {
-                self.table.set(slot, SlotEntry { is_damaged: true, ..self.table.entry(slot) });
+            Change::Seal(slot) => self.table.change(slot, |it| SlotEntry { state: SlotState::Sealed, ..it }),
+            Change::Condemn(slot) => {
+                self.table.change(slot, |it| SlotEntry { state: SlotState::Condemned, ..it });
             }
+            Change::Destroyed(slot) => self.table.set(slot, FREE),
+            Change::Damaged(slot) => self.table.change(slot, |it| SlotEntry { is_damaged: true, ..it }),
             _ => {}
         }
         self.state.apply(change);
     }
 
-    fn replay(&mut self, frame: &Frame) -> Result<(), CatalogError> {
-        let unknown = CatalogError::Record { frame: frame.number };
-        let changes = state::decode(&frame.records).ok_or(unknown)?;
+    fn replay(&mut self, changes: &[Change]) -> Result<(), CatalogError> {
         let is_within = |change: &Change| change.slots().iter().all(|slot| slot.0 < self.layout.slots);
         if !changes.iter().all(is_within) {
             return Err(CatalogError::Damaged("a record names a slot beyond the last one"));
@@ -162,19 +284,29 @@ impl<'m> Catalog<'m> {
 
     /// Writes the pages of the table that have changed, then everything else as a snapshot into the other half.
     fn turn(&mut self) -> Result<(), CatalogError> {
-        let generation = self.log.next_generation();
-        for (pos, page) in self.table.take_writes(self.layout, generation) {
+        let [first, second] = self.table.take_writes(self.layout, self.log.next_generation());
+        for (pos, page) in first {
             self.medium.write(pos, &page, false)?;
         }
         self.medium.sync()?;
-        let (old, frame) = self.log.turn(&state::encode(&self.state.changes()));
+        let mut changes = self.state.changes();
+        changes.push(Change::Pages(self.table.generations()));
+        let (old, frame) = self.log.turn(&state::encode(&changes));
         assert!(frame.1.len() as u64 <= self.layout.half_bytes, "a snapshot outgrew its half");
         self.medium.write(frame.0, &frame.1, true)?;
         if let Some((pos, mark)) = old {
             self.medium.write(pos, &mark, true)?;
         }
+        // Nothing relies on the older pages any more. The next turn syncs these.
+        for (pos, page) in second {
+            self.medium.write(pos, &page, false)?;
+        }
         Ok(())
     }
+}
+
+fn decode(frame: &Frame) -> Result<Vec<Change>, CatalogError> {
+    state::decode(&frame.records).ok_or(CatalogError::Record { frame: frame.number })
 }
 
 /// Bytes that one frame may take besides the snapshot.
@@ -184,9 +316,4 @@ impl std::fmt::Debug for Catalog<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Catalog").field("layout", &self.layout).field("state", &self.state).finish()
     }
-}
-
-/// The kind of a frame, for the log's reader.
-fn is_snapshot(frame: &Frame) -> bool {
-    frame.kind == FrameKind::Snapshot
 }

@@ -10,7 +10,7 @@ mod tests;
 
 pub use codec::{BadChunk, Codec, Compression, Compressor, decompress};
 pub use cut::Cutter;
-pub use fingerprint::{KEY_BYTES, VaultKey};
+pub use fingerprint::{CHECK_BYTES, KEY_BYTES, VaultKey};
 pub use packed::{Bytes, Packed, Packer, Sent};
 
 /// Shortest chunk, in bytes, but for the last of a file.

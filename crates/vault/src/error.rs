@@ -19,6 +19,9 @@ pub enum VaultError {
     /// The pool's medium.
     #[error("vault pool: {0}")]
     Pool(#[from] MediumError),
+    /// The host has no space for another container.
+    #[error("vault pool: {0}; free space on the host, or forget snapshots and sanitize")]
+    NoSpace(MediumError),
     /// A write to the pool has failed before.
     #[error("vault pool: an earlier write failed, so nothing more is written; start again")]
     Broken,
@@ -31,7 +34,7 @@ pub enum VaultError {
         error: HeadError,
     },
     /// A slot has another container than the catalog says.
-    #[error("vault pool, slot {}: container {} of this vault expected; restore the pool's file", slot.0, container.0)]
+    #[error("vault pool, slot {}: container {} of this vault expected; run `quietus vault repair`", slot.0, container.0)]
     Container {
         /// The slot.
         slot: SlotNumber,
@@ -79,6 +82,12 @@ pub enum VaultError {
         /// Those that a put does not get.
         reserved: usize,
     },
+    /// A slot that the catalog calls free has something.
+    #[error(
+        "vault catalog: slot {} of the pool is free by the catalog, and not empty: the catalog is older than the pool; \
+         run `quietus vault repair`, which makes it anew of what the pool holds", .0.0
+    )]
+    Stale(SlotNumber),
     /// The catalog has no room for another snapshot.
     #[error("vault catalog full: {0} snapshots; forget some")]
     Snapshots(usize),

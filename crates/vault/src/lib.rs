@@ -24,6 +24,7 @@ mod units;
 pub mod vault;
 
 pub use error::VaultError;
+pub(crate) use units::NUMBER_MAX;
 pub use units::{
     ContainerSequence, Fingerprint, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId,
     VaultId,

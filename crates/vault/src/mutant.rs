@@ -50,11 +50,13 @@ pub enum Mutant {
     CondemnDamaged,
     /// A forget has its receipt although a damaged container was left.
     MeetDespiteDamage,
+    /// Of the two copies of a page of the table of slots any whole one counts, however old.
+    TakeOlder,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -78,6 +80,7 @@ impl Mutant {
         Self::ForgiveReplaced,
         Self::CondemnDamaged,
         Self::MeetDespiteDamage,
+        Self::TakeOlder,
     ];
 }
 

@@ -20,6 +20,9 @@ impl Fingerprint {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Ordinal(pub u64);
 
+/// The numbers of chunks and of containers are below this: the index has 40 bits for each.
+pub(crate) const NUMBER_MAX: u64 = 1 << 40;
+
 /// A vault: 16 random bytes drawn at its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct VaultId(pub [u8; 16]);

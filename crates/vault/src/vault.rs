@@ -13,12 +13,14 @@
 
 mod examine;
 mod index;
+mod judge;
 mod merge;
 mod opening;
 mod pool;
 mod puts;
 mod reach;
 mod reading;
+mod repair;
 mod verify;
 mod writing;
 
@@ -29,6 +31,7 @@ pub use examine::{Found, Residue};
 pub use puts::PUTS_MAX;
 pub use reach::{Amount, Contents};
 pub use reading::Place;
+pub use repair::{Repair, Repaired};
 pub use verify::Verified;
 
 use quietus_core::erase::Seeds;
@@ -83,6 +86,8 @@ pub struct Vault<'m> {
     pub(crate) policy: Policy,
     pub(crate) seeds: Seeds,
     pub(crate) scratch: Scratch,
+    /// Slots that were judged by their own bytes when the vault was opened.
+    judged: usize,
 }
 
 /// How full a vault is, and what it owes.
@@ -122,6 +127,11 @@ impl<'m> Vault<'m> {
             receipts: state.receipts.len(),
             chunks: self.index.entries(),
         }
+    }
+
+    /// Whether a part of the catalog was damaged when the vault was opened, and how many slots were judged by their own bytes for that.
+    pub fn mended(&self) -> Option<usize> {
+        (self.catalog.is_damaged() || self.judged > 0).then_some(self.judged)
     }
 
     /// Bytes of the pool that were read and written so far.
@@ -247,7 +257,7 @@ impl<'m> Vault<'m> {
     }
 
     /// Slots that a put does not get: two to copy into, and those of the next part of the index.
-    fn reserved(&self) -> usize {
+    pub(crate) fn reserved(&self) -> usize {
         let per_slot = self.pool.index_pages() * crate::index::PAGE_ENTRIES;
         2 + (self.index.entries() as usize).div_ceil(per_slot)
     }

@@ -37,8 +37,10 @@ pub enum HeadError {
     /// The index is another disk's.
     #[error("the index belongs to another disk: restore the index of this disk")]
     Foreign,
-    /// The format is a later one.
-    #[error("the index has format version {0}, and this program knows version {VERSION}: use a newer one")]
+    /// The format is another one.
+    #[error(
+        "the index has format version {0}, and this program knows version {VERSION}: use the program that made or last served the disk"
+    )]
     Version(u32),
 }
 

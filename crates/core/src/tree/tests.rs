@@ -111,6 +111,11 @@ impl Index {
         self.pages.evict(self.memory_max);
     }
 
+    fn write_due(&mut self, max: usize) {
+        self.medium.extend(self.pages.take_due(max));
+        self.pages.evict(self.memory_max);
+    }
+
     fn make_durable(&mut self) {
         self.make_durable_while(|_, _| {});
     }
@@ -118,16 +123,20 @@ impl Index {
     /// Makes a head durable, during which `meanwhile` changes what is no part of that head.
     fn make_durable_while(&mut self, meanwhile: impl Fn(&mut Self, u32)) {
         let before = self.medium.clone();
-        self.write(usize::MAX);
         let generation = self.pages.begin_head();
         let head = Head { generation, roots: vec![self.tree.root()], note: vec![9] };
         let durable = self.model.clone();
+        // What changes meanwhile changes no page that the head reaches, written or not.
+        self.write_due(3);
         meanwhile(self, generation as u32);
         assert_ne!(head.position(), self.head.position(), "the durable head is kept");
         if generation.is_multiple_of(5) {
             // The medium took none of these writes.
             self.medium = before;
             return self.pages.abort_head();
+        }
+        while self.pages.due() > 0 {
+            self.write_due(5);
         }
         self.pages.end_head();
         (self.head, self.durable) = (head, durable);

@@ -189,6 +189,7 @@ impl Volume {
             kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
             policy: &opening.config.policy,
             read_only: opening.config.read_only,
+            memory_bytes: opening.config.store_bytes_max,
             entropy: &mut opening.entropy,
             owed: &mut found.state.owed,
         };

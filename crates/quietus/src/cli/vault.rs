@@ -4,11 +4,16 @@ use super::args::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
+use super::consent;
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
-use super::{Failure, epochs, good, read, with_bar, write_receipt};
+use super::{
+    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
+    write_receipt,
+};
 use crate::keys::Source;
 use crate::locked::forbid_core_dumps;
+use crate::paths::{self, Subject};
 use crate::vault::{
     self, Client, CreateVault, DiskOf, Error, Forgotten, Globs, Line, Put, Sanitize, Step, Tell, VaultDir,
     select, snapshots,
@@ -17,8 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
 use serde_json::Value;
-use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
@@ -40,6 +44,7 @@ pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure>
         VaultCommand::Status(args) => status(args, out),
         VaultCommand::Stats(args) => stats(args, out),
         VaultCommand::Verify(args) => verify(args, out),
+        VaultCommand::Repair(args) => repair(args, out),
         VaultCommand::Prove(args) => prove(args, out),
     }
 }
@@ -82,6 +87,11 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
         policy: args.policy.clone(),
         compress: args.compress,
     };
+    let devices: Vec<_> = options.devices(&args.vault)?;
+    let plan = || Ok(consent::making(&args.vault, &devices));
+    if (args.consent.dry_run || !devices.is_empty()) && !consent::agreed(args.consent, out, plan)? {
+        return Ok(());
+    }
     let toml = with_bar(|step| Ok(vault::create(&args.vault, &options, step)?))?;
     let guarantees = VaultDir::open(&args.vault)?.home().guarantees();
     out.vault_made(&args.vault, &toml, &guarantees);
@@ -94,17 +104,26 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
         let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
             (Some(disk), _) => put_disk(client, &args.name, disk, &args.credential.source(), step),
             (None, None) => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
-            (None, Some(path)) if path == Path::new("-") => {
-                Ok(vault::put_tar(client, &args.name, &mut io::stdin().lock(), &exclude, step)?)
-            }
-            (None, Some(path)) => {
-                let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
-                Ok(vault::put_tar(client, &args.name, &mut file, &exclude, step)?)
-            }
+            (None, Some(path)) => put_tar(client, &args.name, path, &exclude, step),
         })?;
         out.put(&put);
         good(put.left_out_count == 0)
     })
+}
+
+fn put_tar(
+    client: &mut Client,
+    name: &str,
+    path: &Path,
+    exclude: &Globs,
+    step: Step<'_>,
+) -> Result<Put, Failure> {
+    if path == Path::new("-") {
+        let input = (&mut io::stdin().lock() as &mut dyn Read, Path::new("standard input"));
+        return Ok(vault::put_tar(client, name, input, exclude, step)?);
+    }
+    let mut file = paths::open_to_read("--tar", path)?;
+    Ok(vault::put_tar(client, name, (&mut file, path), exclude, step)?)
 }
 
 fn put_disk(
@@ -123,10 +142,24 @@ fn put_disk(
 }
 
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
+    if args.tar.as_deref() == Some(Path::new("-")) && io::stdout().is_terminal() {
+        let what = "--tar -: standard output is a terminal; redirect it, or name a file to make";
+        return Err(Failure::Usage(what.into()));
+    }
+    paths::check_folder("--into", &args.into)?;
     with(&args.vault, |client| {
         let snapshot = select(client, &args.snapshot)?;
-        let restored = with_bar(|step| Ok(vault::restore(client, snapshot, &args.into, &args.paths, step)?))?;
-        out.restored_snapshot(&restored);
+        let restored = with_bar(|step| match &args.tar {
+            Some(path) => Ok(vault::write_tar_file(client, snapshot, path, &args.paths, step)?),
+            None => {
+                let into = (args.into.as_path(), args.overwrite);
+                Ok(vault::restore(client, snapshot, into, &args.paths, step)?)
+            }
+        })?;
+        // Standard output may be the archive.
+        if args.tar.as_deref() != Some(Path::new("-")) {
+            out.restored_snapshot(&restored);
+        }
         good(restored.refused_count == 0)
     })
 }
@@ -194,35 +227,52 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
 
 fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let forgotten = match args.paths.is_empty() {
-            true => forget_snapshots(client, args)?,
-            false => forget_paths(client, args)?,
+        let mut forget = |is_dry_run| match args.paths.is_empty() {
+            true => forget_snapshots(client, args, is_dry_run),
+            false => forget_paths(client, args, is_dry_run),
         };
-        out.forgotten_snapshots(&args.vault, &forgotten);
-        Ok(())
+        let matches = |it: &Forgotten| args.paths.is_empty() || !it.snapshots.is_empty();
+        let mut is_matched = true;
+        let weigh = || {
+            let weighed = forget(true)?;
+            is_matched = matches(&weighed);
+            out.forgotten_snapshots(&args.vault, &weighed);
+            Ok(())
+        };
+        if epochs::weighed(args.consent, weigh)? {
+            let forgotten = forget(false)?;
+            is_matched = matches(&forgotten);
+            out.forgotten_snapshots(&args.vault, &forgotten);
+        }
+        // A pattern that matches nothing may be a slip: what was meant is still there.
+        good(is_matched)
     })
 }
 
-fn forget_paths(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_paths(client: &mut Client, args: &VaultForgetArgs, is_dry_run: bool) -> Result<Forgotten, Failure> {
     let paths = Globs::new("--path", &args.paths)?;
     let wanted = match args.snapshots.is_empty() {
         true => all_snapshots(client)?,
         false => named(client, &args.snapshots)?,
     };
-    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, args.dry_run, step)?))
+    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, is_dry_run, step)?))
 }
 
 fn all_snapshots(client: &mut Client) -> Result<Vec<SnapshotId>, Failure> {
     Ok(client.roots()?.into_iter().map(|(snapshot, _)| snapshot).collect())
 }
 
-fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_snapshots(
+    client: &mut Client,
+    args: &VaultForgetArgs,
+    is_dry_run: bool,
+) -> Result<Forgotten, Failure> {
     let all = snapshots(client)?;
     let gone = match args.keep.are_given() {
         true => vault::outdated(&all, args.keep.rules(), args.name.as_deref())?,
         false if args.snapshots.is_empty() => {
             let what = "forget: name snapshots, paths with --path, or a rule such as --keep-last 7";
-            return Err(Failure::Error(what.into()));
+            return Err(Failure::Usage(what.into()));
         }
         false => named(client, &args.snapshots)?,
     };
@@ -232,7 +282,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         weight => Ok(weight.ok()),
     })?;
     let lines: Vec<Line> = all.into_iter().filter(|line| gone.contains(&SnapshotId(line.snapshot))).collect();
-    let forgets = if args.dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
+    let forgets = if is_dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
     Ok(Forgotten {
         files: lines.iter().map(|line| line.files).sum(),
         bytes: lines.iter().map(|line| line.bytes).sum(),
@@ -240,7 +290,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         forgets,
         chunks: weight.map(|it| it.chunks),
         stored_bytes: weight.map(|it| it.stored_bytes),
-        is_dry_run: args.dry_run,
+        is_dry_run,
     })
 }
 
@@ -269,6 +319,7 @@ fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
+    check_receipt(args.output.as_deref())?;
     let how = Sanitize { is_read_only: args.read_only, is_dry_run: args.dry_run, share: args.share };
     with(&args.vault, |client| {
         if let Some(control) = args.control() {
@@ -331,17 +382,27 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     })
 }
 
+fn repair(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
+    let repaired = with_bar(|step| Ok(vault::repair(&args.vault, step)?))?;
+    out.vault_repaired(&args.vault, &repaired);
+    good(repaired.is_whole())
+}
+
 fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_deref().map(read).transpose()?;
+    let known = args.key.as_deref().map(|path| paths::read_text("--key", path)).transpose()?;
+    check_receipt(args.output.as_deref())?;
+    check_key(args.key.is_some(), args.check.is_some())?;
     if let Some(path) = &args.check {
-        let text = read(path)?;
+        let text = paths::read_text("--check", path)?;
+        refuse_receipt_of(Subject::Disk, path, &text)?;
         let format = serde_json::from_str::<Value>(&text).unwrap_or_default();
         if format["statement"]["format"] == "quietus-sanitization-1" {
-            let receipt = vault::check_sanitized(&text, known.as_deref())?;
+            let receipt = vault::check_sanitized(&text, known.as_deref());
+            let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
             out.sanitized(&receipt, false);
             return good(receipt.statement.left == 0);
         }
-        let receipt = vault::check(&text, known.as_deref())?;
+        let receipt = vault::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?;
         out.vault_proof(&receipt, true);
         return good(receipt.statement.is_clean());
     }

@@ -24,5 +24,17 @@ pub(super) fn read_key(dir: &Path) -> Result<SigningKey, DirectoryError> {
         std::fs::read(&path).map_err(|error| DirectoryErrorKind::unreadable(&error).of(&path, error))?;
     let seed: [u8; 32] =
         seed.try_into().map_err(|_| DirectoryErrorKind::Damaged("the length is not 32 bytes").at(&path))?;
-    Ok(SigningKey::from_seed(&seed))
+    let key = SigningKey::from_seed(&seed);
+    match std::fs::read(dir.join("key.pub")) {
+        Ok(public) if public != hex(&key.public()).as_bytes() => {
+            Err(DirectoryErrorKind::Damaged("it does not fit the file key.pub").at(&path))
+        }
+        _ => Ok(key),
+    }
+}
+
+/// What `key.pub` holds beside such a `key`.
+pub(crate) fn public_key_of(seed: &[u8]) -> Option<String> {
+    let seed: [u8; 32] = seed.try_into().ok()?;
+    Some(hex(&SigningKey::from_seed(&seed).public()))
 }

@@ -38,6 +38,25 @@ fn punched_and_zeroed_bytes_read_as_zeros_and_their_neighbours_do_not() {
 }
 
 #[test]
+fn space_is_known_also_where_nothing_was_written_yet() {
+    let (_file, medium) = medium(16 << 20);
+    let whole = Extent::new(0, 16 << 20);
+    let is_known = medium.allocated(whole).is_empty();
+    medium.reserve(Extent::new(4 << 20, 1 << 20)).expect("space");
+    medium.write(Pos(8 << 20), &[7; 1 << 20], false).expect("a write");
+    let found = medium.allocated(whole);
+    let has = |at: u64| found.iter().any(|it| it.start.0 <= at && at < it.end());
+    assert!(has(8 << 20) && has((9 << 20) - 1), "{found:?}");
+    if is_known {
+        assert!(!has(0) && !has(12 << 20), "{found:?}");
+        assert!(has(4 << 20) || allocated::is_in_memory(&medium.file), "{found:?}");
+    }
+    assert!(
+        medium.allocated(Extent::new(8 << 20, 4096)).iter().all(|it| it.start.0 == 8 << 20 && it.len == 4096)
+    );
+}
+
+#[test]
 fn a_read_beyond_the_end_is_an_error_and_not_zeros() {
     let (_file, medium) = medium(4096);
     let error = medium.read(Pos(4000), &mut [0; 200]).expect_err("beyond the end");

@@ -12,7 +12,7 @@ mod repair;
 #[cfg(test)]
 mod tests;
 
-pub use commit::{Committed, commit};
+pub use commit::{Committed, commit, weigh_commit};
 pub use export::{ExportOf, Exported, ImageFormat, export};
 pub use import::create_from;
 pub use rebase::{Rebased, rebase};

@@ -39,6 +39,9 @@ pub enum Error {
     /// A signed statement.
     #[error(transparent)]
     Signed(#[from] SignedError),
+    /// The command line is wrong, whatever the host is like.
+    #[error("{0}")]
+    Usage(String),
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
@@ -51,6 +54,17 @@ impl Error {
     /// The error of the host that kept `act` from `path`.
     pub fn io(act: &'static str, path: &Path, error: impl Into<io::Error>) -> Self {
         Self::Io { act, path: path.into(), error: error.into() }
+    }
+
+    /// Whether the host does not let this user write, or nobody.
+    pub(super) fn is_of_rights(&self) -> bool {
+        let error = match self {
+            Self::Io { error, .. } => Some(error),
+            Self::Directory(error) => error.source.as_ref(),
+            _ => None,
+        };
+        let kinds = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+        error.is_some_and(|error| kinds.contains(&error.kind()))
     }
 }
 

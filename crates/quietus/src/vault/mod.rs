@@ -16,17 +16,19 @@ mod mount;
 mod owner;
 mod prove;
 mod record;
+mod repair;
 mod restore;
 mod retention;
 mod sanitize;
 mod select;
 mod session;
+mod settings;
 mod source;
 mod tar;
 
 pub use across::{Change, Difference, Version, diff, find};
 pub use client::{Client, Tell};
-pub use dir::{Codec, CreateVault, Home, VaultDir, VaultToml, create};
+pub use dir::{CreateVault, Home, VaultDir, create};
 pub use disk::{DiskOf, put_disk};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
@@ -35,13 +37,15 @@ pub use mount::mount;
 pub use owner::{Control, Fill, with_vault, with_vault_alone};
 pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
-pub use restore::{Restored, cat, entries, restore};
+pub use repair::{RepairedVault, repair};
+pub use restore::{Overwrite, Restored, cat, entries, restore};
 pub use retention::Keep;
 pub use sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized};
 pub use select::{Line, outdated, select, select_one, snapshots};
 pub use session::Session;
+pub use settings::{Codec, VaultToml};
 pub use source::{Put, put_files};
-pub use tar::put_tar;
+pub use tar::{put_tar, write_tar_file};
 
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;

@@ -63,6 +63,8 @@ pub(super) enum Entry {
     Sanitized { run: u64, digest: String },
     /// A proof was signed; its SHA-256.
     Proved { digest: String },
+    /// The catalog was made anew: snapshots that the old one did not know, and how many containers are damaged.
+    Repaired { found: Vec<u64>, damaged: u64 },
 }
 
 /// The fields of a line that a start needs.

@@ -82,6 +82,13 @@ impl Shot {
         files.chain([Item::Name(self.name)])
     }
 
+    /// The name and the content of each file.
+    pub fn content(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let content =
+            |chunks: &[u32]| chunks.iter().flat_map(|number| Item::Content(*number).bytes()).collect();
+        self.files.iter().map(|(name, chunks)| (Item::Name(*name).bytes(), content(chunks))).collect()
+    }
+
     /// A snapshot that shares some files and some chunks with `others`; `next` gives numbers that were never used.
     pub fn some(rng: &mut Rng, others: &[&Shot], next: &mut u32) -> Shot {
         let mut new = || {

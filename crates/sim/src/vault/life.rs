@@ -1,5 +1,6 @@
 //! The lives of a vault: each begins with a start and ends with a cut of the power, or with the death of its process.
 
+mod catalog;
 mod changing;
 mod damaged;
 
@@ -58,7 +59,7 @@ impl Bench {
     }
 
     fn open(&self) -> Result<Vault<'_>, VaultError> {
-        Vault::open(&self.catalog, &self.pool, self.setup.clone())
+        Vault::open(&self.catalog, &self.pool, self.layout, self.setup.clone())
     }
 
     fn cut(&self) {
@@ -129,7 +130,11 @@ pub fn run(seed: u64) -> Result<Figures, Violation> {
     let (mut model, mut figures) = (Model::default(), Figures::default());
     let created = Vault::create(&bench.catalog, &bench.pool, bench.layout, bench.setup.clone());
     created.map_err(refused)?;
+    let mut older = vec![0; catalog::table(&bench).len as usize];
     for _ in 0..rng.range(1, 6) {
+        if rng.chance(50) {
+            older = bench.catalog.peek(catalog::table(&bench), <[u8]>::to_vec);
+        }
         let mut life = start(&bench, &mut model, &mut figures, &mut rng)?;
         bench.plan_trouble(&mut rng);
         let calls = rng.range(50, 900);
@@ -157,7 +162,9 @@ pub fn run(seed: u64) -> Result<Figures, Violation> {
     let mut life = start(&bench, &mut model, &mut figures, &mut rng)?;
     life.finish(&mut rng)?;
     drop(life);
-    damaged::play(&bench, &mut model, &mut figures, &mut rng)?;
+    if catalog::play(&bench, &mut model, &mut figures, (&mut rng, &older))? {
+        damaged::play(&bench, &mut model, &mut figures, &mut rng)?;
+    }
     Ok(figures)
 }
 
@@ -548,11 +555,7 @@ impl From<Stop> for Violation {
 
 /// Objects if the files of a snapshot are not those that were put.
 fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Result<(), Violation> {
-    let files = shot.files.iter().map(|(name, chunks)| {
-        let content = chunks.iter().flat_map(|number| Item::Content(*number).bytes());
-        (Item::Name(*name).bytes(), content.collect::<Vec<u8>>())
-    });
-    match files.eq(found) {
+    match shot.content() == found {
         true => Ok(()),
         false => Err(broken(format!("{snapshot:?} is restored otherwise than it was put"))),
     }

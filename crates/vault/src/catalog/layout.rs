@@ -10,7 +10,7 @@ use crate::VaultId;
 use crate::container::{HEAD_BYTES, SLOT_BYTES};
 
 const MAGIC: &[u8; 8] = b"QUIETVLT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the head, and of a page of the table.
 pub(super) const PAGE_BYTES: usize = 4096;
 /// Bytes of a page of the table before its entries: checksum, number of the page, generation, zeros.
@@ -48,7 +48,7 @@ pub enum HeadError {
     #[error("vault catalog: bad magic in the head at offset 0; this is no catalog of a vault")]
     Magic,
     /// Bytes have changed.
-    #[error("vault catalog: bad checksum in the head at offset 0; restore the file from a copy")]
+    #[error("vault catalog: bad checksum in the head at offset 0; run `quietus vault repair`")]
     Checksum,
     /// A program of another age wrote it.
     #[error("vault catalog: format version {0}, expected {VERSION}; use the quietus that wrote it")]
@@ -124,7 +124,12 @@ impl Layout {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), HeadError> {
+    /// Checks that a vault can have these sizes.
+    ///
+    /// # Errors
+    ///
+    /// [`HeadError::Field`].
+    pub fn check(&self) -> Result<(), HeadError> {
         let refuse = |field, value| Err(HeadError::Field { field, value });
         let slot_bytes = self.slot_bytes as usize;
         if !(1..=SLOTS_MAX).contains(&self.slots) {
@@ -141,15 +146,19 @@ impl Layout {
     }
 }
 
-pub(super) fn read(medium: &dyn Medium) -> Result<Layout, CatalogError> {
-    if medium.size() < PAGE_BYTES as u64 {
-        return Err(CatalogError::Damaged("the file is too short"));
-    }
-    let mut bytes = vec![0; PAGE_BYTES];
-    medium.read(Pos(0), &mut bytes)?;
-    let layout = Layout::from_bytes(&bytes)?;
+/// Checks the head on `medium` against what it has to be; false if it was damaged. Nothing is lost by that: the owner of the vault
+/// knows the sizes, too.
+pub(super) fn check(medium: &dyn Medium, layout: Layout) -> Result<bool, CatalogError> {
+    layout.check()?;
     if medium.size() < layout.bytes() {
         return Err(CatalogError::Damaged("the file is too short"));
     }
-    Ok(layout)
+    let mut bytes = vec![0; PAGE_BYTES];
+    medium.read(layout.head(), &mut bytes)?;
+    match Layout::from_bytes(&bytes) {
+        Ok(found) if found == layout => Ok(true),
+        Ok(found) => Err(CatalogError::Other { found, expected: layout }),
+        Err(HeadError::Magic | HeadError::Checksum) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }

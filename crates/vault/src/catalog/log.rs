@@ -1,19 +1,26 @@
 //! The log: two halves, of which one has a snapshot and the frames since.
+//!
+//! One damaged place costs nothing: each frame since a snapshot is there twice, and the snapshot is also what the one before, in the
+//! other half, and the frames behind that amount to.
+
+use std::collections::BTreeMap;
 
 use quietus_core::fields::Fields;
 use quietus_core::medium::Medium;
 use quietus_core::units::Pos;
 
+use super::CatalogError;
 use super::layout::{Layout, SECTOR_BYTES};
-use super::{CatalogError, is_snapshot};
 
 const FRAME_MAGIC: &[u8; 4] = b"QVLF";
 const MARK_MAGIC: &[u8; 8] = b"QUIETOLD";
+/// Bytes of a mark that are not zeros.
+const MARK_BYTES: usize = 20;
 /// Bytes of a frame before its records.
 const FRAME_HEAD_BYTES: usize = 32;
 const CHECKSUM_AT: usize = 28;
-/// Bytes that are read at once in search of frames.
-const PIECE_BYTES: u64 = 64 << 10;
+/// Halves that a search reads at most for frames that turn out to be invalid.
+const SEARCH_HALVES_MAX: usize = 64;
 
 /// The kinds of frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,13 +57,6 @@ impl Frame {
         bytes
     }
 
-    /// The length of the frame that begins with `sector`, if one does.
-    fn bytes(sector: &[u8]) -> Option<u64> {
-        let mut fields = Fields(sector.strip_prefix(FRAME_MAGIC)?);
-        let (_, _, _, records) = (fields.u32()?, fields.u64()?, fields.u64()?, fields.u32()?);
-        Some((FRAME_HEAD_BYTES as u64 + u64::from(records)).next_multiple_of(SECTOR_BYTES as u64))
-    }
-
     /// The frame that `bytes` begin with, if it is whole.
     fn from_bytes(bytes: &[u8]) -> Option<Frame> {
         let mut fields = Fields(bytes.strip_prefix(FRAME_MAGIC)?);
@@ -72,6 +72,17 @@ impl Frame {
         let is_whole = crc32c::crc32c_append(head, records) == checksum;
         is_whole.then(|| Frame { kind, generation, number, records: records.to_vec() })
     }
+
+    /// Bytes that were read for a frame in vain, if `bytes` begin like one.
+    fn claimed(bytes: &[u8]) -> usize {
+        let length = bytes.strip_prefix(FRAME_MAGIC).and_then(|rest| rest.get(20..24)?.try_into().ok());
+        length.map_or(0, |length| bytes.len().min(u32::from_le_bytes(length) as usize))
+    }
+
+    /// Bytes that a frame of so many bytes of records takes on the medium.
+    fn bytes(records: usize) -> usize {
+        (FRAME_HEAD_BYTES + records).next_multiple_of(SECTOR_BYTES)
+    }
 }
 
 /// The mark in a half of `generation` whose successor is durable.
@@ -81,6 +92,12 @@ fn mark(generation: u64) -> Vec<u8> {
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     bytes.resize(SECTOR_BYTES, 0);
     bytes
+}
+
+/// The generation of the mark that a half begins with.
+fn marked(half: &[u8]) -> Option<u64> {
+    let generation = Fields(half.strip_prefix(MARK_MAGIC)?).u64()?;
+    (half[..MARK_BYTES] == mark(generation)[..MARK_BYTES]).then_some(generation)
 }
 
 /// Where bytes go.
@@ -108,21 +125,21 @@ impl Log {
         self.generation + 1
     }
 
-    /// The next frame; None if it needs a turn.
+    /// The next frame, twice; None if it needs a turn.
     pub(super) fn append(&mut self, records: &[u8]) -> Option<Write> {
-        self.number += 1;
-        let frame = self.frame(FrameKind::Delta, records);
-        if !self.has_space(frame.len() as u64) {
+        if !self.has_space(records.len()) {
             return None;
         }
+        self.number += 1;
+        let frame = self.frame(FrameKind::Delta, records).repeat(2);
         let pos = Pos(self.layout.half(self.half).0 + self.cursor);
         self.cursor += frame.len() as u64;
         Some((pos, frame))
     }
 
-    /// Whether a frame of so many bytes fits into the present half.
-    pub(super) fn has_space(&self, bytes: u64) -> bool {
-        self.cursor + bytes <= self.layout.half_bytes
+    /// Whether a frame of so many bytes of records fits into the present half, twice.
+    pub(super) fn has_space(&self, records: usize) -> bool {
+        self.cursor + 2 * Frame::bytes(records) as u64 <= self.layout.half_bytes
     }
 
     /// A snapshot in the other half; and a mark for the present one, to be written once that is durable.
@@ -144,79 +161,115 @@ impl Log {
     }
 }
 
-/// A half as a reader has it.
-struct Half<'m> {
-    medium: &'m dyn Medium,
-    start: Pos,
-    bytes: u64,
+/// A frame, the half that it is in, and how often it is there.
+struct Copies {
+    frame: Frame,
+    half: usize,
+    times: usize,
 }
 
-impl Half<'_> {
-    /// `bytes` from `at` on, or fewer at the half's end.
-    fn read(&self, at: u64, bytes: u64) -> Result<Vec<u8>, CatalogError> {
-        let mut found = vec![0; bytes.min(self.bytes.saturating_sub(at)) as usize];
-        self.medium.read(Pos(self.start.0 + at), &mut found)?;
+/// All that is whole in a log.
+#[derive(Default)]
+struct Found {
+    /// The frames by number.
+    frames: BTreeMap<u64, Copies>,
+    /// The newest generation whose snapshot was durable once.
+    newest: u64,
+}
+
+impl Found {
+    fn read(medium: &dyn Medium, layout: Layout) -> Result<Found, CatalogError> {
+        let mut found = Found::default();
+        for half in 0..2 {
+            let mut bytes = vec![0; layout.half_bytes as usize];
+            medium.read(layout.half(half), &mut bytes)?;
+            found.newest = found.newest.max(marked(&bytes).map_or(0, |generation| generation + 1));
+            found.search(&bytes, half)?;
+        }
         Ok(found)
     }
 
-    /// The frame at `at`, if it is whole, and its end.
-    fn frame(&self, at: u64) -> Result<Option<(Frame, u64)>, CatalogError> {
-        let sector = self.read(at, SECTOR_BYTES as u64)?;
-        let bytes = Frame::bytes(&sector).filter(|bytes| *bytes <= self.bytes.saturating_sub(at));
-        let Some(bytes) = bytes else { return Ok(None) };
-        let frame = Frame::from_bytes(&self.read(at, bytes)?);
-        Ok(frame.map(|frame| (frame, at + bytes)))
-    }
-
-    fn snapshot(&self) -> Result<Option<(Frame, u64)>, CatalogError> {
-        Ok(self.frame(SECTOR_BYTES as u64)?.filter(|(frame, _)| is_snapshot(frame)))
-    }
-
-    /// The frames behind the snapshot that ends at `at`; with their end.
-    fn deltas(&self, snapshot: &Frame, mut at: u64) -> Result<(Vec<Frame>, u64), CatalogError> {
-        let (mut frames, mut number) = (Vec::new(), snapshot.number);
-        let is_next = |frame: &Frame, number| {
-            !is_snapshot(frame) && frame.generation == snapshot.generation && frame.number == number + 1
-        };
-        while let Some((frame, end)) = self.frame(at)?.filter(|(frame, _)| is_next(frame, number)) {
-            (at, number) = (end, frame.number);
-            frames.push(frame);
-        }
-        let is_later = |frame: &Frame| frame.generation == snapshot.generation && frame.number > number;
-        if self.any_frame(at + SECTOR_BYTES as u64, is_later)? {
-            return Err(CatalogError::Damaged("a frame before the last one is invalid"));
-        }
-        Ok((frames, at))
-    }
-
-    /// Whether a whole frame that is `wanted` begins at or behind `from`.
-    fn any_frame(&self, from: u64, wanted: impl Fn(&Frame) -> bool) -> Result<bool, CatalogError> {
-        for piece in (from..self.bytes).step_by(PIECE_BYTES as usize) {
-            let bytes = self.read(piece, PIECE_BYTES)?;
-            for (at, sector) in (piece..).step_by(SECTOR_BYTES).zip(bytes.chunks(SECTOR_BYTES)) {
-                if Frame::bytes(sector).is_some() && self.frame(at)?.is_some_and(|it| wanted(&it.0)) {
-                    return Ok(true);
+    fn search(&mut self, bytes: &[u8], half: usize) -> Result<(), CatalogError> {
+        let (mut at, mut in_vain) = (SECTOR_BYTES, 0);
+        while at < bytes.len() {
+            let Some(frame) = Frame::from_bytes(&bytes[at..]) else {
+                in_vain += Frame::claimed(&bytes[at..]);
+                if in_vain > SEARCH_HALVES_MAX * bytes.len() {
+                    return Err(CatalogError::Damaged("too many frames of the log are invalid"));
                 }
-            }
+                at += SECTOR_BYTES;
+                continue;
+            };
+            at += Frame::bytes(frame.records.len());
+            self.newest = self.newest.max(frame.generation);
+            self.frames.entry(frame.number).or_insert(Copies { frame, half, times: 0 }).times += 1;
         }
-        Ok(false)
+        Ok(())
+    }
+
+    /// The frames of a generation, in order.
+    fn of(&self, generation: u64) -> impl Iterator<Item = &Copies> {
+        self.frames.values().filter(move |it| it.frame.generation == generation)
+    }
+
+    fn snapshot(&self, generation: u64) -> Option<&Copies> {
+        self.of(generation).find(|it| it.frame.kind == FrameKind::Snapshot)
+    }
+
+    /// The snapshot of that generation and the frames since; or, if it was damaged, the snapshot before and all frames since.
+    fn chain(&self) -> Result<Vec<&Copies>, CatalogError> {
+        let newest = self.of(self.newest);
+        if self.snapshot(self.newest).is_some() {
+            return Ok(newest.collect());
+        }
+        let before = self.newest.saturating_sub(1);
+        match self.snapshot(before) {
+            Some(_) => Ok(self.of(before).chain(newest).collect()),
+            None => Err(CatalogError::Damaged("no valid snapshot in either half of the log")),
+        }
     }
 }
 
-/// Reads the log: the newest snapshot and the frames since; what is written next begins with a turn.
-pub(super) fn scan(medium: &dyn Medium, layout: Layout) -> Result<(Log, Vec<Frame>), CatalogError> {
-    let halves = [0, 1].map(|half| Half { medium, start: layout.half(half), bytes: layout.half_bytes });
-    let found = [halves[0].snapshot()?, halves[1].snapshot()?];
-    let newest = found.into_iter().enumerate().filter_map(|(half, found)| Some((half, found?)));
-    let (half, (snapshot, end)) = newest
-        .max_by_key(|(_, (snapshot, _))| snapshot.generation)
-        .ok_or(CatalogError::Damaged("no valid snapshot in either half of the log"))?;
-    // The mark says that a newer snapshot was durable once.
-    if halves[half].read(0, SECTOR_BYTES as u64)? == mark(snapshot.generation) {
-        return Err(CatalogError::Damaged("the newest snapshot is invalid"));
+/// The state as the log has it.
+pub(super) struct Read {
+    /// The log, of which the next write is a turn.
+    pub(super) log: Log,
+    /// A snapshot, and all changes since.
+    pub(super) frames: Vec<Frame>,
+    /// Whether the newest snapshot is damaged: the frames begin with the one before.
+    pub(super) is_older: bool,
+    /// Whether anything was damaged.
+    pub(super) is_damaged: bool,
+}
+
+/// Reads the log.
+pub(super) fn read(medium: &dyn Medium, layout: Layout) -> Result<Read, CatalogError> {
+    let found = Found::read(medium, layout)?;
+    let chain = found.chain()?;
+    let first = chain[0];
+    if first.frame.kind != FrameKind::Snapshot {
+        return Err(CatalogError::Damaged("a frame of the log comes before its snapshot"));
     }
-    let (deltas, _) = halves[half].deltas(&snapshot, end)?;
-    let number = deltas.last().map_or(snapshot.number, |frame| frame.number);
-    let log = Log { half, generation: snapshot.generation, number, ..Log::new(layout) };
-    Ok((log, [vec![snapshot], deltas].concat()))
+    for pair in chain.windows(2) {
+        let [before, frame] = [&pair[0].frame, &pair[1].frame];
+        // The damaged snapshot between two generations had a number, too.
+        let number = before.number + 1 + u64::from(before.generation < frame.generation);
+        if frame.number != number {
+            return Err(CatalogError::Damaged("a frame of the log is invalid that is not the last one"));
+        }
+    }
+    let is_older = first.frame.generation < found.newest;
+    let (last, before) = chain.split_last().expect("a chain has a snapshot");
+    let is_single = |it: &&&Copies| it.frame.kind == FrameKind::Delta && it.times < 2;
+    let is_damaged = is_older || before.iter().filter(is_single).count() > 0;
+    let half = first.half ^ usize::from(is_older);
+    let number = last.frame.number + u64::from(is_older);
+    let log = Log { half, generation: found.newest, number, ..Log::new(layout) };
+    Ok(Read { log, frames: chain.iter().map(|it| it.frame.clone()).collect(), is_older, is_damaged })
+}
+
+/// Every whole frame of the log in the order in which they were written, whatever is missing between them.
+pub(super) fn salvage(medium: &dyn Medium, layout: Layout) -> Result<Vec<Frame>, CatalogError> {
+    let found = Found::read(medium, layout)?;
+    Ok(found.frames.into_values().map(|it| it.frame).collect())
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::layout::PAGE_SLOTS;
 use crate::container::Class;
 use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId};
 
@@ -22,6 +23,20 @@ pub struct Numbers {
     pub run: RunId,
     /// The next put's.
     pub put: PutId,
+}
+
+impl Numbers {
+    /// The higher of both, for each.
+    pub(crate) fn max(self, other: Numbers) -> Numbers {
+        Numbers {
+            container: self.container.max(other.container),
+            ordinal: self.ordinal.max(other.ordinal),
+            snapshot: self.snapshot.max(other.snapshot),
+            forget: self.forget.max(other.forget),
+            run: self.run.max(other.run),
+            put: self.put.max(other.put),
+        }
+    }
 }
 
 /// The cause of content that is to be destroyed.
@@ -111,6 +126,8 @@ pub enum Change {
     Release(String),
     /// A part of the slot's container was found damaged.
     Damaged(SlotNumber),
+    /// The generations of the pages of the table. Only in snapshots.
+    Pages(Vec<u64>),
 }
 
 impl Change {
@@ -157,6 +174,7 @@ const RECEIPT_BYTES: u64 = 48;
 const HOLD_BYTES: u64 = 16;
 const NUMBERS_BYTES: u64 = 256;
 const SLOT_BYTES: u64 = 5;
+const PAGE_BYTES: u64 = 10;
 
 /// The most that a hold of that name on one snapshot takes.
 pub(crate) fn hold_bytes(name: &str) -> u64 {
@@ -164,7 +182,7 @@ pub(crate) fn hold_bytes(name: &str) -> u64 {
 }
 
 impl State {
-    pub(super) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &Change) {
         let next = &mut self.next;
         match change {
             Change::Numbers(numbers) => *next = *numbers,
@@ -204,7 +222,11 @@ impl State {
                 self.holds.insert((name.clone(), *snapshot));
             }
             Change::Release(name) => self.holds.retain(|(held, _)| held != name),
-            Change::Seal(_) | Change::Condemn(_) | Change::Destroyed(_) | Change::Damaged(_) => {}
+            Change::Seal(_)
+            | Change::Condemn(_)
+            | Change::Destroyed(_)
+            | Change::Damaged(_)
+            | Change::Pages(_) => {}
         }
     }
 
@@ -240,7 +262,7 @@ impl State {
     }
 
     /// Bytes that a snapshot of this state takes at most, whatever is forgotten and merged.
-    pub(super) fn bytes_max(&self, slots: u32) -> u64 {
+    pub(crate) fn bytes_max(&self, slots: u32) -> u64 {
         let owed = (self.obligations.len() + self.receipts.len() + self.puts.len()) as u64;
         let holds = self.holds.iter().map(|(name, _)| hold_bytes(name));
         NUMBERS_BYTES
@@ -248,6 +270,7 @@ impl State {
             + owed * RECEIPT_BYTES
             + holds.sum::<u64>()
             + u64::from(slots) * SLOT_BYTES
+            + u64::from(slots).div_ceil(PAGE_SLOTS as u64) * PAGE_BYTES
     }
 }
 

@@ -8,6 +8,7 @@ use quietus_core::units::Pos;
 
 use super::CatalogError;
 use super::layout::{ENTRY_BYTES, Layout, PAGE_BYTES, PAGE_SLOTS, TABLE_HEAD_BYTES};
+use super::log::Write;
 use crate::container::Class;
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, SlotNumber};
@@ -38,7 +39,8 @@ pub struct SlotEntry {
     pub is_damaged: bool,
 }
 
-pub(super) const FREE: SlotEntry = SlotEntry {
+/// A slot of which nothing is known but that it is free.
+pub(crate) const FREE: SlotEntry = SlotEntry {
     state: SlotState::Free,
     container: ContainerSequence(0),
     class: Class::Data,
@@ -75,29 +77,38 @@ impl SlotEntry {
 #[derive(Debug)]
 pub struct Table {
     slots: Vec<SlotEntry>,
+    /// Slots of which both copies of the entry are damaged: what they have is not known.
+    lost: BTreeSet<SlotNumber>,
     free: BTreeSet<SlotNumber>,
     condemned: BTreeSet<SlotNumber>,
     containers: BTreeMap<ContainerSequence, SlotNumber>,
     pages: Vec<PageState>,
 }
 
-/// A page of the table: which of its two places has what the last snapshot relies on.
+/// A page of the table. Both of its places have it, unless a crash came between the two writes, or one is damaged.
 #[derive(Clone, Copy, Debug)]
 struct PageState {
+    /// The generation that has to be there: that of the snapshot with which it was written last. 0 if all its slots are free since ever,
+    /// so that nobody reads it.
+    generation: u64,
+    /// The place where it surely is, which is written last.
     place: u8,
     is_dirty: bool,
 }
 
+const UNUSED: PageState = PageState { generation: 0, place: 0, is_dirty: false };
+
 impl Table {
-    /// Slots that are all free; every page is to be written.
+    /// Slots that are all free.
     pub(super) fn new(slots: u32) -> Table {
         let pages = (slots as usize).div_ceil(PAGE_SLOTS);
         Table {
             slots: vec![FREE; slots as usize],
+            lost: BTreeSet::new(),
             free: (0..slots).map(SlotNumber).collect(),
             condemned: BTreeSet::new(),
             containers: BTreeMap::new(),
-            pages: vec![PageState { place: 1, is_dirty: true }; pages],
+            pages: vec![UNUSED; pages],
         }
     }
 
@@ -144,11 +155,23 @@ impl Table {
         all.filter(move |(entry, _)| entry.state == state).map(|(_, slot)| SlotNumber(slot))
     }
 
-    pub(super) fn change(&mut self, slot: SlotNumber, state: SlotState) {
-        self.set(slot, SlotEntry { state, ..self.entry(slot) });
+    /// The slots of which it is not known what they have, in order.
+    pub(crate) fn lost(&self) -> &BTreeSet<SlotNumber> {
+        &self.lost
+    }
+
+    /// Changes a part of what is known of a slot. What it has is as unknown as before, unless that is to be destroyed in any case.
+    pub(super) fn change(&mut self, slot: SlotNumber, change: impl FnOnce(SlotEntry) -> SlotEntry) {
+        let (is_lost, entry) = (self.lost.contains(&slot), change(self.entry(slot)));
+        self.set(slot, entry);
+        if is_lost && entry.state != SlotState::Condemned {
+            self.lost.insert(slot);
+            self.note(slot);
+        }
     }
 
     pub(super) fn set(&mut self, slot: SlotNumber, entry: SlotEntry) {
+        self.lost.remove(&slot);
         let old = std::mem::replace(&mut self.slots[slot.0 as usize], entry);
         self.pages[slot.0 as usize / PAGE_SLOTS].is_dirty = true;
         if self.containers.get(&old.container) == Some(&slot) {
@@ -159,28 +182,41 @@ impl Table {
 
     /// Brings what is known besides the entries up to an entry.
     fn note(&mut self, slot: SlotNumber) {
-        let entry = self.entry(slot);
+        let (entry, is_known) = (self.entry(slot), !self.lost.contains(&slot));
         let put = |set: &mut BTreeSet<SlotNumber>, is_in| match is_in {
             true => set.insert(slot),
             false => set.remove(&slot),
         };
-        put(&mut self.free, entry.state == SlotState::Free);
+        put(&mut self.free, entry.state == SlotState::Free && is_known);
         put(&mut self.condemned, entry.state == SlotState::Condemned);
-        if entry.has_container() {
+        if entry.has_container() && is_known {
             self.containers.insert(entry.container, slot);
         }
     }
 
-    /// The pages that have changed since the last snapshot, each where the last snapshot does not need it.
-    pub(super) fn take_writes(&mut self, layout: Layout, generation: u64) -> Vec<(Pos, Vec<u8>)> {
+    /// The places of the pages that are to be written, and of which no snapshot relies on either.
+    pub(super) fn unwritten(&self, layout: Layout) -> impl Iterator<Item = Pos> + '_ {
+        let pages = self.pages.iter().enumerate().filter(|(_, page)| page.generation == 0 && page.is_dirty);
+        pages.flat_map(move |(page, _)| [0, 1].map(|place| layout.page(page, place)))
+    }
+
+    /// The generations of all pages, for the snapshot that relies on them.
+    pub(super) fn generations(&self) -> Vec<u64> {
+        self.pages.iter().map(|page| page.generation).collect()
+    }
+
+    /// The pages that have changed since the last snapshot, each where that does not need it; and the same pages where it does, to be
+    /// written once the next snapshot is durable.
+    pub(super) fn take_writes(&mut self, layout: Layout, generation: u64) -> [Vec<Write>; 2] {
         let dirty: Vec<usize> = (0..self.pages.len()).filter(|&page| self.pages[page].is_dirty).collect();
-        let mut writes = Vec::with_capacity(dirty.len());
+        let (mut first, mut second) = (Vec::with_capacity(dirty.len()), Vec::with_capacity(dirty.len()));
         for page in dirty {
-            let place = 1 - self.pages[page].place;
-            writes.push((layout.page(page, place), self.page(page, generation)));
-            self.pages[page] = PageState { place, is_dirty: false };
+            let (old, bytes) = (self.pages[page].place, self.page(page, generation));
+            second.push((layout.page(page, old), bytes.clone()));
+            first.push((layout.page(page, 1 - old), bytes));
+            self.pages[page] = PageState { generation, place: 1 - old, is_dirty: false };
         }
-        writes
+        [first, second]
     }
 
     fn page(&self, page: usize, generation: u64) -> Vec<u8> {
@@ -196,37 +232,58 @@ impl Table {
         bytes
     }
 
-    /// The table that a snapshot of `generation` relies on.
-    pub(super) fn read(medium: &dyn Medium, layout: Layout, generation: u64) -> Result<Table, CatalogError> {
+    /// The table that a snapshot relies on: it says of which generation each page has to be. If that snapshot is followed by a `newer` one
+    /// that cannot be read, a page may be of that generation, too: all changes between the two come again.
+    pub(super) fn read(
+        medium: &dyn Medium,
+        layout: Layout,
+        generations: &[u64],
+        newer: Option<u64>,
+    ) -> Result<Table, CatalogError> {
         let mut table = Table::new(layout.slots);
         for page in 0..layout.pages() {
+            let wanted = generations.get(page).copied().unwrap_or(0);
+            if wanted == 0 && newer.is_none() {
+                continue;
+            }
             let mut places = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
             for (place, bytes) in (0..).zip(&mut places) {
                 medium.read(layout.page(page, place), bytes)?;
             }
-            table.read_page(page, &places, generation)?;
+            table.read_page(page, &places, [Some(wanted), newer])?;
         }
         (0..layout.slots).for_each(|slot| table.note(SlotNumber(slot)));
         Ok(table)
     }
 
-    /// A page of a later generation is of a turn that a crash cut short: it does not count, and is written again, so that it
-    /// will not count when its generation comes.
-    fn read_page(&mut self, page: usize, places: &[Vec<u8>; 2], generation: u64) -> Result<(), CatalogError> {
-        let generations = [0, 1].map(|place: usize| page_generation(page, &places[place]));
-        let counts = |found: &u64| *found <= generation;
-        let best = (0..2).filter(|&place| generations[place].as_ref().is_some_and(counts));
-        let place = best
-            .max_by_key(|&place| generations[place])
-            .ok_or(CatalogError::Damaged("a page of the table of slots is invalid"))?;
-        let entries = places[place][TABLE_HEAD_BYTES..].as_chunks::<ENTRY_BYTES>().0;
+    /// An older page than the one that has to be there is of no use: slots may be in use by now that were free then.
+    fn read_page(
+        &mut self,
+        page: usize,
+        places: &[Vec<u8>; 2],
+        wanted: [Option<u64>; 2],
+    ) -> Result<(), CatalogError> {
+        let found = [0, 1].map(|place: usize| page_generation(page, &places[place]));
+        let counts = |found: &Option<u64>| {
+            found.is_some() && (wanted.contains(found) || mutant::is(Mutant::TakeOlder))
+        };
+        let best = (0..2).filter(|&place| counts(&found[place])).max_by_key(|&place| found[place]);
         let first = page * PAGE_SLOTS;
+        let Some(place) = best else {
+            // Nothing was ever written there.
+            let is_lost = wanted[0] != Some(0);
+            let slots = first..self.slots.len().min(first + PAGE_SLOTS);
+            self.lost.extend(slots.filter(|_| is_lost).map(|slot| SlotNumber(slot as u32)));
+            self.pages[page] = PageState { is_dirty: is_lost, ..UNUSED };
+            return Ok(());
+        };
+        let entries = places[place][TABLE_HEAD_BYTES..].as_chunks::<ENTRY_BYTES>().0;
         for (slot, bytes) in self.slots.iter_mut().skip(first).zip(entries) {
             let damaged = CatalogError::Damaged("an entry of the table of slots cannot be");
             *slot = SlotEntry::from_bytes(bytes).ok_or(damaged)?;
         }
-        let is_dirty = generations.iter().flatten().any(|found| !counts(found));
-        self.pages[page] = PageState { place: place as u8, is_dirty };
+        let (generation, is_dirty) = (found[place].unwrap_or(0), found[0] != found[1]);
+        self.pages[page] = PageState { generation, place: place as u8, is_dirty };
         Ok(())
     }
 }

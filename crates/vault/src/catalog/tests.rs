@@ -3,7 +3,7 @@ use crate::container::Class;
 use crate::testing::{Memory, Noise, fingerprint};
 use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId, VaultId};
 
-const LAYOUT: Layout =
+pub(super) const LAYOUT: Layout =
     Layout { vault: VaultId([5; 16]), slots: 600, slot_bytes: 64 << 10, half_bytes: 16 << 10 };
 
 /// All that a catalog knows.
@@ -99,7 +99,7 @@ fn a_page_of_a_turn_that_was_cut_short_does_not_count_later() {
         let medium = new(seed);
         let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
         let generation = catalog.log.next_generation();
-        while catalog.log.has_space(SECTOR as u64) {
+        while catalog.log.has_space(0) {
             catalog.commit(&[Change::Recorded(0, LogHead::default())]).unwrap();
         }
         assert_eq!(catalog.log.next_generation(), generation);
@@ -129,41 +129,130 @@ fn opened(medium: &Memory) -> Result<(), CatalogError> {
     Catalog::open(medium).map(|_| ())
 }
 
+/// Where the sector of a copy of a frame begins, of a catalog with frames of a sector each: frame 0 is the snapshot.
+fn frame(number: usize, copy: usize) -> usize {
+    let sectors = if number == 0 { 1 } else { 2 * number + copy };
+    LAYOUT.half(1).0 as usize + sectors * SECTOR
+}
+
+/// What is found after the bytes were changed; `None` if that is refused.
+fn found_after(change: impl FnOnce(&mut [u8])) -> Result<(State, Vec<SlotEntry>), CatalogError> {
+    let medium = some_catalog();
+    medium.bytes(change);
+    Catalog::open(&medium).map(|catalog| known(&catalog))
+}
+
 #[test]
 fn a_frame_that_was_changed_is_told_from_a_torn_one() {
-    let start = LAYOUT.half(0).0 as usize;
-    let frame = |n: usize| start + (n + 1) * SECTOR;
-    let damaged = |at: usize| {
-        let medium = some_catalog();
-        medium.bytes(|bytes| bytes[at + 28] ^= 1);
-        opened(&medium)
-    };
-    assert_eq!(damaged(frame(3)), Err(CatalogError::Damaged("a frame before the last one is invalid")));
-    assert_eq!(damaged(frame(12)), Ok(()));
-    assert!(matches!(
-        damaged(frame(0)),
-        Err(CatalogError::Damaged("no valid snapshot in either half of the log"))
-    ));
+    let sound = found_after(|_| {}).unwrap();
+    for copy in 0..2 {
+        assert!(found_after(|bytes| bytes[frame(3, copy) + 28] ^= 1) == Ok(sound.clone()));
+    }
+    let both = |number| found_after(|bytes| (0..2).for_each(|copy| bytes[frame(number, copy) + 28] ^= 1));
+    let damaged = CatalogError::Damaged("a frame of the log is invalid that is not the last one");
+    assert_eq!(both(3), Err(damaged));
+    assert!(both(12).is_ok(), "nothing relied on a last frame that is torn");
+    let snapshots = found_after(|bytes| {
+        bytes[frame(0, 0) + 28] ^= 1;
+        bytes[LAYOUT.half(0).0 as usize + SECTOR + 28] ^= 1;
+    });
+    assert_eq!(snapshots, Err(CatalogError::Damaged("no valid snapshot in either half of the log")));
 }
 
 const SECTOR: usize = 512;
 
 #[test]
-fn a_snapshot_that_was_durable_and_is_gone_is_missed() {
-    let medium = some_catalog();
-    opened(&medium).unwrap();
-    // The start has made a snapshot in half 1.
-    let snapshot = LAYOUT.half(1).0 as usize + SECTOR;
-    medium.bytes(|bytes| bytes[snapshot + 40] ^= 1);
-    assert_eq!(opened(&medium), Err(CatalogError::Damaged("the newest snapshot is invalid")));
+fn one_changed_bit_costs_nothing_wherever_it_is() {
+    let sound = found_after(|_| {}).unwrap();
+    let mut noise = Noise(8);
+    let bytes = LAYOUT.bytes() as usize;
+    // The head, the beginning of each half, the pages; and anywhere.
+    let halves = [0, 1].map(|half| LAYOUT.half(half).0 as usize);
+    let regions =
+        [(0, 60), (halves[0], 2048), (halves[1], 16 * SECTOR), (LAYOUT.half(2).0 as usize, 4096), (0, bytes)];
+    for (start, length) in regions {
+        for _ in 0..60 {
+            let at = start + noise.next() as usize % length;
+            let medium = some_catalog();
+            medium.bytes(|bytes| bytes[at] ^= 1 << (noise.next() % 8));
+            let opened = Catalog::open(&medium).map(|catalog| known(&catalog));
+            assert!(opened == Ok(sound.clone()), "byte {at}: {:?}", opened.err());
+            // Another one later.
+            let at = start + noise.next() as usize % length;
+            medium.bytes(|bytes| bytes[at] ^= 1 << (noise.next() % 8));
+            let opened = Catalog::open(&medium).map(|catalog| known(&catalog));
+            assert!(opened == Ok(sound.clone()), "byte {at}, later: {:?}", opened.err());
+        }
+    }
 }
 
 #[test]
-fn a_page_of_the_table_that_was_changed_is_refused() {
+fn a_snapshot_that_was_durable_and_is_gone_is_made_of_the_one_before() {
+    let sound = found_after(|_| {}).unwrap();
     let medium = some_catalog();
-    let pages = LAYOUT.half(2).0 as usize;
-    medium.bytes(|bytes| bytes[pages..].iter_mut().for_each(|byte| *byte ^= 1));
-    assert_eq!(opened(&medium), Err(CatalogError::Damaged("a page of the table of slots is invalid")));
+    opened(&medium).unwrap();
+    // The start has made a snapshot in half 0.
+    let snapshot = LAYOUT.half(0).0 as usize + SECTOR;
+    medium.bytes(|bytes| bytes[snapshot + 40] ^= 1);
+    let catalog = Catalog::read(&medium, LAYOUT).unwrap();
+    assert!(catalog.is_damaged() && catalog.is_doubtful() && known(&catalog) == sound);
+    drop(catalog);
+    opened(&medium).unwrap();
+    assert!(!Catalog::read(&medium, LAYOUT).unwrap().is_damaged(), "damage is mended at once");
+}
+
+#[test]
+fn an_older_page_of_the_table_is_never_taken() {
+    let medium = new(7);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let open = |slot, container| Change::Open(SlotNumber(slot), ContainerSequence(container), Class::Data);
+    catalog.commit(&[open(0, 0), open(400, 1)]).unwrap();
+    opened(&medium).unwrap();
+    let pages = LAYOUT.half(2).0 as usize..LAYOUT.half(2).0 as usize + 2 * 4096;
+    let older = medium.bytes(|bytes| bytes[pages.clone()].to_vec());
+    let mut catalog = Catalog::open(&medium).unwrap();
+    catalog.commit(&[open(1, 2), Change::Seal(SlotNumber(0))]).unwrap();
+    drop(catalog);
+    opened(&medium).unwrap();
+    let newer = medium.bytes(|bytes| bytes[pages.clone()].to_vec());
+    let mut flipped = newer.clone();
+    flipped[4096 + 100] ^= 1;
+    let place = [
+        &flipped[..],
+        &[&older[..4096], &newer[4096..]].concat(),
+        &[&newer[..4096], &older[4096..]].concat(),
+    ];
+    for page in place {
+        medium.bytes(|bytes| bytes[pages.clone()].copy_from_slice(page));
+        let catalog = Catalog::read(&medium, LAYOUT).unwrap();
+        assert_eq!(catalog.table().entry(SlotNumber(0)).state, SlotState::Sealed);
+        assert!(catalog.table().lost().is_empty());
+    }
+    for page in [&older[..], &[0; 2 * 4096], &[&older[..4096], &flipped[4096..]].concat()] {
+        medium.bytes(|bytes| bytes[pages.clone()].copy_from_slice(page));
+        let catalog = Catalog::read(&medium, LAYOUT).unwrap();
+        assert_eq!(catalog.table().lost().len(), 254, "nobody knows what the slots of that page have");
+        assert!(!catalog.table().free().contains(&SlotNumber(2)), "a slot is free of which nobody knows it");
+        assert_eq!(catalog.table().entry(SlotNumber(400)).state, SlotState::Open);
+    }
+}
+
+#[test]
+fn changes_that_fit_into_no_half_are_there_twice_all_the_same() {
+    let medium = new(9);
+    let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
+    let holds = (0..140).map(|snapshot| Change::Hold("long ".repeat(12), SnapshotId(snapshot)));
+    catalog.commit(&holds.collect::<Vec<_>>()).unwrap();
+    let wanted = known(&catalog);
+    drop(catalog);
+    for half in 0..2 {
+        let bytes = medium.bytes(|bytes| bytes.to_vec());
+        medium.bytes(|bytes| bytes[LAYOUT.half(half).0 as usize + SECTOR + 100] ^= 1);
+        let catalog = Catalog::open(&medium).unwrap();
+        assert!(known(&catalog) == wanted, "half {half}");
+        drop(catalog);
+        medium.bytes(|there| there.copy_from_slice(&bytes));
+    }
 }
 
 #[test]
@@ -172,7 +261,7 @@ fn a_record_of_another_program_is_named() {
     let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
     let (pos, bytes) = catalog.log.append(&[200, 1]).unwrap();
     medium.write(pos, &bytes, true).unwrap();
-    assert_eq!(opened(&medium), Err(CatalogError::Record { frame: 2 }));
+    assert_eq!(opened(&medium), Err(CatalogError::Record { frame: 3 }));
     let beyond = state::encode(&[Change::Condemn(SlotNumber(LAYOUT.slots))]);
     let medium = new(3);
     let mut catalog = Catalog::create(&medium, LAYOUT).unwrap();
@@ -198,12 +287,15 @@ fn a_head_that_says_what_cannot_be_is_refused() {
     };
     assert_eq!(changed(0, 0), Err(HeadError::Magic));
     assert_eq!(changed(20, 1), Err(HeadError::Checksum));
+    let other = new(6);
+    Catalog::create(&other, Layout { vault: VaultId([6; 16]), ..LAYOUT }).unwrap();
+    assert!(matches!(opened(&other), Err(CatalogError::Other { .. })), "the catalog of another vault");
     assert_eq!(Layout::from_bytes(&[]), Err(HeadError::Magic));
     let mut newer = LAYOUT.to_bytes();
-    newer[8] = 2;
+    newer[8] = 3;
     let checksum = crc32c::crc32c(&newer[..48]);
     newer[48..52].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Layout::from_bytes(&newer), Err(HeadError::Version(2)));
+    assert_eq!(Layout::from_bytes(&newer), Err(HeadError::Version(3)));
 }
 
 #[test]

@@ -13,7 +13,11 @@ pub struct VaultKey {
     fingerprints: [u8; KEY_BYTES],
     metadata: [u8; KEY_BYTES],
     gear: [u8; KEY_BYTES],
+    check: [u8; KEY_BYTES],
 }
+
+/// Bytes of what tells whether a key is the vault's.
+pub const CHECK_BYTES: usize = 16;
 
 impl VaultKey {
     /// `key` is random.
@@ -23,6 +27,7 @@ impl VaultKey {
             fingerprints: derived("quietus vault 1 fingerprints"),
             metadata: derived("quietus vault 1 metadata fingerprints"),
             gear: derived("quietus vault 1 gear table"),
+            check: derived("quietus vault 2 check"),
         }
     }
 
@@ -34,6 +39,11 @@ impl VaultKey {
             Class::Metadata => &self.metadata,
         };
         Fingerprint(*blake3::keyed_hash(key, content).as_bytes())
+    }
+
+    /// What tells whether a key is the vault's. Nobody learns the key from it.
+    pub fn check(&self) -> [u8; CHECK_BYTES] {
+        std::array::from_fn(|at| self.check[at])
     }
 
     /// The 256 numbers that decide where content is cut.

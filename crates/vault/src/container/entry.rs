@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Class, ENTRY_BYTES, Head};
 use crate::chunk::{BadChunk, CHUNK_BYTES_MAX, Codec, VaultKey, decompress};
-use crate::{Fingerprint, Ordinal, Reference};
+use crate::{Fingerprint, NUMBER_MAX, Ordinal, Reference};
 
 /// A chunk as a container has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ impl Raw {
         };
         let end = stored.offset.checked_add(stored.stored_bytes)?;
         let fits = end <= head.payload_bytes && stored.raw_bytes as usize <= CHUNK_BYTES_MAX;
-        fits.then_some(stored)
+        (fits && stored.chunk.ordinal.0 < NUMBER_MAX).then_some(stored)
     }
 }
 

@@ -23,8 +23,10 @@ pub(super) struct Audit {
     found: Vec<u64>,
     /// Their numbers: a chunk that an error has left in two containers counts once.
     seen: RoaringTreemap,
-    /// Containers with dead chunks.
+    /// Containers with dead chunks, and live ones.
     plan: Vec<ContainerSequence>,
+    /// Containers in which nothing is live: they are left first, as that takes no space.
+    dead: Vec<ContainerSequence>,
     pub(super) damage: Damage,
 }
 
@@ -93,7 +95,9 @@ impl Vault<'_> {
         let is_whole = chunks.len() == directory.entries.len();
         let judged = self.judge(&**set, &directory)?;
         if chunks.is_empty() || !is_whole || !judged.iter().all(|is_live| *is_live) {
-            audit.plan.push(container);
+            let is_dead = is_whole && !judged.contains(&true);
+            let plan = if is_dead { &mut audit.dead } else { &mut audit.plan };
+            plan.push(container);
             run.figures.found.containers += 1;
             let stored = directory.chunks().map(|stored| u64::from(stored.stored_bytes));
             stored.zip(judged).for_each(|(bytes, is_live)| run.figures.found.add(bytes, is_live));
@@ -145,7 +149,8 @@ pub(super) fn audited(set: Set, audit: Audit) -> Result<Phase, VaultError> {
             return Err(VaultError::Audit { part, marked, found });
         }
     }
-    let Audit { plan: mut containers, damage, .. } = audit;
+    let Audit { plan: mut containers, dead, damage, .. } = audit;
     containers.reverse();
+    containers.extend(dead.into_iter().rev());
     Ok(Phase::Copy(set, Plan { containers, damage, payload: Vec::new() }))
 }

@@ -29,7 +29,7 @@ impl Vault<'_> {
         if plan.containers.is_empty() {
             return Ok(self.end_turn(run));
         }
-        if self.catalog.table().free().is_empty() && !self.catalog.table().condemned().is_empty() {
+        if !self.catalog.table().condemned().is_empty() && !self.has_space()? {
             self.destroy_some()?;
             return Ok(Phase::Copy(set, plan));
         }
@@ -37,7 +37,7 @@ impl Vault<'_> {
         let bytes_end = run.figures.done.live_bytes + BYTES_A_STEP;
         for _ in 0..self.slots_a_batch(SOURCE_BYTES_A_STEP) {
             // The live chunks of one container take one more slot at most.
-            let is_short = self.catalog.table().free().is_empty() && !left.is_empty();
+            let is_short = !left.is_empty() && !self.has_space()?;
             if is_short || run.figures.done.live_bytes >= bytes_end {
                 break;
             }

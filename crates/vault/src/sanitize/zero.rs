@@ -50,7 +50,9 @@ impl Vault<'_> {
     fn zeroing(&self) -> Zeroing {
         let condemned = self.catalog.table().condemned().iter().copied();
         let slots: Vec<SlotNumber> = condemned.take(self.slots_a_batch(BYTES_A_TASK)).collect();
-        let extents = self.pool.extents(&slots);
+        // What has no space on the medium has no content, and writing there would take some.
+        let extents = self.pool.extents(&slots).into_iter();
+        let extents: Vec<_> = extents.flat_map(|extent| self.pool.medium.allocated(extent)).collect();
         let method = Method::Destroy(Destroy {
             residue: extents.into_iter().flat_map(|extent| windows(extent, RUN_BYTES)).collect(),
             at_once: 1,
@@ -74,7 +76,9 @@ impl Vault<'_> {
                 let destroyed: Vec<_> = zeroing.slots.iter().copied().map(Change::Destroyed).collect();
                 self.catalog.commit(&destroyed)?;
                 let freed = self.pool.extents(&zeroing.slots);
-                freed.into_iter().try_for_each(|extent| self.pool.release(extent))
+                freed.into_iter().try_for_each(|extent| self.pool.release(extent))?;
+                self.keep_reserve();
+                Ok(())
             }
             Work::Io(_) | Work::Point(_) => unreachable!("destroying slots has passes, syncs and a record"),
         }

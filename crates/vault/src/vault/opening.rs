@@ -40,9 +40,17 @@ impl<'m> Vault<'m> {
     pub fn open(
         catalog: &'m dyn Medium,
         pool: &'m dyn Medium,
+        layout: Layout,
         setup: Setup,
     ) -> Result<Vault<'m>, VaultError> {
-        let mut vault = Vault::new(Catalog::open(catalog)?, pool, setup)?;
+        let mut vault = Vault::new(Catalog::read(catalog, layout)?, pool, setup)?;
+        vault.judge_lost()?;
+        vault.resume()
+    }
+
+    /// Opens the vault on a catalog that says of each slot what it has.
+    pub(super) fn resume(mut self) -> Result<Vault<'m>, VaultError> {
+        let vault = &mut self;
         vault.condemn_open()?;
         vault.owe_interrupted()?;
         vault.index.part = match load(&vault.catalog.state().index, &vault.pool) {
@@ -50,10 +58,14 @@ impl<'m> Vault<'m> {
             loaded => loaded?,
         };
         vault.rebuild_recent()?;
-        Ok(vault)
+        Ok(self)
     }
 
-    fn new(catalog: Catalog<'m>, pool: &'m dyn Medium, setup: Setup) -> Result<Vault<'m>, VaultError> {
+    pub(super) fn new(
+        catalog: Catalog<'m>,
+        pool: &'m dyn Medium,
+        setup: Setup,
+    ) -> Result<Vault<'m>, VaultError> {
         if setup.policy.passes().is_empty() {
             return Err(VaultError::NoPasses);
         }
@@ -73,6 +85,7 @@ impl<'m> Vault<'m> {
             policy: setup.policy,
             seeds: Seeds::new(setup.entropy),
             scratch: Scratch::default(),
+            judged: 0,
         })
     }
 
@@ -89,9 +102,19 @@ impl<'m> Vault<'m> {
         Ok(())
     }
 
-    /// Nothing durable refers to containers that were not sealed.
+    /// Nothing durable refers to containers that were not sealed. The numbers of their chunks are not given again, lest a chunk that is
+    /// found there later is taken for another one.
     fn condemn_open(&mut self) -> Result<(), VaultError> {
         let open: Vec<_> = self.catalog.table().in_state(SlotState::Open).collect();
+        for slot in &open {
+            let container = self.catalog.table().entry(*slot).container;
+            let directory = VaultError::or_damaged(self.pool.directory(*slot, container))?;
+            let end = directory.iter().flat_map(|it| it.chunks()).map(|it| it.chunk.ordinal.0 + 1).max();
+            self.next_ordinal = self.next_ordinal.max(Ordinal(end.unwrap_or(0)));
+        }
+        if !open.is_empty() {
+            self.catalog.commit(&[Change::Given(self.next_ordinal)])?;
+        }
         let change = if mutant::is(Mutant::FreeOpen) { Change::Destroyed } else { Change::Condemn };
         for some in open.chunks(SLOTS_A_FRAME) {
             self.catalog.commit(&some.iter().copied().map(change).collect::<Vec<_>>())?;

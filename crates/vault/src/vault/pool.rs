@@ -1,7 +1,7 @@
 //! The pool: slots on a medium, and what has been read of their containers lately.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use quietus_core::extents::ExtentMap;
@@ -24,6 +24,8 @@ pub(crate) struct Pool<'m> {
     pub(crate) key: VaultKey,
     recent: VecDeque<(ContainerSequence, Arc<Directory>)>,
     is_broken: bool,
+    /// Free slots that have their space on the medium.
+    pub(crate) kept: BTreeSet<SlotNumber>,
     /// Bytes that were read and written.
     moved: Cell<u64>,
 }
@@ -58,7 +60,8 @@ impl Directory {
 
 impl<'m> Pool<'m> {
     pub(crate) fn new(medium: &'m dyn Medium, layout: Layout, key: VaultKey) -> Pool<'m> {
-        Pool { medium, layout, key, recent: VecDeque::new(), is_broken: false, moved: Cell::new(0) }
+        let (recent, kept, moved) = (VecDeque::new(), BTreeSet::new(), Cell::new(0));
+        Pool { medium, layout, key, recent, is_broken: false, kept, moved }
     }
 
     /// The bytes of a slot.
@@ -111,6 +114,20 @@ impl<'m> Pool<'m> {
             at.0 += part.len() as u64;
         }
         Ok(())
+    }
+
+    /// Lets a free slot have its space. What it got before the medium was full is given back.
+    pub(crate) fn allocate(&mut self, slot: SlotNumber) -> Result<(), MediumError> {
+        if self.kept.contains(&slot) {
+            return Ok(());
+        }
+        let allocated = self.medium.reserve(self.extent(slot));
+        match &allocated {
+            Ok(()) => drop(self.kept.insert(slot)),
+            // A failure of that is latched.
+            Err(_) => drop(self.release(self.extent(slot))),
+        }
+        allocated
     }
 
     /// Gives back space where zeros lie, if the medium can.

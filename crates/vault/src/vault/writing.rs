@@ -1,11 +1,12 @@
 //! Filling containers, and making them durable.
 
+use quietus_core::medium::{MediumError, MediumErrorKind};
 use quietus_core::units::Extent;
 
 use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
-use crate::container::{Builder, Class};
+use crate::container::{Builder, Class, HEAD_BYTES};
 use crate::index::{IndexEntry, Location};
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, Fingerprint, Reference, SlotNumber, VaultError};
@@ -93,13 +94,56 @@ impl Vault<'_> {
         let table = self.catalog.table();
         let free = table.free().len();
         let condemned = table.condemned().first().filter(|_| mutant::is(Mutant::ReuseUndestroyed));
-        let slot = condemned.or(table.free().first()).filter(|_| free > reserved);
-        let slot = *slot.ok_or(VaultError::Full { free, reserved })?;
+        let slot = condemned.copied().or(self.next_slot()).filter(|_| free > reserved);
+        let slot = slot.ok_or(VaultError::Full { free, reserved })?;
+        self.guard_free(slot)?;
         // A full host refuses here, where nothing has changed yet.
-        self.pool.medium.reserve(self.pool.extent(slot))?;
+        while let Err(error) = self.pool.allocate(slot).and_then(|()| self.allocate_reserve(reserved + 1)) {
+            if error.kind != MediumErrorKind::NoSpace {
+                return Err(error.into());
+            }
+            if self.destroy_some()? {
+                return Err(VaultError::NoSpace(error));
+            }
+        }
+        self.pool.kept.remove(&slot);
         let container = self.catalog.state().next.container;
         self.catalog.commit(&[Change::Open(slot, container, class)])?;
         Ok((slot, container))
+    }
+
+    /// The slot that is taken next.
+    fn next_slot(&self) -> Option<SlotNumber> {
+        self.pool.kept.first().or(self.catalog.table().free().first()).copied()
+    }
+
+    /// Lets so many free slots have their space: a sanitization can work on a host that is full.
+    fn allocate_reserve(&mut self, count: usize) -> Result<(), MediumError> {
+        let lacking = count.saturating_sub(self.pool.kept.len());
+        let free = self.catalog.table().free().iter().copied();
+        let next: Vec<SlotNumber> = free.filter(|it| !self.pool.kept.contains(it)).take(lacking).collect();
+        next.into_iter().try_for_each(|slot| self.pool.allocate(slot))
+    }
+
+    /// Keeps the space of as many free slots as are reserved, as far as the host has it: whoever needs it finds out.
+    pub(crate) fn keep_reserve(&mut self) {
+        let _ = self.allocate_reserve(self.reserved());
+    }
+
+    /// Whether the slot that is taken next has its space, or can get it.
+    pub(crate) fn has_space(&mut self) -> Result<bool, VaultError> {
+        let Some(slot) = self.next_slot() else { return Ok(false) };
+        match self.pool.allocate(slot) {
+            Err(error) if error.kind == MediumErrorKind::NoSpace => Ok(false),
+            allocated => Ok(allocated.map(|()| true)?),
+        }
+    }
+
+    /// Refuses a slot in which anything lies, although it is free: a free one holds zeros. The catalog is older than the pool then.
+    fn guard_free(&self, slot: SlotNumber) -> Result<(), VaultError> {
+        let head = self.pool.read(Extent::new(self.pool.extent(slot).start.0, HEAD_BYTES as u64))?;
+        let is_free = head.iter().all(|byte| *byte == 0) || mutant::is(Mutant::ReuseUndestroyed);
+        if is_free { Ok(()) } else { Err(VaultError::Stale(slot)) }
     }
 
     /// Writes the container that is being filled.

@@ -237,6 +237,8 @@ pub(super) struct Map {
     dirty: BTreeSet<u64>,
     /// Pages that the checkpoint under way makes durable.
     checkpointing: BTreeSet<u64>,
+    /// Their writes, until these are taken.
+    writes: Option<Vec<(Places, Vec<u8>)>>,
     /// The pages that have space on the host. A page keeps its space until the next start, even when it is
     /// all zeros again: a write that relies on the space may be under way.
     spacious: BlockSet<Pos>,
@@ -323,9 +325,9 @@ impl Map {
         self.dirty.range(pages.clone()).next().is_none() && self.checkpointing.range(pages).next().is_none()
     }
 
-    /// Begins a checkpoint: the pages that are not durable, many as one write, wherever they lie. A write of
-    /// its own for each would wake a thread for each.
-    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
+    /// Begins a checkpoint of the pages that are not durable: whether there are any. Many are one write, wherever they lie. A
+    /// write of its own for each would wake a thread for each.
+    pub(super) fn begin_checkpoint(&mut self) -> bool {
         self.checkpointing = std::mem::take(&mut self.dirty);
         let pages: Vec<u64> = self.checkpointing.iter().copied().collect();
         let written = |pages: &[u64]| {
@@ -333,7 +335,14 @@ impl Map {
             pages.iter().for_each(|page| self.pages[page].append_to(&mut bytes));
             (pages.iter().copied().map(place).collect(), bytes)
         };
-        pages.chunks(WRITE_PAGES_MAX).map(written).collect()
+        let writes: Vec<_> = pages.chunks(WRITE_PAGES_MAX).map(written).collect();
+        self.writes = Some(writes).filter(|writes| !writes.is_empty());
+        self.writes.is_some()
+    }
+
+    /// The writes of the checkpoint, once.
+    pub(super) fn take_writes(&mut self) -> Option<Vec<(Places, Vec<u8>)>> {
+        self.writes.take()
     }
 
     pub(super) fn end_checkpoint(&mut self) {
@@ -341,6 +350,7 @@ impl Map {
     }
 
     pub(super) fn abort_checkpoint(&mut self) {
+        self.writes = None;
         self.dirty.append(&mut self.checkpointing);
     }
 }

@@ -6,6 +6,7 @@ mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::homes::{Doomed, Homes, Stub};
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::log::{Log, Turned};
 use super::positions::outline;
@@ -17,8 +18,9 @@ use crate::cell::{Cell, Cells};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
+use crate::places::Places;
 use crate::sealing::Sealing;
-use crate::store::Phase;
+use crate::store::Batch;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Block, Epoch, Extent, Pos, Slot};
 use std::collections::BTreeSet;
@@ -36,6 +38,7 @@ pub(super) struct Catalog {
     pub(super) slots: Slots,
     pub(super) log: Log,
     pub(super) homes: Homes,
+    pub(super) limits: Limits,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
     old_half: Option<(u8, BlockSet<Pos>)>,
     /// The epochs that still show content which has died.
@@ -48,18 +51,21 @@ pub(super) struct Catalog {
     cells: Cells,
 }
 
-/// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
+/// A checkpoint of the index. Its parts, in their order: the last entries of the log before the head; homes of stubs, their cells, and
+/// changed pages of the index, which are made batch by batch; the head. Each part has to be durable before the next.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct IndexCheckpoint {
-    /// The last entries of the log before the head. Their content is durable before they are written.
+    /// The last entries of the log. Their content is durable before they are written.
     pub(super) log: Option<(Place, Vec<u8>)>,
-    /// The homes of stubs and their cells, and the changed pages of the index.
-    pub(super) writes: Vec<(Place, Vec<u8>)>,
-    /// The head, and its generation.
-    pub(super) head: (Place, Vec<u8>),
+    /// The head; `None` once it was taken to be written.
+    head: Option<(Place, Vec<u8>)>,
+    /// The generation of the head.
     generation: u64,
-    /// The slots whose stubs have their home then, if anywhere.
-    homed: Vec<Slot>,
+    /// The slots whose stubs need a home, and how many of these were taken to be written.
+    to_home: Vec<Slot>,
+    taken: usize,
+    /// The slots of versions that are owed, and whose homes may have the stub.
+    at_home: Vec<Slot>,
     /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
     old_half: (Option<u8>, BlockSet<Pos>),
 }
@@ -76,23 +82,36 @@ pub(super) enum Replayed {
 }
 
 impl IndexCheckpoint {
-    /// Takes the writes that come before the head, as few operations: each is an event, and homes of stubs come by the
-    /// ten thousand.
-    pub(super) fn take_writes(&mut self) -> Phase {
-        let mut phase = Phase::new();
-        for (place, bytes) in std::mem::take(&mut self.writes) {
-            match phase.last_mut() {
-                Some((places, content))
-                    if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
-                {
-                    places.push(place);
-                    content.extend(bytes);
-                }
-                _ => phase.push((place.into(), bytes)),
-            }
-        }
-        phase
+    /// The next slots whose stubs are brought home, to at most `pages_max` pages: all that go to each.
+    fn take_slots(&mut self, layout: Layout, pages_max: usize) -> &[Slot] {
+        let rest = &self.to_home[self.taken..];
+        let pages = rest.chunk_by(|a, b| layout.page_of(*a) == layout.page_of(*b)).take(pages_max);
+        let count = pages.map(<[Slot]>::len).sum();
+        self.taken += count;
+        &rest[..count]
     }
+
+    /// Whether all stubs were taken to be written.
+    fn has_homed(&self) -> bool {
+        self.taken == self.to_home.len()
+    }
+}
+
+/// The writes as few operations: each is an event, and homes of stubs come by the ten thousand.
+fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
+    let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
+    for (place, bytes) in writes {
+        match few.last_mut() {
+            Some((places, content))
+                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
+            {
+                places.push(place);
+                content.extend(bytes);
+            }
+            _ => few.push((place.into(), bytes)),
+        }
+    }
+    few
 }
 
 /// The note in a head of the index: where the log goes on, and which sessions there were.
@@ -165,6 +184,7 @@ impl Catalog {
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (sessions, halves)),
             homes: Homes::new(layout),
+            limits: Limits::of(64 << 20),
             heads: 0,
             generation: head.generation,
             // Before the first checkpoint of the index nothing was in the other half.
@@ -363,11 +383,6 @@ impl Catalog {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
         let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
-        let stubs: Vec<Stub> = to_home.iter().filter_map(|slot| self.stub(*slot)).collect();
-        let mut writes = self.homes.bring(&stubs, &mut self.cells);
-        let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
-        let pages = self.history.pages.take_writes(usize::MAX);
-        writes.extend(pages.into_iter().map(|(at, bytes)| (page(at, PAGE_BYTES as u64), bytes)));
         let generation = self.history.pages.begin_head();
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
@@ -376,12 +391,31 @@ impl Catalog {
         let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
-        let head = (page(head.position(), bytes.len() as u64), bytes);
-        let homed = [to_home, at_home].concat();
+        let head = Some((in_index(head.position(), bytes.len()), bytes));
         if mutant::is(Mutant::KillLogEarly) && is_used {
             self.old_half = Some((old, dying.clone()));
         }
-        IndexCheckpoint { log, writes, head, generation, homed, old_half: (is_used.then_some(old), dying) }
+        let old_half = (is_used.then_some(old), dying);
+        IndexCheckpoint { log, head, generation, to_home, taken: 0, at_home, old_half }
+    }
+
+    /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
+    /// the head.
+    pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
+        let writes = if checkpoint.has_homed() {
+            let pages = self.history.pages.take_due(pages_max);
+            pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect()
+        } else {
+            let slots = checkpoint.take_slots(self.layout, pages_max);
+            let stubs: Vec<Stub> = slots.iter().filter_map(|slot| self.stub(*slot)).collect();
+            self.homes.bring(&stubs, &mut self.cells)
+        };
+        let is_all = checkpoint.has_homed() && self.history.pages.due() == 0;
+        if writes.is_empty() && is_all {
+            let (place, bytes) = checkpoint.head.take()?;
+            return Some(Batch::phase(vec![(place.into(), bytes)]));
+        }
+        Some(Batch { writes: joined(writes), ends_phase: is_all })
     }
 
     /// The stub of a version that has no home yet.
@@ -399,7 +433,7 @@ impl Catalog {
         self.slots.end_head();
         self.heads += 1;
         self.generation = checkpoint.generation;
-        self.log.end_turn(&checkpoint.homed);
+        self.log.end_turn(&[&checkpoint.to_home, &checkpoint.at_home]);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
@@ -503,4 +537,9 @@ impl Catalog {
         dead.into_iter().for_each(|dead| self.log.owes(dead.slot));
         Ok(())
     }
+}
+
+/// A part of the index.
+fn in_index(at: u64, len: usize) -> Place {
+    Place { on: MediumId::Map, extent: Extent::new(at, len as u64) }
 }

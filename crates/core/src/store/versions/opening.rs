@@ -7,6 +7,7 @@ use super::error::VersionsError;
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
@@ -245,7 +246,9 @@ impl<'a> Index<'a> {
         stubs::check_medium(stubs, opening.disk)?;
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, head, (sessions, cells));
-        Ok(Self { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? })
+        let mut catalog = catalog.ok_or(VersionsError::Note)?;
+        catalog.limits = Limits::of(opening.memory_bytes);
+        Ok(Self { map, stubs, root, catalog })
     }
 
     /// Asks the catalog, and reads what is absent, until there is an answer.
@@ -258,7 +261,7 @@ impl<'a> Index<'a> {
                     check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
                     self.map.read(Pos(page.position()), &mut bytes)?;
                     let pages = &mut self.catalog.history.pages;
-                    pages.evict(super::PAGES_MAX);
+                    pages.evict(self.catalog.limits.pages);
                     pages.loaded(page, &bytes)?;
                 }
             }

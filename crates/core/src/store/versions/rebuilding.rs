@@ -26,7 +26,7 @@ use super::history::{Salvage, Salvaged};
 use super::opening::{Heads, page, pages};
 use super::root::{self, RootError};
 use super::stubs::{self, SECTOR_BYTES};
-use super::{PAGES_MAX, Setup, VersionsError};
+use super::{Setup, VersionsError};
 use crate::cell::Cells;
 use crate::medium::Medium;
 use crate::tree::{Absent, Head, PageNo};
@@ -99,12 +99,12 @@ pub fn rebuild(
 }
 
 fn salvage(catalog: &mut Catalog, map: &dyn Medium) -> Result<Salvage, VersionsError> {
-    let Catalog { history, slots, .. } = catalog;
-    let mut salvage = history.salvage(PAGES_MAX, |it| page(map, it))?;
+    let Catalog { history, slots, limits, .. } = catalog;
+    let mut salvage = history.salvage(limits.pages, |it| page(map, it))?;
     let mut clusters = Salvaged::default();
     slots.walk(
         &mut history.pages,
-        PAGES_MAX,
+        limits.pages,
         |it: PageNo| page(map, it),
         |part| clusters.take(part, &mut salvage.damage),
     )?;

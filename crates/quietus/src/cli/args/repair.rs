@@ -1,12 +1,11 @@
 //! Arguments of `repair`.
 
-use super::EXIT;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// `repair`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus repair vm1 --dry-run"))]
 pub struct RepairArgs {
     /// The disk's directory; it must not be served meanwhile.
     #[arg(value_hint = ValueHint::DirPath)]

@@ -1,14 +1,15 @@
 //! `quietus vault`: deduplicated backups that can be sanitized.
 
-use super::{CredentialArgs, EXIT};
+use super::values::{parse_disk_size, parse_policy};
+use super::{ConsentArgs, CredentialArgs};
 use crate::disk::parse_size;
-use crate::vault::{Codec, Control, Keep};
+use crate::vault::{Codec, Control, Keep, Overwrite};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
 /// `vault`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault init backups", "quietus vault put backups daily /home", "quietus vault get backups daily --into restored"))]
 pub struct VaultArgs {
     /// The command.
     #[command(subcommand)]
@@ -22,7 +23,7 @@ pub enum VaultCommand {
     Init(InitArgs),
     /// Put files and folders, an archive, or a disk into a vault: a snapshot.
     Put(PutArgs),
-    /// Restore a snapshot, or a part of it. Nothing that exists is overwritten.
+    /// Restore a snapshot, or a part of it, as files or as an archive.
     Get(GetArgs),
     /// Write the content of a file of a snapshot to standard output.
     Cat(CatArgs),
@@ -43,11 +44,17 @@ pub enum VaultCommand {
     /// Destroy all that no snapshot has: copy what is live out of the containers that hold it, overwrite them.
     Sanitize(SanitizeArgs),
     /// Show what is still to be destroyed, how full the vault is, and what the medium guarantees.
+    #[command(after_help = help!("quietus vault status backups"))]
     Status(OneVaultArgs),
     /// Measure what lies in the vault: live and dead chunks, and what deduplication and compression gain.
+    #[command(after_help = help!("quietus vault stats backups"))]
     Stats(OneVaultArgs),
     /// Read everything, and check that all of it is as it was put. Memory: three bits a chunk.
+    #[command(after_help = help!("quietus vault verify backups"))]
     Verify(OneVaultArgs),
+    /// Make the catalog anew of what the pool holds, and set a changed bit of `vault.toml`, `secret` and the signing key right. All of the pool
+    /// is read. Nothing is destroyed; what may have been forgotten and is back is named.
+    Repair(OneVaultArgs),
     /// Read the whole medium and sign the findings, or check such a receipt or that of a sanitization.
     Prove(VaultProveArgs),
 }
@@ -62,7 +69,7 @@ pub struct OneVaultArgs {
 
 /// `vault init`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault init backups --policy purge-2"))]
 pub struct InitArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -73,23 +80,26 @@ pub struct InitArgs {
     pub medium: Option<PathBuf>,
     /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
     /// destroyed. What a device has beyond that is left alone. Default: the size of the device, or 1T.
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_disk_size)]
     pub size: Option<u64>,
     /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
     /// cost it less, and reading more. Default: 4.5M.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub container: Option<u64>,
     /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
-    #[arg(long, default_value = "clear")]
+    #[arg(long, default_value = "clear", value_parser = parse_policy)]
     pub policy: String,
     /// How each chunk is compressed. One that does not get smaller is stored as it is.
     #[arg(long, value_enum, default_value_t = Codec::Lz4)]
     pub compress: Codec,
+    /// Whether to go on.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
 }
 
 /// `vault put`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault put backups daily /home /etc --exclude '*.tmp'", "ssh server tar -C / -c srv | quietus vault put backups server --tar -"))]
 pub struct PutArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -99,25 +109,25 @@ pub struct PutArgs {
     /// Files and folders to put. Paths are kept from the root on, without the first slash.
     #[arg(value_hint = ValueHint::AnyPath, required_unless_present_any = ["tar", "disk"], conflicts_with_all = ["tar", "disk"])]
     pub paths: Vec<PathBuf>,
-    /// Archive to put instead, as `tar` writes it; `-` is standard input.
+    /// Archive to put instead, as `tar` writes it, not compressed; `-` is standard input. One without an end-of-archive marker is refused.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tar: Option<PathBuf>,
     /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
     /// the file `NAME.img` of a disk NAME.
     #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude"])]
     pub disk: Option<PathBuf>,
-    /// The credential that opens the keys of a disk that is not served.
-    #[command(flatten)]
-    pub credential: CredentialArgs,
     /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `home/*/cache`. May be given
     /// again.
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+    /// The credential that opens the keys of a disk that is not served.
+    #[command(flatten)]
+    pub credential: CredentialArgs,
 }
 
 /// `vault get`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault get backups daily --into restored home/ann"))]
 pub struct GetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -127,13 +137,20 @@ pub struct GetArgs {
     /// Folder to restore into.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub into: PathBuf,
+    /// What to do about a file that is there and is not as the snapshot has it, by length and time of modification. What is there and is
+    /// the same is left as it is, so that a restore that was interrupted can be repeated.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Overwrite::Never)]
+    pub overwrite: Overwrite,
+    /// Archive to write instead: a file to make, or `-` for standard output, as in `--tar - | ssh host tar -x`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["into", "overwrite"])]
+    pub tar: Option<PathBuf>,
     /// Paths to restore, as `list` shows them. Default: all.
     pub paths: Vec<PathBuf>,
 }
 
 /// `vault cat`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault cat backups 3 etc/fstab"))]
 pub struct CatArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -146,7 +163,7 @@ pub struct CatArgs {
 
 /// `vault list`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault list backups 3 etc"))]
 pub struct ListArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -159,7 +176,7 @@ pub struct ListArgs {
 
 /// `vault mount`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault mount backups /mnt"))]
 pub struct MountArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -174,7 +191,7 @@ pub struct MountArgs {
 
 /// `vault find`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault find backups '*.pst'"))]
 pub struct FindArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -186,7 +203,7 @@ pub struct FindArgs {
 
 /// `vault diff`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault diff backups 3 daily"))]
 pub struct VaultDiffArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -199,31 +216,34 @@ pub struct VaultDiffArgs {
 
 /// `vault forget`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault forget backups --keep-daily 7 --keep-weekly 5 --dry-run", "quietus vault forget backups --path 'home/ann/**'"))]
 pub struct VaultForgetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
     pub snapshots: Vec<String>,
-    /// The snapshots to keep of each series; all others are forgotten.
-    #[command(flatten)]
-    pub keep: KeepArgs,
-    /// Only the series of this name, with the rules above.
-    #[arg(long, value_name = "NAME", requires = "keep")]
-    pub name: Option<String>,
     /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
     /// a slash, a path such as `home/ann/**`. May be given again.
     #[arg(long = "path", value_name = "GLOB", conflicts_with = "keep")]
     pub paths: Vec<String>,
-    /// Show what would be forgotten, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Whether to go on.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
+    /// The snapshots to keep of each series; all others are forgotten.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    /// Only the series of this name, with the rules above.
+    #[arg(long, value_name = "NAME", requires = "keep", help_heading = RULES)]
+    pub name: Option<String>,
 }
+
+/// Heading of the rules of retention.
+const RULES: &str = "Rules: what is kept of each series (days are those of UTC)";
 
 /// Rules of retention.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Rules: what is kept of each series (days are those of UTC)")]
+#[command(next_help_heading = RULES)]
 #[group(id = "keep", multiple = true, conflicts_with = "snapshots")]
 pub struct KeepArgs {
     /// Keep the last N snapshots.
@@ -265,7 +285,7 @@ impl KeepArgs {
 
 /// `vault hold`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault hold backups 17 --name case-5 --why subpoena"))]
 pub struct VaultHoldArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -283,7 +303,7 @@ pub struct VaultHoldArgs {
 
 /// `vault release`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault release backups --name case-5"))]
 pub struct VaultReleaseArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -295,7 +315,7 @@ pub struct VaultReleaseArgs {
 
 /// `vault sanitize`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault sanitize backups -o receipt.json"))]
 pub struct SanitizeArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -338,7 +358,7 @@ impl SanitizeArgs {
 
 /// `vault prove`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault prove backups -o proof.json", "quietus vault prove --check proof.json --key backups/key.pub"))]
 pub struct VaultProveArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check", required_unless_present = "check")]
@@ -350,7 +370,7 @@ pub struct VaultProveArgs {
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub check: Option<PathBuf>,
     /// Public key that must have signed the receipt: `key.pub` of the vault.
-    #[arg(long, value_hint = ValueHint::FilePath)]
+    #[arg(long, value_hint = ValueHint::FilePath, requires = "check")]
     pub key: Option<PathBuf>,
 }
 

@@ -4,8 +4,8 @@ use super::{Report, bytes, time};
 use crate::audit_log::{CheckError, Checked};
 use crate::host::{DiskGuarantees, Level};
 use crate::vault::{
-    Change, Control, Difference, Fill, Forgotten, Line, OwedLine, Put, Restored, SanitizeReceipt,
-    VaultReceipt, VaultToml, Version,
+    Change, Control, Difference, Fill, Forgotten, Line, OwedLine, Put, RepairedVault, Restored,
+    SanitizeReceipt, VaultReceipt, VaultToml, Version,
 };
 use quietus_vault::SnapshotId;
 use quietus_vault::tree::{Kind, Node};
@@ -141,6 +141,16 @@ impl Report {
             let (all, into) = (bytes(restored.bytes), restored.into.display());
             let snapshot = restored.snapshot;
             writeln!(out, "restored snapshot {snapshot} into {into}: {} files, {all}", restored.files)?;
+            if restored.there_already > 0 {
+                writeln!(out, "{} of the files were there already", restored.there_already)?;
+            }
+            if restored.needs_root > 0 {
+                let count = restored.needs_root;
+                writeln!(
+                    out,
+                    "{count} entries belong to you now: only root restores owners and security attributes"
+                )?;
+            }
             left(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
         });
     }
@@ -271,6 +281,7 @@ impl Report {
                         "{count} snapshots {would}forgotten; only they have {chunks} chunks, {stored}"
                     )?;
                 }
+                _ if count == 0 => writeln!(out, "nothing {would}forgotten: no snapshot has such a path")?,
                 _ => {
                     let (files, all) = (forgotten.files, bytes(forgotten.bytes));
                     writeln!(out, "{files} files ({all}) {would}forgotten in {count} snapshots")?;
@@ -418,6 +429,42 @@ impl Report {
                 writeln!(out, "BAD: audit log: {fault}")?;
             }
             write!(out, "read {chunks} chunks in {containers} containers; snapshots reach {reached}")
+        });
+    }
+
+    pub(crate) fn vault_repaired(&self, path: &Path, it: &RepairedVault) {
+        self.say(it, |out| {
+            let (path, all) = (path.display(), |them: &[u64]| {
+                let them: Vec<SnapshotId> = them.iter().copied().map(SnapshotId).collect();
+                ranges(&them)
+            });
+            let count = it.known.len() + it.found.len();
+            writeln!(out, "the catalog is made anew: {count} snapshots, {} containers", it.containers)?;
+            it.mended.iter().try_for_each(|file| writeln!(out, "one changed bit was set right in the file {file}"))?;
+            if it.damaged > 0 {
+                writeln!(out, "{} containers are DAMAGED; `quietus vault verify {path}` says what is lost", it.damaged)?;
+            }
+            if !it.back.is_empty() {
+                let back = all(&it.back);
+                writeln!(out, "FORGOTTEN, and back: snapshots {back}; run `quietus vault forget` for them again")?;
+            }
+            if !it.found.is_empty() {
+                let found = all(&it.found);
+                writeln!(
+                    out,
+                    "FOUND in the pool, and not in the old catalog: snapshots {found} (new numbers, the oldest first). Any of them may have \
+                     been forgotten: see `quietus vault list {path}`, and forget those again"
+                )?;
+            }
+            if !it.unmet.is_empty() {
+                let unmet = all(&it.unmet);
+                writeln!(out, "the audit log has forgets without a receipt, of the snapshots that had the numbers {unmet}")?;
+            }
+            for (name, snapshots) in &it.lost_holds {
+                let (name, snapshots) = (safe(name.as_bytes()), all(snapshots));
+                writeln!(out, "LOST: the hold {name} of the snapshots that had the numbers {snapshots}")?;
+            }
+            if it.is_old_kept { write!(out, "the old catalog is kept as catalog.old") } else { Ok(()) }
         });
     }
 

@@ -1,13 +1,17 @@
 //! Vaults, through the program as a user runs it.
 
+mod catalog;
 mod damage;
 mod device;
 mod disk;
 mod finding;
 mod forgetting;
+mod full;
 mod killed;
 mod mounting;
 mod program;
+mod reading;
+mod repeating;
 mod restoring;
 mod tar;
 mod together;

@@ -174,7 +174,7 @@ fn put_again(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model) -> Result<
     Ok(true)
 }
 
-fn restore_all(vault: &mut Vault<'_>, model: &Model) -> Result<(), Violation> {
+pub(super) fn restore_all(vault: &mut Vault<'_>, model: &Model) -> Result<(), Violation> {
     for (snapshot, shot) in &model.live {
         let found = restored(vault, *snapshot);
         let found = found.map_err(|error| broken(format!("{snapshot:?} is not whole again: {error}")))?;

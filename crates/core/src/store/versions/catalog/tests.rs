@@ -386,7 +386,7 @@ impl Rig {
             return;
         }
         self.ask(Catalog::prepare_checkpoint);
-        let checkpoint = self.store.begin_checkpoint();
+        let mut checkpoint = self.store.begin_checkpoint();
         let cut = self.rng.next_u32() % 12;
         if let Some((place, bytes)) = &checkpoint.log {
             self.stubs.write(place.extent.start.0, bytes);
@@ -396,24 +396,32 @@ impl Rig {
         }
         self.stubs.sync();
         self.durable.clone_from(&self.model);
-        for (place, bytes) in &checkpoint.writes {
-            let medium = match place.on {
-                MediumId::Map => &mut self.map,
-                MediumId::Root => &mut self.root,
-                _ => &mut self.stubs,
-            };
-            medium.write(place.extent.start.0, bytes);
+        let mut ends_phase = false;
+        while !ends_phase {
+            let pages_max = 1 + self.rng.next_u32() as usize % 4;
+            let Some(batch) = self.store.next_batch(&mut checkpoint, pages_max) else { break };
+            if self.is_head(&batch) {
+                self.carry_out_batch(&batch);
+                break;
+            }
+            self.carry_out_batch(&batch);
+            ends_phase = batch.ends_phase;
+            if cut == 1 && self.rng.next_u32().is_multiple_of(2) {
+                return self.crash();
+            }
+            // A write during the checkpoint is not part of it, and neither is a page of the index that it changes.
+            let block = u64::from(self.rng.next_u32()) % BLOCKS;
+            self.write(block);
         }
-        if cut == 1 {
-            return self.crash();
+        if ends_phase {
+            self.map.sync();
+            self.stubs.sync();
+            self.root.sync();
+            let head = self.store.next_batch(&mut checkpoint, 1).expect("the head comes last");
+            assert!(self.is_head(&head));
+            self.carry_out_batch(&head);
         }
-        // A write during the checkpoint is not part of it.
-        let block = u64::from(self.rng.next_u32()) % BLOCKS;
-        self.write(block);
-        self.map.sync();
-        self.stubs.sync();
-        self.root.sync();
-        self.map.write(checkpoint.head.0.extent.start.0, &checkpoint.head.1);
+        assert_eq!(self.store.next_batch(&mut checkpoint, 1), None);
         if cut == 2 {
             return self.crash();
         }
@@ -423,6 +431,26 @@ impl Rig {
             return self.crash();
         }
         self.store.end_checkpoint(&checkpoint);
+    }
+
+    fn is_head(&self, batch: &Batch) -> bool {
+        batch
+            .writes
+            .iter()
+            .any(|(places, bytes)| places.first().on == MediumId::Map && bytes.len() == HEAD_BYTES)
+    }
+
+    fn carry_out_batch(&mut self, batch: &Batch) {
+        for (places, bytes) in &batch.writes {
+            for (place, part) in places.parts() {
+                let medium = match place.on {
+                    MediumId::Map => &mut self.map,
+                    MediumId::Root => &mut self.root,
+                    _ => &mut self.stubs,
+                };
+                medium.write(place.extent.start.0, &bytes[part]);
+            }
+        }
     }
 
     fn crash(&mut self) {
@@ -711,10 +739,18 @@ impl Large {
             self.store.destroyed(&slots_of(run)).expect("all is in memory");
         }
         self.store.prepare_checkpoint().expect("all is in memory");
-        let checkpoint = self.store.begin_checkpoint();
-        let pages = checkpoint.writes.iter().filter(|(place, _)| place.on == MediumId::Map);
-        self.index.extend(pages.map(|(place, bytes)| (place.extent.start.0, bytes.clone())));
-        self.head = newest([&checkpoint.head.1, &[]], DISK).expect("a head");
+        let mut checkpoint = self.store.begin_checkpoint();
+        while let Some(batch) = self.store.next_batch(&mut checkpoint, 1000) {
+            for (places, bytes) in
+                batch.writes.iter().filter(|(places, _)| places.first().on == MediumId::Map)
+            {
+                let parts = places.parts().filter(|(place, _)| place.extent.len == PAGE_BYTES as u64);
+                self.index.extend(parts.map(|(place, part)| (place.extent.start.0, bytes[part].to_vec())));
+                if bytes.len() == HEAD_BYTES {
+                    self.head = newest([bytes, &[]], DISK).expect("a head");
+                }
+            }
+        }
         self.store.end_checkpoint(&checkpoint);
     }
 

@@ -12,7 +12,7 @@ use crate::store::Opening;
 use crate::store::versions::catalog::{Catalog, Note};
 use crate::store::versions::killing::Killing;
 use crate::store::versions::lingering::Lingering;
-use crate::store::versions::{PAGES_MAX, Setup, Versions, key};
+use crate::store::versions::{Setup, Versions, key};
 use crate::tree::{Absent, PAGE_BYTES, PageError, PageNo, Part};
 use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
 use std::collections::BTreeSet;
@@ -95,9 +95,10 @@ impl Index<'_> {
 
     /// Finds the kept epochs, and what was forgotten in them.
     fn reach_part(&mut self) -> Result<(), VersionsError> {
-        let (map, history) = (self.map, &mut self.catalog.history);
+        let (map, pages_max) = (self.map, self.catalog.limits.pages);
+        let history = &mut self.catalog.history;
         history.use_all_pages(pages(map));
-        if let Some(damage) = history.use_whole_twins(PAGES_MAX, |it| page(map, it))? {
+        if let Some(damage) = history.use_whole_twins(pages_max, |it| page(map, it))? {
             return Err(damage.into());
         }
         self.ask(|catalog| catalog.history.find_kept())
@@ -148,7 +149,8 @@ impl Index<'_> {
 
     /// The blocks that have content now, or that may have it; and those of damaged pages, from one block up to another.
     fn found_and_lost(&mut self, blocks: u64) -> Result<(BlockSet, Vec<(u64, u64)>), VersionsError> {
-        let (map, history) = (self.map, &mut self.catalog.history);
+        let (map, pages_max) = (self.map, self.catalog.limits.pages);
+        let history = &mut self.catalog.history;
         let mut found = BlockSet::default();
         // The last version, so far, of the block that the walk is at; whether it has content.
         let mut last: Option<(u64, bool)> = None;
@@ -170,7 +172,7 @@ impl Index<'_> {
                 lost.push((key::number(&from, 0), to));
             }
         };
-        history.walk_versions(PAGES_MAX, |it| page(map, it), see)?;
+        history.walk_versions(pages_max, |it| page(map, it), see)?;
         note(last);
         lost.retain(|(from, to)| from < to);
         for (from, to) in &lost {

@@ -50,6 +50,7 @@ impl Media {
             kept,
             policy: &"zero".parse().expect("a policy"),
             read_only,
+            memory_bytes: 64 << 20,
             entropy: &mut [2; 32],
             owed: &mut Owed::default(),
         };
@@ -68,7 +69,7 @@ impl Media {
 
     /// Carries a checkpoint out.
     fn checkpoint(&self, store: &mut Versions) {
-        for (places, bytes) in store.begin_checkpoint(false).into_iter().flatten() {
+        for (places, bytes) in Batch::all_writes(store) {
             let mut bytes = &bytes[..];
             for place in places.iter() {
                 let (now, rest) = bytes.split_at(place.extent.len as usize);

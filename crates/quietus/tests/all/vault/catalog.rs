@@ -1,0 +1,201 @@
+//! A catalog that was damaged, is older than the pool, or is gone; and the files that never change.
+
+use crate::vault::program::{Vault, assert_same, folder, noise};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a page of the table, and of the head.
+const PAGE: u64 = 4096;
+
+/// A vault of the folders `a`, `b`, `c`, each a snapshot of its name.
+fn some_vault() -> (Vault, Vec<PathBuf>) {
+    let vault = Vault::new(&["--compress", "none"]);
+    let tops: Vec<PathBuf> = ["a", "b", "c"].into_iter().map(|name| vault.beside(name)).collect();
+    for (top, first) in tops.iter().zip([1, 10, 20]) {
+        folder(top, &(first..first + 4).collect::<Vec<_>>());
+        vault.put(&top.file_name().expect("a name").to_string_lossy(), top);
+    }
+    (vault, tops)
+}
+
+fn flip(path: &Path, bit: u64) {
+    let file = fs::File::options().read(true).write(true).open(path).expect("a file");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, bit / 8).expect("a byte");
+    byte[0] ^= 1 << (bit % 8);
+    file.write_all_at(&byte, bit / 8).expect("a byte");
+}
+
+/// Where the table begins: behind the head and two halves of the log, of 4 MiB and 16 bytes a slot each.
+fn table() -> u64 {
+    let half: u64 = (4 << 20) + 16 * (64 << 20) / (128 << 10);
+    PAGE + 2 * half.next_multiple_of(PAGE)
+}
+
+fn assert_whole(vault: &Vault, tops: &[PathBuf]) {
+    for top in tops {
+        let name = top.file_name().expect("a name").to_string_lossy().into_owned();
+        let (_into, back) = vault.get(&name, top);
+        assert_same(top, &back);
+    }
+}
+
+/// Fills the vault, so that everything is overwritten that counts as free; and sanitizes it.
+fn use_on(vault: &Vault, seed: u64) {
+    let more = vault.beside("more");
+    fs::create_dir_all(&more).expect("a directory");
+    for round in 0..3 {
+        fs::write(more.join("file"), noise(seed + round, 9 << 20)).expect("a file");
+        let snapshot = vault.put("more", &more);
+        vault.json("forget", &[&snapshot]);
+    }
+    vault.sanitize();
+}
+
+#[test]
+fn an_older_page_of_the_table_is_not_believed() {
+    for both in [false, true] {
+        let (vault, tops) = some_vault();
+        let path = vault.path().join("catalog");
+        let bytes = fs::read(&path).expect("a catalog");
+        let generation = |place: u64| {
+            let at = (table() + place * PAGE + 8) as usize;
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+        };
+        let newer = u64::from(generation(1) >= generation(0));
+        flip(&path, 8 * (table() + newer * PAGE + 100));
+        if both {
+            flip(&path, 8 * (table() + (1 - newer) * PAGE + 200));
+        }
+        use_on(&vault, 500);
+        assert_whole(&vault, &tops);
+        assert_eq!(vault.json("verify", &[])["ok"], true);
+    }
+}
+
+#[test]
+fn one_changed_bit_anywhere_in_the_catalog_costs_nothing() {
+    let (vault, tops) = some_vault();
+    let path = vault.path().join("catalog");
+    let bytes = fs::metadata(&path).expect("a catalog").len();
+    let half = (table() - PAGE) / 2;
+    let regions =
+        [(0, 60), (PAGE, 1024), (PAGE + half, 1024), (PAGE, 16 << 10), (table(), 2 * PAGE), (0, bytes)];
+    let random = noise(77, 8 * 36);
+    for (round, number) in random.as_chunks::<8>().0.iter().enumerate() {
+        let (start, length) = regions[round % regions.len()];
+        flip(&path, 8 * start + u64::from_le_bytes(*number) % (8 * length));
+        assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(3), "round {round}");
+        if round % 9 == 0 {
+            assert_whole(&vault, &tops);
+            use_on(&vault, 1000 + 10 * round as u64);
+            assert_eq!(vault.json("verify", &[])["ok"], true, "round {round}");
+        }
+    }
+    assert_whole(&vault, &tops);
+    // With nothing damaged any more nothing is written but what is new.
+    assert_eq!(vault.json("verify", &[])["ok"], true);
+}
+
+#[test]
+fn a_catalog_that_is_gone_is_made_anew_of_the_pool_and_what_was_forgotten_is_named() {
+    let (vault, tops) = some_vault();
+    vault.json("hold", &["2", "--name", "law", "--why", "case 5"]);
+    vault.json("forget", &["0"]);
+    fs::remove_file(vault.path().join("catalog")).expect("a catalog");
+    assert!(vault.refused("list", &[]).contains("quietus vault repair"));
+    let output = vault.run("repair", &[]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&said["found"], &said["unmet"]),
+        (&serde_json::json!([3, 4, 5]), &serde_json::json!([0])),
+        "{said}"
+    );
+    assert_eq!(said["lost_holds"], serde_json::json!([["law", [2]]]), "{said}");
+    assert_whole(&vault, &tops);
+    use_on(&vault, 700);
+    assert_whole(&vault, &tops);
+    let needle = noise(1, 64);
+    assert!(vault.count(&needle) > 0);
+    vault.json("forget", &["a"]);
+    vault.sanitize();
+    assert_eq!(vault.count(&needle), 0, "what was forgotten again is destroyed");
+    assert_whole(&vault, &tops[1..]);
+    assert_eq!(vault.json("verify", &[])["ok"], true);
+}
+
+#[test]
+fn a_catalog_that_is_older_than_the_pool_overwrites_nothing() {
+    let (vault, mut tops) = some_vault();
+    let (path, older) = (vault.path().join("catalog"), vault.beside("older"));
+    fs::copy(&path, &older).expect("a copy");
+    tops.push(vault.beside("d"));
+    folder(&tops[3], &[30, 31, 32]);
+    vault.put("d", &tops[3]);
+    vault.json("forget", &["0"]);
+    fs::copy(&older, &path).expect("a copy");
+    let said = vault.refused("put", &["e", tops[3].to_str().expect("text")]);
+    assert!(said.contains("older than the pool") && said.contains("quietus vault repair"), "{said}");
+    let output = vault.run("repair", &[]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&said["back"], &said["found"]), (&serde_json::json!([0]), &serde_json::json!([4])), "{said}");
+    assert_whole(&vault, &tops);
+    use_on(&vault, 800);
+    assert_whole(&vault, &tops);
+}
+
+#[test]
+fn a_repair_of_a_whole_vault_changes_nothing() {
+    let (vault, tops) = some_vault();
+    vault.json("forget", &["0"]);
+    let said = vault.json("repair", &[]);
+    assert_eq!(
+        (&said["known"], &said["found"]),
+        (&serde_json::json!([1, 2]), &serde_json::json!([])),
+        "{said}"
+    );
+    let receipt = vault.sanitize();
+    assert_eq!(receipt["statement"]["receipts"].as_array().map(Vec::len), Some(1), "{receipt}");
+    assert_whole(&vault, &tops[1..]);
+}
+
+#[test]
+fn a_changed_bit_of_a_file_that_never_changes_is_noticed_and_set_right() {
+    let (vault, tops) = some_vault();
+    for name in ["secret", "vault.toml", "key", "key.pub"] {
+        let path = vault.path().join(name);
+        let whole = fs::read(&path).expect("a file");
+        let bits = 8 * whole.len() as u64;
+        for bit in [3, bits / 2 + 1, bits - 6] {
+            flip(&path, bit);
+            let said = match name {
+                "key" | "key.pub" => vault.refused("prove", &[]),
+                _ => vault.refused("put", &["more", tops[0].to_str().expect("text")]),
+            };
+            assert!(
+                said.contains(name) && (said.contains("repair") || said.contains("restore")),
+                "{name}: {said}"
+            );
+            assert_eq!(vault.json("repair", &[])["mended"], serde_json::json!([name]), "{name}, bit {bit}");
+            assert!(fs::read(&path).expect("a file") == whole, "{name}, bit {bit}");
+        }
+    }
+    assert_whole(&vault, &tops);
+    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(3), "nothing was put");
+}
+
+#[test]
+fn a_line_of_vault_toml_that_was_changed_on_purpose_can_be_confirmed() {
+    let (vault, tops) = some_vault();
+    let path = vault.path().join("vault.toml");
+    let text = fs::read_to_string(&path).expect("text").replace("\"none\"", "\"zstd\"");
+    fs::write(&path, &text).expect("a file");
+    let said = vault.refused("list", &[]);
+    let new = said.split("the lines have \"").nth(1).and_then(|rest| rest.get(..8)).expect("the new value");
+    let at = text.rfind("lines = \"").expect("a field") + 9;
+    fs::write(&path, [&text[..at], new, &text[at + 8..]].concat()).expect("a file");
+    assert_whole(&vault, &tops);
+}
