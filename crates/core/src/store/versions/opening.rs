@@ -1,9 +1,9 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
 mod damaged;
+mod time;
 
-use super::catalog::{Catalog, Note, Replayed};
-use super::error::VersionsError;
+use super::catalog::{Catalog, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
@@ -17,7 +17,6 @@ use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::cell::{self, Cells};
-use crate::fields::Fields;
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
@@ -25,83 +24,138 @@ use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::{Pattern, Policy, Seed};
 use crate::store::Opening;
-use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, is_head_lost, newest};
-use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
+use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError};
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 pub(super) use damaged::{page, pages};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(super) use time::{Heads, view};
+use time::{View, head_to_seal};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
+
+/// Why the store cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum VersionsError {
+    /// A medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The index has no usable head.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// A page of the index is damaged.
+    #[error(
+        "{0}; run `quietus repair` to rebuild the page from what the stubs' records and the other pages say, or serve what is left \
+         with `--read-only`"
+    )]
+    Page(#[from] PageError),
+    /// The root cannot be used.
+    #[error(transparent)]
+    Root(#[from] RootError),
+    /// The stub medium cannot be used.
+    #[error(transparent)]
+    Stubs(#[from] StubsError),
+    /// The newer head of the index is damaged, and commits follow that only that head leads to.
+    #[error(
+        "both copies of the newer head of the index, at byte {at} of it, are damaged, and sectors {from} to {to} of the log of stubs follow that \
+         head: with the older one, what they committed would be lost; restore the index from a copy that is as new, or index, stubs, \
+         root and data together from a backup; a read-only start shows the state before"
+    )]
+    OldHead {
+        /// Where the damaged head lies.
+        at: u64,
+        /// The number of the first sector that would be lost.
+        from: u64,
+        /// The number of the last one.
+        to: u64,
+    },
+    /// The index is older than the last clean stop.
+    #[error(
+        "the newest whole head of the index has generation {found}, and the last stop left generation {stopped}: the index is of \
+         another time than the disk's directory, or its newest head is damaged; a start that writes would bring forgotten epochs \
+         back and lose others. Run `quietus repair`, or restore directory, index, stubs, root and data together from a backup; \
+         `--read-only` shows what is there"
+    )]
+    OlderIndex {
+        /// The generation of the newest whole head.
+        found: u64,
+        /// The generation at the stop.
+        stopped: u64,
+    },
+    /// A head is lost, and nothing says whether it was the newer one.
+    #[error(
+        "both copies of the head at byte {at} of the index are damaged, and after a crash nothing says whether that was the newer \
+         head: run `quietus repair`, or restore index, stubs, root and data together from a backup; `--read-only` shows the state \
+         of the other head"
+    )]
+    LostHead {
+        /// Where the damaged head lies.
+        at: u64,
+    },
+    /// A sector in the middle of the log is damaged.
+    #[error(
+        "sector {sequence} of the log of stubs, at byte {at} of the stub medium, is damaged, and durable commits up to sector {to} \
+         lie there and behind it: they would be lost; restore the stub medium from a copy that is as new, or index, stubs, root and \
+         data together from a backup; a read-only start shows the state before"
+    )]
+    DamagedSector {
+        /// Where the sector lies.
+        at: u64,
+        /// The number of the sector.
+        sequence: u64,
+        /// The number of the last sector that was durable for sure.
+        to: u64,
+    },
+    /// Too much is damaged to rebuild the index.
+    #[error(
+        "the index cannot be rebuilt without a guess: {0}; restore index, stubs, root and data together from a backup, or export \
+         what can be read: `quietus serve --read-only`"
+    )]
+    Undecided(String),
+    /// The caller did not want to go on.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
+    /// The head of the index makes no sense.
+    #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
+    Note,
+    /// A medium is shorter than what the index says lies there.
+    #[error(
+        "{found} bytes long, and at least {needed} bytes are in use: it was cut short, or is older than the rest; restore it from a copy \
+         that is as new, or index, stubs, root and data together from a backup; a read-only start shows what is left"
+    )]
+    Short {
+        /// The medium.
+        on: MediumId,
+        /// Its bytes.
+        found: u64,
+        /// The bytes that it has to have at least.
+        needed: u64,
+    },
+    /// The number of this opening's session was given out before.
+    #[error(
+        "session {session} was begun before: the index notes {noted} sessions; put back the newest key file of this disk"
+    )]
+    SessionTaken {
+        /// The number that this opening was to have.
+        session: u32,
+        /// How many sessions the index notes.
+        noted: u32,
+    },
+    /// The log names a session that the key file lacks.
+    #[error(
+        "the log of stubs names session {session}, which the key file lacks: the key file is older than the disk; put back the \
+         newest key file of this disk"
+    )]
+    NoSession {
+        /// The number of the session.
+        session: u16,
+    },
+}
 
 /// The first bytes of the index medium of a new disk.
 #[must_use]
 pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
     Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
-}
-
-/// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, the generation of the index's
-/// head, the epochs that show content which has died, and the blocks with content.
-pub(super) fn view(sequence: u64, generation: u64, lingering: &Lingering, allocated: &BlockSet) -> Vec<u8> {
-    let lingering = lingering.to_bytes();
-    let numbers = [sequence, generation, lingering.len() as u64].map(u64::to_le_bytes);
-    [numbers.as_flattened(), &lingering, &allocated.to_bytes()].concat()
-}
-
-/// The view, read back from the bytes that [`view`] wrote.
-struct View {
-    sequence: u64,
-    generation: u64,
-    lingering: Lingering,
-    allocated: BlockSet,
-}
-
-impl View {
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        let (sequence, generation) = (fields.u64()?, fields.u64()?);
-        let lingering = Lingering::from_bytes(fields.sized()?)?;
-        let allocated = BlockSet::from_bytes(fields.0).ok()?;
-        Some(Self { sequence, generation, lingering, allocated })
-    }
-}
-
-/// The two heads, each as its two copies.
-pub(super) struct Heads([[u8; HEAD_BYTES]; 2]);
-
-impl Heads {
-    pub(super) const PLACES: [u64; 2] = [0, PAGE_BYTES as u64];
-
-    pub(super) fn read(map: &dyn Medium) -> Result<Self, VersionsError> {
-        check_length(map, MediumId::Map, 2 * PAGE_BYTES as u64)?;
-        let mut heads = [[0; HEAD_BYTES]; 2];
-        for (at, head) in Self::PLACES.into_iter().zip(&mut heads) {
-            map.read(Pos(at), head)?;
-        }
-        Ok(Self(heads))
-    }
-
-    pub(super) fn newest(&self, disk: [u8; 16]) -> Result<Head, HeadError> {
-        newest([&self.0[0], &self.0[1]], disk)
-    }
-
-    /// Where a head lies of which no copy is left.
-    fn lost(&self, disk: [u8; 16]) -> Option<u64> {
-        let found = Self::PLACES.into_iter().zip(&self.0).find(|(_, bytes)| is_head_lost(*bytes, disk));
-        found.map(|(at, _)| at)
-    }
-}
-
-/// The head that has to be durable before anything is sealed, and the sessions that it notes: this opening's own is the last.
-fn head_to_seal(head: &Head, setup: &Setup, read_only: bool) -> Result<(Head, Sessions), VersionsError> {
-    let note = Note::of(head).ok_or(VersionsError::Note)?;
-    let (noted, Sessions { count, .. }) = (note.sessions, setup.sessions);
-    if count == 0 || read_only {
-        return Ok((head.clone(), noted));
-    }
-    if count <= noted.count {
-        return Err(VersionsError::SessionTaken { session: count - 1, noted: noted.count });
-    }
-    Ok((note.head_with(head, setup.sessions), setup.sessions))
 }
 
 /// The media that are read at the start.
@@ -282,78 +336,6 @@ impl<'a> Index<'a> {
             }
         }
         Ok(log)
-    }
-
-    /// Checks that index and log are of the time that they say, and whole.
-    fn check(
-        &self,
-        rest: &(Pos, Vec<u8>),
-        (heads, head): (&Heads, &Head),
-        kept: Option<&View>,
-    ) -> Result<(), VersionsError> {
-        self.check_log(rest)?;
-        self.check_head(heads, head, kept)?;
-        Ok(self.check_end(kept)?)
-    }
-
-    /// Checks that the log ends where a clean stop left it.
-    fn check_end(&self, kept: Option<&View>) -> Result<(), StubsError> {
-        let (_, found) = self.catalog.log.position();
-        match kept {
-            Some(View { sequence, .. }) if *sequence != found => {
-                let at = self.catalog.next_sector().map_or(Pos(0), |next| next.extent.start);
-                Err(StubsError::OtherTime { at, found, stopped: *sequence })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a log that ends with a damaged sector, and not where a crash cut a commit short: a later sector shows that
-    /// the damaged one was durable.
-    fn check_log(&self, (at, rest): &(Pos, Vec<u8>)) -> Result<(), VersionsError> {
-        let (half, last) = self.catalog.log.position();
-        let durable = self.following(half, rest).map(|(_, durable)| durable).max();
-        match durable.filter(|durable| *durable > last) {
-            Some(to) => Err(VersionsError::DamagedSector { at: at.0, sequence: last + 1, to }),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses to go on with the older head. The last clean stop says which one must be there; after a crash, a lost head may
-    /// have been the newer one. (A crash that cuts the write of a head in two leaves each copy as it was, or new.)
-    fn check_head(&self, heads: &Heads, head: &Head, kept: Option<&View>) -> Result<(), VersionsError> {
-        let at = heads.lost(self.catalog.disk).filter(|_| !mutant::is(Mutant::BelieveOldHead));
-        if let Some(at) = at {
-            let half = 1 - self.catalog.log.position().0;
-            let bytes = self.stubs_in(self.catalog.layout.half(half))?;
-            let numbers = || self.following(half, &bytes).map(|(number, _)| number);
-            if let (Some(from), Some(to)) = (numbers().min(), numbers().max()) {
-                return Err(VersionsError::OldHead { at, from, to });
-            }
-        }
-        match (kept, at) {
-            (Some(View { generation: stopped, .. }), _)
-                if *stopped > head.generation && !mutant::is(Mutant::BelieveOldHead) =>
-            {
-                Err(VersionsError::OlderIndex { found: head.generation, stopped: *stopped })
-            }
-            (None, Some(at)) => Err(VersionsError::LostHead { at }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses to seal with a key file that lacks a session which the log names; none of the sessions is this opening's own.
-    fn check_sessions(&self, Sessions { count, .. }: Sessions) -> Result<(), VersionsError> {
-        let is_unknown = |it: &Session| count > 0 && u32::from(it.0) + 1 >= count;
-        match self.catalog.log.newest_session().filter(is_unknown) {
-            Some(Session(session)) => Err(VersionsError::NoSession { session }),
-            None => Ok(()),
-        }
-    }
-
-    /// The sectors among `bytes` of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
-    fn following(&self, half: u8, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
-        bytes.chunks_exact(SECTOR_BYTES as usize).filter_map(move |sector| self.catalog.follows(half, sector))
     }
 
     /// The current half of the log behind all that was replayed: where that begins, and its bytes.

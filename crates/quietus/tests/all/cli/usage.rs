@@ -305,7 +305,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     ),
     ("compact vm1", 1, "cannot compact vm1: it is not an overlay"),
     ("epoch vm1", 1, "not supported: the disk keeps no epochs: that takes a store of versions"),
-    ("forget ver1", 2, "ver1 names no epochs; use ver1@17, ver1@17..20 or ver1@NAME"),
+    ("forget ver1", 2, "ver1 names no epochs; use ver1@17, ver1@17..20, ver1@17.. or ver1@NAME"),
     ("forget ver1@1", 1, "epoch 1 has not closed yet; `quietus epoch` closes the open one"),
     (
         "forget ver1@1 --chain 0+4096",
