@@ -195,7 +195,7 @@ fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
     let mut started = opened(path, source, false);
     if let Err(error) = &started {
         let has_remedy =
-            ["repair", "restore", "remove", "use ", "Restore"].iter().any(|it| error.contains(it));
+            ["repair", "restore", "remove", "use ", "Restore", "ut back"].iter().any(|it| error.contains(it));
         assert!(has_remedy, "{what}: the error names no remedy: {error}");
         assert!(must != Must::BeHarmless, "{what}: {error}");
         let repaired = repair(path, false, &mut |_, _| true);
