@@ -250,7 +250,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "serve vm1 --memory 1",
         2,
-        "error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for payloads; use 1M or more, such as 1G",
+        "error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; use 64M or more, such as 256M",
     ),
     ("status vn1", 1, "vn1: no such disk; did you mean vm1?"),
     (
