@@ -50,7 +50,7 @@ pub(super) fn allocated(file: &File, extent: Extent<Pos>) -> io::Result<Vec<Exte
     while at < extent.end() {
         let map = map(file, at, extent.end() - at)?;
         let some = map.extents.iter().take(map.mapped as usize);
-        let Some(last) = some.clone().last() else { break };
+        let Some(last) = some.clone().next_back() else { break };
         let within = some.filter_map(|it| Extent::new(it.logical, it.length).overlap(extent));
         found.extend(within.filter(|it: &Extent<Pos>| !it.is_empty()));
         let end = last.logical.saturating_add(last.length);

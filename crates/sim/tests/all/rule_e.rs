@@ -1,7 +1,7 @@
 //! Rule E, on trial below ext2 and FAT, and below a cache: enumerated, by chance, and in the histories that
 //! are kept.
 
-use crate::trial::{of, assert_searched, assert_walked};
+use crate::trial::{assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{Both, Product};
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
 use quietus_sim::rule_e::{known, marks};

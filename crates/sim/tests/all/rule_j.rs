@@ -1,7 +1,7 @@
 //! Rule J, on trial: the page's version alone, and both, below a journal that is here or elsewhere, and
 //! below a cache.
 
-use crate::trial::{of, assert_kept, assert_searched, assert_walked};
+use crate::trial::{assert_kept, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{self, Both, Product, Reference};
 use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::Setup;
