@@ -15,15 +15,15 @@ use crate::keys::Source;
 use crate::locked::forbid_core_dumps;
 use crate::paths::{self, Subject};
 use crate::vault::{
-    self, Client, CreateVault, DiskOf, Error, Forgotten, Globs, Line, Put, Sanitize, Step, Tell, VaultDir,
-    select, snapshots,
+    self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
+    Step, Tell, VaultDir, Wanted, select, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
 use serde_json::Value;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
     // Content passes through memory, and no sanitization reaches a core dump.
@@ -99,43 +99,73 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
-    let exclude = Globs::new("--exclude", &args.exclude)?;
+    let (label, exclude) = (args.label(), excludes(args)?);
+    let wanted = Wanted {
+        paths: &args.paths,
+        exclude: &exclude,
+        one_file_system: args.one_file_system,
+        exclude_caches: args.exclude_caches,
+        reread: args.reread,
+    };
     with(&args.vault, |client| {
         let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
-            (Some(disk), _) => put_disk(client, &args.name, disk, &args.credential.source(), step),
-            (None, None) => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
-            (None, Some(path)) => put_tar(client, &args.name, path, &exclude, step),
+            (Some(disk), _) => put_disk(client, &label, disk, &args.credential.source(), step),
+            (None, None) => Ok(vault::put_files(client, &label, wanted, step)?),
+            (None, Some(path)) => put_tar(client, &label, path, &exclude, step),
         })?;
-        out.put(&put);
+        out.put(&put, &exclude.unmatched());
         good(put.left_out_count == 0)
     })
 }
 
+/// What `--exclude` and the files of `--exclude-from` say.
+fn excludes(args: &PutArgs) -> Result<Globs, Failure> {
+    let mut all = args.exclude.clone();
+    for path in &args.exclude_from {
+        for (number, line) in (1..).zip(paths::read_text("--exclude-from", path)?.lines()) {
+            let line = line.trim_end().to_owned();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            // A pattern that is none is to be found in its file.
+            let option = format!("--exclude-from {}: line {number}:", path.display());
+            Globs::new(&option, std::slice::from_ref(&line))?;
+            all.push(line);
+        }
+    }
+    let base = match args.tar {
+        // The paths of an archive are of no folder of this host.
+        Some(_) => PathBuf::from("/"),
+        None => std::env::current_dir()?,
+    };
+    Ok(Globs::of_host("--exclude", &all, &base)?)
+}
+
 fn put_tar(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     path: &Path,
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Failure> {
     if path == Path::new("-") {
         let input = (&mut io::stdin().lock() as &mut dyn Read, Path::new("standard input"));
-        return Ok(vault::put_tar(client, name, input, exclude, step)?);
+        return Ok(vault::put_tar(client, label, input, exclude, step)?);
     }
     let mut file = paths::open_to_read("--tar", path)?;
-    Ok(vault::put_tar(client, name, (&mut file, path), exclude, step)?)
+    Ok(vault::put_tar(client, label, (&mut file, path), exclude, step)?)
 }
 
 fn put_disk(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     disk: &Path,
     source: &Source,
     step: Step<'_>,
 ) -> Result<Put, Failure> {
     let (disk, at) = epochs::split(disk);
     let what = DiskOf { disk: &disk, at: at.as_deref(), source };
-    match vault::put_disk(client, name, what, step) {
+    match vault::put_disk(client, label, what, step) {
         Err(Error::Disk(refused)) => Err(refused.into()),
         put => Ok(put?),
     }
@@ -174,7 +204,7 @@ fn cat(args: &CatArgs) -> Result<(), Failure> {
 fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
         let Some(snapshot) = &args.snapshot else {
-            out.snapshots(&snapshots(client)?);
+            out.snapshots(&selected(client, &args.filter.of(args.name.as_deref()))?);
             return Ok(());
         };
         let snapshot = select(client, snapshot)?;
@@ -252,10 +282,20 @@ fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
 fn forget_paths(client: &mut Client, args: &VaultForgetArgs, is_dry_run: bool) -> Result<Forgotten, Failure> {
     let paths = Globs::new("--path", &args.paths)?;
     let wanted = match args.snapshots.is_empty() {
-        true => all_snapshots(client)?,
+        true if args.filter.is_empty() => all_snapshots(client)?,
+        true => {
+            let lines = selected(client, &args.filter.of(None))?;
+            lines.into_iter().map(|line| SnapshotId(line.snapshot)).collect()
+        }
         false => named(client, &args.snapshots)?,
     };
     counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, is_dry_run, step)?))
+}
+
+/// The snapshots that a filter selects, and those that are damaged, so that nobody knows.
+fn selected(client: &mut Client, filter: &Filter) -> Result<Vec<Line>, Failure> {
+    let all = snapshots(client)?.into_iter();
+    Ok(all.filter(|line| line.fault.is_some() || filter.has(&line.label)).collect())
 }
 
 fn all_snapshots(client: &mut Client) -> Result<Vec<SnapshotId>, Failure> {
@@ -269,7 +309,7 @@ fn forget_snapshots(
 ) -> Result<Forgotten, Failure> {
     let all = snapshots(client)?;
     let gone = match args.keep.are_given() {
-        true => vault::outdated(&all, args.keep.rules(), args.name.as_deref())?,
+        true => vault::outdated(&all, args.keep.rules(), &args.filter.of(args.name.as_deref()))?,
         false if args.snapshots.is_empty() => {
             let what = "forget: name snapshots, paths with --path, or a rule such as --keep-last 7";
             return Err(Failure::Usage(what.into()));
@@ -376,8 +416,14 @@ fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     vault::with_vault_alone(&args.vault, |session| {
         let verified = counting("containers", |step| Ok(session.vault.verify(step)?))?;
+        let damaged = match verified.faults_count {
+            0 => Damaged::default(),
+            _ => counting("files", |step| {
+                Ok(vault::damaged(&mut session.vault, &|chunk| verified.is_whole(chunk), step)?)
+            })?,
+        };
         let log = session.check_log();
-        out.vault_verified(&verified, &log);
+        out.vault_verified(&verified, &damaged, &log);
         good(verified.faults_count == 0 && log.is_ok())
     })
 }

@@ -171,8 +171,9 @@ const REMEDY: &str = "run `quietus vault repair`, which sets one changed bit rig
      whoever has changed a line on purpose sets `check.lines` to the new value";
 
 fn unknown(version: u32) -> String {
+    let remedy = if version > VERSION { "use a newer program" } else { "use the program that made it" };
     format!(
-        "version {version} is unknown to this program, which reads version {VERSION}; use a newer program, or, if only \
+        "version {version} is unknown to this program, which reads version {VERSION}; {remedy}, or, if only \
          a bit was changed, run `quietus vault repair`"
     )
 }

@@ -2,8 +2,8 @@
 
 use super::values::{parse_disk_size, parse_policy};
 use super::{ConsentArgs, CredentialArgs};
-use crate::disk::parse_size;
-use crate::vault::{Codec, Control, Keep, Overwrite};
+use crate::disk::{parse_duration_ms, parse_size};
+use crate::vault::{Codec, Control, Filter, Keep, Label, Overwrite, host_name};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -114,15 +114,66 @@ pub struct PutArgs {
     pub tar: Option<PathBuf>,
     /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
     /// the file `NAME.img` of a disk NAME.
-    #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude"])]
+    #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude", "exclude_from"])]
     pub disk: Option<PathBuf>,
-    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `home/*/cache`. May be given
-    /// again.
+    /// Host whose files these are. Snapshots of one name and host are a series. Default: this host's name.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Word to select the snapshot by: `list --tag`, `forget --tag`. May be given again.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `/home/*/cache`, also from the
+    /// current directory on. May be given again.
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+    /// File of such patterns, one a line. Empty lines, and those that begin with `#`, count for nothing. May be given again.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub exclude_from: Vec<PathBuf>,
+    /// Leave out what is in folders that are marked as caches: those with a file `CACHEDIR.TAG` that begins as
+    /// <https://bford.info/cachedir/> says.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub exclude_caches: bool,
+    /// Stay on the file systems of the paths: a folder where another one is mounted is kept, and nothing in it.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub one_file_system: bool,
+    /// Read every file. Default: a file is not read if its inode, length and times are those of the series' last snapshot.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub reread: bool,
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
+}
+
+impl PutArgs {
+    /// What the snapshot is to be called.
+    pub fn label(&self) -> Label {
+        let host = self.host.clone().unwrap_or_else(host_name);
+        Label { name: self.name.clone(), host, tags: self.tags.clone() }
+    }
+}
+
+/// Which snapshots are meant.
+#[derive(Debug, Args)]
+#[group(id = "filter", multiple = true)]
+pub struct FilterArgs {
+    /// Only snapshots of this host.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Only snapshots with this tag. May be given again: then those with all of them.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+}
+
+impl FilterArgs {
+    /// Whether all snapshots are meant.
+    pub fn is_empty(&self) -> bool {
+        self.host.is_none() && self.tags.is_empty()
+    }
+
+    /// The filter; `name` is that of the series.
+    pub fn of(&self, name: Option<&str>) -> Filter {
+        Filter { name: name.map(Into::into), host: self.host.clone(), tags: self.tags.clone() }
+    }
 }
 
 /// `vault get`.
@@ -169,9 +220,16 @@ pub struct ListArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the snapshot to list, or its name. Default: list the snapshots.
+    #[arg(conflicts_with = "filter")]
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
+    /// Only the snapshots of this name.
+    #[arg(long, value_name = "NAME", conflicts_with = "snapshot")]
+    pub name: Option<String>,
+    /// Which snapshots to list.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `vault mount`.
@@ -222,11 +280,15 @@ pub struct VaultForgetArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
+    #[arg(conflicts_with = "filter")]
     pub snapshots: Vec<String>,
     /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
     /// a slash, a path such as `home/ann/**`. May be given again.
     #[arg(long = "path", value_name = "GLOB", conflicts_with = "keep")]
     pub paths: Vec<String>,
+    /// Which snapshots the rules are of, or lose paths.
+    #[command(flatten)]
+    pub filter: FilterArgs,
     /// Whether to go on.
     #[command(flatten)]
     pub consent: ConsentArgs,
@@ -239,7 +301,8 @@ pub struct VaultForgetArgs {
 }
 
 /// Heading of the rules of retention.
-const RULES: &str = "Rules: what is kept of each series (days are those of UTC)";
+const RULES: &str =
+    "Rules: what is kept of each series, which has one name and one host (days are those of UTC)";
 
 /// Rules of retention.
 #[derive(Clone, Copy, Debug, Args)]
@@ -249,6 +312,12 @@ pub struct KeepArgs {
     /// Keep the last N snapshots.
     #[arg(long, value_name = "N")]
     pub keep_last: Option<usize>,
+    /// Keep the snapshots that were made so shortly before the last one: 36h, 30d.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration_ms)]
+    pub keep_within: Option<u64>,
+    /// Keep the last snapshot of each of the last N hours that have any.
+    #[arg(long, value_name = "N")]
+    pub keep_hourly: Option<usize>,
     /// Keep the last snapshot of each of the last N days that have any.
     #[arg(long, value_name = "N")]
     pub keep_daily: Option<usize>,
@@ -269,6 +338,8 @@ impl KeepArgs {
         let of = |count: Option<usize>| count.unwrap_or(0);
         Keep {
             last: of(self.keep_last),
+            within_ms: self.keep_within.unwrap_or(0),
+            hourly: of(self.keep_hourly),
             daily: of(self.keep_daily),
             weekly: of(self.keep_weekly),
             monthly: of(self.keep_monthly),
@@ -278,8 +349,9 @@ impl KeepArgs {
 
     /// Whether any rule was given.
     pub fn are_given(&self) -> bool {
-        let all = [self.keep_last, self.keep_daily, self.keep_weekly, self.keep_monthly, self.keep_yearly];
-        all.iter().any(Option::is_some)
+        let counts = [self.keep_last, self.keep_hourly, self.keep_daily, self.keep_weekly];
+        let more = [self.keep_monthly, self.keep_yearly];
+        self.keep_within.is_some() || counts.iter().chain(&more).any(Option::is_some)
     }
 }
 
