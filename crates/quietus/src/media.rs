@@ -22,8 +22,10 @@ mod allocated;
 mod direct;
 mod identity;
 mod probe;
+mod shadow;
 mod uncached;
 
+pub use shadow::Shadow;
 pub use uncached::Way;
 
 use direct::Direct;

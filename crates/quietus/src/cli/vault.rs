@@ -18,7 +18,7 @@ use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
 use serde_json::Value;
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal, Read};
 use std::path::Path;
 
 pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
@@ -95,17 +95,26 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
         let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
             (Some(disk), _) => put_disk(client, &args.name, disk, &args.credential.source(), step),
             (None, None) => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
-            (None, Some(path)) if path == Path::new("-") => {
-                Ok(vault::put_tar(client, &args.name, &mut io::stdin().lock(), &exclude, step)?)
-            }
-            (None, Some(path)) => {
-                let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
-                Ok(vault::put_tar(client, &args.name, &mut file, &exclude, step)?)
-            }
+            (None, Some(path)) => put_tar(client, &args.name, path, &exclude, step),
         })?;
         out.put(&put);
         good(put.left_out_count == 0)
     })
+}
+
+fn put_tar(
+    client: &mut Client,
+    name: &str,
+    path: &Path,
+    exclude: &Globs,
+    step: Step<'_>,
+) -> Result<Put, Failure> {
+    if path == Path::new("-") {
+        let input = (&mut io::stdin().lock() as &mut dyn Read, Path::new("standard input"));
+        return Ok(vault::put_tar(client, name, input, exclude, step)?);
+    }
+    let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
+    Ok(vault::put_tar(client, name, (&mut file, path), exclude, step)?)
 }
 
 fn put_disk(
@@ -124,10 +133,23 @@ fn put_disk(
 }
 
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
+    if args.tar.as_deref() == Some(Path::new("-")) && io::stdout().is_terminal() {
+        let what = "--tar -: standard output is a terminal; redirect it, or name a file to make";
+        return Err(Failure::Error(what.into()));
+    }
     with(&args.vault, |client| {
         let snapshot = select(client, &args.snapshot)?;
-        let restored = with_bar(|step| Ok(vault::restore(client, snapshot, &args.into, &args.paths, step)?))?;
-        out.restored_snapshot(&restored);
+        let restored = with_bar(|step| match &args.tar {
+            Some(path) => Ok(vault::write_tar_file(client, snapshot, path, &args.paths, step)?),
+            None => {
+                let into = (args.into.as_path(), args.overwrite);
+                Ok(vault::restore(client, snapshot, into, &args.paths, step)?)
+            }
+        })?;
+        // Standard output may be the archive.
+        if args.tar.as_deref() != Some(Path::new("-")) {
+            out.restored_snapshot(&restored);
+        }
         good(restored.refused_count == 0)
     })
 }
@@ -200,7 +222,8 @@ fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
             false => forget_paths(client, args)?,
         };
         out.forgotten_snapshots(&args.vault, &forgotten);
-        Ok(())
+        // A pattern that matches nothing may be a slip: what was meant is still there.
+        good(args.paths.is_empty() || !forgotten.snapshots.is_empty())
     })
 }
 

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// The 12 bits of permissions.
 const MODE_BITS: u32 = 0o7777;
+/// Those of programs that act for their owner or group.
+const SET_ID_BITS: u32 = 0o6000;
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// The attributes of the file at `path`; `about` has the rest of them. A symbolic link is not followed.
@@ -61,18 +63,37 @@ pub(super) struct Place<'a> {
     pub(super) is_link: bool,
 }
 
-/// Gives the entry what it had; the names of what the host refused.
-pub(super) fn write(place: Place<'_>, metadata: &Metadata) -> Vec<String> {
-    let mut refused = Vec::new();
-    let mut note = |what: String, done: Result<(), Errno>| {
+/// What an entry did not get of what it had.
+#[derive(Default, Debug)]
+pub(super) struct Refused {
+    /// What the host refused, and why.
+    pub(super) what: Vec<String>,
+    /// Whether something is missing that only root sets: the owner, or an attribute of the system.
+    pub(super) needs_root: bool,
+}
+
+impl Refused {
+    fn note(&mut self, what: &str, done: Result<(), Errno>) {
         if let Err(error) = done {
-            refused.push(format!("{what}: {error}"));
+            self.what.push(format!("{what}: {error}"));
         }
-    };
+    }
+}
+
+/// Gives the entry what it had.
+pub(super) fn write(place: Place<'_>, metadata: &Metadata) -> Refused {
+    let mut refused = Refused::default();
     let Place { parent, name, is_link } = place;
-    let (user, group) = (Uid::from_raw(metadata.user), Gid::from_raw(metadata.group));
-    let owned = rustix::fs::chownat(parent, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
-    note(format!("owner {}:{}", metadata.user, metadata.group), owned);
+    let mut mode = metadata.mode & MODE_BITS;
+    match own(place, metadata) {
+        Ok(true) => {}
+        Ok(false) => {
+            refused.needs_root = true;
+            // A program that acts for its owner is not to act for another one.
+            mode &= !SET_ID_BITS;
+        }
+        Err(error) => refused.note(&format!("owner {}:{}", metadata.user, metadata.group), Err(error)),
+    }
     // A name that became a link meanwhile leads nowhere: what was opened is what is changed.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(parent, name, flags, Mode::empty());
@@ -88,13 +109,18 @@ pub(super) fn write(place: Place<'_>, metadata: &Metadata) -> Vec<String> {
             }
             (Err(error), false) => Err(*error),
         };
-        note(String::from_utf8_lossy(attribute).into_owned(), set);
+        match set {
+            Err(Errno::PERM | Errno::ACCESS) if is_of_system(attribute) && !is_root() => {
+                refused.needs_root = true;
+            }
+            set => refused.note(&String::from_utf8_lossy(attribute), set),
+        }
     }
     // A change of the owner takes the set-user bits away, so that this comes after it.
     if !is_link {
-        let mode = Mode::from_raw_mode(metadata.mode & MODE_BITS);
-        let set = opened.and_then(|here| rustix::fs::chmod(through_proc(here.as_fd()), mode));
-        note(format!("mode {:04o}", metadata.mode), set);
+        let set =
+            opened.and_then(|here| rustix::fs::chmod(through_proc(here.as_fd()), Mode::from_raw_mode(mode)));
+        refused.note(&format!("mode {mode:04o}"), set);
     }
     let modified = Timespec {
         tv_sec: metadata.modified_ns.div_euclid(SECOND_NS),
@@ -102,8 +128,30 @@ pub(super) fn write(place: Place<'_>, metadata: &Metadata) -> Vec<String> {
     };
     let times = Timestamps { last_access: modified, last_modification: modified };
     let timed = rustix::fs::utimensat(parent, name, &times, AtFlags::SYMLINK_NOFOLLOW);
-    note("time of modification".into(), timed);
+    refused.note("time of modification", timed);
     refused
+}
+
+/// Gives the entry its owner and group, or at least a group that this user is in; whether it has both.
+fn own(Place { parent, name, .. }: Place<'_>, metadata: &Metadata) -> Result<bool, Errno> {
+    let (user, group) = (Uid::from_raw(metadata.user), Gid::from_raw(metadata.group));
+    let give = |user| rustix::fs::chownat(parent, name, user, Some(group), AtFlags::SYMLINK_NOFOLLOW);
+    match give(Some(user)) {
+        Err(Errno::PERM) if !is_root() => {
+            let _ = give(None);
+            Ok(false)
+        }
+        given => given.map(|()| true),
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether only root sets an attribute of that name.
+fn is_of_system(attribute: &[u8]) -> bool {
+    attribute.starts_with(b"security.") || attribute.starts_with(b"trusted.")
 }
 
 /// A path of what was opened, for calls that take no descriptor of that kind.

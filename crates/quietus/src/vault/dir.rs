@@ -5,7 +5,7 @@ use super::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
 use super::{Error, Step, now_ms};
 use crate::directory::{Access, Directory, Draft, Plan, lock_storage, make_key, sync_dir, write_new};
 use crate::host::{DiskGuarantees, Part, inspect_disk};
-use crate::media::FileMedium;
+use crate::media::{FileMedium, Shadow};
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch, Seed};
 use quietus_core::units::{Extent, Pos};
@@ -54,13 +54,21 @@ pub struct CreateVault {
     pub compress: Codec,
 }
 
+/// The catalog of a vault that is open.
+#[derive(Debug)]
+enum Catalog {
+    Written(FileMedium),
+    /// To open a vault is to write to its catalog, also where that can only be read.
+    Read(Shadow),
+}
+
 /// A vault's directory that is open.
 #[derive(Debug)]
 pub struct VaultDir {
     directory: Directory,
     home: Home,
     policy: Policy,
-    catalog: FileMedium,
+    catalog: Catalog,
     pool: FileMedium,
     _lock: Option<File>,
 }
@@ -119,7 +127,7 @@ fn build(
         }
         Some(_) => {
             let lock = lock_storage(&toml.medium, Access::ReadWrite)?;
-            let there = open_medium(&toml.medium)?.size();
+            let there = open_medium(&toml.medium, false)?.size();
             let size = options.size.unwrap_or(there);
             if size > there {
                 let what = format!("--size is {size} bytes, and the device has {there}; leave it out");
@@ -147,8 +155,8 @@ fn build(
     let dir = draft.dir();
     write_new(dir, SECRET_FILE, &*secret).map_err(failed("make the file secret"))?;
     make_key(dir).map_err(failed("make the key"))?;
-    let catalog = open_medium(&dir.join(CATALOG_FILE))?;
-    let pool = open_medium(&dir.join(&medium))?;
+    let catalog = open_medium(&dir.join(CATALOG_FILE), false)?;
+    let pool = open_medium(&dir.join(&medium), false)?;
     catalog.reserve(Extent::new(0, layout.bytes()))?;
     let key = VaultKey::new(&secret);
     let text = toml.to_text(&key);
@@ -212,19 +220,19 @@ fn slots(options: &CreateVault, size: u64) -> Result<u32, Error> {
     Ok(slots as u32)
 }
 
-fn open_catalog(path: &Path) -> Result<FileMedium, Error> {
+fn open_catalog(path: &Path, read_only: bool) -> Result<FileMedium, Error> {
     match path.try_exists() {
         Ok(false) => {
             let what =
                 "the file is missing; run `quietus vault repair`, which makes it anew of what the pool holds";
             Err(Error::Invalid(format!("{}: {what}", path.display())))
         }
-        _ => open_medium(path),
+        _ => open_medium(path, read_only),
     }
 }
 
-pub(super) fn open_medium(path: &Path) -> Result<FileMedium, Error> {
-    FileMedium::open(path, false).map_err(|error| Error::io("open it", path, error))
+pub(super) fn open_medium(path: &Path, read_only: bool) -> Result<FileMedium, Error> {
+    FileMedium::open(path, read_only).map_err(|error| Error::io("open it", path, error))
 }
 
 pub(super) fn setup(key: VaultKey, policy: Policy) -> Result<Setup, Error> {
@@ -239,21 +247,47 @@ fn entropy() -> Result<[u8; 32], Error> {
 }
 
 impl VaultDir {
-    /// Opens the directory at `path`, for this process alone.
+    /// Opens the directory at `path`, for this process alone; or to be read, where the host lets nobody, or not this user, write.
     ///
     /// # Errors
     /// [`Error`]: another process has the vault, or a file is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
         // A directory of something else gets no lock file.
         VaultToml::read(path)?;
-        let directory = Directory::open(path, Access::ReadWrite)?;
+        match Self::open_for(path, Access::ReadWrite) {
+            Err(error) if error.is_of_rights() => Self::open_for(path, Access::ReadOnly),
+            opened => opened,
+        }
+    }
+
+    fn open_for(path: &Path, access: Access) -> Result<Self, Error> {
+        let directory = Directory::open(path, access)?;
         let home = Home::open(path)?;
         let policy = parse_policy(&home.toml.policy)?;
         let pool_path = home.pool_path();
-        let lock = lock_storage(&pool_path, Access::ReadWrite)?;
-        let catalog = open_catalog(&directory.file(CATALOG_FILE))?;
-        let pool = open_medium(&pool_path)?;
+        let lock = lock_storage(&pool_path, access)?;
+        let read_only = access == Access::ReadOnly;
+        let catalog = open_catalog(&directory.file(CATALOG_FILE), read_only)?;
+        let pool = open_medium(&pool_path, read_only)?;
+        let catalog = if read_only { Catalog::Read(Shadow::new(catalog)) } else { Catalog::Written(catalog) };
         Ok(Self { directory, home, policy, catalog, pool, _lock: lock })
+    }
+
+    /// Whether the vault can only be read: what it writes to its catalog is gone when it is closed.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.catalog, Catalog::Read(_))
+    }
+
+    /// Refuses what has to write.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the vault can only be read.
+    pub fn guard_write(&self) -> Result<(), Error> {
+        if !self.is_read_only() {
+            return Ok(());
+        }
+        let what = "the vault can only be read here; mount its file system to be written, or use a user who may write there";
+        Err(Error::Invalid(format!("{}: {what}", self.home.path.display())))
     }
 
     /// Opens the vault.
@@ -269,7 +303,11 @@ impl VaultDir {
             return Err(Error::Invalid(format!("{}: {what}", path.display())));
         }
         let setup = setup(self.home.key.clone(), self.policy.clone())?;
-        Ok(Vault::open(&self.catalog, &self.pool, layout, setup)?)
+        let catalog: &dyn Medium = match &self.catalog {
+            Catalog::Written(medium) => medium,
+            Catalog::Read(shadow) => shadow,
+        };
+        Ok(Vault::open(catalog, &self.pool, layout, setup)?)
     }
 
     /// The directory.

@@ -52,6 +52,17 @@ impl Error {
     pub fn io(act: &'static str, path: &Path, error: impl Into<io::Error>) -> Self {
         Self::Io { act, path: path.into(), error: error.into() }
     }
+
+    /// Whether the host does not let this user write, or nobody.
+    pub(super) fn is_of_rights(&self) -> bool {
+        let error = match self {
+            Self::Io { error, .. } => Some(error),
+            Self::Directory(error) => error.source.as_ref(),
+            _ => None,
+        };
+        let kinds = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+        error.is_some_and(|error| kinds.contains(&error.kind()))
+    }
 }
 
 impl From<VaultError> for Error {

@@ -38,14 +38,14 @@ pub use owner::{Control, Fill, with_vault, with_vault_alone};
 pub use prove::{VaultProof, VaultReceipt, check, prove};
 pub use record::{OwedLine, ReceiptLine};
 pub use repair::{RepairedVault, repair};
-pub use restore::{Restored, cat, entries, restore};
+pub use restore::{Overwrite, Restored, cat, entries, restore};
 pub use retention::Keep;
 pub use sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized};
 pub use select::{Line, outdated, select, select_one, snapshots};
 pub use session::Session;
 pub use settings::{Codec, VaultToml};
 pub use source::{Put, put_files};
-pub use tar::put_tar;
+pub use tar::{put_tar, write_tar_file};
 
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;

@@ -47,7 +47,8 @@ enum Reached {
     There(UnixStream),
 }
 
-/// Opens the vault at `path`, or asks the process that has it open, and does something with it. `stays` is told how many other
+/// Opens the vault at `path`, or asks the process that has it open, and does something with it. One that can only be read is opened by
+/// everybody who reads it. `stays` is told how many other
 /// commands are served still when this one is done.
 ///
 /// # Errors
@@ -83,6 +84,10 @@ pub fn with_vault_alone<T, E: From<Error>>(
 
 /// The socket for others; none if the host cannot make it, such as on a file system without sockets. Nobody else is served then.
 fn listen(dir: &VaultDir) -> Option<Connections> {
+    // Others can read it, too.
+    if dir.is_read_only() {
+        return None;
+    }
     let listening = Connections::listen(dir);
     listening.inspect_err(|error| tracing::warn!(%error, "no other command can use the vault meanwhile")).ok()
 }

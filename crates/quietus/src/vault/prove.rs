@@ -70,6 +70,7 @@ impl VaultProof {
 /// # Errors
 /// [`Error`].
 pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, Error> {
+    session.dir.guard_write()?;
     let key = session.dir.directory().key()?;
     let live = session.vault.reached_by_all(&mut |_, _| step(0, 0))?;
     let toml = session.dir.home().toml();
@@ -90,7 +91,7 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
         owed: session.vault.owed().map(|(_, owed)| owed.into()).collect(),
         violations: Vec::new(),
         violations_count: 0,
-        record: session.log_head().clone(),
+        record: session.log_head(),
         guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     };
     let bytes = u64::from(session.vault.layout().slot_bytes);

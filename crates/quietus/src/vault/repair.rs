@@ -105,7 +105,7 @@ fn make_catalog(home: &Home, history: &History, step: Step<'_>) -> Result<Repair
     let (path, pool_path) = (home.path(), home.pool_path());
     let (layout, policy) = (home.toml().layout(), parse_policy(&home.toml().policy)?);
     let _lock = lock_storage(&pool_path, Access::ReadWrite)?;
-    let pool = open_medium(&pool_path)?;
+    let pool = open_medium(&pool_path, false)?;
     if pool.size() < layout.pool_bytes() {
         let what = format!("the pool has {} bytes, and {} by vault.toml", pool.size(), layout.pool_bytes());
         return Err(Error::Invalid(format!("{}: {what}; put the whole file back", pool_path.display())));
@@ -118,7 +118,7 @@ fn make_catalog(home: &Home, history: &History, step: Step<'_>) -> Result<Repair
     let failed = |act| move |error| Error::io(act, path, error);
     remove(path, NEW_FILE).map_err(failed("clear what an interrupted repair left"))?;
     let new_path = make_file(path, NEW_FILE, layout.bytes()).map_err(failed("make the file catalog.new"))?;
-    let new = open_medium(&new_path)?;
+    let new = open_medium(&new_path, false)?;
     new.reserve(Extent::new(0, layout.bytes()))?;
     let repair = Repair {
         old: old.as_ref().map(|old| old as &dyn Medium),

@@ -3,20 +3,29 @@
 //! Invariants:
 //! 1. Nothing is written outside of the folder that was named: each folder is opened from there, part by part, and a
 //!    symbolic link on the way is refused.
-//! 2. Nothing that exists is overwritten. A folder that exists takes more entries.
-//! 3. A file whose content cannot be read whole is not there afterwards.
+//! 2. What exists is replaced only if [`Overwrite`] says so, and a folder never. A folder that exists takes more entries.
+//! 3. A file has its name only once it is whole. One whose content cannot be read whole is not there afterwards.
 
-use super::attributes::{self, Place};
+mod existing;
+mod partial;
+mod selection;
+
+use super::attributes::{self, Place, Refused};
 use super::{Error, Step};
+pub use existing::Overwrite;
+use existing::{Act, decide, differs, is_one_file};
+pub(super) use partial::Partial;
+use partial::{clear, is_partial};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::{Access, expect_files, joined, read_file, read_folder, read_snapshot, totals};
-use quietus_vault::tree::{Kind, Node, Recipe};
+use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
+pub(super) use selection::{Selection, Wanted};
 use serde::Serialize;
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -46,6 +55,10 @@ pub struct Restored {
     pub folders: u64,
     /// Bytes of all files, holes included.
     pub bytes: u64,
+    /// Entries, folders apart, that were there already and were left as they are.
+    pub there_already: u64,
+    /// Entries that did not get what only root sets: their owner, attributes of the system.
+    pub needs_root: u64,
     /// Paths that could not be restored, or not wholly, with the reason; the first thousand.
     pub refused: Vec<String>,
     /// How much could not be restored.
@@ -59,24 +72,43 @@ pub struct Restored {
 pub fn restore(
     vault: &mut dyn Access,
     snapshot: SnapshotId,
-    into: &Path,
+    (into, overwrite): (&Path, Overwrite),
     paths: &[PathBuf],
     step: Step<'_>,
 ) -> Result<Restored, Error> {
-    let top = read_snapshot(vault, snapshot)?;
-    let wanted = paths.iter().map(|path| inside(path)).collect::<Result<Vec<_>, _>>()?;
-    let of = match wanted.is_empty() {
-        true => top.totals.bytes,
-        false => wanted.iter().map(|path| bytes_at(vault, &top.folder, path)).sum::<Result<_, _>>()?,
-    };
+    let (top, wanted) = (read_snapshot(vault, snapshot)?, Selection::new(paths)?);
+    let of = wanted.bytes(vault, &top)?;
     std::fs::create_dir_all(into).map_err(|error| Error::io("make it", into, error))?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
     let root =
         rustix::fs::open(into, flags, Mode::empty()).map_err(|error| Error::io("open it", into, error))?;
+    clear(&root);
+    let own = top.top.filter(|_| wanted.is_all());
+    let own = match own {
+        Some(own) if has_only(&root, &read_folder(vault, &top.folder)?) => Some(own),
+        _ => None,
+    };
     let restored = Restored { snapshot: snapshot.0, into: into.into(), ..Restored::default() };
-    let mut task = Task { vault, root, wanted, links: HashMap::new(), restored, step, done: (0, of) };
-    task.folder(&top.folder, b"", 0)?;
+    let (links, done) = (HashMap::new(), (0, of));
+    let mut task = Task { vault, root, wanted, overwrite, links, restored, step, done };
+    task.folder(&top.folder, b"", 0, false)?;
+    if let Some(own) = own {
+        let root = rustix::io::fcntl_dupfd_cloexec(&task.root, 0)
+            .map_err(|error| Error::io("open it", into, error))?;
+        task.attributes((root.as_fd(), c"."), &own, false, b".")?;
+    }
     Ok(task.restored)
+}
+
+/// Whether the folder has nothing but what the snapshot has there. One with other entries keeps its own attributes.
+fn has_only(folder: &OwnedFd, nodes: &[Node]) -> bool {
+    let is_known = |name: &[u8]| {
+        matches!(name, b"." | b"..")
+            || is_partial(name)
+            || nodes.binary_search_by(|node| node.name.as_slice().cmp(name)).is_ok()
+    };
+    let mut entries = Dir::read_from(folder).into_iter().flatten();
+    entries.all(|entry| entry.is_ok_and(|it| is_known(it.file_name().to_bytes())))
 }
 
 /// Writes the content of the file at `path` to `out`.
@@ -195,19 +227,11 @@ fn unknown(path: &[u8]) -> Error {
     Error::Invalid(format!("{path}: not in the snapshot; `quietus vault list` names all"))
 }
 
-/// The part of an entry that is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    Whole,
-    /// Something below it.
-    InPart,
-    Not,
-}
-
 struct Task<'v, 'a> {
     vault: &'v mut dyn Access,
     root: OwnedFd,
-    wanted: Vec<Vec<u8>>,
+    wanted: Selection,
+    overwrite: Overwrite,
     /// Where the first name of a file with several was restored.
     links: HashMap<u64, Vec<u8>>,
     restored: Restored,
@@ -216,7 +240,8 @@ struct Task<'v, 'a> {
 }
 
 impl Task<'_, '_> {
-    fn folder(&mut self, folder: &Recipe, path: &[u8], depth: usize) -> Result<(), Error> {
+    /// Restores what is in a folder; `is_new` if it had no entries before.
+    fn folder(&mut self, folder: &Recipe, path: &[u8], depth: usize, is_new: bool) -> Result<(), Error> {
         let nodes = match read_folder(self.vault, folder) {
             Ok(nodes) => nodes,
             Err(error) => return self.refuse(path, &error),
@@ -224,8 +249,10 @@ impl Task<'_, '_> {
         if depth >= DEPTH_MAX {
             return self.refuse(path, &format!("deeper than {DEPTH_MAX} folders"));
         }
-        let nodes: Vec<_> =
-            nodes.into_iter().filter(|node| self.wants(&joined(path, &node.name)) != Wanted::Not).collect();
+        let nodes: Vec<_> = nodes
+            .into_iter()
+            .filter(|node| self.wanted.of(&joined(path, &node.name)) != Wanted::Not)
+            .collect();
         let mut folders = Vec::new();
         let here = match open_below(&self.root, path) {
             Ok(here) => here,
@@ -233,46 +260,55 @@ impl Task<'_, '_> {
         };
         for (at, node) in nodes.iter().enumerate() {
             if at % EXPECTED_FILES == 0 {
-                self.expect(&nodes[at..nodes.len().min(at + EXPECTED_FILES)]);
+                let some = &nodes[at..nodes.len().min(at + EXPECTED_FILES)];
+                self.expect((!is_new).then_some(here.as_fd()), some);
             }
             let inside = joined(path, &node.name);
             match &node.kind {
                 _ if !node.has_good_name() => self.refuse(&inside, &"such a name leads elsewhere")?,
                 Kind::Folder(below) => match make_folder(&here, &node.name) {
-                    Ok(()) => folders.push((node, inside, below)),
+                    Ok(is_new) => folders.push((node, inside, below, is_new)),
                     Err(error) => self.refuse(&inside, &error)?,
                 },
                 _ => self.entry(here.as_fd(), node, &inside)?,
             }
         }
         drop(here);
-        for (_, inside, below) in &folders {
-            self.folder(below, inside, depth + 1)?;
+        for (_, inside, below, is_new) in &folders {
+            self.folder(below, inside, depth + 1, *is_new)?;
         }
         self.finish_folders(path, &folders)
     }
 
-    /// Tells the vault which files are read next: those whose content is not linked to.
-    fn expect(&mut self, nodes: &[Node]) {
-        let links = &self.links;
+    /// Tells the vault which files are read next: those that are not linked to, and not `there`, where entries may be.
+    fn expect(&mut self, there: Option<BorrowedFd<'_>>, nodes: &[Node]) {
+        let (links, how) = (&self.links, self.overwrite);
+        let is_read = |node: &Node| {
+            let is_linked = node.metadata.hard_link.is_some_and(|it| links.contains_key(&it));
+            let is_made = |here| matches!(decide(here, node, how), Ok(Act::Make | Act::Replace));
+            !is_linked && there.is_none_or(is_made)
+        };
         let files = nodes.iter().filter_map(|node| match &node.kind {
-            Kind::File(recipe) if !node.metadata.hard_link.is_some_and(|it| links.contains_key(&it)) => {
-                Some(recipe)
-            }
+            Kind::File(recipe) if is_read(node) => Some(recipe),
             _ => None,
         });
         expect_files(self.vault, files);
     }
 
     /// Gives folders what they had, once nothing is written in them any more.
-    fn finish_folders(&mut self, path: &[u8], folders: &[(&Node, Vec<u8>, &Recipe)]) -> Result<(), Error> {
+    fn finish_folders(
+        &mut self,
+        path: &[u8],
+        folders: &[(&Node, Vec<u8>, &Recipe, bool)],
+    ) -> Result<(), Error> {
         let here = match open_below(&self.root, path) {
             Ok(here) => here,
             Err(error) => return self.refuse(path, &error),
         };
-        for (node, inside, _) in folders {
+        for (node, inside, ..) in folders {
             self.restored.folders += 1;
-            self.attributes(here.as_fd(), node, inside)?;
+            let Ok(name) = CString::new(node.name.clone()) else { continue };
+            self.attributes((here.as_fd(), &name), &node.metadata, false, inside)?;
         }
         Ok(())
     }
@@ -282,19 +318,7 @@ impl Task<'_, '_> {
         self.go_on(0)?;
         let made = match self.link(here, node) {
             Some(linked) => linked,
-            None => {
-                let made = match &node.kind {
-                    Kind::File(recipe) => self.file(here, &node.name, recipe)?,
-                    _ => make_special(here, node).map_err(|error| error.to_string()),
-                };
-                if made.is_ok() {
-                    if let Some(number) = node.metadata.hard_link {
-                        self.links.insert(number, inside.into());
-                    }
-                    self.attributes(here, node, inside)?;
-                }
-                made
-            }
+            None => self.first_name(here, node, inside)?,
         };
         match made {
             Ok(()) => {
@@ -305,49 +329,99 @@ impl Task<'_, '_> {
         }
     }
 
-    /// Makes another name of a file that has one already; none if it has none.
-    fn link(&mut self, here: BorrowedFd<'_>, node: &Node) -> Option<Result<(), String>> {
-        let first = self.links.get(&node.metadata.hard_link?)?;
-        let (parent, name) = match first.iter().rposition(|byte| *byte == b'/') {
-            Some(at) => (&first[..at], &first[at + 1..]),
-            None => (&b""[..], &first[..]),
+    /// Restores an entry that has no other name yet. The inner error is the entry's alone.
+    fn first_name(
+        &mut self,
+        here: BorrowedFd<'_>,
+        node: &Node,
+        inside: &[u8],
+    ) -> Result<Result<(), String>, Error> {
+        let made = match decide(here, node, self.overwrite) {
+            Ok(act @ (Act::Make | Act::Replace)) => self.make(here, node, inside, act == Act::Replace)?,
+            Ok(Act::Keep) => {
+                self.is_there(node);
+                Ok(())
+            }
+            Ok(Act::SetAttributes) => {
+                self.is_there(node);
+                if let Ok(name) = CString::new(node.name.clone()) {
+                    let is_link = matches!(node.kind, Kind::Link(_));
+                    self.attributes((here, &name), &node.metadata, is_link, inside)?;
+                }
+                Ok(())
+            }
+            Err(why) => Err(why),
         };
-        let linked = open_below(&self.root, parent).and_then(|parent| {
-            rustix::fs::linkat(&parent, name, here, node.name.as_slice(), AtFlags::empty())
-        });
-        if linked.is_ok()
-            && let Kind::File(recipe) = &node.kind
-        {
+        if let (Ok(()), Some(number)) = (&made, node.metadata.hard_link) {
+            self.links.insert(number, inside.into());
+        }
+        Ok(made)
+    }
+
+    /// Counts an entry that was there.
+    fn is_there(&mut self, node: &Node) {
+        self.restored.there_already += 1;
+        self.count(node);
+    }
+
+    /// Counts the content of a file that is there without being written.
+    fn count(&mut self, node: &Node) {
+        if let Kind::File(recipe) = &node.kind {
             self.restored.bytes += recipe.bytes();
             self.done.0 += recipe.bytes();
         }
-        Some(linked.map_err(|error| error.to_string()))
     }
 
-    /// Restores a file's content. The inner error is the file's alone.
-    fn file(
+    /// Makes another name of a file that has one already; none if it has none.
+    fn link(&mut self, here: BorrowedFd<'_>, node: &Node) -> Option<Result<(), String>> {
+        let first = self.links.get(&node.metadata.hard_link?)?;
+        let (parent, first) = match first.iter().rposition(|byte| *byte == b'/') {
+            Some(at) => (&first[..at], &first[at + 1..]),
+            None => (&b""[..], &first[..]),
+        };
+        let (name, how) = (node.name.as_slice(), self.overwrite);
+        let linked = open_below(&self.root, parent).map_err(|error| error.to_string()).and_then(|parent| {
+            let link = |name: &CStr| rustix::fs::linkat(&parent, first, here, name, AtFlags::empty());
+            if is_one_file((parent.as_fd(), first), (here, name)) {
+                return Ok(());
+            }
+            let made =
+                Partial::make(here, link).and_then(|(link, ())| link.keep(name, how != Overwrite::Never));
+            made.map_err(|error| if error == Errno::EXIST { differs() } else { error.to_string() })
+        });
+        if linked.is_ok() {
+            self.count(node);
+        }
+        Some(linked)
+    }
+
+    /// Makes an entry, in the place of what is there if that `replaces` it. The inner error is the entry's alone.
+    fn make(
         &mut self,
         here: BorrowedFd<'_>,
-        name: &[u8],
-        recipe: &Recipe,
+        node: &Node,
+        inside: &[u8],
+        replaces: bool,
     ) -> Result<Result<(), String>, Error> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = match rustix::fs::openat(here, name, flags, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => File::from(file),
+        let made = match &node.kind {
+            Kind::File(recipe) => match Partial::file(here) {
+                Ok((partial, mut file)) => match self.content(&mut file, recipe) {
+                    Ok(()) => Ok((partial, Some(file))),
+                    Err(Error::Interrupted) => return Err(Error::Interrupted),
+                    Err(error) => return Ok(Err(error.to_string())),
+                },
+                Err(error) => Err(error),
+            },
+            _ => Partial::make(here, |name| make_special(here, name, node))
+                .map(|(partial, ())| (partial, None)),
+        };
+        let (partial, _locked) = match made {
+            Ok(made) => made,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        match self.content(&mut file, recipe) {
-            Ok(()) => Ok(Ok(())),
-            Err(error) => {
-                drop(file);
-                // A partial file would pass for the whole one.
-                let _ = rustix::fs::unlinkat(here, name, AtFlags::empty());
-                match error {
-                    Error::Interrupted => Err(error),
-                    error => Ok(Err(error.to_string())),
-                }
-            }
-        }
+        let is_link = matches!(node.kind, Kind::Link(_));
+        self.attributes((here, partial.name()), &node.metadata, is_link, inside)?;
+        Ok(partial.keep(&node.name, replaces).map_err(|error| error.to_string()))
     }
 
     fn content(&mut self, file: &mut File, recipe: &Recipe) -> Result<(), Error> {
@@ -365,22 +439,16 @@ impl Task<'_, '_> {
         file.set_len(recipe.bytes()).map_err(unwritten)
     }
 
-    fn attributes(&mut self, here: BorrowedFd<'_>, node: &Node, inside: &[u8]) -> Result<(), Error> {
-        let Ok(name) = CString::new(node.name.clone()) else { return Ok(()) };
-        let place = Place { parent: here, name: &name, is_link: matches!(node.kind, Kind::Link(_)) };
-        let refused = attributes::write(place, &node.metadata);
-        if refused.is_empty() { Ok(()) } else { self.refuse(inside, &refused.join("; ")) }
-    }
-
-    fn wants(&self, path: &[u8]) -> Wanted {
-        let is_below = |path: &[u8], top: &[u8]| {
-            top.is_empty() || path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-        };
-        match () {
-            () if self.wanted.is_empty() || self.wanted.iter().any(|it| is_below(path, it)) => Wanted::Whole,
-            () if self.wanted.iter().any(|it| is_below(it, path)) => Wanted::InPart,
-            () => Wanted::Not,
-        }
+    fn attributes(
+        &mut self,
+        (parent, name): (BorrowedFd<'_>, &CStr),
+        metadata: &Metadata,
+        is_link: bool,
+        inside: &[u8],
+    ) -> Result<(), Error> {
+        let Refused { what, needs_root } = attributes::write(Place { parent, name, is_link }, metadata);
+        self.restored.needs_root += u64::from(needs_root);
+        if what.is_empty() { Ok(()) } else { self.refuse(inside, &what.join("; ")) }
     }
 
     fn go_on(&mut self, bytes: u64) -> Result<(), Error> {
@@ -410,19 +478,19 @@ fn open_below(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
     Ok(here)
 }
 
-/// Makes a folder, or takes one that is there and is no link.
-fn make_folder(here: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+/// Makes a folder, or takes one that is there and is no link; whether it is new.
+fn make_folder(here: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
     match rustix::fs::mkdirat(here, name, Mode::RWXU) {
         Err(Errno::EXIST) => {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-            rustix::fs::openat(here, name, flags, Mode::empty()).map(drop)
+            clear(rustix::fs::openat(here, name, flags, Mode::empty())?);
+            Ok(false)
         }
-        made => made,
+        made => made.map(|()| true),
     }
 }
 
-fn make_special(here: BorrowedFd<'_>, node: &Node) -> Result<(), Errno> {
-    let name = node.name.as_slice();
+fn make_special(here: BorrowedFd<'_>, name: &CStr, node: &Node) -> Result<(), Errno> {
     let make = |of, major, minor| {
         rustix::fs::mknodat(here, name, of, Mode::RUSR | Mode::WUSR, rustix::fs::makedev(major, minor))
     };

@@ -153,7 +153,7 @@ fn statement(
         dead_bytes,
         copied_chunks: live,
         copied_bytes: live_bytes,
-        record: session.log_head().clone(),
+        record: session.log_head(),
         guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Error, Keep, now_ms};
 use quietus_vault::client::Access;
-use quietus_vault::tree::{Recipe, Snapshot, Totals};
+use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -76,8 +76,7 @@ fn line(
 
 /// A snapshot that cannot be read.
 fn unknown() -> Snapshot {
-    let (totals, folder) = (Totals::default(), Recipe::default());
-    Snapshot { name: b"?".to_vec(), created_ms: 0, totals, folder }
+    Snapshot { name: b"?".to_vec(), ..Snapshot::default() }
 }
 
 /// The snapshot that `text` means: one of that number, or the newest of that name.

@@ -2,7 +2,7 @@
 
 use super::record::{Entry, Seen};
 use super::{Error, VaultDir, now_ms};
-use crate::audit_log::{AuditLog, CheckError, Checked, Head, HostDirectory, Limits};
+use crate::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::hex::{hex, unhex};
 use quietus_vault::catalog::LogHead;
 use quietus_vault::{SnapshotId, Vault};
@@ -21,7 +21,8 @@ pub struct Session<'d> {
     pub dir: &'d VaultDir,
     /// The vault.
     pub vault: Vault<'d>,
-    log: AuditLog<HostDirectory>,
+    /// `None` where the vault can only be read.
+    log: Option<AuditLog<HostDirectory>>,
 }
 
 impl<'d> Session<'d> {
@@ -42,6 +43,9 @@ impl<'d> Session<'d> {
                  check the medium the catalog lies on"
             ),
         }
+        if dir.is_read_only() {
+            return Ok(Self { dir, vault, log: None });
+        }
         let known = head(vault.log_head());
         let mut receipts = 0;
         let mut see = |line: &[u8]| {
@@ -51,8 +55,9 @@ impl<'d> Session<'d> {
         let path = HostDirectory(dir.directory().path().into());
         let limits = Limits::of_bytes(LOG_BYTES_MAX);
         let log = AuditLog::open(path, limits, &known, now_ms, &mut see).map_err(Error::Record)?;
-        let mut session = Self { dir, vault, log };
-        if *session.log.head() != known {
+        let is_known = *log.head() == known;
+        let mut session = Self { dir, vault, log: Some(log) };
+        if !is_known {
             // A crash came between the lines and the note of them.
             session.tell_vault(receipts)?;
         }
@@ -69,8 +74,7 @@ impl<'d> Session<'d> {
         if receipts.is_empty() {
             return Ok(());
         }
-        self.log.append(&receipts).map_err(Error::Record)?;
-        self.tell_vault(receipts.len() as u64)
+        self.append(&receipts, receipts.len() as u64)
     }
 
     /// Forgets snapshots, because `who` asks for it.
@@ -118,8 +122,8 @@ impl<'d> Session<'d> {
     }
 
     /// The end of the audit log.
-    pub fn log_head(&self) -> &Head {
-        self.log.head()
+    pub fn log_head(&self) -> Head {
+        self.log.as_ref().map_or_else(|| head(self.vault.log_head()), |log| log.head().clone())
     }
 
     /// Checks all lines of the audit log that are kept.
@@ -127,7 +131,7 @@ impl<'d> Session<'d> {
     /// # Errors
     /// [`CheckError`].
     pub fn check_log(&self) -> Result<Checked, CheckError> {
-        self.log.files()?.check(self.log.head())
+        Files::open(&HostDirectory(self.dir.directory().path().into()))?.check(&self.log_head())
     }
 
     /// Puts on record what was forgotten.
@@ -148,13 +152,21 @@ impl<'d> Session<'d> {
 
     /// Puts something on record.
     pub(super) fn note(&mut self, entries: &[Entry]) -> Result<(), Error> {
-        self.log.append(entries).map_err(Error::Record)?;
-        self.tell_vault(0)
+        self.append(entries, 0)
+    }
+
+    /// Adds lines to the audit log, so many of them receipts, and tells the vault of its end.
+    fn append(&mut self, entries: &[Entry], receipts: u64) -> Result<(), Error> {
+        match &mut self.log {
+            Some(log) => log.append(entries).map_err(Error::Record)?,
+            None => self.dir.guard_write()?,
+        }
+        self.tell_vault(receipts)
     }
 
     fn tell_vault(&mut self, receipts: u64) -> Result<(), Error> {
-        let Head { lines, hash } = self.log.head();
-        let head = LogHead { lines: *lines, hash: unhex(hash).unwrap_or_default() };
+        let Head { lines, hash } = self.log_head();
+        let head = LogHead { lines, hash: unhex(&hash).unwrap_or_default() };
         Ok(self.vault.recorded(receipts, head)?)
     }
 }

@@ -16,7 +16,7 @@ use super::{Client, Error, Globs, Step, attributes, now_ms};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use quietus_vault::client::{Access, FileWriter, Writer};
 use quietus_vault::container::Class;
-use quietus_vault::tree::{FolderBuilder, Kind, Node, Recipe, Snapshot, Totals};
+use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
 use quietus_vault::{SnapshotId, VaultError};
 use read::{Order, Part, Parts, Reader, order};
 use serde::Serialize;
@@ -92,6 +92,7 @@ fn put_with(
     paths.iter().try_for_each(|path| top.add(path))?;
     let of = top.measure(exclude, b"", step)?;
     let mut task = Task::begin(client, of, step)?;
+    task.top = top.metadata();
     let folder = task.tree(readers, &top, exclude);
     task.end(name, folder)
 }
@@ -111,6 +112,8 @@ pub(super) struct Task<'s, 'a> {
     links: HashMap<(u64, u64), (u64, Kind)>,
     devices: Vec<u64>,
     pub(super) totals: Totals,
+    /// The attributes of the folder that has all of it, where one was put.
+    pub(super) top: Option<Metadata>,
     done: (u64, u64),
     step: Step<'a>,
     left_out: Vec<String>,
@@ -128,6 +131,7 @@ impl<'s, 'a> Task<'s, 'a> {
             links: HashMap::new(),
             devices: Vec::new(),
             totals: Totals::default(),
+            top: None,
             done: (0, of),
             step,
             left_out: Vec::new(),
@@ -147,7 +151,8 @@ impl<'s, 'a> Task<'s, 'a> {
 
     fn commit(&mut self, name: &str, folder: Recipe) -> Result<Put, Error> {
         let Totals { files, folders, bytes } = self.totals;
-        let snapshot = Snapshot { name: name.into(), created_ms: now_ms(), totals: self.totals, folder };
+        let (totals, top) = (self.totals, self.top.take());
+        let snapshot = Snapshot { name: name.into(), created_ms: now_ms(), totals, folder, top };
         let SnapshotId(snapshot) = self.writer.commit(self.client, &snapshot)?;
         let (new_chunks, new_bytes) = self.writer.stored();
         Ok(Put {

@@ -2,9 +2,7 @@
 
 use quietus_vault::chunk::{Compression, Packer, VaultKey};
 use quietus_vault::container::Class;
-use quietus_vault::tree::{
-    FolderBuilder, Kind, Metadata, Node, Recipe, RecipeBuilder, Snapshot, Span, Totals,
-};
+use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, RecipeBuilder, Snapshot, Span};
 use quietus_vault::{PutId, Reference, SnapshotId, Vault, VaultError};
 
 use super::items::{Item, Shot};
@@ -108,8 +106,8 @@ impl Client {
         let snapshot = Snapshot {
             name: Item::Name(self.shot.name).bytes(),
             created_ms: 1,
-            totals: Totals::default(),
             folder,
+            ..Snapshot::default()
         };
         let mut packer = Packer::new(self.key.clone(), Compression::None);
         vault.commit(self.put, &packer.pack(Class::Metadata, &snapshot.to_bytes()))

@@ -63,7 +63,7 @@ fn content(vault: &mut Vault<'_>, recipe: &Recipe) -> Vec<u8> {
 fn commit(vault: &mut Vault<'_>, writer: &mut Writer, recipe: Recipe) -> SnapshotId {
     let node = Node { name: b"disk.img".to_vec(), metadata: Metadata::default(), kind: Kind::File(recipe) };
     let folder = writer.folder(vault, &[node]).unwrap();
-    let snapshot = Snapshot { name: b"s".to_vec(), created_ms: 1, totals: Totals::default(), folder };
+    let snapshot = Snapshot { name: b"s".to_vec(), created_ms: 1, folder, ..Snapshot::default() };
     writer.commit(vault, &snapshot).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{BadMetadata, Kind, Node, Recipe, Role};
+use super::{BadMetadata, Kind, Metadata, Node, Recipe, Role};
 
 /// How much there is in a folder and all below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl Totals {
 }
 
 /// A snapshot.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Its name.
     pub name: Vec<u8>,
@@ -54,6 +54,8 @@ pub struct Snapshot {
     pub totals: Totals,
     /// Its entries.
     pub folder: Recipe,
+    /// The attributes of the folder that has these entries, where all of one was put: `.`, `/`, or `./` of an archive.
+    pub top: Option<Metadata>,
 }
 
 impl Snapshot {

@@ -244,7 +244,9 @@ fn every_chunk_that_metadata_names_is_a_child_in_its_role() {
         .map(|number| some_node(number, &mut noise, &mut chunks))
         .collect();
     let folder = chunks.folder(&nodes).unwrap();
-    let snapshot = Snapshot { name: b"a name".to_vec(), created_ms: 7, totals: Totals::default(), folder };
+    let top = Some(Metadata { mode: 0o700, ..Metadata::default() });
+    let snapshot =
+        Snapshot { name: b"a name".to_vec(), created_ms: 7, totals: Totals::default(), folder, top };
     let bytes = snapshot.to_bytes();
     assert_eq!(Snapshot::from_bytes(&bytes).unwrap(), snapshot);
     let (mut pending, mut found) = (vec![(Role::Snapshot, bytes)], HashMap::<Role, usize>::new());

@@ -7,7 +7,7 @@ use crate::client::{Thinning, Writer, read_file, read_folder};
 use crate::container::{Class, ENTRY_BYTES};
 use crate::sanitize::{Live, Progress};
 use crate::testing::{Memory, Noise, text};
-use crate::tree::{Kind, Metadata, Node, Snapshot, Totals};
+use crate::tree::{Kind, Metadata, Node, Snapshot};
 use crate::{Fingerprint, VaultId, units::PutId};
 
 pub(crate) fn layout(slots: u32) -> Layout {
@@ -81,7 +81,7 @@ pub(crate) fn write(
         nodes.push(Node { name, metadata, kind: Kind::File(recipe) });
     }
     let folder = writer.folder(vault, &nodes)?;
-    Ok(Snapshot { name: b"some snapshot".to_vec(), created_ms: 5, totals: Totals::default(), folder })
+    Ok(Snapshot { name: b"some snapshot".to_vec(), created_ms: 5, folder, ..Snapshot::default() })
 }
 
 pub(crate) fn writer(vault: &mut Vault<'_>) -> Writer {
@@ -293,7 +293,7 @@ fn folders_that_double_at_each_level_are_walked_in_no_time() {
         let nodes = [node("a"), node("b")];
         folder = writer.folder(&mut vault, &nodes).unwrap();
     }
-    let snapshot = Snapshot { name: b"deep".to_vec(), created_ms: 1, totals: Totals::default(), folder };
+    let snapshot = Snapshot { name: b"deep".to_vec(), created_ms: 1, folder, ..Snapshot::default() };
     let first = writer.commit(&mut vault, &snapshot).unwrap();
     let put = vault.begin_put().unwrap();
     let root = snapshot.folder.top().0[0].reference().unwrap();
@@ -356,7 +356,7 @@ fn a_chunk_that_no_slot_holds_is_refused_and_leaves_no_slot_behind() {
     let large = writer.chunk(&mut vault, Class::Data, &Noise(1).bytes(20_000));
     assert_eq!(large, Err(VaultError::TooLarge { stored: 20_000, slot: 16 << 10 }));
     let folder = writer.folder(&mut vault, &[]).unwrap();
-    let empty = Snapshot { name: b"nothing".to_vec(), created_ms: 1, totals: Totals::default(), folder };
+    let empty = Snapshot { name: b"nothing".to_vec(), created_ms: 1, folder, ..Snapshot::default() };
     let snapshot = writer.commit(&mut vault, &empty).unwrap();
     vault.forget(&[snapshot]).unwrap();
     sanitize(&mut vault, Live::Ordinals).unwrap();

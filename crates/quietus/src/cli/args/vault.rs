@@ -2,7 +2,7 @@
 
 use super::{CredentialArgs, EXIT};
 use crate::disk::parse_size;
-use crate::vault::{Codec, Control, Keep};
+use crate::vault::{Codec, Control, Keep, Overwrite};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub enum VaultCommand {
     Init(InitArgs),
     /// Put files and folders, an archive, or a disk into a vault: a snapshot.
     Put(PutArgs),
-    /// Restore a snapshot, or a part of it. Nothing that exists is overwritten.
+    /// Restore a snapshot, or a part of it, as files or as an archive.
     Get(GetArgs),
     /// Write the content of a file of a snapshot to standard output.
     Cat(CatArgs),
@@ -102,7 +102,7 @@ pub struct PutArgs {
     /// Files and folders to put. Paths are kept from the root on, without the first slash.
     #[arg(value_hint = ValueHint::AnyPath, required_unless_present_any = ["tar", "disk"], conflicts_with_all = ["tar", "disk"])]
     pub paths: Vec<PathBuf>,
-    /// Archive to put instead, as `tar` writes it; `-` is standard input.
+    /// Archive to put instead, as `tar` writes it, not compressed; `-` is standard input. One without an end-of-archive marker is refused.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tar: Option<PathBuf>,
     /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
@@ -130,6 +130,13 @@ pub struct GetArgs {
     /// Folder to restore into.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub into: PathBuf,
+    /// What to do about a file that is there and is not as the snapshot has it, by length and time of modification. What is there and is
+    /// the same is left as it is, so that a restore that was interrupted can be repeated.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Overwrite::Never)]
+    pub overwrite: Overwrite,
+    /// Archive to write instead: a file to make, or `-` for standard output, as in `--tar - | ssh host tar -x`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["into", "overwrite"])]
+    pub tar: Option<PathBuf>,
     /// Paths to restore, as `list` shows them. Default: all.
     pub paths: Vec<PathBuf>,
 }

@@ -141,6 +141,16 @@ impl Report {
             let (all, into) = (bytes(restored.bytes), restored.into.display());
             let snapshot = restored.snapshot;
             writeln!(out, "restored snapshot {snapshot} into {into}: {} files, {all}", restored.files)?;
+            if restored.there_already > 0 {
+                writeln!(out, "{} of the files were there already", restored.there_already)?;
+            }
+            if restored.needs_root > 0 {
+                let count = restored.needs_root;
+                writeln!(
+                    out,
+                    "{count} entries belong to you now: only root restores owners and security attributes"
+                )?;
+            }
             left(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
         });
     }
@@ -271,6 +281,7 @@ impl Report {
                         "{count} snapshots {would}forgotten; only they have {chunks} chunks, {stored}"
                     )?;
                 }
+                _ if count == 0 => writeln!(out, "nothing {would}forgotten: no snapshot has such a path")?,
                 _ => {
                     let (files, all) = (forgotten.files, bytes(forgotten.bytes));
                     writeln!(out, "{files} files ({all}) {would}forgotten in {count} snapshots")?;

@@ -5,7 +5,7 @@ use super::inodes::{Inode, Inodes, ROOT};
 use crate::vault::{Error, Line, snapshots};
 use fuser::Errno;
 use quietus_vault::client::{Access, read_folder, read_snapshot};
-use quietus_vault::tree::{Kind, Layer, Metadata, Node, Recipe, Span};
+use quietus_vault::tree::{Kind, Layer, Metadata, Node, Recipe, Snapshot, Span};
 use quietus_vault::{Fingerprint, Reference, SnapshotId, VaultError};
 use std::rc::Rc;
 
@@ -35,12 +35,13 @@ impl<'v> Tree<'v> {
         let (root, snapshots) = match only {
             Some(snapshot) => {
                 let found = read_snapshot(vault, snapshot)?;
-                (folder(Vec::new(), found.created_ms, found.folder), None)
+                (folder(Vec::new(), found), None)
             }
             None => {
                 let all = tops(vault)?;
                 let newest = all.iter().map(|node| node.metadata.modified_ns / 1_000_000).max();
-                let root = folder(Vec::new(), newest.unwrap_or(0) as u64, Recipe::default());
+                let root = Snapshot { created_ms: newest.unwrap_or(0) as u64, ..Snapshot::default() };
+                let root = folder(Vec::new(), root);
                 (root, Some(Rc::new(all)))
             }
         };
@@ -148,12 +149,12 @@ fn failed(node: &Node, error: &VaultError) -> Errno {
     Errno::EIO
 }
 
-/// A folder that only this tree has.
-fn folder(name: Vec<u8>, created_ms: u64, recipe: Recipe) -> Node {
-    let modified_ns = i64::try_from(created_ms).unwrap_or(0).saturating_mul(1_000_000);
+/// The folder of a snapshot, with the attributes that it has or of one that only this tree has.
+fn folder(name: Vec<u8>, of: Snapshot) -> Node {
+    let modified_ns = i64::try_from(of.created_ms).unwrap_or(0).saturating_mul(1_000_000);
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let metadata = Metadata { mode: 0o555, user, group, modified_ns, ..Metadata::default() };
-    Node { name, metadata, kind: Kind::Folder(recipe) }
+    Node { name, metadata: of.top.unwrap_or(metadata), kind: Kind::Folder(of.folder) }
 }
 
 /// The folders of all snapshots that can be read, by name.
@@ -164,8 +165,8 @@ fn tops(vault: &mut dyn Access) -> Result<Entries, Error> {
             tracing::warn!("snapshot {} is not shown: {fault}", line.snapshot);
             continue;
         }
-        let recipe = read_snapshot(vault, SnapshotId(line.snapshot))?.folder;
-        all.push(Rc::new(folder(top_name(&line), line.created_ms, recipe)));
+        let found = read_snapshot(vault, SnapshotId(line.snapshot))?;
+        all.push(Rc::new(folder(top_name(&line), found)));
     }
     all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)

@@ -85,6 +85,15 @@ pub struct Fill {
 }
 
 impl<P> Request<P> {
+    /// Whether the vault is another one afterwards. A put begins before anything else of it.
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            Self::BeginPut | Self::Forget(_) | Self::Hold(..) | Self::Release(_) | Self::Sanitize(_) => true,
+            Self::Put(..) | Self::Get(_) | Self::Root(_) | Self::Roots | Self::Holds => false,
+            Self::Weigh(_) | Self::Status | Self::Watch | Self::Control(_) => false,
+        }
+    }
+
     /// How many chunks it asks for, and how many it may. One that begins a snapshot is not counted.
     pub(super) fn chunks(&self) -> (usize, usize) {
         match self {

@@ -128,8 +128,8 @@ fn a_hold_has_a_reason_and_a_name_that_the_audit_log_can_take() {
         let key = client.home().key().clone();
         let mut writer = quietus_vault::client::Writer::begin(client, &key, Compression::None).unwrap();
         let folder = writer.folder(client, &[]).unwrap();
-        let (name, totals) = (b"empty".to_vec(), Default::default());
-        let snapshot = quietus_vault::tree::Snapshot { name, created_ms: 1, totals, folder };
+        let name = b"empty".to_vec();
+        let snapshot = quietus_vault::tree::Snapshot { name, created_ms: 1, folder, ..Default::default() };
         let snapshot = writer.commit(client, &snapshot).unwrap();
         let stream = connect(path).unwrap();
         let hold = |name: &str, why| Request::Hold(name.into(), vec![snapshot; 300_000], "w".repeat(why));

@@ -148,6 +148,11 @@ impl<'d> Owner<'d> {
 
     fn carry_out(&mut self, Job(request, who, events): Job) {
         let (session, who, mut waiting) = (&mut self.session, who.as_str(), Waiting::new(events));
+        if request.writes()
+            && let Err(error) = session.dir.guard_write()
+        {
+            return waiting.answer::<(), _>(Err(error));
+        }
         match request {
             Request::BeginPut => waiting.answer(session.vault.begin_put()),
             Request::Put(put, write) => self.write(put, write, who, &waiting),

@@ -81,6 +81,12 @@ impl Branch {
         Ok(())
     }
 
+    /// The attributes of the folder, if it is put whole; those of `.`, for one. What cannot be read is not known.
+    pub(super) fn metadata(&self) -> Option<Metadata> {
+        let read = || attributes::read(&self.path, &fs::metadata(&self.path).ok()?).ok();
+        self.is_whole.then(read).flatten()
+    }
+
     /// Bytes of all files.
     pub(super) fn measure(&self, exclude: &Globs, inside: &[u8], step: Step<'_>) -> Result<u64, Error> {
         if self.is_whole {

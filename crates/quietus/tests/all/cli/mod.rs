@@ -5,7 +5,7 @@ mod keys;
 mod killed;
 mod overlay;
 pub(crate) mod program;
-mod read_only;
+pub(crate) mod read_only;
 mod status;
 mod stopping;
 

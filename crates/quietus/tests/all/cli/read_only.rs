@@ -104,10 +104,10 @@ fn a_medium_that_was_cut_off_below_a_reader_is_named() {
 }
 
 /// A read-only view of a directory, until it is dropped.
-struct View(PathBuf);
+pub struct View(pub PathBuf);
 
 impl View {
-    fn of(dir: &Path, at: PathBuf) -> Option<Self> {
+    pub fn of(dir: &Path, at: PathBuf) -> Option<Self> {
         std::fs::create_dir(&at).expect("a directory");
         let mount = |args: &[&str]| Command::new("mount").args(args).arg(&at).output();
         let bound = mount(&["--bind", dir.to_str()?]).ok().filter(|it| it.status.success());

@@ -79,7 +79,14 @@ fn a_path_is_taken_out_of_all_snapshots_at_once() {
     let said = vault.refused("forget", &args);
     assert!(said.contains("is held (\"case 5\")"), "{said}");
     assert_eq!(owed(), Some(0), "what is refused is not begun");
-    assert_eq!(vault.json("forget", &["--path", "no such"])["files"], 0);
+    for args in [&["--path", "no such"][..], &["--path", "no such", "--dry-run"], &["0", "--path", "no such"]]
+    {
+        let output = vault.run("forget", args);
+        assert_eq!(output.status.code(), Some(3), "nothing was forgotten: {output:?}");
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&said["files"], said["forgets"].as_array().map(Vec::len)), (&Value::from(0), Some(0)));
+    }
+    assert_eq!(owed(), Some(0), "no receipt claims anything for it");
     vault.json("release", &["--name", "case 5"]);
     vault.sanitize();
     assert!(vault.count(&noise(5, 64)) > 0, "nothing was forgotten yet");

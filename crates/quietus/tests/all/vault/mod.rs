@@ -10,6 +10,8 @@ mod full;
 mod killed;
 mod mounting;
 mod program;
+mod reading;
+mod repeating;
 mod restoring;
 mod tar;
 mod together;

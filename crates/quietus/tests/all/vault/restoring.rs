@@ -20,6 +20,19 @@ fn set_time(path: &Path, seconds: i64) {
     rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("a time");
 }
 
+/// Gives a file and a folder ACLs, where the host has them: user 1001 and group 7, and a mask.
+fn set_acls(file: &Path, folder: &Path) {
+    let none = u32::MAX;
+    let entries = [(1_u16, 6_u16, none), (2, 4, 1001), (4, 4, none), (8, 6, 7), (16, 6, none), (32, 0, none)];
+    let entry = |(tag, rights, id): (u16, u16, u32)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let acl = [2_u32.to_le_bytes().to_vec(), entries.map(entry).concat()].concat();
+    for (path, name) in [(file, "system.posix_acl_access"), (folder, "system.posix_acl_default")] {
+        let _ = rustix::fs::setxattr(path, name, &acl, XattrFlags::empty());
+    }
+}
+
 /// A folder of everything that a file system has.
 pub fn zoo(top: &Path) {
     folder(&top.join("plain"), &[1, 2, 3]);
@@ -40,9 +53,10 @@ pub fn zoo(top: &Path) {
     let set = |path: PathBuf, value: &[u8]| {
         rustix::fs::setxattr(path, "user.quietus", value, XattrFlags::empty()).is_ok()
     };
-    set(top.join("text"), b"an attribute\0with a zero");
+    set(top.join("text"), b"an attribute\0with a zero, and\n21 more=lines\n");
     set(top.join("deep"), b"of a folder");
     fs::set_permissions(top.join("text"), fs::Permissions::from_mode(0o640)).expect("a mode");
+    set_acls(&top.join("plain/file 1"), &top.join("plain"));
     fs::set_permissions(top.join("deep/er"), fs::Permissions::from_mode(0o500)).expect("a mode");
     if is_root() {
         let device = rustix::fs::makedev(250, 300);
@@ -57,16 +71,20 @@ pub fn zoo(top: &Path) {
     }
 }
 
+/// The extended attributes that are compared.
+const ATTRIBUTES: [&str; 3] = ["user.quietus", "system.posix_acl_access", "system.posix_acl_default"];
+
 /// All that is known of an entry.
 #[derive(PartialEq, Eq, Debug)]
 pub struct About {
-    mode: u32,
-    owner: (u32, u32),
-    modified: (i64, i64),
-    device: u64,
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub modified: (i64, i64),
+    pub device: u64,
     pub names: u64,
-    content: Option<Vec<u8>>,
-    attribute: Option<Vec<u8>>,
+    pub content: Option<Vec<u8>>,
+    /// Extended attributes that a test sets.
+    pub attributes: Vec<Option<Vec<u8>>>,
     pub is_sparse: bool,
 }
 
@@ -75,8 +93,11 @@ pub fn all(top: &Path) -> BTreeMap<PathBuf, About> {
     while let Some(path) = pending.pop() {
         let here = top.join(&path);
         let about = fs::symlink_metadata(&here).expect("an entry");
-        let mut value = [0; 100];
-        let attribute = rustix::fs::lgetxattr(&here, "user.quietus", &mut value[..]);
+        let attribute = |name: &str| {
+            let mut value = [0; 100];
+            let length = rustix::fs::lgetxattr(&here, name, &mut value[..]);
+            length.ok().map(|length| value[..length].to_vec())
+        };
         let content = match about.file_type() {
             of if of.is_file() => Some(fs::read(&here).expect("a file")),
             of if of.is_symlink() => Some(fs::read_link(&here).expect("a link").into_os_string().into_vec()),
@@ -93,7 +114,7 @@ pub fn all(top: &Path) -> BTreeMap<PathBuf, About> {
             device: about.rdev(),
             names: if about.is_dir() { 0 } else { about.nlink() },
             content,
-            attribute: attribute.ok().map(|length| value[..length].to_vec()),
+            attributes: ATTRIBUTES.map(attribute).to_vec(),
             is_sparse: about.len() > 4 << 20 && about.blocks() * 512 < 1 << 20,
         };
         found.insert(path, about);
