@@ -1,12 +1,15 @@
 # make help says what there is.
 
-BINARY = $(or $(CARGO_TARGET_DIR),target)/release/quietus
+TARGET = $(or $(CARGO_TARGET_DIR),target)
+BINARY = $(TARGET)/release/quietus
+# The server as the tests build it: with assertions.
+TESTED = $(abspath $(TARGET)/debug/quietus)
 PREFIX ?= /usr/local
 SEEDS ?= 1000000
 FUZZ_SECONDS ?= 60
 export QUIETUS = $(abspath $(BINARY))
 
-.PHONY: help setup demo test soak lab bench fuzz build setup lint install clean
+.PHONY: help setup demo test check soak lab bench fuzz build install clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -21,44 +24,16 @@ demo:
 	$(MAKE) build
 	lab/demo
 
-## make test      all set-up, then all that must pass
+## make test      all set-up, then format, clippy, tests, and the lab in short: 15 minutes on two processors
 test:
 	lab/setup build test
-	$(MAKE) build
-	$(MAKE) lint
-	cargo test --workspace --locked
-	cargo xtask mutants
-	cargo test --release --locked -p quietus-core -p quietus-detect --features quietus-core/mutants,quietus-detect/mutants --lib caught
-	lab/demo --marks
-	lab/lib/test_labkit.py
-	lab/lib/test_bench.py
-	lab/lib/test_guests.py
-	lab/lib/test_seal.py
-	lab/conformance --short
-	lab/table8 --operations 4000
-	lab/power-cut-loop --fs ext2 --cut alternate --rounds 20 --minutes 6
-	lab/table8 --fs ext4 --mode journal,writeback --operations 1000 --size 64M
-	lab/power-cut-loop --fs ext4 --rounds 1
-	lab/partitions --table gpt
-	lab/kill9 --rounds 20 --search-every 5
-	lab/demo --store overlay
-	lab/kill9 --store overlay --rounds 10
-	lab/kill9 --store versions --rounds 10 --size 16M
-	lab/full-host
-	lab/full-host --store versions
-	lab/epochs --operations 3000 --most 2
-	lab/vault
-	lab/power-cut-loop --store overlay --fs ext2 --rounds 1
+	QUIETUS=$(TESTED) lab/lib/steps lab/lib/test.steps
 
-## make lint      format, clippy, documentation, the other processor, tidy, licences, bans and advisories
-lint:
-	cargo fmt --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
-	lab/lib/check-other
-	cargo xtask tidy
-	@! command -v shellcheck >/dev/null || shellcheck -x lab/setup lab/demo lab/guest-run lab/lib/common.sh lab/lib/demo-forget.sh lab/lib/demo-marks.sh lab/lib/guests.sh lab/lib/check-other lab/lib/stub-cc lab/lib/guest-init lab/lib/build-suites lab/lib/apt.sh lab/lib/fetch-sources lab/lib/fetch-clients lab/lib/fetch-backups lab/lib/fetch-kernel .ci/run
-	cargo xtask deny
+## make check     the rest, before a larger change counts as done: at most an hour, after make test
+check:
+	lab/setup build test
+	cargo deny --version >/dev/null 2>&1 || cargo install cargo-deny --locked --quiet
+	QUIETUS=$(TESTED) lab/lib/steps lab/lib/check.steps
 
 ## make soak      a million simulated histories, the rules of inference on trial, 1,000 kills of the server
 soak: build
@@ -124,7 +99,7 @@ fuzz:
 
 ## make install   the binary, manual pages and completions, below PREFIX
 install: build
-	install -D $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
+	install -D -s $(BINARY) $(DESTDIR)$(PREFIX)/bin/quietus
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	cargo xtask man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d

@@ -35,7 +35,7 @@ fn usage() -> Vec<String> {
 }
 
 fn mutants() -> Vec<String> {
-    cargo(&["run", "-p", "quietus-sim", "--release", "--features", "mutants", "--", "mutants"])
+    cargo(&["run", "--locked", "-p", "quietus-sim", "--", "mutants"])
 }
 
 fn man(dir: &str) -> Vec<String> {

@@ -18,6 +18,7 @@ pub mod ledger;
 pub mod media;
 pub mod medium;
 pub mod memory;
+pub mod mend;
 pub mod mutant;
 pub mod owed;
 pub mod place;

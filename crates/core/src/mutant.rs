@@ -113,6 +113,10 @@ pub enum Mutant {
     ForgetSensitive,
     /// The class of content is asked for after the watcher has observed the change that frees it.
     AskClassLate,
+    /// A start goes on with the older head of the index where the newer one is damaged.
+    BelieveOldHead,
+    /// A start goes on with a journal that ends before the last clean stop.
+    BelieveOldJournal,
 }
 
 impl Mutant {
@@ -149,6 +153,9 @@ impl Mutant {
         Self::HideGap,
         Self::ReplyBeforeIntent,
     ];
+
+    /// The mutants that show where bytes on the media are damaged: tests of starts catch them.
+    pub const OF_DAMAGE: [Self; 2] = [Self::BelieveOldHead, Self::BelieveOldJournal];
 
     /// All other mutants.
     pub const ALL: [Self; 25] = [

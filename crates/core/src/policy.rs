@@ -140,9 +140,8 @@ impl fmt::Display for Policy {
 /// A policy that is not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no policy: use clear, purge-2, 4, 6, dod-3, gutmann-35, passes \
-     such as random,ff,zero or 924924 (hexadecimal bytes that repeat), at most {PASSES_MAX}, \
-     or, with an overlay, none"
+    "unknown policy {0:?}; expected clear, purge-2, 4, 6, dod-3, gutmann-35, a list of at most {PASSES_MAX} passes \
+     such as random,ff,zero or 924924 (hexadecimal bytes that repeat), or, with an overlay, none"
 )]
 pub struct BadPolicy(String);
 

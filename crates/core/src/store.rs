@@ -5,10 +5,12 @@
 //! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
 
 mod allocated;
+mod batch;
 mod in_place;
 pub mod overlay;
 pub mod versions;
 
+pub use batch::Batch;
 pub use in_place::InPlace;
 pub use overlay::Overlay;
 pub use versions::Versions;
@@ -102,10 +104,13 @@ pub trait Store: Debug + Send {
     /// Whether the durable map says where `extent` is.
     fn is_durable(&self, extent: Extent<Addr>) -> bool;
 
-    /// Begins a checkpoint: returns the writes that make the map durable as it is now, once the content is. They
-    /// come in phases, each of which has to be durable before the next begins. One checkpoint at a time. A `short` one
-    /// leaves out what nobody waits for: the host lacked space for that just now.
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase>;
+    /// Begins a checkpoint, whose writes make the map durable as it is now, once the content is: whether it has
+    /// [writes](Store::next_batch). One checkpoint at a time. A `short` one leaves out what nobody waits for: the host lacked
+    /// space for that just now.
+    fn begin_checkpoint(&mut self, short: bool) -> bool;
+
+    /// The next writes of the checkpoint; `None` after the last ones. What changes meanwhile is no part of them.
+    fn next_batch(&mut self) -> Option<Batch>;
 
     /// Ends a checkpoint: its writes are durable.
     fn end_checkpoint(&mut self);
@@ -138,9 +143,6 @@ pub trait Store: Debug + Send {
     /// The same, to change them.
     fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
 }
-
-/// Writes that may be carried out together: the places of each, and its bytes.
-pub type Phase = Vec<(Places, Vec<u8>)>;
 
 /// The bytes to destroy for content that is owed at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -450,6 +452,15 @@ impl StoreStatus {
         }
     }
 
+    /// Why the store destroys nothing and may show less than it has: damage, or doubt about its media.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::InPlace | Self::Overlay(_) => None,
+            Self::Versions(it) => it.stopped.clone(),
+        }
+    }
+
     /// The length of the data medium in bytes, if packing can make it shorter.
     #[must_use]
     pub fn packed_bytes(&self) -> Option<u64> {
@@ -486,6 +497,8 @@ pub struct Opening<'a> {
     pub policy: &'a Policy,
     /// Whether nothing may be written.
     pub read_only: bool,
+    /// Memory for what the store knows of its content, in bytes.
+    pub memory_bytes: u64,
     /// Secret random bytes. A store that draws keys leaves others there.
     pub entropy: &'a mut [u8; 32],
     /// The dead content that is owed by place. Entries beyond the end of the medium, which a crash took

@@ -14,8 +14,9 @@ mod pages;
 mod search;
 #[cfg(test)]
 mod tests;
+mod walk;
 
-pub use head::{HEAD_BYTES, Head, HeadError, head_fault, newest};
+pub use head::{HEAD_BYTES, Head, HeadError, head_fault, is_head_lost, mended_head, newest};
 pub use node::{PAGE_BYTES, PageError};
 pub use pages::{HEADS, Pages};
 pub use search::Searches;
@@ -58,6 +59,15 @@ pub struct Tree<const K: usize, const V: usize> {
 
 /// An entry: its key and its value.
 pub type Entry<const K: usize, const V: usize> = ([u8; K], [u8; V]);
+
+/// A part of a tree, as [`Tree::walk`] finds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Part<const K: usize, const V: usize> {
+    /// The entries of a leaf.
+    Entries(Vec<Entry<K, V>>),
+    /// A page is damaged, and with it all entries from the first key on, up to the second, are lost.
+    Lost(PageError, [u8; K], Option<[u8; K]>),
+}
 
 /// The way from the root to a leaf: each page, and the index of the entry that was taken there.
 type Path = Vec<(PageNo, usize)>;

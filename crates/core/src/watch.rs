@@ -89,6 +89,12 @@ pub enum WaitsFor {
     Settling,
     /// Further commits: it was written within the last two.
     Commits,
+    /// Activity, or an unmount: its owner has no content there, unless that is still on its way.
+    Content,
+    /// A mount of the file system that gave it up, or activity.
+    Mount,
+    /// A file system that owns it: it lies behind the end of one, or where a partition was.
+    Owner,
 }
 
 /// Runs that wait, each with what it waits for; disjoint for each such reason.

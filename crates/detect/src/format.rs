@@ -277,6 +277,17 @@ pub trait Format: Send + fmt::Debug {
         self.diff(block, kind, &vec![0; content.len()], content)
     }
 
+    /// Whether [`Self::unwritten`] may find some.
+    fn has_unwritten(&self) -> bool {
+        false
+    }
+
+    /// The blocks of data that `content` of `block`, of a `kind` as for [`Self::diff`], names as unwritten: their
+    /// owner reads zeros there, whatever they hold.
+    fn unwritten(&self, _block: Block, _kind: Kind, _content: &[u8]) -> Vec<Range<Block>> {
+        Vec::new()
+    }
+
     /// The blocks of the journal, in the journal's own order. A file system with a journal of its
     /// own gets rule J, any other rule E. No block of the journal is fixed metadata, and none is
     /// listed twice.
@@ -304,6 +315,11 @@ pub trait Format: Send + fmt::Debug {
 
     /// Marks of files; none if the format has none, or if they cannot all be followed.
     fn marking(&self) -> Option<&dyn Marking> {
+        None
+    }
+
+    /// Bytes that tell the file system from any other, however its size changes; none if it has none.
+    fn identity(&self) -> Option<Vec<u8>> {
         None
     }
 

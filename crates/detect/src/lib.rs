@@ -25,6 +25,7 @@ pub mod properties;
 pub mod rule;
 pub mod rule_e;
 pub mod rule_j;
+mod tail;
 mod watch;
 
 pub use disk::Disk;

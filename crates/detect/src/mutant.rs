@@ -54,6 +54,12 @@ pub enum Mutant {
     ReplayAtOnce,
     /// External journal: time settles that a map was not too old.
     LateMapSettles,
+    /// A block that is named as unwritten stays without content though it is written.
+    UnwrittenStaysEmpty,
+    /// A block that is named as unwritten dies though another owner names it too.
+    UnwrittenIsEnough,
+    /// A block dies below an unwritten extent that was there before anybody watched.
+    UnwrittenAtFirstSight,
     /// Marks: the flag of an inode is not read.
     FlagIgnored,
     /// Marks: a marked folder marks nothing but itself.
@@ -113,11 +119,17 @@ pub enum Mutant {
     ResidueBeyondTail,
     /// Rule J: reused numbers count as new transactions.
     RenumberingIgnored,
+    /// Rule J: a block that is named as unwritten stays without content though it is written.
+    UnwrittenStaysEmptyJ,
+    /// Rule J: a block dies below an unwritten extent that was there before anybody watched.
+    UnwrittenAtFirstSightJ,
+    /// Rule J: a block that is named as unwritten dies before its owner's write can be committed.
+    UnwrittenAtOnceJ,
 }
 
 impl Mutant {
     /// The mutants of rule E.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::NoWindow,
         Self::EchoTrusted,
         Self::NoSecondWitness,
@@ -136,6 +148,9 @@ impl Mutant {
         Self::LevelOutlivesOwner,
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
+        Self::UnwrittenStaysEmpty,
+        Self::UnwrittenIsEnough,
+        Self::UnwrittenAtFirstSight,
     ];
 
     /// The mutants of both rules that every guest finds above a whole volume.
@@ -219,6 +234,10 @@ impl Mutant {
         Self::VerdictBeforeProven,
         Self::RereadWithoutExemption,
     ];
+
+    /// The mutants of unwritten extents below a journal.
+    pub const UNWRITTEN_J: [Self; 3] =
+        [Self::UnwrittenStaysEmptyJ, Self::UnwrittenAtFirstSightJ, Self::UnwrittenAtOnceJ];
 }
 
 #[cfg(debug_assertions)]

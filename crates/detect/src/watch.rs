@@ -2,12 +2,14 @@
 
 use crate::format::{Contents, Format, Probe, Prober};
 use crate::options::{Options, Sensitive};
-use crate::rule::Rule;
+use crate::rule::{Grid, Rule};
 use crate::rule_e::RuleE;
 use crate::rule_j::RuleJ;
+use crate::tail::{Former, Tail};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher,
+    Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor, WatchStatus,
+    Watcher,
 };
 use std::collections::VecDeque;
 
@@ -36,6 +38,10 @@ pub struct Watch {
     head: Contents,
     /// The view from the last stop.
     view: Option<Vec<u8>>,
+    /// The watched file system, or the one that was, if it may be found again with another size.
+    former: Option<Former>,
+    /// What it gave up.
+    tail: Option<Tail>,
 }
 
 /// The stage of a watch.
@@ -63,6 +69,8 @@ impl Watch {
             untouched: true,
             head: Contents::default(),
             view: None,
+            former: None,
+            tail: None,
         }
     }
 
@@ -108,6 +116,8 @@ impl Watch {
         if let State::Seeking { contents, .. } = &mut self.state {
             self.head = std::mem::take(contents);
         }
+        self.tail = self.former.take().and_then(|it| it.given_up(&*format, at.now));
+        self.former = Former::of(&*format, self.untouched);
         let mut rule = self.rule_above(format, at.now);
         if let Some(view) = self.view.take().filter(|_| self.untouched)
             && let Some(view) = self.own_part(rule.format().name(), &view)
@@ -140,9 +150,49 @@ impl Watch {
     fn review(&mut self, now: Millis) {
         let State::Attached(rule) = &self.state else { return };
         if rule.has_changed() {
+            if rule.is_in_use() {
+                self.former = None;
+            }
+            self.tail = None;
             self.idle("the file system is being changed", now);
         } else if let Some(reason) = rule.broken() {
             self.state = State::Idle(format!("{}: {reason}", rule.format().name()));
+        }
+    }
+
+    /// Notes what a change of `extent` says of the space behind the end of the file system.
+    fn behind_end(&mut self, at: Moment, extent: Extent<Addr>) {
+        if let Some(former) = &mut self.former {
+            former.written(extent);
+        }
+        if let Some(tail) = &mut self.tail {
+            tail.arrived(at.now, extent, self.options.settle_ms.saturating_add(at.attached.hold_ms()));
+        }
+    }
+
+    /// Notes whether the watched file system is in use after `observation`, and whether its evidence is durable.
+    fn end_observed(&mut self, at: Moment, observation: Observation<'_>) {
+        let in_use = self.rule().is_some_and(|rule| rule.is_in_use());
+        self.former.iter_mut().filter(|_| in_use).for_each(Former::used);
+        let Some(tail) = &mut self.tail else { return };
+        match observation {
+            Observation::Cut => tail.cut(at),
+            Observation::Proven => tail.proven(),
+            Observation::Attached => tail.distrust(),
+            _ if in_use && !at.attached.is_cached() => tail.mounted(),
+            _ => {}
+        }
+    }
+
+    /// The space behind the end of the watched file system, but for what it gave up.
+    fn unowned(&self) -> Vec<Extent<Addr>> {
+        // Other formats keep something of their own there, such as the second boot sector of NTFS.
+        let Some(rule) = self.rule().filter(|it| it.format().identity().is_some()) else { return Vec::new() };
+        let end = Grid::of(rule.format()).end();
+        let behind = (end < self.disk_bytes).then(|| Extent::between(end, self.disk_bytes));
+        match &self.tail {
+            Some(tail) => behind.into_iter().flat_map(|it| tail.others(it)).collect(),
+            None => behind.into_iter().collect(),
         }
     }
 
@@ -228,7 +278,10 @@ impl Watch {
 
 impl Observer for Watch {
     fn observe(&mut self, at: Moment, observation: Observation<'_>) {
-        self.untouched &= !matches!(observation, Observation::Arrived { .. });
+        if let Observation::Arrived { extent, .. } = observation {
+            self.untouched = false;
+            self.behind_end(at, extent);
+        }
         let State::Attached(rule) = &mut self.state else {
             return self.observe_unwatched(at, observation);
         };
@@ -242,6 +295,7 @@ impl Observer for Watch {
             _ => {}
         }
         rule.observe(at, observation);
+        self.end_observed(at, observation);
         self.review(at.now);
     }
 
@@ -259,7 +313,9 @@ impl Observer for Watch {
 
     fn agenda(&self) -> Agenda {
         match &self.state {
-            State::Attached(rule) => rule.agenda(),
+            State::Attached(rule) => {
+                self.tail.iter().fold(rule.agenda(), |agenda, tail| agenda.and(tail.agenda()))
+            }
             State::Seeking { .. } => Agenda { is_working: true, ..Agenda::default() },
             State::Idle(_) => {
                 Agenda { wakes_at: self.seek_at, is_working: self.seek_at.is_some(), ..Agenda::default() }
@@ -268,11 +324,15 @@ impl Observer for Watch {
     }
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
-        self.rule_mut()?.verdict(scope)
+        let verdict = self.rule_mut()?.verdict(scope);
+        verdict.or_else(|| self.tail.as_mut()?.verdict(scope))
     }
 
     fn waiting(&self) -> Waits<'_> {
-        self.rule().map_or_else(|| Box::new(std::iter::empty()) as _, |rule| rule.waiting())
+        let inside = self.rule().into_iter().flat_map(|rule| rule.waiting());
+        let given_up = self.tail.iter().filter(|_| self.rule().is_some()).flat_map(Tail::waiting);
+        let unowned = self.unowned().into_iter().map(|it| (WaitsFor::Owner, it));
+        Box::new(inside.chain(given_up).chain(unowned))
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {

@@ -11,11 +11,11 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Most bytes that one [`Kept`] keeps.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+const KEPT_BYTES_MAX: usize = 4 << 20;
 /// Most buffers that one [`Kept`] keeps.
 const KEPT_MAX: usize = 64;
 /// Most bytes that the process keeps.
-const KEPT_BYTES_ALL_MAX: usize = 128 << 20;
+const KEPT_BYTES_ALL_MAX: usize = 16 << 20;
 
 /// Bytes that the process keeps.
 static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);

@@ -21,6 +21,7 @@ pub mod naming;
 pub mod nbd;
 pub mod offline;
 pub mod open_disk;
+mod paths;
 pub mod proof;
 pub mod recorder;
 pub mod sealing;

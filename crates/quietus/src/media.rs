@@ -81,15 +81,17 @@ impl FileMedium {
     /// # Errors
     /// The file cannot be opened, or is neither a regular file nor a block device.
     pub fn open(path: &Path, read_only: bool) -> io::Result<Self> {
-        let is_device = std::fs::metadata(path)?.file_type().is_block_device();
+        // Opening a pipe would wait for its other end.
+        let kind = std::fs::metadata(path)?.file_type();
+        let is_device = kind.is_block_device();
+        if !is_device && !kind.is_file() {
+            return Err(io::Error::other("not a regular file or block device"));
+        }
         let exclusive =
             if is_device && !read_only { rustix::fs::OFlags::EXCL } else { rustix::fs::OFlags::empty() };
         let mut options = OpenOptions::new();
         options.read(true).write(!read_only).custom_flags(exclusive.bits().cast_signed());
         let mut file = options.open(path)?;
-        if !is_device && !file.metadata()?.is_file() {
-            return Err(io::Error::other("not a regular file or block device"));
-        }
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
         let capabilities = Capabilities { punch };

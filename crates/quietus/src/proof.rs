@@ -2,6 +2,7 @@
 //!
 //! The signed receipt's format: `docs/formats/proof.md`.
 
+mod receipts;
 mod stubs;
 
 pub use stubs::{RootFound, StubsFound};
@@ -14,11 +15,13 @@ use crate::hex::{hex, sha256};
 use crate::signed::{Signed, SignedError};
 use crate::stub_medium::ScanError;
 use crate::zeros::is_zeros;
+use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Counters;
 use quietus_core::medium::MediumError;
 use quietus_core::request::Liveness;
 use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::watch::WaitsFor;
 use ring::digest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -49,7 +52,8 @@ pub struct Proof {
     pub size_bytes: u64,
     /// Policy of the disk: its passes.
     pub policy: String,
-    /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`.
+    /// Bytes by liveness: `live`, `dead`, `queued`, `suspicious`. Among those that are not dead: `waiting`, which may be
+    /// dead and wait for evidence; `unowned`, which no file system owns.
     pub bytes: BTreeMap<String, u64>,
     /// Dead bytes that were read. Of an overlay: free bytes of its medium.
     pub read_bytes: u64,
@@ -58,6 +62,8 @@ pub struct Proof {
     pub read_ways: BTreeMap<String, u64>,
     /// Dead bytes without space on the medium, where there is nothing to read.
     pub hole_bytes: u64,
+    /// Those of them with a receipt in the audit log: overwritten before their space was given back.
+    pub destroyed_bytes: u64,
     /// Dead bytes that are not zeros: first byte and length. Of an overlay: on its medium.
     pub violations: Vec<(u64, u64)>,
     /// SHA-256 over the map of liveness: each run's start, length and kind.
@@ -137,6 +143,13 @@ impl Proof {
         let is_left = |found: &StubsFound| !found.residue.is_empty() || !found.root.residue.is_empty();
         !self.violations.is_empty() || self.stubs.as_ref().is_some_and(is_left)
     }
+
+    /// How many places were found that hold dead content, or keys to it.
+    #[must_use]
+    pub fn places_found(&self) -> u64 {
+        let stubs = self.stubs.as_ref().map_or(0, |found| found.residue.len() + found.root.residue.len());
+        (self.violations.len() + stubs) as u64
+    }
 }
 
 /// Reads the medium and signs the findings, with the `guarantees` and what is `sensitive` of the disk. `step` is told how far that has come, of how many
@@ -157,11 +170,19 @@ pub fn prove(
         return Err(ProofError::Policy(policy.to_string()));
     }
     let dies_with_stub = dir.toml().versions.as_ref().is_some_and(|it| it.seal.dies_with_stub());
-    let mut search = Search::new(engine, dies_with_stub, step);
+    engine.recorder().flush().map_err(ProofError::Record)?;
+    let destroyed = receipts::destroyed(dir.path(), engine.info().size).map_err(|error| {
+        ProofError::Record(format!("cannot read the audit log: {error}; run `quietus verify`"))
+    })?;
+    let mut search = Search::new(engine, dies_with_stub, destroyed, step);
     search.run()?;
     let stubs = if dies_with_stub { Some(search.look_at_stubs(dir)?) } else { None };
-    let Search { bytes, read_ways, hole_bytes, violations, digest, .. } = search;
-    let status = engine.status();
+    let Search { mut bytes, read_ways, hole_bytes, destroyed_bytes, violations, digest, .. } = search;
+    let (status, waiting) = engine.ask(|volume| (volume.status(), volume.waiting_bytes()));
+    for (cause, amount) in waiting.by_cause.into_iter().filter(|(_, amount)| *amount > 0) {
+        let name = if cause == WaitsFor::Owner { "unowned" } else { "waiting" };
+        *bytes.entry(name.into()).or_default() += amount;
+    }
     let proof = Proof {
         format: "quietus-proof-1".into(),
         disk: dir.toml().uuid.to_string(),
@@ -176,6 +197,7 @@ pub fn prove(
         read_bytes: read_ways.values().sum(),
         read_ways,
         hole_bytes,
+        destroyed_bytes,
         violations,
         map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
@@ -216,12 +238,15 @@ struct Search<'a, F> {
     bytes: BTreeMap<String, u64>,
     read_ways: BTreeMap<String, u64>,
     hole_bytes: u64,
+    /// What the audit log says was destroyed.
+    destroyed: BlockSet<Addr>,
+    destroyed_bytes: u64,
     violations: Vec<(u64, u64)>,
     digest: digest::Context,
 }
 
 impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
-    fn new(engine: &'a Engine, dies_with_stub: bool, step: F) -> Self {
+    fn new(engine: &'a Engine, dies_with_stub: bool, destroyed: BlockSet<Addr>, step: F) -> Self {
         Self {
             engine,
             dead_has_no_place: dies_with_stub || engine.unallocated().is_some(),
@@ -230,6 +255,8 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             bytes: BTreeMap::new(),
             read_ways: BTreeMap::new(),
             hole_bytes: 0,
+            destroyed,
+            destroyed_bytes: 0,
             violations: Vec::new(),
             digest: digest::Context::new(&digest::SHA256),
         }
@@ -276,20 +303,26 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
         }
         if self.dead_has_no_place {
             // A dead block has no place there.
-            self.hole_bytes += run.len;
+            self.note_hole(run);
             return Ok(());
         }
         let mut at = run.start.0;
         for data in self.engine.data().data_within(Extent::new(run.start.0, run.len)) {
-            self.hole_bytes += data.start.0 - at;
+            self.note_hole(Extent::between(at, data.start.0));
             at = data.end();
             for piece in data.pieces(PIECE_BYTES) {
                 self.read(piece)?;
                 self.go_on(piece.end())?;
             }
         }
-        self.hole_bytes += run.end() - at;
+        self.note_hole(Extent::between(at, run.end()));
         Ok(())
+    }
+
+    /// Notes dead bytes without space on the medium.
+    fn note_hole(&mut self, hole: Extent<Addr>) {
+        self.hole_bytes += hole.len;
+        self.destroyed_bytes += self.destroyed.runs_within(hole).map(|run| run.len).sum::<u64>();
     }
 
     fn read(&mut self, piece: Extent<Pos>) -> Result<(), ProofError> {

@@ -46,13 +46,13 @@ struct Cli {
 enum Job {
     /// Let many histories of each pair of a guest and a store happen, over all processors.
     Soak {
-        /// List the pairs, and what a CI run plays of each.
+        /// List the pairs, and what `make check` plays of each.
         #[arg(long)]
         list: bool,
         /// Only the pair with this number.
         #[arg(long)]
         only: Option<usize>,
-        /// Histories of each pair; as many as a CI run unless it is given.
+        /// Histories of each pair; as many as `make check` unless it is given.
         #[arg(long)]
         seeds: Option<u64>,
         /// The first seed.

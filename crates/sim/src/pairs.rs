@@ -43,7 +43,7 @@ pub struct Pair {
     pub guest: Guest,
     /// The store.
     pub store: Store,
-    /// Histories of a CI run.
+    /// Histories of `make check`; `make test` plays a tenth.
     pub histories: u64,
 }
 

@@ -113,6 +113,28 @@ impl Writer {
         wanted
     }
 
+    /// Refers to the content of files that a snapshot has; for each whether all of it is there and whole, so that the file need not be
+    /// read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::offer`].
+    pub fn keep(&mut self, vault: &mut dyn Access, files: &[&Recipe]) -> Result<Vec<bool>, VaultError> {
+        let chunks = |file: &Recipe| file.top().0.iter().filter_map(Span::reference).collect::<Vec<_>>();
+        let wanted: Vec<Vec<Reference>> = files.iter().map(|file| chunks(file)).collect();
+        let names: Vec<Fingerprint> = wanted.iter().flatten().map(|chunk| chunk.fingerprint).collect();
+        let offered = if names.is_empty() { Vec::new() } else { vault.offer(self.put, &names)? };
+        if offered.len() != names.len() {
+            return Err(VaultError::Answer);
+        }
+        let mut offered = offered.into_iter();
+        let is_kept = |chunks: Vec<Reference>| {
+            let found: Vec<_> = offered.by_ref().take(chunks.len()).collect();
+            chunks.into_iter().map(Some).eq(found)
+        };
+        Ok(wanted.into_iter().map(is_kept).collect())
+    }
+
     /// Stores a file.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ mod snapshot;
 mod tests;
 
 pub use cursor::Cursor;
-pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, nodes};
+pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, Origin, nodes};
 pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
 pub use role::{Child, Role, children};
 pub use snapshot::{Snapshot, Totals};

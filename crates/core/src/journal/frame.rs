@@ -4,6 +4,7 @@ use super::record::{self, Record, RecordError};
 use super::{Change, HALVES_AT, SECTOR_BYTES, Shape, VERSION};
 use crate::fields::Fields;
 use crate::ledger::Counters;
+use crate::mend::one_byte;
 use crate::receipts::LogHead;
 
 const HEAD_MAGIC: &[u8; 8] = b"QUIETJNL";
@@ -62,6 +63,19 @@ impl Head {
             return Err(HeadError::Damaged);
         }
         Ok(head)
+    }
+}
+
+/// Bytes of a head that its checksum is of.
+const HEAD_CHECKED_BYTES: usize = 40;
+
+impl Head {
+    /// The bytes of a head of which one is wrong, as they should be.
+    pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
+        let (body, rest) = bytes.split_at_checked(HEAD_CHECKED_BYTES)?;
+        let (body, crc) = one_byte(body, u32::from_le_bytes(*rest.first_chunk()?))?;
+        let mended = [&body[..], &crc.to_le_bytes(), &rest[4..]].concat();
+        Self::from_bytes(&mended).is_ok().then_some(mended)
     }
 }
 
@@ -177,6 +191,49 @@ impl RawFrame {
         let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..CRC_AT]), &[0; 4]);
         let is_whole = crc32c::crc32c_append(sum, records) == crc;
         is_whole.then(|| (Self { kind, generation, seq, records: records.to_vec() }, whole))
+    }
+
+    /// The frame at the start of `bytes` and its bytes as they should be, if one is wrong: the magic, the length, or what the
+    /// checksum is of.
+    pub(super) fn mended(bytes: &[u8]) -> Option<(Self, Vec<u8>)> {
+        let mut bytes = bytes.to_vec();
+        let magic = bytes.get_mut(..FRAME_MAGIC.len())?;
+        let wrong = magic.iter().zip(FRAME_MAGIC).filter(|(one, other)| one != other).count();
+        magic.copy_from_slice(FRAME_MAGIC);
+        match wrong {
+            0 => Self::mended_content(&bytes).or_else(|| Self::mended_length(&bytes)),
+            1 => Self::whole(bytes),
+            _ => None,
+        }
+    }
+
+    fn whole(mut bytes: Vec<u8>) -> Option<(Self, Vec<u8>)> {
+        let (frame, len) = Self::from_bytes(&bytes)?;
+        bytes.truncate(usize::try_from(len).ok()?);
+        Some((frame, bytes))
+    }
+
+    fn mended_content(bytes: &[u8]) -> Option<(Self, Vec<u8>)> {
+        let records = u64::from_le_bytes(bytes.get(24..CRC_AT)?.try_into().ok()?);
+        let end = FRAME_HEAD_BYTES.checked_add(usize::try_from(records).ok()?)?;
+        let mut checked = bytes.get(..end)?.to_vec();
+        let crc = u32::from_le_bytes(checked[CRC_AT..FRAME_HEAD_BYTES].try_into().ok()?);
+        checked[CRC_AT..FRAME_HEAD_BYTES].fill(0);
+        let (mut mended, crc) = one_byte(&checked, crc)?;
+        mended[CRC_AT..FRAME_HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
+        mended.extend(&bytes[end..]);
+        Self::whole(mended)
+    }
+
+    fn mended_length(bytes: &[u8]) -> Option<(Self, Vec<u8>)> {
+        // Only these bytes of a length are not zero.
+        (24..27).find_map(|at| {
+            (0..=u8::MAX).find_map(|byte| {
+                let mut tried = bytes.to_vec();
+                tried[at] = byte;
+                Self::whole(tried)
+            })
+        })
     }
 
     /// The frame, with its records read.

@@ -28,7 +28,7 @@ use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Scope};
 pub use frame::{Frame, FrameKind, Head, RawFrame};
 pub use notes::{FrameId, NOTES, Note};
 pub use record::RecordError;
-pub use scan::{JournalError, Recovered, scan};
+pub use scan::{JournalError, Recovered, mend, scan};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 

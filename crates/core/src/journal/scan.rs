@@ -6,6 +6,8 @@ use super::{FrameKind, HALVES_AT, Head, RawFrame, RecordError, SECTOR_BYTES, Sha
 use crate::medium::{Medium, MediumError};
 use crate::units::{BLOCK_BYTES, Millis, Pos};
 
+/// Bytes of the longest frame that is mended.
+const FRAME_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a half that are read at once in search of frames.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -43,7 +45,8 @@ pub enum JournalError {
     Record(#[from] RecordError),
     /// The bytes were changed, or a write was lost.
     #[error(
-        "the journal is damaged ({0}); obligations may be lost: restore the file, or adopt the medium anew"
+        "the journal is damaged ({0}); obligations may be lost: run `quietus repair`, or restore the disk's directory from a backup \
+         as a whole"
     )]
     Damaged(&'static str),
 }
@@ -91,6 +94,50 @@ fn read_head(journal: &dyn Medium) -> Result<Head, JournalError> {
     })
 }
 
+/// Mends the journal of disk `disk` where one byte of its head, or of the frame that ends it, is wrong. `stopped` is the frame
+/// (generation and number) that the last clean stop left, if it did. Returns what was mended, in words.
+///
+/// # Errors
+/// The medium's.
+pub fn mend(
+    journal: &dyn Medium,
+    disk: [u8; 16],
+    stopped: Option<(u64, u64)>,
+) -> Result<Vec<String>, MediumError> {
+    let mut done = Vec::new();
+    if journal.size() < HALVES_AT {
+        return Ok(done);
+    }
+    let mut bytes = vec![0; HALVES_AT as usize];
+    journal.read(Pos(0), &mut bytes)?;
+    if Head::from_bytes(&bytes).is_err()
+        && let Some(mended) = Head::mended(&bytes)
+    {
+        journal.write(Pos(0), &mended, true)?;
+        bytes = mended;
+        done.push("journal: the head at byte 0".into());
+    }
+    let Ok(head) = Head::from_bytes(&bytes) else { return Ok(done) };
+    if head.disk != disk || journal.size() < head.shape.bytes() {
+        return Ok(done);
+    }
+    let halves =
+        [0, 1].map(|which| Half { journal, start: head.shape.half(which), len: head.shape.half_bytes });
+    for half in &halves {
+        for at in half.mend(stopped).map_err(medium_error)? {
+            done.push(format!("journal: the frame at byte {at}"));
+        }
+    }
+    Ok(done)
+}
+
+fn medium_error(error: JournalError) -> MediumError {
+    match error {
+        JournalError::Medium(error) => error,
+        other => MediumError { kind: crate::medium::MediumErrorKind::Io, message: other.to_string() },
+    }
+}
+
 /// A half of the journal. Read piece by piece: most of a half is empty, and a server of many disks
 /// should not spend memory on that.
 struct Half<'a> {
@@ -115,6 +162,45 @@ impl Half<'_> {
             _ => head,
         };
         Ok(RawFrame::from_bytes(&bytes).map(|(frame, len)| (frame, at + len)))
+    }
+
+    /// Mends the snapshot, and the frames behind it while these follow each other. Where the last stop left the journal, the frame
+    /// that ends it has to be whole; else a frame that no other follows may have been torn by a crash, and stays as it is. Returns
+    /// where frames were mended.
+    fn mend(&self, stopped: Option<(u64, u64)>) -> Result<Vec<u64>, JournalError> {
+        let (mut at, mut done, mut last) = (SECTOR_BYTES, Vec::new(), None);
+        while at < self.len {
+            let whole = self.frame(at)?;
+            let (frame, end, mended) = match whole {
+                Some((frame, end)) => (frame, end, None),
+                None => {
+                    let bytes = self.read(at, FRAME_BYTES_MAX)?;
+                    let Some((frame, bytes)) = RawFrame::mended(&bytes) else { break };
+                    (frame, at + bytes.len() as u64, Some(bytes))
+                }
+            };
+            let follows = match last {
+                None => frame.kind == FrameKind::Snapshot,
+                Some((generation, seq)) => {
+                    frame.kind == FrameKind::Delta && (frame.generation, frame.seq) == (generation, seq + 1)
+                }
+            };
+            if !follows {
+                break;
+            }
+            if let Some(bytes) = mended {
+                let is_of_stop = stopped.is_some_and(|stopped| (frame.generation, frame.seq) <= stopped);
+                let next = self.frame(end)?.map(|(next, _)| (next.generation, next.seq));
+                let is_followed = next == Some((frame.generation, frame.seq + 1));
+                if last.is_some() && !is_of_stop && !is_followed {
+                    break;
+                }
+                self.journal.write(Pos(self.start.0 + at), &bytes, true)?;
+                done.push(self.start.0 + at);
+            }
+            (last, at) = (Some((frame.generation, frame.seq)), end);
+        }
+        Ok(done)
     }
 
     /// The snapshot of the half, and its end.

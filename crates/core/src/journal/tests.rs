@@ -324,3 +324,26 @@ fn more_receipts_than_were_ever_given_are_refused() {
     bench.commit();
     assert!(matches!(bench.scan(), Err(JournalError::Damaged(_))));
 }
+
+#[test]
+fn one_wrong_byte_is_mended_where_something_says_that_the_frame_was_durable() {
+    let mut bench = Bench::new();
+    (1..4).for_each(|n| bench.die(n * 4096));
+    let FrameId { generation, seq } = bench.journal.position();
+    let whole = bench.medium.0.borrow().clone();
+    let frames: Vec<usize> =
+        (0..whole.len()).step_by(512).filter(|at| whole[*at..].starts_with(b"QFRM")).collect();
+    let last = *frames.last().expect("there are frames");
+    let in_frames = frames.iter().flat_map(|at| [0, 3, 5, 12, 20, 24, 33, 40, 200].map(|n| at + n));
+    for at in [0, 9, 30, 41].into_iter().chain(in_frames) {
+        for stopped in [Some((generation, seq)), None] {
+            bench.medium.0.borrow_mut()[at] ^= 0x24;
+            let done = mend(&bench.medium, DISK, stopped).unwrap();
+            let is_mended = *bench.medium.0.borrow() == whole;
+            // Without a clean stop, a crash may have torn the last frame.
+            assert_eq!(is_mended, stopped.is_some() || at < last, "byte {at}: {done:?}");
+            assert_eq!(done.len(), usize::from(is_mended));
+            bench.medium.0.borrow_mut().clone_from(&whole);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::allocated::Allocated;
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Phase, Residue, Store, StoreError,
+    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Residue, Store, StoreError,
     StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
@@ -134,8 +134,12 @@ impl Store for InPlace {
         true
     }
 
-    fn begin_checkpoint(&mut self, _: bool) -> Vec<Phase> {
-        Vec::new()
+    fn begin_checkpoint(&mut self, _: bool) -> bool {
+        false
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        None
     }
 
     fn end_checkpoint(&mut self) {}

@@ -27,7 +27,7 @@ mod slots;
 
 use super::allocated::{Allocated, outward};
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Phase, Residue, Store, StoreStatus,
+    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Residue, Store, StoreStatus,
     WritePlan, Written,
 };
 use crate::blocks::BlockSet;
@@ -40,7 +40,7 @@ use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use leaving::Uncovered;
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
-pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes};
+pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes, mend_head};
 use packing::Search;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
@@ -448,11 +448,14 @@ impl Store for Overlay {
         self.map.are_durable(pages)
     }
 
-    fn begin_checkpoint(&mut self, _: bool) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, _: bool) -> bool {
         self.slots.begin_checkpoint();
         self.uncovered.begin_checkpoint();
-        let writes = self.map.begin_checkpoint();
-        if writes.is_empty() { Vec::new() } else { vec![writes] }
+        self.map.begin_checkpoint()
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        self.map.take_writes().map(Batch::phase)
     }
 
     fn end_checkpoint(&mut self) {

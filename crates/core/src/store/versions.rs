@@ -23,10 +23,13 @@ mod judging;
 mod key;
 mod killing;
 mod label;
+mod limits;
 mod lingering;
 mod log;
+mod mending;
 mod opening;
 mod positions;
+mod rebuilding;
 mod rekeying;
 mod room;
 mod root;
@@ -36,10 +39,11 @@ mod span;
 mod stubs;
 #[cfg(test)]
 mod tests;
+mod twin;
 mod weighing;
 
 use super::{
-    Backlog, Content, Epochs, Geometry, Job, JobEnd, MapState, Phase, Residue, Store, StoreStatus, WritePlan,
+    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Residue, Store, StoreStatus, WritePlan,
     Written,
 };
 use crate::blocks::BlockSet;
@@ -54,8 +58,10 @@ use catalog::Catalog;
 use committing::Committing;
 use history::{Version, WallTime};
 use log::Stubs;
+pub use mending::mend;
 pub use opening::{VersionsError, format_index};
 use positions::{blocks, in_slot, outline, page_place};
+pub use rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
 pub use room::ROOM_BYTES;
 pub use root::{ROOT_BYTES, RootError, format_root, halves};
 use serde::{Deserialize, Serialize};
@@ -64,11 +70,6 @@ use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
-
-/// Most pages of the index in memory, 4 KiB each. More than the blocks of the longest request.
-const PAGES_MAX: usize = 12 << 10;
-/// With so many changed pages in memory, the index is due to be written.
-const CHANGED_PAGES_MAX: usize = 4 << 10;
 
 /// The parameters of the store, besides its media.
 #[derive(Clone, Copy, Debug)]
@@ -243,6 +244,12 @@ impl Versions {
         Some(shown.slot)
     }
 
+    /// Whether there is memory for the stubs of the writes under way, and for `more`. A write that is alone always fits.
+    fn has_stub_room(&self, more: usize) -> bool {
+        let taken = self.catalog.log.len() + self.writing.len();
+        taken == 0 || taken + more <= self.catalog.limits.stubs
+    }
+
     /// Whether the log has room for another commit, beside the writes under way and `more`.
     fn has_log_room(&self, more: usize) -> bool {
         let per_sector = self.catalog.layout.per_sector();
@@ -257,7 +264,8 @@ impl Versions {
         let log = &self.catalog.log;
         self.committing.wants_index
             || log.sectors() > log.sectors_max() / 2
-            || self.catalog.history.pages.unwritten() > CHANGED_PAGES_MAX
+            || log.len() > self.catalog.limits.many_stubs()
+            || self.catalog.history.pages.unwritten() > self.catalog.limits.changed
             || self.is_index_cramped()
     }
 
@@ -319,7 +327,7 @@ impl Store for Versions {
 
     fn view(&self) -> Vec<u8> {
         let (_, sequence) = self.catalog.log.position();
-        opening::view(sequence, &self.catalog.lingering, &self.allocated)
+        opening::view(sequence, self.catalog.generation, &self.catalog.lingering, &self.allocated)
     }
 
     fn first(&self, _: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
@@ -332,9 +340,10 @@ impl Store for Versions {
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
         let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
-        let pages = &mut self.catalog.history.pages;
-        if pages.in_memory() >= PAGES_MAX {
-            pages.evict(PAGES_MAX - PAGES_MAX / 16);
+        let Catalog { history, limits, .. } = &mut self.catalog;
+        let pages = &mut history.pages;
+        if pages.in_memory() >= limits.pages {
+            pages.evict(limits.pages - limits.pages / 16);
         }
         pages.loaded(page, bytes).map_err(|error| error.to_string())?;
         self.take_changes();
@@ -346,7 +355,10 @@ impl Store for Versions {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
-        if !self.has_log_room(blocks(extent).count()) {
+        let more = blocks(extent).count();
+        if !self.has_log_room(more) || !self.has_stub_room(more) {
+            // However few stubs there are: the write may be a large one.
+            self.committing.wants_index |= !self.catalog.log.is_empty() && self.committing.index.is_none();
             return WritePlan::AwaitJob;
         }
         let place = |(block, _)| {
@@ -420,7 +432,8 @@ impl Store for Versions {
     }
 
     fn map_state(&self) -> MapState {
-        if self.is_index_due() && !self.must_index_wait() {
+        let is_long = self.catalog.log.pending() > self.catalog.limits.pending();
+        if self.is_index_due() && !self.must_index_wait() || is_long {
             MapState::Due
         } else if self.catalog.log.is_pending() || self.committing.is_open() {
             MapState::Behind
@@ -437,19 +450,16 @@ impl Store for Versions {
         !blocks(extent).any(|(block, _)| self.committing.has(block))
     }
 
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> bool {
         self.committing.begin(self.open);
         self.killing.begin_commit();
-        let all = |(place, bytes): (Place, Vec<u8>)| (Places::from(place), bytes);
         let is_wanted = self.is_index_due() || self.has_only_slots_to_free();
         if !short && is_wanted && self.may_write_index() {
             self.committing.wants_index = false;
-            let mut index = self.catalog.begin_checkpoint();
-            let writes = index.take_writes();
-            let log = index.log.clone().into_iter().map(all).collect();
-            let head = vec![all(index.head.clone())];
+            let index = self.catalog.begin_checkpoint();
+            self.committing.log.clone_from(&index.log);
             self.committing.index = Some(index);
-            return [log, writes, head].into_iter().filter(|phase: &Vec<_>| !phase.is_empty()).collect();
+            return true;
         }
         let commit = match (self.committing.again.take(), self.catalog.commit()) {
             (Some((mut place, mut bytes)), Some((more, others))) => {
@@ -460,7 +470,15 @@ impl Store for Versions {
             (again, commit) => again.or(commit),
         };
         self.committing.again.clone_from(&commit);
-        commit.into_iter().map(|commit| vec![all(commit)]).collect()
+        self.committing.log = commit;
+        self.committing.log.is_some()
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        if let Some((place, bytes)) = self.committing.log.take() {
+            return Some(Batch::phase(vec![(place.into(), bytes)]));
+        }
+        self.catalog.next_batch(self.committing.index.as_mut()?, self.catalog.limits.batch)
     }
 
     fn end_checkpoint(&mut self) {
@@ -471,7 +489,7 @@ impl Store for Versions {
         self.killing.end_commit();
         if let Some(index) = committing.index {
             self.catalog.end_checkpoint(&index);
-            self.catalog.history.pages.evict(PAGES_MAX);
+            self.catalog.history.pages.evict(self.catalog.limits.pages);
         }
     }
 

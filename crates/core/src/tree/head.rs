@@ -1,10 +1,14 @@
-//! The heads of an index: two sectors, written in turn, that name the roots of its trees.
+//! The heads of an index: two places, written in turn, that name the roots of its trees. Each place has two copies of its
+//! head, each in a sector, so that damage to one sector does not bring the head before back.
 
 use super::{PageNo, Root};
 use crate::fields::Fields;
+use crate::mend::one_byte;
 
-/// Bytes of a head.
-pub const HEAD_BYTES: usize = 512;
+/// Bytes of a copy of a head: a sector.
+const COPY_BYTES: usize = 512;
+/// Bytes of a head: two copies.
+pub const HEAD_BYTES: usize = 2 * COPY_BYTES;
 const MAGIC: &[u8; 8] = b"QUIETIDX";
 const VERSION: u32 = 2;
 /// The number of a page that is none.
@@ -24,14 +28,19 @@ pub struct Head {
 /// Why there is no head to begin with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HeadError {
-    /// Neither head is whole.
-    #[error("the index has no valid head: restore it together with the data")]
+    /// No copy of either head is whole.
+    #[error(
+        "the index has no valid head at byte 0 or 4096: run `quietus repair`, or restore index, stubs, root and data together \
+         from a backup"
+    )]
     None,
     /// The index is another disk's.
     #[error("the index belongs to another disk: restore the index of this disk")]
     Foreign,
-    /// The format is a later one.
-    #[error("the index has format version {0}, and this program knows version {VERSION}: use a newer one")]
+    /// The format is another one.
+    #[error(
+        "the index has format version {0}, and this program knows version {VERSION}: use the program that made or last served the disk"
+    )]
     Version(u32),
 }
 
@@ -42,7 +51,7 @@ impl Head {
         PageNo((self.generation % 2) as u32).position()
     }
 
-    /// The sector.
+    /// Both copies.
     ///
     /// # Panics
     /// If roots and note do not fit into a sector.
@@ -59,10 +68,16 @@ impl Head {
         }
         bytes.extend((self.note.len() as u64).to_le_bytes());
         bytes.extend(&self.note);
-        assert!(bytes.len() + 4 <= HEAD_BYTES, "a head is one sector");
-        bytes.resize(HEAD_BYTES - 4, 0);
+        assert!(bytes.len() + 4 <= COPY_BYTES, "a copy is one sector");
+        bytes.resize(COPY_BYTES - 4, 0);
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
-        bytes
+        bytes.repeat(HEAD_BYTES / COPY_BYTES)
+    }
+
+    /// The newer of two copies: a crash may have cut the write of both in two.
+    fn of_copies(bytes: &[u8], disk: [u8; 16]) -> Result<Self, HeadError> {
+        let copies = bytes.chunks_exact(COPY_BYTES).map(|copy| Self::from_bytes(copy, disk));
+        copies.reduce(newer).unwrap_or(Err(HeadError::None))
     }
 
     fn from_bytes(bytes: &[u8], disk: [u8; 16]) -> Result<Self, HeadError> {
@@ -97,28 +112,57 @@ impl Head {
     }
 }
 
-/// Why the bytes of one of the two heads are none; nothing if they are one, or were never written.
+/// The damage to the copies of a head, in words. Zeros are a head that was never written.
 #[must_use]
 pub fn head_fault(bytes: &[u8], disk: [u8; 16]) -> Option<String> {
-    match Head::from_bytes(bytes, disk) {
-        Ok(_) => None,
-        Err(HeadError::None) if bytes.iter().all(|byte| *byte == 0) => None,
-        Err(HeadError::None) => Some(
-            "a head of the index is damaged, or was torn by a crash; the next checkpoint but one replaces it"
+    let is_zeros = |copy: &[u8]| copy.iter().all(|byte| *byte == 0);
+    if bytes.chunks_exact(COPY_BYTES).all(is_zeros) {
+        return None;
+    }
+    let fault = |copy| Head::from_bytes(copy, disk).err();
+    match (bytes.chunks_exact(COPY_BYTES).find_map(fault)?, Head::of_copies(bytes, disk)) {
+        (HeadError::None, Ok(_)) => Some(
+            "a copy of a head of the index is damaged; the other one counts, and the next start writes both"
                 .into(),
         ),
-        Err(fault) => Some(fault.to_string()),
+        (HeadError::None, Err(_)) => Some("both copies of a head of the index are damaged".into()),
+        (fault, _) => Some(fault.to_string()),
     }
 }
 
-/// The newer of two heads, of which a crash may have torn one.
+/// The copies of a head as they should be, if a byte is wrong in either.
+#[must_use]
+pub fn mended_head(bytes: &[u8], disk: [u8; 16]) -> Option<Vec<u8>> {
+    let mend = |copy: &[u8]| {
+        let (body, crc) = copy.split_last_chunk::<4>()?;
+        let (body, crc) = one_byte(body, u32::from_le_bytes(*crc))?;
+        Some([body, crc.to_le_bytes().to_vec()].concat())
+    };
+    let copies: Vec<Vec<u8>> =
+        bytes.chunks_exact(COPY_BYTES).map(|copy| mend(copy).unwrap_or_else(|| copy.to_vec())).collect();
+    let mended = Head::of_copies(&copies.concat(), disk).ok()?.to_bytes(disk);
+    (mended != bytes).then_some(mended)
+}
+
+/// Whether a head was written there of which no copy is left.
+#[must_use]
+pub fn is_head_lost(bytes: &[u8], disk: [u8; 16]) -> bool {
+    bytes.iter().any(|byte| *byte != 0) && Head::of_copies(bytes, disk).is_err()
+}
+
+/// The newer of two heads, each as its two copies.
 ///
 /// # Errors
 /// [`HeadError`]: of both heads the reason that says more.
 pub fn newest(heads: [&[u8]; 2], disk: [u8; 16]) -> Result<Head, HeadError> {
-    match heads.map(|bytes| Head::from_bytes(bytes, disk)) {
-        [Ok(one), Ok(other)] => Ok(if one.generation > other.generation { one } else { other }),
-        [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
-        [Err(HeadError::None), Err(why)] | [Err(why), Err(_)] => Err(why),
+    let [one, other] = heads.map(|bytes| Head::of_copies(bytes, disk));
+    newer(one, other)
+}
+
+fn newer(one: Result<Head, HeadError>, other: Result<Head, HeadError>) -> Result<Head, HeadError> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok(if one.generation > other.generation { one } else { other }),
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+        (Err(HeadError::None), Err(why)) | (Err(why), Err(_)) => Err(why),
     }
 }

@@ -4,7 +4,8 @@ use super::node::{Node, PAGE_BYTES, PageError};
 use super::{Absent, PageNo};
 use roaring::RoaringBitmap;
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Pages before the first page of a tree: two heads.
 pub const HEADS: u32 = 2;
@@ -18,16 +19,19 @@ const PAGES_MAX: u32 = u32::MAX;
 ///    goes to a copy in a free page. A page written since the durable head has the generation of the next
 ///    head, and can be changed where it is.
 /// 2. Inner pages stay in memory, and so do pages until a durable head reaches them.
+/// 3. What a head under way reaches is written as it was when the head began: a page that changes or goes meanwhile is kept
+///    until it is written.
 #[derive(Debug)]
 pub struct Pages {
     owner: [u8; 12],
     /// The generation of the next head.
     generation: u64,
-    /// By number: the pages in memory.
-    nodes: Vec<Option<Cached>>,
-    /// How many pages are in memory.
-    in_memory: usize,
+    nodes: Nodes,
     unwritten: BTreeSet<PageNo>,
+    /// The changed pages of the head under way that were not taken to be written yet.
+    due: BTreeSet<PageNo>,
+    /// Those of them that no tree reaches any more.
+    parting: BTreeMap<PageNo, Node>,
     /// Pages that were taken to be written, and that no durable head reaches yet: the medium may refuse them.
     taken: BTreeSet<PageNo>,
     free: RoaringBitmap,
@@ -39,12 +43,23 @@ pub struct Pages {
     end: PageNo,
     /// All pages before this one have space on the host.
     room: PageNo,
+}
+
+/// The pages in memory: as much memory as these need, however many the index has.
+#[derive(Debug, Default)]
+struct Nodes {
+    /// Where each page is in `cached`.
+    places: HashMap<u32, u32, BuildHasherDefault<Mix>>,
+    cached: Vec<Option<Cached>>,
+    /// The places in `cached` that have no page.
+    free: Vec<u32>,
     /// Where eviction goes on to look.
     hand: usize,
 }
 
 #[derive(Debug)]
 struct Cached {
+    page: PageNo,
     node: Node,
     /// Whether the page was used since eviction last looked at it.
     used: Cell<bool>,
@@ -58,16 +73,16 @@ impl Pages {
         Self {
             owner: owner(disk),
             generation: generation + 1,
-            nodes: Vec::new(),
-            in_memory: 0,
+            nodes: Nodes::default(),
             unwritten: BTreeSet::new(),
+            due: BTreeSet::new(),
+            parting: BTreeMap::new(),
             taken: BTreeSet::new(),
             free: RoaringBitmap::new(),
             released: Vec::new(),
             releasing: Vec::new(),
             end: PageNo(HEADS),
             room: PageNo(0),
-            hand: 0,
         }
     }
 
@@ -88,8 +103,8 @@ impl Pages {
         let node = Node::from_bytes(bytes, page, self.owner, self.generation)?;
         let is_unreached = [&self.released, &self.releasing].into_iter().any(|pages| pages.contains(&page));
         // Meanwhile the page may have been read a second time, changed, and released.
-        if self.cached(page).is_none() && !is_unreached && !self.free.contains(page.0) {
-            self.put(page, node);
+        if self.nodes.get(page).is_none() && !is_unreached && !self.free.contains(page.0) {
+            self.nodes.put(page, node);
         }
         Ok(())
     }
@@ -98,37 +113,23 @@ impl Pages {
     #[must_use]
     pub fn fault(&self, page: PageNo, bytes: &[u8]) -> Option<PageError> {
         let is_used = page.0 >= HEADS && page < self.end && !self.free.contains(page.0);
-        let is_durable = is_used && !self.unwritten.contains(&page) && !self.taken.contains(&page);
-        let read = is_durable.then(|| Node::from_bytes(bytes, page, self.owner, self.generation));
+        let read = (is_used && self.is_written(page))
+            .then(|| Node::from_bytes(bytes, page, self.owner, self.generation));
         read.and_then(Result::err)
     }
 
-    fn put(&mut self, page: PageNo, node: Node) {
-        let at = page.0 as usize;
-        if self.nodes.len() <= at {
-            self.nodes.resize_with(at + 1, || None);
-        }
-        self.nodes[at] = Some(Cached { node, used: Cell::new(true) });
-        self.in_memory += 1;
-    }
-
-    fn cached(&self, page: PageNo) -> Option<&Cached> {
-        self.nodes.get(page.0 as usize)?.as_ref()
+    /// Whether the medium has the page as it is.
+    fn is_written(&self, page: PageNo) -> bool {
+        ![&self.unwritten, &self.due, &self.taken].into_iter().any(|pages| pages.contains(&page))
     }
 
     /// The page, which was found on the way down.
     fn node(&self, page: PageNo) -> &Node {
-        &self.cached(page).expect("the page is in memory").node
-    }
-
-    fn remove(&mut self, page: PageNo) -> Option<Cached> {
-        let cached = self.nodes.get_mut(page.0 as usize)?.take()?;
-        self.in_memory -= 1;
-        Some(cached)
+        &self.nodes.get(page).expect("the page is in memory").node
     }
 
     pub(super) fn get(&self, page: PageNo) -> Result<&Node, Absent> {
-        let cached = self.cached(page).ok_or(Absent(page))?;
+        let cached = self.nodes.get(page).ok_or(Absent(page))?;
         cached.used.set(true);
         Ok(&cached.node)
     }
@@ -136,7 +137,7 @@ impl Pages {
     /// The page, which is in memory and was [made changeable](Pages::own).
     pub(super) fn get_mut(&mut self, page: PageNo) -> &mut Node {
         self.unwritten.insert(page);
-        let cached = self.nodes[page.0 as usize].as_mut().expect("the page was found on the way down");
+        let cached = self.nodes.get_mut(page).expect("the page was found on the way down");
         assert!(cached.node.generation() == self.generation, "a page that the durable head reaches is kept");
         &mut cached.node
     }
@@ -163,20 +164,23 @@ impl Pages {
             assert!(page.0 < PAGES_MAX, "an index has at most {PAGES_MAX} pages");
             self.end = PageNo(page.0 + 1);
         }
-        self.put(page, node);
+        self.nodes.put(page, node);
         self.unwritten.insert(page);
         page
     }
 
     /// Frees a page that its tree does not reach any more.
     pub(super) fn release(&mut self, page: PageNo) {
-        let cached = self.remove(page).expect("a page is released while it is in memory");
+        let Cached { node, .. } = self.nodes.remove(page).expect("a page is released while it is in memory");
         self.unwritten.remove(&page);
         self.taken.remove(&page);
-        if cached.node.generation() == self.generation {
+        if node.generation() == self.generation {
             self.free.insert(page.0);
         } else {
             self.released.push(page);
+        }
+        if self.due.contains(&page) {
+            self.parting.insert(page, node);
         }
     }
 
@@ -226,37 +230,56 @@ impl Pages {
     }
 
     /// Takes the writes of at most `max` changed pages, ascending: the position of each, and its bytes.
-    /// These pages can be written at any time before the next head.
+    /// These pages can be written at any time before the next head begins.
     pub fn take_writes(&mut self, max: usize) -> Vec<(u64, Vec<u8>)> {
         let taken: Vec<_> = self.unwritten.iter().copied().take(max).collect();
-        let write = |page: PageNo| {
-            self.unwritten.remove(&page);
-            self.taken.insert(page);
-            (page.position(), self.node(page).to_bytes(page, self.owner))
-        };
-        taken.into_iter().map(write).collect()
+        taken.into_iter().map(|page| self.take_write(page)).collect()
+    }
+
+    /// The same of the pages that the head under way reaches.
+    pub fn take_due(&mut self, max: usize) -> Vec<(u64, Vec<u8>)> {
+        let taken: Vec<_> = self.due.iter().copied().take(max).collect();
+        taken.into_iter().map(|page| self.take_write(page)).collect()
+    }
+
+    fn take_write(&mut self, page: PageNo) -> (u64, Vec<u8>) {
+        let owner = self.owner;
+        self.due.remove(&page);
+        if let Some(node) = self.parting.remove(&page) {
+            return (page.position(), node.to_bytes(page, owner));
+        }
+        self.unwritten.remove(&page);
+        self.taken.insert(page);
+        (page.position(), self.node(page).to_bytes(page, owner))
+    }
+
+    /// How many pages of the head under way were not [taken](Pages::take_due) yet.
+    #[must_use]
+    pub fn due(&self) -> usize {
+        self.due.len()
     }
 
     /// Begins the next head: returns its generation. From now on every page that the head reaches is kept, and
     /// what changes goes into the head after it. One head at a time.
     ///
     /// # Panics
-    /// If a changed page was not taken to be written.
+    /// If another head is under way.
     pub fn begin_head(&mut self) -> u64 {
-        assert!(self.unwritten.is_empty(), "a head follows the pages that it reaches");
-        assert!(self.releasing.is_empty(), "one head at a time");
+        assert!(self.releasing.is_empty() && self.due.is_empty(), "one head at a time");
+        self.due = std::mem::take(&mut self.unwritten);
         self.releasing = std::mem::take(&mut self.released);
         self.generation += 1;
         self.generation - 1
     }
 
     /// Notes that the head is durable: returns the pages that are free from now on.
+    ///
+    /// # Panics
+    /// If a changed page was not taken to be written.
     pub fn end_head(&mut self) -> Vec<PageNo> {
+        assert!(self.due.is_empty(), "a head follows the pages that it reaches");
         let (nodes, next) = (&self.nodes, self.generation);
-        let is_of_next = |page: &PageNo| {
-            nodes[page.0 as usize].as_ref().is_some_and(|cached| cached.node.generation() == next)
-        };
-        self.taken.retain(is_of_next);
+        self.taken.retain(|page| nodes.get(*page).is_some_and(|it| it.node.generation() == next));
         let freed = std::mem::take(&mut self.releasing);
         freed.iter().for_each(|page| _ = self.free.insert(page.0));
         freed
@@ -266,6 +289,10 @@ impl Pages {
     /// to the same place. The other place has the durable head. All its pages are to be written again.
     pub fn abort_head(&mut self) {
         self.released.append(&mut self.releasing);
+        for gone in std::mem::take(&mut self.parting).into_keys() {
+            self.due.remove(&gone);
+        }
+        self.unwritten.append(&mut self.due);
         self.unwritten.append(&mut self.taken);
         self.generation += 1;
     }
@@ -275,13 +302,13 @@ impl Pages {
     pub fn is_whole(&self) -> bool {
         let unreached = self.free.len() + (self.released.len() + self.releasing.len()) as u64;
         // Before the pages that are used were found, none is known.
-        self.end.0 > HEADS && self.in_memory as u64 + unreached == u64::from(self.end.0 - HEADS)
+        self.end.0 > HEADS && self.nodes.len() as u64 + unreached == u64::from(self.end.0 - HEADS)
     }
 
     /// How many pages are in memory.
     #[must_use]
     pub fn in_memory(&self) -> usize {
-        self.in_memory
+        self.nodes.len() + self.parting.len()
     }
 
     /// Bytes of all pages in use, and of the heads.
@@ -290,21 +317,79 @@ impl Pages {
         self.used() * PAGE_BYTES as u64
     }
 
-    /// Evicts leaves that were not used lately until at most `max` pages are in memory, or no more can be
-    /// evicted.
+    /// Evicts leaves that were not used since they were last looked at, until at most `max` pages are in memory. More stay where
+    /// all are used: a request that needs many pages at once gets them one by one.
     pub fn evict(&mut self, max: usize) {
-        for _ in 0..2 * self.nodes.len() {
-            if self.in_memory <= max {
+        for _ in 0..self.nodes.cached.len() {
+            if self.in_memory() <= max {
                 return;
             }
-            self.hand = (self.hand + 1) % self.nodes.len();
-            let page = PageNo(self.hand as u32);
-            let Some(cached) = self.cached(page) else { continue };
-            let is_written = !self.unwritten.contains(&page) && !self.taken.contains(&page);
-            if !cached.used.take() && cached.node.level() == 0 && is_written {
-                self.remove(page);
+            let Some(cached) = self.nodes.next() else { continue };
+            let (page, is_leaf) = (cached.page, cached.node.level() == 0);
+            if !cached.used.take() && is_leaf && self.is_written(page) {
+                self.nodes.remove(page);
             }
         }
+    }
+}
+
+impl Nodes {
+    fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    fn get(&self, page: PageNo) -> Option<&Cached> {
+        self.cached[*self.places.get(&page.0)? as usize].as_ref()
+    }
+
+    fn get_mut(&mut self, page: PageNo) -> Option<&mut Cached> {
+        self.cached[*self.places.get(&page.0)? as usize].as_mut()
+    }
+
+    fn put(&mut self, page: PageNo, node: Node) {
+        let cached = Some(Cached { page, node, used: Cell::new(true) });
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.cached[place as usize] = cached;
+                place
+            }
+            None => {
+                self.cached.push(cached);
+                self.cached.len() as u32 - 1
+            }
+        };
+        self.places.insert(page.0, place);
+    }
+
+    fn remove(&mut self, page: PageNo) -> Option<Cached> {
+        let place = self.places.remove(&page.0)?;
+        self.free.push(place);
+        self.cached[place as usize].take()
+    }
+
+    /// The page that eviction looks at next, if there is one at its place.
+    fn next(&mut self) -> Option<&Cached> {
+        self.hand = (self.hand + 1) % self.cached.len();
+        self.cached[self.hand].as_ref()
+    }
+}
+
+/// The hash of a page's number: a multiplication, which spreads neighbours. Nobody chooses the numbers.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        // Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
+        self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -111,6 +111,11 @@ impl Index {
         self.pages.evict(self.memory_max);
     }
 
+    fn write_due(&mut self, max: usize) {
+        self.medium.extend(self.pages.take_due(max));
+        self.pages.evict(self.memory_max);
+    }
+
     fn make_durable(&mut self) {
         self.make_durable_while(|_, _| {});
     }
@@ -118,16 +123,20 @@ impl Index {
     /// Makes a head durable, during which `meanwhile` changes what is no part of that head.
     fn make_durable_while(&mut self, meanwhile: impl Fn(&mut Self, u32)) {
         let before = self.medium.clone();
-        self.write(usize::MAX);
         let generation = self.pages.begin_head();
         let head = Head { generation, roots: vec![self.tree.root()], note: vec![9] };
         let durable = self.model.clone();
+        // What changes meanwhile changes no page that the head reaches, written or not.
+        self.write_due(3);
         meanwhile(self, generation as u32);
         assert_ne!(head.position(), self.head.position(), "the durable head is kept");
         if generation.is_multiple_of(5) {
             // The medium took none of these writes.
             self.medium = before;
             return self.pages.abort_head();
+        }
+        while self.pages.due() > 0 {
+            self.write_due(5);
         }
         self.pages.end_head();
         (self.head, self.durable) = (head, durable);
@@ -136,7 +145,7 @@ impl Index {
     /// Forgets everything that is in memory.
     fn crash(&mut self) {
         let bytes = self.head.to_bytes(DISK);
-        let head = newest([&bytes, &[0; 512]], DISK).expect("a head is whole");
+        let head = newest([&bytes, &[0; HEAD_BYTES]], DISK).expect("a head is whole");
         assert_eq!(head, self.head);
         self.tree = Tree::new(0, head.roots[0]);
         self.model = self.durable.clone();
@@ -310,10 +319,21 @@ fn the_newer_whole_head_counts() {
     assert_eq!(newest([&old, &new], DISK), Ok(head(5)));
     assert_eq!(newest([&new, &old], DISK), Ok(head(5)));
     for at in 0..new.len() {
-        let mut torn = new.clone();
-        torn[at] ^= 4;
-        assert_eq!(newest([&old, &torn], DISK), Ok(head(4)), "byte {at}");
+        let mut flipped = new.clone();
+        flipped[at] ^= 4;
+        assert_eq!(newest([&old, &flipped], DISK), Ok(head(5)), "byte {at}: the other copy counts");
+        assert!(head_fault(&flipped, DISK).is_some() && !is_head_lost(&flipped, DISK));
+        let other = (at + HEAD_BYTES / 2) % HEAD_BYTES;
+        flipped[other] ^= 4;
+        assert_eq!(newest([&old, &flipped], DISK), Ok(head(4)), "byte {at}, and the same of the other copy");
+        assert!(is_head_lost(&flipped, DISK));
     }
+    let torn = [&new[..HEAD_BYTES / 2], &old[HEAD_BYTES / 2..]].concat();
+    assert_eq!(
+        newest([&torn, &[0; HEAD_BYTES]], DISK),
+        Ok(head(5)),
+        "a crash cut the write of both copies in two"
+    );
     assert_eq!(newest([&[], &[0; 512]], DISK), Err(HeadError::None));
     assert_eq!(newest([&old, &new], [1; 16]), Err(HeadError::Foreign));
 }

@@ -2,7 +2,7 @@
 //!
 //! Where content has a fixed place, a checkpoint is one sync. Else it syncs the content, writes the map
 //! as it was before that sync, and syncs the map: so the durable map never names what a crash may have
-//! lost. One checkpoint is under way at a time; whoever asks meanwhile shares the next. When the host has
+//! lost. The writes come in phases with a sync after each, and a phase in batches, of which one is in memory at a time. One checkpoint is under way at a time; whoever asks meanwhile shares the next. When the host has
 //! no space for the map, the next checkpoint writes all of it again, and nothing that the durable map may
 //! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
 //! meanwhile.
@@ -14,15 +14,16 @@ use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::RequestId;
-use crate::store::{MapState, Phase};
-use std::collections::{BTreeSet, VecDeque};
+use crate::store::{Batch, MapState};
 
 /// The checkpoint under way, and who waits for it and for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     step: Step,
-    /// The writes of the map that are left, in phases.
-    phases: VecDeque<Phase>,
+    /// Whether the map has writes.
+    has_writes: bool,
+    /// Whether the batch under way is the last one of its phase.
+    ends_phase: bool,
     /// The media that have to be synced before the next phase.
     unsynced: Vec<MediumId>,
     /// The number of the commit that has to be durable before the map is written.
@@ -86,7 +87,7 @@ impl Volume {
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.phases = self.store.begin_checkpoint(rests).into();
+        checkpoints.has_writes = self.store.begin_checkpoint(rests);
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
@@ -100,12 +101,13 @@ impl Volume {
         let checkpoints = &mut self.checkpoints;
         checkpoints.failed = checkpoints.failed.take().or(failed);
         match checkpoints.step {
-            Step::Content if !checkpoints.phases.is_empty() => {
+            Step::Content if checkpoints.has_writes => {
                 checkpoints.step = Step::Journal;
                 self.write_map(out);
             }
             Step::Map if checkpoints.under_way > 1 => checkpoints.under_way -= 1,
             _ if checkpoints.failed.is_some() => self.checkpoint_aborted(out),
+            Step::Map if !checkpoints.ends_phase => self.write_batch(out),
             Step::Map | Step::MapSync => self.sync_map(out),
             _ => self.checkpoint_done(out),
         }
@@ -120,19 +122,24 @@ impl Volume {
         {
             return;
         }
-        self.write_phase(out);
+        self.write_batch(out);
     }
 
-    /// Writes the next phase of the map; the checkpoint is done after the last one.
-    fn write_phase(&mut self, out: &mut Vec<super::Command>) {
+    /// Writes the next batch of the map; the checkpoint is done after the last one.
+    fn write_batch(&mut self, out: &mut Vec<super::Command>) {
+        let Some(Batch { writes, ends_phase }) = self.store.next_batch() else {
+            return self.checkpoint_done(out);
+        };
         let checkpoints = &mut self.checkpoints;
-        let Some(writes) = checkpoints.phases.pop_front() else { return self.checkpoint_done(out) };
-        checkpoints.under_way = writes.len();
-        // A write to one place can be durable by itself, which takes less than a sync.
-        let durable = matches!(&writes[..], [(places, _)] if places.iter().count() == 1);
-        let media: BTreeSet<MediumId> =
-            writes.iter().flat_map(|(places, _)| places.iter().map(|place| place.on)).collect();
-        checkpoints.unsynced = if durable { Vec::new() } else { media.into_iter().collect() };
+        (checkpoints.under_way, checkpoints.ends_phase) = (writes.len(), ends_phase);
+        // A phase of one write to one place can be durable by itself, which takes less than a sync.
+        let is_one = matches!(&writes[..], [(places, _)] if places.iter().count() == 1);
+        let durable = is_one && ends_phase && checkpoints.unsynced.is_empty();
+        for place in writes.iter().filter(|_| !durable).flat_map(|(places, _)| places.iter()) {
+            if !checkpoints.unsynced.contains(&place.on) {
+                checkpoints.unsynced.push(place.on);
+            }
+        }
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
         for (places, data) in writes {
             self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
@@ -142,7 +149,7 @@ impl Volume {
     /// Syncs the media of the phase one after the other, then goes on with the next phase.
     fn sync_map(&mut self, out: &mut Vec<super::Command>) {
         let checkpoints = &mut self.checkpoints;
-        let Some(medium) = checkpoints.unsynced.pop() else { return self.write_phase(out) };
+        let Some(medium) = checkpoints.unsynced.pop() else { return self.write_batch(out) };
         checkpoints.step = Step::MapSync;
         self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
     }
@@ -152,6 +159,7 @@ impl Volume {
     fn checkpoint_aborted(&mut self, out: &mut Vec<super::Command>) {
         let Some(error) = self.checkpoints.failed.take() else { return };
         self.checkpoints.step = Step::Rest;
+        self.checkpoints.unsynced.clear();
         let may_be_short = self.store.abort_checkpoint();
         self.checkpoints.lacks_all = !may_be_short;
         self.put_off_map(&error, out);

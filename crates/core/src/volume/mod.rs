@@ -92,6 +92,9 @@ pub struct Config {
     pub run_bytes_max: u64,
     /// Most bytes that share the syncs of an erase task.
     pub batch_bytes_max: u64,
+    /// Memory for what the store knows of its content, in bytes: as much as it keeps in memory of an index. Whoever needs more of that
+    /// waits.
+    pub store_bytes_max: u64,
 }
 
 impl Config {
@@ -107,6 +110,7 @@ impl Config {
             read_only: false,
             run_bytes_max: 2 << 20,
             batch_bytes_max: 64 << 20,
+            store_bytes_max: 64 << 20,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::journal::{
 use crate::ledger::{Cause, Due};
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium, MediumError};
+use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::policy::Seed;
 use crate::store::{self, Content, Store, StoreError};
@@ -75,6 +76,19 @@ pub enum OpenError {
     /// A staging slot of the journal does not have the content that was put there.
     #[error("content that was being kept is damaged in slot {0} of the journal: {1} bytes at {2} are lost")]
     Slot(u32, u64, u64),
+    /// The journal is older than the last clean stop.
+    #[error(
+        "the journal ends with frame {} of generation {}, and the last stop left it with frame {} of generation {}: its last frame \
+         is damaged, or the file is of another time; what died since would come back. Run `quietus repair`, or restore the disk's \
+         directory from a backup as a whole; if the journal is right and the file `view` is not, remove `view`",
+        .found.1, .found.0, .stopped.1, .stopped.0
+    )]
+    OlderJournal {
+        /// Generation and number of the last frame that can be read.
+        found: (u64, u64),
+        /// The same at the stop.
+        stopped: (u64, u64),
+    },
     /// The last stop was not clean, and the disk has to be written to.
     #[error("the disk was not stopped cleanly while it kept content in the journal: serve it writable once")]
     NeedsRecovery,
@@ -162,6 +176,11 @@ impl Volume {
         let shape = found.head.shape;
         let mut writer = Journal::resume(shape, found.half, found.generation, found.seq);
         let stopped_at = (found.generation, found.seq);
+        if let Some(kept) = opening.checkpoint.as_ref().filter(|it| (it.generation, it.seq) > stopped_at)
+            && !mutant::is(Mutant::BelieveOldJournal)
+        {
+            return Err(OpenError::OlderJournal { found: stopped_at, stopped: (kept.generation, kept.seq) });
+        }
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
         let asked = store::Opening {
             kind: &opening.store,
@@ -170,6 +189,7 @@ impl Volume {
             kept: opening.checkpoint.as_ref().map(|it| it.store.as_slice()),
             policy: &opening.config.policy,
             read_only: opening.config.read_only,
+            memory_bytes: opening.config.store_bytes_max,
             entropy: &mut opening.entropy,
             owed: &mut found.state.owed,
         };

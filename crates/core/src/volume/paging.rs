@@ -33,6 +33,17 @@ impl Volume {
         }
     }
 
+    /// Refuses what needs a damaged page. Nothing is written any more, and what needs other pages is read.
+    fn map_damaged(&mut self, page: Obstacle, damage: &str, out: &mut Vec<Command>) {
+        if !self.config.read_only {
+            self.latch(&format!("the map: {damage}"), out);
+        }
+        let error = MediumError { kind: MediumErrorKind::Io, message: format!("the map: {damage}") };
+        for waiting in self.requests.waiting.take_behind(page) {
+            self.refuse_waiting(&waiting, &error, out);
+        }
+    }
+
     pub(super) fn page_done(
         &mut self,
         page: Obstacle,
@@ -50,7 +61,7 @@ impl Volume {
             (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),
             (Obstacle::Page(place), Ok(bytes)) => {
                 if let Err(damage) = self.store.loaded(place, &bytes) {
-                    self.latch(&format!("the map: {damage}"), out);
+                    self.map_damaged(page, &damage, out);
                 }
             }
             _ => {}

@@ -430,6 +430,25 @@ fn a_checkpoint_counts_only_for_the_stop_that_it_was_made_at() {
 }
 
 #[test]
+fn a_journal_that_ends_before_the_last_stop_is_refused_and_a_start_that_believes_it_is_a_defect() {
+    let mut bench = Bench::new("clear");
+    bench.write(0, 7, 8192);
+    let kept = bench.volume.checkpoint().expect("it is at rest");
+    let Bench { data, journal, .. } = bench;
+    let later = Checkpoint { seq: kept.seq + 1, ..kept };
+    let open = || {
+        let opening = opening(Config::new("clear".parse().expect("a policy")), SIZE, Some(later.clone()));
+        Volume::open(opening, &Media::new(&data, &journal)).map(drop)
+    };
+    let refused = open().expect_err("what died before the stop would come back");
+    assert!(matches!(refused, OpenError::OlderJournal { .. }), "{refused}");
+    assert!(refused.to_string().contains("`quietus repair`"));
+    crate::mutant::activate(Some(crate::mutant::Mutant::BelieveOldJournal));
+    assert_eq!(open(), Ok(()), "the defect takes it");
+    crate::mutant::activate(None);
+}
+
+#[test]
 fn a_disk_made_where_something_was_destroys_that() {
     let shape = Shape { half_bytes: 64 << 10, slots: 16 };
     let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));

@@ -20,8 +20,8 @@ use basis::Basis;
 use part::Part;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Class, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WatchStatus,
-    Watcher,
+    Agenda, Class, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WaitsFor,
+    WatchStatus, Watcher,
 };
 use search::Search;
 use std::collections::VecDeque;
@@ -44,6 +44,8 @@ pub struct Disk {
     blank: String,
     /// Watched regions, sorted by start; disjoint.
     parts: Vec<Part>,
+    /// What regions with a file system have left, and no region has taken since.
+    left: Vec<Extent<Addr>>,
     /// Reads under way, and who asked for each.
     asked: VecDeque<(Asker, Extent<Addr>)>,
     /// Number of the next asker.
@@ -54,6 +56,13 @@ pub struct Disk {
     untouched: bool,
     /// Views of the regions from the last stop.
     views: Vec<(Extent<Addr>, Vec<u8>)>,
+}
+
+/// The parts of `extent` that are not in `taken`.
+fn without(extent: Extent<Addr>, taken: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
+    let before = (extent.start.0, extent.end().min(taken.start.0));
+    let after = (extent.start.0.max(taken.end()), extent.end());
+    [before, after].into_iter().filter(|(from, to)| from < to).map(|(from, to)| Extent::between(from, to))
 }
 
 /// The requester of a read, by its number: the search or a part.
@@ -74,6 +83,7 @@ impl Disk {
             basis: None,
             blank: "the disk was not searched yet".into(),
             parts: Vec::new(),
+            left: Vec::new(),
             asked: VecDeque::new(),
             next_id: 0,
             turn: 0,
@@ -122,6 +132,11 @@ impl Disk {
     /// Adopts the regions of `plan` (invariant 3).
     fn found(&mut self, plan: Plan) {
         let mut old = std::mem::take(&mut self.parts);
+        self.left.extend(old.iter().filter(|part| part.is_watching()).map(|part| part.extent));
+        let table = plan.table.iter().flat_map(|table| &table.pieces).copied();
+        for taken in plan.regions.iter().map(|it| it.extent).chain(table) {
+            self.left = self.left.iter().flat_map(|it| without(*it, taken)).collect();
+        }
         let regions: Vec<_> = plan.regions.iter().filter(|it| it.refused.is_none()).cloned().collect();
         for region in regions {
             // A part that is kept waits for the reads that it asked for.
@@ -322,7 +337,8 @@ impl Observer for Disk {
     }
 
     fn waiting(&self) -> Waits<'_> {
-        Box::new(self.parts.iter().flat_map(Part::waiting))
+        let left = self.left.iter().map(|extent| (WaitsFor::Owner, *extent));
+        Box::new(self.parts.iter().flat_map(Part::waiting).chain(left))
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {

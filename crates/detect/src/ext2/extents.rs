@@ -68,6 +68,13 @@ pub(super) fn pointers(node: &[u8], depth: u8) -> impl Iterator<Item = Pointer> 
     })
 }
 
+/// The pointers in the leaf `node` to blocks that are allocated and not written yet.
+pub(super) fn unwritten(node: &[u8]) -> impl Iterator<Item = Pointer> + '_ {
+    let entries = node.as_chunks::<ENTRY_BYTES>().0.iter().skip(1).take(entries(node, 0));
+    let entries = entries.map(|entry| transmute_ref!(entry));
+    entries.filter(|it: &&Extent| it.ee_len.get() > EXT_INIT_MAX_LEN).map(extent)
+}
+
 /// Number of entries.
 fn entries(node: &[u8], depth: u8) -> usize {
     let Some(header) = head::<Header>(node) else { return 0 };

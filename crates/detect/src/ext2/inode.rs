@@ -115,6 +115,17 @@ impl<'a> Inode<'a> {
         }
     }
 
+    /// Calls `found` for each pointer of a regular file in use, in `i_block` itself, to blocks that are not
+    /// written yet.
+    pub(super) fn unwritten(&self, found: impl FnMut(Pointer)) {
+        let is_file = self.raw.i_mode.get() & S_IFMT == S_IFREG && self.number >= self.superblock.s_first_ino;
+        let has_extents = self.i_flags() & EXT4_EXTENTS_FL != 0 && self.has_pointers();
+        let i_block = self.raw.i_block.as_bytes();
+        if is_file && has_extents && self.is_in_use() && extents::depth_of_root(i_block) == Some(0) {
+            extents::unwritten(i_block).for_each(found);
+        }
+    }
+
     /// The size and the pointers, in the order of the file, of a regular file
     /// that is in use.
     pub(super) fn file(&self) -> Option<(u64, Vec<Pointer>)> {

@@ -354,6 +354,27 @@ impl Format for Ext {
         }
     }
 
+    fn has_unwritten(&self) -> bool {
+        self.superblock.features.extents
+    }
+
+    fn unwritten(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Range<Block>> {
+        let mut found = Vec::new();
+        let mut add = |pointer: Pointer| found.extend(self.accept(&pointer));
+        match kind {
+            Kind::Inodes if self.superblock.features.extents => {
+                for (n, number) in (0..).zip(self.numbers(block)) {
+                    self.inode(number, self.slot(content, n)).unwritten(&mut add);
+                }
+            }
+            Kind::Pointers(level) if extents::depth_of(level) == Some(0) => {
+                extents::unwritten(content).for_each(add);
+            }
+            _ => {}
+        }
+        found
+    }
+
     fn marking(&self) -> Option<&dyn Marking> {
         self.follows_marks().then_some(self)
     }
@@ -380,6 +401,10 @@ impl Format for Ext {
             known.zip(new).for_each(|(known, new)| known.is_uninit = new.is_uninit);
         }
         false
+    }
+
+    fn identity(&self) -> Option<Vec<u8>> {
+        Some(self.superblock.identity())
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

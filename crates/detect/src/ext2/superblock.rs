@@ -289,6 +289,11 @@ impl Superblock {
             .map(move |group| Extent::new(u64::from(self.descriptor_block(group)) * bytes, bytes))
     }
 
+    /// Time of creation, and UUID: a tool that changes the size keeps both.
+    pub(super) fn identity(&self) -> Vec<u8> {
+        [&self.birth.0.to_le_bytes()[..], &self.birth.1].concat()
+    }
+
     /// Whether `other` describes the same file system, in any state.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         Self { state: self.state, name: self.name, ..other.clone() } == *self

@@ -18,6 +18,16 @@ impl Grid {
         Self { block_bytes: format.block_bytes(), blocks: format.blocks() }
     }
 
+    /// Whether blocks have the same places in `other`.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        self.block_bytes == other.block_bytes
+    }
+
+    /// The first byte behind the blocks.
+    pub(crate) fn end(self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.block_bytes)
+    }
+
     pub(crate) fn extent_of(self, block: Block) -> Extent<Addr> {
         let bytes = u64::from(self.block_bytes);
         Extent::new(u64::from(block) * bytes, bytes)

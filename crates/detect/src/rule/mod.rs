@@ -25,6 +25,9 @@ pub trait Rule: Observer {
     /// The file system.
     fn format(&self) -> &dyn Format;
 
+    /// Whether the file system is mounted, by its own mark.
+    fn is_in_use(&self) -> bool;
+
     /// Whether the watched place may hold another file system now, or none.
     fn has_changed(&self) -> bool;
 

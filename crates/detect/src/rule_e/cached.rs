@@ -52,7 +52,8 @@ impl RuleE {
     fn distrust(&mut self) {
         let condemned = self.deaths.take_condemned();
         self.live |= &condemned;
-        self.unconfirmed.extend(&condemned);
+        self.unconfirmed.extend(&(&condemned - &self.unwritten.hollow));
+        self.unwritten.distrust();
         self.lately.extend(&self.live);
         self.survey.distrust_order();
     }

@@ -49,6 +49,7 @@ impl RuleE {
         let Some(marks) = &mut self.classes else { return };
         if self.survey.is_done() && marks.surveyed() {
             self.deaths.take_condemned();
+            self.unwritten.hollow.clear();
             self.deaths.forgive_all();
         }
         if !self.names.are_known() {

@@ -27,6 +27,7 @@ mod observing;
 mod refused;
 mod replay;
 mod told;
+mod unwritten;
 mod view;
 
 use crate::format::{Block, Format, Geometry, Kind, Reason, Shown};
@@ -42,6 +43,7 @@ use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
+use unwritten::Unwritten;
 
 /// Rule E above one file system.
 #[derive(Debug)]
@@ -64,6 +66,7 @@ pub struct RuleE {
     /// two.
     unconfirmed: RecentBlocks,
     deaths: Deaths,
+    unwritten: Unwritten,
     survey: Survey,
     /// The file system is mounted, by its own mark.
     in_use: bool,
@@ -99,6 +102,7 @@ struct Figures {
     orphans: u64,
     reused: u64,
     guessed: u64,
+    unwritten: u64,
 }
 
 impl RuleE {
@@ -137,6 +141,7 @@ impl RuleE {
             lately,
             unconfirmed: RecentBlocks::new(0),
             deaths: Deaths::default(),
+            unwritten: Unwritten::new(was_clean && in_order),
             survey,
             in_use: !was_clean,
             mount_observed: false,
@@ -164,7 +169,8 @@ impl RuleE {
         self.expire_by_time();
         let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
         let calm = self.lately.expire(active_ms, settle_ms);
-        self.calmed(calm);
+        self.calmed(&calm);
+        self.condemn_unwritten(&calm);
         let settled = self.unconfirmed.expire(active_ms, settle_ms);
         if !settled.is_empty() {
             self.condemn(settled);
@@ -176,9 +182,9 @@ impl RuleE {
 
     /// Ends doubts about blocks that neither a write nor a new name reached for the settling time:
     /// if such a block has an owner, its content is the owner's.
-    fn calmed(&mut self, calm: RoaringBitmap) {
+    fn calmed(&mut self, calm: &RoaringBitmap) {
         if let Some(marks) = &mut self.classes {
-            marks.calm(&calm);
+            marks.calm(calm);
         }
         if !calm.is_empty() && !self.suspicious.is_empty() {
             let calm = calm - self.lately.all();
@@ -221,6 +227,7 @@ impl RuleE {
             self.deaths.revive(run.clone());
         }
         self.survey.written(run.clone());
+        self.unwritten_filled(&run);
         if self.options.grade == Grade::Block || mutant::is(Mutant::NoOrphanMark) {
             return;
         }
@@ -247,6 +254,7 @@ impl RuleE {
         self.suspicious.remove_range(blocks.clone());
         self.unconfirmed.remove(blocks.clone());
         self.deaths.revive(blocks.clone());
+        self.unwritten.filled(&blocks);
         self.deaths.forgive(blocks);
     }
 
@@ -263,7 +271,10 @@ impl RuleE {
     }
 
     fn shown(&mut self, at: Moment, map: Block, shown: &[Shown]) {
-        let (allocated, free) = split(shown);
+        let (mut allocated, free) = split(shown);
+        let hollow = &allocated & &self.unwritten.hollow;
+        allocated -= &hollow;
+        self.unwritten.hollow -= &free;
         self.live |= &allocated;
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
         let mut uncertain = self.deaths.revoke(revoked);
@@ -282,8 +293,7 @@ impl RuleE {
         self.unconfirmed.extend(&unconfirmed);
         self.condemn(freed - unconfirmed);
         if self.comes_in_turn(at) {
-            self.recent.subtract(&allocated);
-            self.recent.subtract(&free);
+            [allocated, free, hollow].iter().for_each(|it| self.recent.subtract(it));
         }
     }
 
@@ -341,6 +351,7 @@ impl RuleE {
         self.deaths.revoke(&more);
         self.unconfirmed.subtract(&more);
         self.names.no_pointers(&more);
+        self.unwritten.forget(&more);
         self.survey.owe(&more);
         self.fixed |= more;
         self.sources = sources;
@@ -350,14 +361,17 @@ impl RuleE {
     fn cleaned(&mut self, in_order: bool) {
         (self.in_use, self.mount_observed) = (false, false);
         let in_order = in_order && self.keeps_order();
+        self.unwritten_rests(in_order);
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 
     fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
         self.inodes_read(block, kind, old);
         self.table_written(block, old, new);
+        let unwritten = self.unwritten_lost(block, kind, old, new);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
+        self.unwritten_gained(&unwritten, true);
         self.note_unknown(block, new);
     }
 
@@ -380,6 +394,7 @@ impl RuleE {
         if is_first {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);
+            self.unwritten_read(block, kind, content);
             self.note_unknown(block, content);
         }
     }

@@ -76,6 +76,11 @@ impl Names {
         (blocks & &self.referenced) - &self.guessed
     }
 
+    /// The members of `blocks` that have more names than one.
+    pub(super) fn named_again_among(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
+        self.again.keys().copied().filter(|block| blocks.contains(*block)).collect()
+    }
+
     /// The blocks within `blocks` that hold pointers, or have pending work.
     pub(super) fn pointers_within(&self, blocks: RangeInclusive<Block>) -> BTreeSet<Block> {
         let pointers = self.pointers.range(blocks.clone()).map(|(block, _)| *block);
@@ -255,6 +260,7 @@ impl RuleE {
         self.figures.guessed += if guess { link.blocks.len() as u64 } else { 0 };
         self.names.name_all(link.blocks.clone(), guess);
         self.lately.insert(link.blocks.start..=last);
+        self.stirred(link.blocks.start..=last);
         self.deaths.renamed_all(link.blocks.start..=last, self.clock.now);
         if let Kind::Pointers(level) = link.kind {
             link.blocks.clone().for_each(|block| self.names.link_pointers(block, level));
@@ -264,6 +270,7 @@ impl RuleE {
     /// Takes the only name of each of `blocks`: the common case of a deleted file.
     fn unlinked_alone(&mut self, blocks: &Range<Block>) {
         self.names.unname_all(blocks);
+        self.stirred(blocks.start..=blocks.end - 1);
         self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
         if self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored) {
             let mut live = RoaringBitmap::new();
@@ -286,6 +293,7 @@ impl RuleE {
             if let Kind::Pointers(level) = link.kind {
                 self.names.unlink_pointers(block, level);
             }
+            self.stirred(block..=block);
             self.lost_a_name(block);
         }
     }
@@ -307,8 +315,10 @@ impl RuleE {
             return;
         }
         let Some(level) = self.names.pointers.get(&block).copied() else { return };
+        let unwritten = self.unwritten_lost(block, Kind::Pointers(level), old, new);
         let changes = self.format.diff(block, Kind::Pointers(level), old, new);
         self.apply(changes, !self.options.eager);
+        self.unwritten_gained(&unwritten, true);
         if !self.options.eager && self.names.pointers.contains_key(&block) {
             self.names.distrust_pointers(block);
         }
@@ -349,11 +359,13 @@ impl RuleE {
         let links = links(&*self.format, block, level, content);
         let named = links.into_iter().flat_map(|link| link.blocks);
         let certain = named.filter(|block| self.names.guessed.remove(*block)).collect();
-        self.calmed(certain);
+        self.calmed(&certain);
     }
 
     /// Subtracts the names of the pointers in `block`, which were of `level` and no longer count.
     fn given_up(&mut self, block: Block, level: u8, content: &[u8]) {
+        let nothing = vec![0; content.len()];
+        self.unwritten_lost(block, Kind::Pointers(level), content, &nothing);
         let links = links(&*self.format, block, level, content);
         self.apply(links.into_iter().map(Change::Unlinked).collect(), false);
     }
@@ -363,6 +375,7 @@ impl RuleE {
         let links = links(&*self.format, block, level, content);
         let guess = self.in_use && !self.options.eager;
         self.apply(links.into_iter().map(Change::Linked).collect(), guess);
+        self.unwritten_read(block, Kind::Pointers(level), content);
         if guess {
             self.names.distrust_pointers(block);
         }
@@ -375,6 +388,7 @@ impl RuleE {
         }
         for link in links(&*self.format, block, level, content) {
             for block in link.blocks {
+                self.stirred(block..=block);
                 self.lost_a_name(block);
                 self.deaths.renamed(block, self.clock.now);
                 if let Kind::Pointers(level) = link.kind {

@@ -9,6 +9,7 @@ use crate::rule::{NOT_FOLLOWED, READ_BYTES_MAX, Rule, overlaid};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits};
 use roaring::RoaringBitmap;
+use std::borrow::Cow;
 
 impl RuleE {
     fn arrived(&mut self, at: Moment, extent: Extent<Addr>, content: Content<'_>) {
@@ -75,6 +76,7 @@ impl RuleE {
             }
         }
         self.settle_content();
+        self.condemn_unwritten(&RoaringBitmap::new());
     }
 
     pub(super) fn tick(&mut self, now: Millis) {
@@ -96,7 +98,12 @@ impl RuleE {
     fn proven(&mut self) {
         let counts = self.asks_names() && !mutant::is(Mutant::NoSecondWitness);
         let none = RoaringBitmap::new();
-        self.deaths.proven(if counts { &self.names.referenced } else { &none });
+        let named = match counts {
+            true if self.heeds_unwritten() => self.unwritten.with_content(&self.names),
+            true => Cow::Borrowed(&self.names.referenced),
+            false => Cow::Borrowed(&none),
+        };
+        self.deaths.proven(&named);
     }
 }
 
@@ -163,6 +170,9 @@ impl Observer for RuleE {
         let bytes = u64::from(self.format.block_bytes());
         let (run, verdict) = self.deaths.next(known, scope, bytes)?;
         self.suspicious.remove_range(run.clone());
+        if verdict == Verdict::Dead {
+            self.unwritten.hollow.remove_range(run.clone());
+        }
         match (&mut self.classes, verdict) {
             (Some(marks), Verdict::Dead) => marks.classes.handed_out(run.clone()),
             (Some(marks), Verdict::ConservativeOverwrite) => marks.below_destroyed(run.clone()),
@@ -206,6 +216,10 @@ impl Observer for RuleE {
 impl Rule for RuleE {
     fn format(&self) -> &dyn Format {
         &*self.format
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.in_use
     }
 
     fn has_changed(&self) -> bool {

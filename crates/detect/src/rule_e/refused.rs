@@ -10,6 +10,7 @@
 
 use super::RuleE;
 use super::names::Names;
+use super::unwritten::Unwritten;
 use crate::format::{Block, Kind};
 use crate::mutant::{self, Mutant};
 use crate::options::Grade;
@@ -55,6 +56,7 @@ impl RuleE {
     /// Takes back everything condemned that was not handed out.
     fn take_back(&mut self) {
         let taken = self.deaths.take_condemned() | self.unconfirmed.all();
+        self.unwritten.refused();
         self.unconfirmed.clear();
         self.live |= &taken;
         self.suspect(&taken);
@@ -83,6 +85,7 @@ impl RuleE {
             marks.again();
         }
         self.names = Names::default();
+        self.unwritten = Unwritten::new(false);
         self.survey.again(self.format.survey(Kind::Inodes), self.format.block_bytes());
         self.unknown.clear();
         self.surveyed = false;

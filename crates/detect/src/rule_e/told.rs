@@ -21,6 +21,7 @@ impl RuleE {
             ("orphan writes", self.figures.orphans),
             ("written while suspicious", self.figures.reused),
             ("pointers of uncertain type", self.figures.guessed),
+            ("dead below unwritten extents", self.figures.unwritten),
         ]);
         figures.extend(self.classes.iter().flat_map(Marks::figures));
         figures
@@ -33,6 +34,10 @@ impl RuleE {
         let mut unconfirmed = (unconfirmed - plain).into_iter();
         let unconfirmed = std::iter::from_fn(move || unconfirmed.next_range());
         let unconfirmed = unconfirmed.map(|run| (WaitsFor::Settling, self.grid.extent_of_run(&run)));
-        Box::new(self.deaths.waiting(self.grid, unnamed).chain(unconfirmed))
+        let empty = self.unwritten.waiting() & &self.live;
+        let plain = self.plain(&empty);
+        let empty: Vec<_> = self.grid.all_runs(&(empty - plain)).collect();
+        let empty = empty.into_iter().map(|run| (WaitsFor::Content, run));
+        Box::new(self.deaths.waiting(self.grid, unnamed).chain(unconfirmed).chain(empty))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::RuleE;
 use super::names::Names;
+use super::unwritten::Unwritten;
 use crate::format::Block;
 use crate::rule::deaths::Deaths;
 use crate::rule::history::RecentBlocks;
@@ -10,7 +11,7 @@ use quietus_core::fields::Fields;
 use roaring::RoaringBitmap;
 
 /// Number of sets in a view.
-const SETS: usize = 9;
+const SETS: usize = 12;
 /// First byte of a view: in use, and the mount was observed. 1: in use. 0: not in use.
 const MOUNT_OBSERVED: u8 = 2;
 
@@ -36,6 +37,9 @@ impl RuleE {
             &uncertain,
             &condemned,
             &below,
+            &self.unwritten.named,
+            &self.unwritten.empty,
+            &self.unwritten.hollow,
         ];
         let in_use = if self.mount_observed { MOUNT_OBSERVED } else { u8::from(self.in_use) };
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
@@ -49,16 +53,17 @@ impl RuleE {
 
     pub(super) fn resumed(&mut self, view: &[u8]) -> Option<()> {
         let blocks = self.format.blocks();
-        let mut rest = Fields(view);
-        let [in_use, rereads] = rest.array()?;
-        let sets: [RoaringBitmap; SETS] = take_sets(&mut rest, blocks)?;
-        let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, condemned, below] = sets;
-        let names = Names::restore([referenced, guessed, uncertain], &mut rest, blocks)?;
+        let mut fields = Fields(view);
+        let [in_use, rereads] = fields.array()?;
+        let sets: [RoaringBitmap; SETS] = take_sets(&mut fields, blocks)?;
+        let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, rest @ ..] = sets;
+        let [condemned, below, unwritten, empty, hollow] = rest;
+        let names = Names::restore([referenced, guessed, uncertain], &mut fields, blocks)?;
         let classes = match &self.classes {
-            Some(marks) => Some(marks.restored(&mut rest)?),
+            Some(marks) => Some(marks.restored(&mut fields)?),
             None => None,
         };
-        if !rest.is_empty() {
+        if !fields.is_empty() {
             return None;
         }
         self.classes = classes;
@@ -70,6 +75,7 @@ impl RuleE {
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
         (self.unconfirmed, self.lately) = (RecentBlocks::kept(&unconfirmed), RecentBlocks::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);
+        self.unwritten = Unwritten::restore([unwritten, empty, hollow]);
         Some(())
     }
 }

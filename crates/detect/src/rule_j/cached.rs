@@ -3,6 +3,7 @@
 
 use super::RuleJ;
 use super::log::Log;
+use super::unwritten::Unwritten;
 use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 
@@ -37,6 +38,9 @@ impl RuleJ {
             return;
         }
         self.attached = at.attached;
+        let mut all = RoaringBitmap::new();
+        all.insert_range(0..self.format.blocks());
+        self.unwritten = Unwritten::new(all);
         self.lately.renew(self.clock.active_ms);
         match at.attached {
             // Commits yet to come prove something against the present blocks. The order in which the

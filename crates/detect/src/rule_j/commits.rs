@@ -4,7 +4,7 @@ use super::copies::Copy;
 use crate::format::Block;
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Most commits in the queue.
 const WAITING_MAX: usize = 64;
@@ -37,6 +37,8 @@ struct Commit {
     /// Copies that were not seen yet.
     left: usize,
     maps: Vec<Map>,
+    /// What copies of blocks of inodes name as unwritten.
+    unwritten: BTreeMap<Block, Vec<Range<Block>>>,
     /// Copies of other metadata that marks may lead to; none once they were taken.
     marked: Option<MarkedCopies>,
 }
@@ -64,9 +66,14 @@ pub(super) struct Map {
 /// A commit with all its maps.
 #[derive(Debug)]
 pub(super) struct Settled {
+    /// How many commits had been received, with this one.
+    pub(super) number: u64,
     pub(super) maps: Vec<Map>,
+    pub(super) unwritten: BTreeMap<Block, Vec<Range<Block>>>,
     /// Blocks written since the commit before it was received.
     pub(super) written: RoaringBitmap,
+    /// Those of them that were written since this one was.
+    pub(super) after: RoaringBitmap,
     /// Blocks whose content is that of their owner as of this commit, if they have one.
     pub(super) window: RoaringBitmap,
 }
@@ -158,7 +165,8 @@ impl Commits {
             self.window.clear();
         }
         let marked = Some(MarkedCopies::default());
-        self.queue.push_back(Commit { written, window, left: copies, maps: Vec::new(), marked });
+        let (maps, unwritten) = Default::default();
+        self.queue.push_back(Commit { written, window, left: copies, maps, unwritten, marked });
         self.received += 1;
         Some(self.received)
     }
@@ -203,11 +211,19 @@ impl Commits {
         }
     }
 
-    /// Notes the copy of another `block` in commit `serial`.
-    pub(super) fn copy_read(&mut self, serial: u64, block: Block, content: Vec<u8>) {
-        let bytes = self.contents_bytes + content.len();
+    /// Notes what the copy of `table`, a block of inodes in commit `serial`, names as unwritten.
+    pub(super) fn unwritten_read(&mut self, serial: u64, table: Block, named: Vec<Range<Block>>) {
+        if let Some(commit) = self.at(serial) {
+            commit.unwritten.insert(table, named);
+        }
+    }
+
+    /// Notes the copy of another `block` in commit `serial`, with its content if marks are followed.
+    pub(super) fn copy_read(&mut self, serial: u64, block: Block, content: Option<Vec<u8>>) {
+        let bytes = self.contents_bytes + content.as_ref().map_or(0, Vec::len);
         let Some(commit) = self.at(serial) else { return };
         commit.left = commit.left.saturating_sub(1);
+        let Some(content) = content else { return };
         if let Some(marked) = commit.marked.as_mut().filter(|_| bytes <= CONTENTS_BYTES_MAX) {
             marked.contents.insert(block, content);
             self.contents_bytes = bytes;
@@ -225,9 +241,16 @@ impl Commits {
     /// Takes the oldest commit, if it has all its copies.
     pub(super) fn pop(&mut self) -> Option<Settled> {
         let commit = if self.queue.front()?.left == 0 { self.queue.pop_front()? } else { return None };
-        let later = self.queue.iter().map(|it| &it.written).chain([&self.written]);
-        let written = later.fold(commit.written, |all, written| all | written);
-        Some(Settled { maps: commit.maps, written, window: commit.window })
+        let later = self.queue.iter().map(|it| &it.written);
+        let after = later.fold(self.written.clone(), |all, written| all | written);
+        Some(Settled {
+            number: self.received - self.queue.len() as u64,
+            maps: commit.maps,
+            unwritten: commit.unwritten,
+            written: commit.written | &after,
+            after,
+            window: commit.window,
+        })
     }
 
     /// Drops all waiting commits: their blocks count as written since the newest.

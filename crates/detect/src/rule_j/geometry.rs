@@ -27,6 +27,8 @@ impl RuleJ {
     fn cleaned(&mut self, in_order: bool) {
         self.in_use = false;
         let in_order = in_order && !self.attached.is_cached();
+        self.unwritten.rests(in_order);
+        self.unwritten_at_rest();
         self.reread_maps(in_order);
         self.search_marks(in_order);
     }

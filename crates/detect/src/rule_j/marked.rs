@@ -226,6 +226,7 @@ impl RuleJ {
         let block = Block::try_from(block).ok().filter(|it| *it < format.blocks())?;
         match (format.kind(block), marked) {
             (Kind::Map, _) | (Kind::Inodes, Some(_)) => Some(Want::Content),
+            (Kind::Inodes, None) if format.has_unwritten() => Some(Want::Content),
             (Kind::Data, Some(marked)) if marked.tree.is_node(block) => Some(Want::Content),
             (Kind::Data, Some(_)) => Some(Want::Place),
             _ => None,
@@ -234,6 +235,9 @@ impl RuleJ {
 
     /// Takes a write of `block` of inodes in place. While the file system is mounted, it repeats a commit.
     pub(super) fn inodes_written(&mut self, block: Block) {
+        if !self.in_use {
+            self.unwritten.forget_table(block);
+        }
         if let Some(marked) = self.marked.as_mut().filter(|_| !self.in_use) {
             marked.in_place.want(block);
             marked.is_known = false;

@@ -24,6 +24,8 @@ mod place;
 mod reads;
 mod receiving;
 mod refused;
+mod told;
+mod unwritten;
 mod view;
 
 use crate::format::{Block, Format, Kind, Reason};
@@ -40,11 +42,12 @@ use marked::Marked;
 use place::Place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
+    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits,
 };
 use reads::{Purpose, Reads};
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
+use unwritten::Unwritten;
 
 /// Rule J above one file system.
 #[derive(Debug)]
@@ -75,6 +78,7 @@ pub struct RuleJ {
     /// The log, once the journal's superblock has been seen.
     log: Option<Log>,
     commits: Commits,
+    unwritten: Unwritten,
     reads: Reads,
     /// Place in the log at the last stop.
     resumes: Option<(Tid, u32)>,
@@ -106,6 +110,7 @@ struct Figures {
     residue: u64,
     reused: u64,
     losses: u64,
+    unwritten: u64,
 }
 
 impl RuleJ {
@@ -139,6 +144,7 @@ impl RuleJ {
             place,
             log: None,
             commits: Commits::default(),
+            unwritten: Unwritten::default(),
             reads: Reads::default(),
             resumes: None,
             in_use: !format.was_clean(),
@@ -158,6 +164,9 @@ impl RuleJ {
         self.commits.write_all(self.format.blocks());
         if !seen_from_start {
             self.lately.extend(&self.live);
+        }
+        if !seen_from_start || self.in_use {
+            self.unwritten = Unwritten::new(self.live.clone());
         }
         if let Some(first) = self.place.block(0) {
             self.reads.want(first);
@@ -206,6 +215,7 @@ impl RuleJ {
             self.commits.write(run.clone());
         }
         self.lately.insert(run.clone());
+        self.unwritten.written(run.clone());
         self.survey.written(run);
     }
 
@@ -233,8 +243,8 @@ impl RuleJ {
     /// Applies the commits that have all their maps, the oldest first.
     fn settle(&mut self) {
         while self.follow_marks() {
-            let Some(settled) = self.commits.pop() else { return };
-            for map in settled.maps {
+            let Some(mut settled) = self.commits.pop() else { return };
+            for map in std::mem::take(&mut settled.maps) {
                 self.committed.insert(map.block);
                 self.shown(map, &settled.written, Word::Guest);
             }
@@ -243,6 +253,8 @@ impl RuleJ {
                 if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
             let dead = self.passed_cache(&self.candidates - since);
             self.condemn(dead);
+            self.unwritten_settles(&mut settled);
+            self.unwritten_at_rest();
         }
     }
 
@@ -258,7 +270,9 @@ impl RuleJ {
         }
         let allocated = allocated - &self.journal;
         self.free -= &allocated;
+        self.unwritten.shown(&free);
         if word == Word::Tool || self.options.grade == Grade::Block {
+            self.unwritten.shown(&allocated);
             self.revoke(&allocated);
         }
         self.suspect((&allocated & &self.candidates) - written);
@@ -325,6 +339,7 @@ impl RuleJ {
         self.candidates.remove_range(blocks.clone());
         self.suspicious.remove_range(blocks.clone());
         self.deaths.revive(blocks.clone());
+        self.unwritten.filled(blocks.clone());
         self.deaths.forgive(blocks);
     }
 
@@ -501,6 +516,7 @@ impl Observer for RuleJ {
         let scope = Scope { is_busy: &is_busy, ..scope };
         let (run, verdict) = self.deaths.next(true, scope, self.format.block_bytes().into())?;
         self.suspicious.remove_range(run.clone());
+        self.unwritten.filled(run.clone());
         if let Some(marked) = &mut self.marked {
             marked.classes.handed_out(run.clone());
         }
@@ -508,9 +524,7 @@ impl Observer for RuleJ {
     }
 
     fn waiting(&self) -> Waits<'_> {
-        let candidates = &self.candidates - self.plain_now(&self.candidates);
-        let runs: Vec<_> = self.grid.all_runs(&candidates).map(|run| (WaitsFor::Commits, run)).collect();
-        Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(runs))
+        self.waits()
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
@@ -540,6 +554,10 @@ impl Rule for RuleJ {
         &*self.format
     }
 
+    fn is_in_use(&self) -> bool {
+        self.in_use
+    }
+
     fn has_changed(&self) -> bool {
         self.changed
     }
@@ -549,23 +567,7 @@ impl Rule for RuleJ {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = self.format.figures();
-        figures.extend([
-            ("blocks of the journal", self.journal.len()),
-            ("place in the journal known (1: yes)", self.knows_position().into()),
-            ("commits received", self.commits.received()),
-            ("live", self.live.len()),
-            ("free by a committed map", self.free.len()),
-            ("free, and written within two commits", self.candidates.len()),
-            ("suspicious", self.suspicious.len()),
-            ("dead, evidence not durable yet", self.deaths.unproven()),
-            ("shown free, with residue of the journal", self.figures.freed),
-            ("residue of the journal", self.figures.residue),
-            ("written while suspicious", self.figures.reused),
-            ("times that the place in the journal was lost", self.figures.losses),
-        ]);
-        figures.extend(self.marked.iter().flat_map(Marked::figures));
-        figures
+        self.counted()
     }
 
     fn marks(&self) -> Result<&'static str, &'static str> {

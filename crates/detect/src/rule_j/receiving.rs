@@ -128,6 +128,7 @@ impl RuleJ {
         self.figures.losses += 1;
         self.committed_unseen = true;
         self.lose_marks();
+        self.unwritten.forget();
         self.reads.forget_copies();
         self.commits.lose();
         if mutant::is(Mutant::LossIgnored) {
@@ -146,7 +147,7 @@ impl RuleJ {
         let Some(serial) = self.commits.push(waits_for, late) else { return self.lose() };
         for (index, Copied { tag, want, content }) in maps {
             let copy = Copy { index, tid, tag };
-            if self.format.kind(copy.block()) != Kind::Map {
+            if self.format.kind(copy.block()) != Kind::Map && self.marked.is_some() {
                 self.commits.note(serial, copy);
             }
             let wanted = Wanted { serial: Some(serial), copy };
@@ -179,7 +180,11 @@ impl RuleJ {
         let block = from.block();
         let Some(serial) = serial else { return self.marked_copy_seen(from, &bytes) };
         if self.format.kind(block) != Kind::Map {
-            return self.commits.copy_read(serial, block, bytes);
+            if self.format.kind(block) == Kind::Inodes && self.format.has_unwritten() {
+                let named = self.format.unwritten(block, Kind::Inodes, &bytes);
+                self.commits.unwritten_read(serial, block, named);
+            }
+            return self.commits.copy_read(serial, block, self.marked.is_some().then_some(bytes));
         }
         match self.format.map(self.grid.extent_of(block), &bytes) {
             Ok(shown) => {

@@ -1,4 +1,5 @@
 use super::*;
+use quietus_core::watch::WaitsFor;
 use toy::*;
 
 mod cached;
@@ -6,6 +7,7 @@ mod marks;
 mod parts;
 mod refused;
 mod toy;
+mod unwritten;
 
 /// Mounted, all of what was dead before handed out.
 fn mounted(free: &[Block]) -> Disk {

@@ -4,6 +4,7 @@ use super::RuleJ;
 use super::copies::Copies;
 use super::log::Log;
 use super::marked::Marked;
+use super::unwritten::Unwritten;
 use crate::format::Block;
 use crate::jbd2::Tid;
 use crate::marks::committed::Committed;
@@ -67,6 +68,9 @@ impl RuleJ {
         }
         let [live, free, suspicious, lately, written, condemned] = sets;
         self.in_use = in_use != 0;
+        if self.in_use {
+            self.unwritten = Unwritten::new(live.clone());
+        }
         self.candidates = &live & &free;
         (self.live, self.free, self.suspicious) = (live, free, suspicious);
         self.lately = RecentBlocks::kept(&lately);

@@ -92,7 +92,7 @@ impl Directory for HostDirectory {
     }
 
     fn write(&self, name: &str) -> io::Result<File> {
-        OpenOptions::new().create(true).read(true).append(true).mode(0o644).open(self.0.join(name))
+        OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(self.0.join(name))
     }
 
     fn is_at(&self, file: &File, name: &str) -> io::Result<bool> {

@@ -12,7 +12,7 @@ fn a_kept_buffer_is_used_again() {
 #[test]
 fn a_small_request_does_not_get_a_large_buffer() {
     let mut kept = Kept::new();
-    kept.give(Vec::with_capacity(16 << 20));
+    kept.give(Vec::with_capacity(KEPT_BYTES_MAX));
     assert!(kept.take(4096).is_none());
 }
 
@@ -23,7 +23,7 @@ fn older_buffers_make_room() {
         kept.give(Vec::with_capacity(n << 20));
         assert!(kept.bytes <= KEPT_BYTES_MAX);
     }
-    assert_eq!(kept.bufs.iter().map(Vec::capacity).collect::<Vec<_>>(), [16 << 20]);
+    assert_eq!(kept.bufs.iter().map(Vec::capacity).collect::<Vec<_>>(), [KEPT_BYTES_MAX]);
     (0..1000).for_each(|_| kept.give(Vec::with_capacity(512)));
     assert_eq!(kept.bufs.len(), KEPT_MAX);
 }

@@ -1,6 +1,7 @@
 //! The commands about epochs.
 
-use super::args::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
+use super::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
+use super::consent;
 use super::report::Report;
 use super::{Failure, ask, with_bar};
 use crate::control::{self, Call, Epochs, Refused};
@@ -27,7 +28,7 @@ pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
 fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
     let (disk, Some(at)) = split(target) else {
         let text = target.display();
-        return Err(Failure::Error(format!(
+        return Err(Failure::Usage(format!(
             "{text} names no epochs; use {text}@17, {text}@17..20, {text}@17.. or {text}@NAME"
         )));
     };
@@ -53,25 +54,43 @@ pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
         return forget_blocks(args, out);
     }
     let (disk, epochs) = named(&args.target)?;
-    if args.dry_run {
-        out.weighed(&ask(&disk, &Call::Weigh { epochs })?);
+    let weigh = || ask(&disk, &Call::Weigh { epochs: epochs.clone() }).map(|answer| out.weighed(&answer));
+    if !weighed(args.consent, weigh)? {
         return Ok(());
     }
     out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait }, INTERRUPTED)?);
     Ok(())
 }
 
+/// Reports what would die if that is asked for, or if a person is to decide. Returns whether to go on.
+pub(super) fn weighed(
+    consent: ConsentArgs,
+    report: impl FnOnce() -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    if consent.dry_run || consent.asks() {
+        report()?;
+    }
+    if consent.asks() {
+        consent::ask("This is about to be forgotten, and nothing brings it back.")?;
+    }
+    Ok(!consent.dry_run)
+}
+
 /// Forgets blocks in all epochs.
 fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     let (disk, at) = split(&args.target);
     if let Some(at) = at {
-        return Err(Failure::Error(format!(
+        return Err(Failure::Usage(format!(
             "--chain forgets blocks in all epochs, and \"{at}\" names some; leave \"@{at}\" or --chain away"
         )));
     }
     let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
-    if args.dry_run {
-        out.blocks_weighed(&ask(&disk, &Call::WeighBlocks { ranges })?);
+    let weigh = || {
+        let answer = ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() })?;
+        out.blocks_weighed(&answer);
+        Ok(())
+    };
+    if !weighed(args.consent, weigh)? {
         return Ok(());
     }
     let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
@@ -82,7 +101,7 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
 /// Asks for a forget, and waits for the answer.
 fn carry_out(disk: &Path, call: &Call, interrupted: &str) -> Result<Value, Failure> {
     with_bar(|step| match control::ask(disk, call, None, step) {
-        Err(Refused::Interrupted) => Err(Failure::Error(interrupted.into())),
+        Err(Refused::Interrupted) => Err(Failure::Interrupted(interrupted.into())),
         answer => Ok(answer?),
     })
 }

@@ -1,28 +1,34 @@
 //! The command line.
 
 mod args;
+mod consent;
 mod epochs;
+mod failure;
 mod key;
 mod past;
+mod repair;
 mod report;
 mod serve;
 mod stop;
 mod vault;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call, Refused};
+use crate::control::{self, Call, Require, Verdict};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
+use crate::paths::{self, Subject};
 use crate::proof;
-use args::{Cli, Command, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
+use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
+use consent::Plan;
+pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_core::units::BLOCK_BYTES;
-use report::Report;
+use report::{Checked, Report};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,39 +36,10 @@ use stop::Stop;
 
 /// Divisor of every disk's size, bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Exit code of a success with a bad result.
-const BAD: u8 = 3;
 /// How often `status --watch` asks.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often `deaths --follow` looks for new lines.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-
-/// Result of a command; the manual documents the exit codes.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The command failed: exit code 1.
-    Error(String),
-    /// The command was done, and the answer is bad (a check failed, dead content was found): exit
-    /// code 3.
-    Bad,
-    /// An epoch to read is forgotten: exit code 3.
-    Forgotten(String),
-}
-
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Forgotten(text) => Self::Forgotten(text),
-            Refused::Interrupted | Refused::Error(_) => Self::Error(refused.to_string()),
-        }
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::Error(error.to_string())
-    }
-}
 
 /// The command line, for generated documentation.
 #[must_use]
@@ -76,17 +53,17 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
     let json = cli.json;
-    let (error, code) = match run(cli) {
+    let failure = match run(cli) {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Bad) => return ExitCode::from(BAD),
-        Err(Failure::Forgotten(error)) => (error, ExitCode::from(BAD)),
-        Err(Failure::Error(error)) => (error, ExitCode::FAILURE),
+        Err(failure) => failure,
     };
-    if json {
-        println!("{}", json!({ "error": error }));
+    if let Some(error) = failure.text() {
+        if json {
+            println!("{}", json!({ "error": error }));
+        }
+        eprintln!("quietus: {error}");
     }
-    eprintln!("quietus: {error}");
-    code
+    ExitCode::from(failure.status())
 }
 
 /// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
@@ -112,13 +89,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Shred(args) => {
             if !args.now {
-                return Err(Failure::Error(
+                return Err(Failure::Usage(
                     "shred: option --now is missing; without it, queued content is destroyed when the disk is idle"
                         .into(),
                 ));
             }
-            out.shred(&ask(&args.disk, &Call::Shred)?);
-            Ok(())
+            shred(&args.disk, &out)
         }
         Command::Purge(args) => purge(&args, &out),
         Command::Export(args) => {
@@ -132,14 +108,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         }
         Command::Commit(args) => match &args.to {
             Some(image) => export(&args.disk, image, ImageFormat::Raw, None, &out),
-            None => {
-                out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
-                Ok(())
-            }
+            None => commit(&args, &out),
         },
         Command::Compact(args) => {
-            out.compacted(&ask(&args.disk, &Call::Compact)?);
-            Ok(())
+            let answer = ask(&args.disk, &Call::Compact)?;
+            out.compacted(&answer);
+            done(&answer, "interrupted: the rest is packed later")
         }
         Command::Verify(args) => {
             let source = args.read_data.then(|| args.credential.source());
@@ -149,6 +123,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
             out.verify(&answer);
             good(answer["ok"] == true)
         }
+        Command::Repair(args) => repair::repair(&args, &out),
         Command::Key(args) => key::key(&args, &out),
         Command::Epoch(args) => epochs::epoch(&args, &out),
         Command::Versions(args) => epochs::versions(&args, &out),
@@ -164,6 +139,32 @@ fn run(cli: Cli) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// Fails if an operation was interrupted whose answer has been reported.
+fn done(answer: &Value, interrupted: &str) -> Result<(), Failure> {
+    if answer["done"] == true { Ok(()) } else { Err(Failure::Interrupted(interrupted.into())) }
+}
+
+fn shred(disk: &Path, out: &Report) -> Result<(), Failure> {
+    let answer = ask(disk, &Call::Shred)?;
+    out.shred(&answer);
+    done(&answer, "interrupted: the rest stays queued")
+}
+
+fn commit(args: &CommitArgs, out: &Report) -> Result<(), Failure> {
+    let plan = || {
+        let found = with_bar(|step| Ok(offline::weigh_commit(&args.disk, step)?))?;
+        let (base, written) = (found.base.display(), report::bytes(found.written_bytes));
+        let text = format!(
+            "write up to {written} of changes to {base}; other overlays above it can no longer be opened then"
+        );
+        Ok(Plan { text, json: json!(found) })
+    };
+    if consent::agreed(args.consent, out, plan)? {
+        out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
+    }
+    Ok(())
 }
 
 fn good(good: bool) -> Result<(), Failure> {
@@ -184,6 +185,17 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
         versions: args.versions.options(&args.credential),
     };
+    if args.from.is_some() && !args.store.keeps_versions() {
+        let what = "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay";
+        return Err(Failure::Usage(what.into()));
+    }
+    let sized =
+        CreateOptions { size: options.size.or(args.from.as_ref().map(|_| BLOCK_BYTES)), ..options.clone() };
+    let devices = DiskDir::plan(&args.disk, &sized)?;
+    let plan = || Ok(consent::making(&args.disk, &devices));
+    if (args.consent.dry_run || !devices.is_empty()) && !consent::agreed(args.consent, out, plan)? {
+        return Ok(());
+    }
     let toml = with_bar(|step| match &args.from {
         Some(image) => Ok(offline::create_from(&args.disk, &options, image, step)?),
         None => Ok(DiskDir::create_with(&args.disk, &options, step)?),
@@ -227,6 +239,9 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
         };
         let answer: control::StatusAnswer = serde_json::from_value(answer)?;
         out.status(&answer, before.as_ref(), args.watch, args.verbose);
+        if let Some(require) = args.require {
+            return good(require.is_met(&answer.verdict, &answer.status.policy));
+        }
         if !args.watch || !stop.sleep(WATCH_EVERY) {
             return Ok(());
         }
@@ -291,19 +306,45 @@ fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> R
 }
 
 fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
-    let ranges = args.ranges.iter().map(|range| (range.start, range.len)).collect();
+    let ranges: Vec<_> = args.ranges.iter().map(|range| (range.start, range.len)).collect();
+    let plan = || {
+        let json = ask(&args.disk, &Call::WeighPurge { ranges: ranges.clone() })?;
+        let size = |name: &str| report::bytes(json[name].as_u64().unwrap_or(0));
+        let act = match args.conservative {
+            true => "destroy older content below, and keep the present content",
+            false => "end that content for ever",
+        };
+        let text = format!(
+            "{act}: {} ranges of {}, {} of {}, of which {} hold content",
+            ranges.len(),
+            args.disk.display(),
+            size("bytes"),
+            size("size_bytes"),
+            size("live_bytes")
+        );
+        Ok(Plan { text, json })
+    };
+    if !consent::agreed(args.consent, out, plan)? {
+        return Ok(());
+    }
     let answer = ask(&args.disk, &Call::Purge { ranges, conservative: args.conservative })?;
     out.purged(&answer);
     if args.now {
-        out.shred(&ask(&args.disk, &Call::Shred)?);
+        return shred(&args.disk, out);
     }
     Ok(())
 }
 
 fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_deref().map(read).transpose()?;
+    let known = args.key.as_deref().map(|path| paths::read_text("--key", path)).transpose()?;
+    check_receipt(args.output.as_deref())?;
+    check_key(args.key.is_some(), args.check.is_some())?;
     let receipt = match (&args.check, &args.disk) {
-        (Some(path), _) => proof::check(&read(path)?, known.as_deref())?,
+        (Some(path), _) => {
+            let text = paths::read_text("--check", path)?;
+            refuse_receipt_of(Subject::Vault, path, &text)?;
+            proof::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?
+        }
         (None, Some(disk)) => {
             let answer = ask(disk, &Call::Prove)?;
             if let Some(path) = &args.output {
@@ -312,29 +353,61 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
             serde_json::from_value(answer)?
         }
         (None, None) => {
-            return Err(Failure::Error(
+            return Err(Failure::Usage(
                 "prove: the disk is missing; name one, or a receipt with --check".into(),
             ));
         }
     };
-    out.proof(&receipt, args.check.is_some());
-    good(receipt.statement.is_clean())
+    let how = match (&args.check, &known) {
+        (None, _) => Checked::Made,
+        (Some(_), Some(_)) => Checked::ByKey,
+        (Some(_), None) => Checked::SelfSigned,
+    };
+    out.proof(&receipt, how);
+    let is_met =
+        |require: Require| require.is_met(&Verdict::of_proof(&receipt.statement), &receipt.statement.policy);
+    good(receipt.statement.is_clean() && args.require.is_none_or(is_met))
 }
 
-fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Failure::Error(format!("cannot read {}: {error}", path.display())))
+/// Checks where a receipt is to be written, before it is made: an older receipt is replaced, and nothing else.
+fn check_receipt(path: Option<&Path>) -> Result<(), Failure> {
+    let is_receipt = |text: &str| {
+        serde_json::from_str::<Value>(text)
+            .is_ok_and(|it| it["statement"].is_object() && it["signature"].is_string())
+    };
+    Ok(path.map_or(Ok(()), |path| paths::check_output("--output", path, is_receipt))?)
 }
 
-fn unwritten(path: &Path, error: &io::Error) -> Failure {
-    Failure::Error(format!("cannot write {}: {error}", path.display()))
+/// Refuses a key for a receipt that is made and not checked.
+fn check_key(has_key: bool, checks: bool) -> Result<(), Failure> {
+    match has_key && !checks {
+        true => Err(Failure::Usage(
+            "prove: --key goes with --check; the key of the disk or vault signs a new receipt".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a receipt of another subject.
+fn refuse_receipt_of(other: Subject, path: &Path, text: &str) -> Result<(), Failure> {
+    let format = serde_json::from_str::<Value>(text).unwrap_or_default()["statement"]["format"].clone();
+    let of_vault = ["quietus-vault-proof-1", "quietus-sanitization-1"].iter().any(|it| format == **it);
+    let (is_other, command) = match other {
+        Subject::Vault => (of_vault, "quietus vault prove --check"),
+        Subject::Disk => (format == "quietus-proof-1", "quietus prove --check"),
+    };
+    match is_other {
+        true => Err(Failure::Error(format!("{}: a receipt of a {other}; use `{command}`", path.display()))),
+        false => Ok(()),
+    }
+}
+
+fn refused_receipt(path: &Path, error: &impl std::fmt::Display) -> Failure {
+    Failure::Error(format!("{}: {error}", path.display()))
 }
 
 fn write_receipt(path: &Path, receipt: &Value) -> Result<(), Failure> {
-    let mut file = File::create(path).map_err(|error| unwritten(path, &error))?;
-    let text = serde_json::to_string_pretty(receipt)?;
-    file.write_all(text.as_bytes()).map_err(|error| unwritten(path, &error))?;
-    file.sync_all().map_err(|error| unwritten(path, &error))
+    Ok(paths::write_output(path, &serde_json::to_string_pretty(receipt)?)?)
 }
 
 /// Asks with a progress bar, until Ctrl-C.

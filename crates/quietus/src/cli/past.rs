@@ -1,10 +1,12 @@
 //! The commands about states of the past.
 
 use super::args::{DiffArgs, RestoreArgs};
+use super::consent::{self, Plan};
 use super::epochs::split;
-use super::report::Report;
+use super::report::{Report, bytes};
 use super::{Failure, ask, with_bar};
 use crate::control::{self, Call, Diff, Restored};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
@@ -13,7 +15,7 @@ fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
         (disk, Some(at)) => Ok((disk, at)),
         (disk, None) => {
             let text = disk.display();
-            Err(Failure::Error(format!(
+            Err(Failure::Usage(format!(
                 "{text} names no epoch; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
             )))
         }
@@ -25,7 +27,7 @@ pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
     let to = args.to.as_deref().map(named).transpose()?;
     if let Some((other, _)) = to.as_ref().filter(|(other, _)| !is_same(&disk, other)) {
         let (disk, other) = (disk.display(), other.display());
-        return Err(Failure::Error(format!("{disk} and {other} are two disks; name two epochs of one disk")));
+        return Err(Failure::Usage(format!("{disk} and {other} are two disks; name two epochs of one disk")));
     }
     let (mut from, mut to, mut start) = (from, to.map(|(_, at)| at), 0);
     let mut total = (0, 0);
@@ -46,6 +48,9 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
     let (disk, at) = named(&args.target)?;
+    if !consent::agreed(args.consent, out, || plan(&disk, &at))? {
+        return Ok(());
+    }
     let call = Call::Restore { at: at.clone() };
     let source = args.credential.source();
     let answer = with_bar(|step| {
@@ -56,12 +61,33 @@ pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
         };
         let answer = control::ask_unlocked(&disk, &call, None, Some(&source), &mut step);
         answer.map_err(|refused| match is_interrupted {
-            true => Failure::Error(stopped(&disk, &at)),
+            true => Failure::Interrupted(stopped(&disk, &at)),
             false => refused.into(),
         })
     })?;
     out.restored(&serde_json::from_value::<Restored>(answer)?);
     Ok(())
+}
+
+/// What a restore would change.
+fn plan(disk: &Path, at: &str) -> Result<Plan, Failure> {
+    let (mut from, mut start, mut sum) = (at.to_string(), 0, 0);
+    loop {
+        let part: Diff = serde_json::from_value(ask(disk, &Call::Diff { from, to: None, start })?)?;
+        sum += part.differing_bytes;
+        (from, start) = match part.next {
+            Some(next) => (part.from.to_string(), next),
+            None => {
+                let text = format!(
+                    "make the state of epoch {} the current one of {}: {} differ; the state before is kept as an epoch",
+                    part.from,
+                    disk.display(),
+                    bytes(sum)
+                );
+                return Ok(Plan { text, json: json!({ "epoch": part.from, "differing_bytes": sum }) });
+            }
+        };
+    }
 }
 
 /// The advice after a restore that was interrupted.

@@ -5,15 +5,16 @@ mod past;
 mod sensitive;
 mod status;
 mod vault;
+mod verdict;
 mod waiting;
 
 pub(crate) use vault::VaultStatus;
 
 use crate::audit_log::Batch;
-use crate::control::{StatusAnswer, Waiting};
+use crate::control::{StatusAnswer, Verdict, Waiting};
 use crate::disk::DiskToml;
-use crate::host::{DiskGuarantees, Level};
-use crate::offline::{Committed, Exported, Rebased};
+use crate::host::{self, DiskGuarantees, Level};
+use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Proof, Receipt};
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
 use std::path::Path;
+
+/// What is known of the key of a receipt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Checked {
+    /// The receipt was just made.
+    Made,
+    /// Checked against the key that was given.
+    ByKey,
+    /// Checked against the key in the receipt, which anybody may have made.
+    SelfSigned,
+}
 
 /// The output for reports.
 pub(crate) struct Report {
@@ -73,11 +85,22 @@ impl Report {
                 writeln!(out, "size rounded up from {asked} to {size} bytes: whole blocks of 4 KiB")?;
             }
             let disk = path.display();
-            match guarantees.level {
-                Level::Clear => Ok(()),
-                level => writeln!(out, "note: {level}; `quietus status {disk}` says why, and what to do"),
+            if let Some(memory) = host::volatile(path) {
+                writeln!(out, "note: the disk is in memory ({memory}), and gone when the machine stops")?;
+            }
+            match (guarantees.level, guarantees.advice()) {
+                (level, Some(advice)) => {
+                    writeln!(out, "note: {level}; `quietus status {disk}` says why")?;
+                    writeln!(out, "note: {advice}")
+                }
+                _ => Ok(()),
             }
         });
+    }
+
+    /// Reports what a command would do.
+    pub(crate) fn planned(&self, json: &Value, text: &str) {
+        self.say(json, |out| out.write_str(text));
     }
 
     /// Prints the key slots that are not empty.
@@ -233,6 +256,33 @@ impl Report {
         });
     }
 
+    pub(crate) fn repaired(&self, done: &Repaired) {
+        self.say(done, |out| {
+            let (verb, dry) = if done.dry_run { ("would be", " (dry run: nothing was written)") } else { ("was", "") };
+            match (done.is_empty(), &done.left) {
+                (true, None) => writeln!(out, "nothing to repair")?,
+                (true, Some(_)) => writeln!(out, "nothing can be repaired")?,
+                (false, _) => writeln!(out, "repaired{dry}:")?,
+            }
+            for place in &done.mended {
+                writeln!(out, "  {place}: one wrong byte {verb} mended")?;
+            }
+            for page in &done.rebuilt {
+                writeln!(out, "  {page}: the index {verb} rebuilt")?;
+            }
+            if !done.rebuilt.is_empty() {
+                let (versions, epochs) = (done.versions, done.epochs);
+                let from = done.versions_from_stubs;
+                writeln!(out, "  the rebuilt index has {versions} versions ({from} from the records of stubs) and {epochs} kept epochs")?;
+            }
+            match &done.left {
+                Some(left) => write!(out, "NOT repaired: {left}"),
+                None if done.is_empty() || done.dry_run => Ok(()),
+                None => write!(out, "`quietus verify --read-data` checks the rest"),
+            }
+        });
+    }
+
     pub(crate) fn committed(&self, done: &Committed) {
         self.say(done, |out| {
             let (written, purged) = (bytes(done.written_bytes), bytes(done.purged_bytes));
@@ -263,7 +313,7 @@ impl Report {
         });
     }
 
-    pub(crate) fn proof(&self, receipt: &Receipt, checked: bool) {
+    pub(crate) fn proof(&self, receipt: &Receipt, checked: Checked) {
         self.say(receipt, |out| proof_text(out, receipt, checked));
     }
 }
@@ -288,31 +338,13 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
     Ok(())
 }
 
-fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::Result {
+fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {
     let proof = &receipt.statement;
-    let stubs = proof.stubs.as_ref();
-    let residue = stubs.map_or(&[][..], |found| &found.residue);
-    let cells = stubs.map_or(&[][..], |found| &found.root.residue);
-    match (proof.is_clean(), proof.has_dead_content()) {
-        (true, _) if stubs.is_some() => {
-            writeln!(out, "no stub is left of content that no epoch shows: nobody can read that again")?;
-        }
-        (true, _) => writeln!(out, "no dead byte holds content")?,
-        (_, false) => writeln!(out, "not all dead content is destroyed yet; run `quietus shred --now`")?,
-        _ => {
-            let places = proof.violations.len() + residue.len() + cells.len();
-            writeln!(out, "{places} places hold dead content, or keys to it")?;
-        }
-    }
-    for (start, len) in proof.violations.iter().take(10) {
-        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
-    }
-    for start in residue.iter().take(10) {
-        writeln!(out, "STUB OF DEAD CONTENT at {start} of the stub medium")?;
-    }
-    for start in cells.iter().take(10) {
-        writeln!(out, "KEY THAT IS NOT IN USE at {start} of the root")?;
-    }
+    writeln!(out, "result       {}", result(proof))?;
+    writeln!(out, "time         {}", time(proof.time_ms))?;
+    writeln!(out, "policy       {}", proof.policy)?;
+    signature_text(out, receipt, checked)?;
+    found_text(out, proof)?;
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
         writeln!(out, "{liveness:<12} {:>12}", bytes(*amount))?;
@@ -326,23 +358,79 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: bool) -> std::fmt::R
     }
     proof.sensitive.iter().try_for_each(|it| sensitive::proven(out, it))?;
     read_text(out, &proof.read_ways)?;
-    writeln!(
-        out,
-        "no space     {:>12}  of the dead bytes, without space on the medium: nothing to read",
-        bytes(proof.hole_bytes)
-    )?;
+    holes_text(out, proof)?;
     epochs_text(out, proof)?;
-    let signed = if checked { "the signature is valid, by the key" } else { "by the key" };
-    writeln!(out, "signed       {signed} {}", receipt.public_key)?;
     match DiskGuarantees::deserialize(&proof.guarantees) {
         // The person who checks a receipt may not have the disk.
-        Ok(guarantees) if checked => status::guarantees(out, &guarantees),
+        Ok(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
         Ok(guarantees) if guarantees.level != Level::Clear => {
             writeln!(out, "note: {}; `quietus status` says why, and what to do", guarantees.level)
         }
         Ok(_) => Ok(()),
         Err(_) => writeln!(out, "guarantee    of another version of Quietus: {}", proof.guarantees),
     }
+}
+
+/// The verdict of a proof, and what it rests on.
+fn result(proof: &Proof) -> String {
+    let verdict = verdict::headline(&Verdict::of_proof(proof));
+    match (proof.is_clean(), &proof.stubs) {
+        (true, Some(_)) => {
+            format!(
+                "{verdict}: no stub is left of content that no epoch shows, so nobody can read that again"
+            )
+        }
+        (true, None) => format!("{verdict}: no dead byte holds content"),
+        (false, _) if proof.has_dead_content() => verdict,
+        (false, _) => format!("{verdict}; run `quietus shred --now`"),
+    }
+}
+
+/// Whose signature a receipt has.
+fn signature_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {
+    let key = &receipt.public_key;
+    match checked {
+        Checked::Made => writeln!(out, "signed       by the key {key}"),
+        Checked::ByKey => writeln!(out, "signed       the signature is valid, by the given key {key}"),
+        Checked::SelfSigned => writeln!(
+            out,
+            "signed       self-signed: nobody vouches for the key {key}; get `key.pub` from the disk's owner, and give it \
+             with --key"
+        ),
+    }
+}
+
+/// Where a proof found dead content.
+fn found_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
+    let stubs = proof.stubs.as_ref();
+    let residue = stubs.map_or(&[][..], |found| &found.residue);
+    let cells = stubs.map_or(&[][..], |found| &found.root.residue);
+    for (start, len) in proof.violations.iter().take(10) {
+        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
+    }
+    for start in residue.iter().take(10) {
+        writeln!(out, "STUB OF DEAD CONTENT at {start} of the stub medium")?;
+    }
+    for start in cells.iter().take(10) {
+        writeln!(out, "KEY THAT IS NOT IN USE at {start} of the root")?;
+    }
+    Ok(())
+}
+
+/// The dead bytes that have no space on the medium: those that were destroyed, and those with no receipt.
+fn holes_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
+    if proof.destroyed_bytes > 0 {
+        let destroyed = bytes(proof.destroyed_bytes);
+        writeln!(
+            out,
+            "destroyed    {destroyed:>12}  of the dead bytes: overwritten, then given back to the host"
+        )?;
+    }
+    let never = bytes(proof.hole_bytes.saturating_sub(proof.destroyed_bytes));
+    writeln!(
+        out,
+        "no space     {never:>12}  of the dead bytes: no space on the medium, and no receipt; nothing to read"
+    )
 }
 
 /// What a proof says of epochs and stubs.

@@ -1,8 +1,8 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::{Answer, Detect, DetectArgs, GradeArg, SensitiveArg, ServeArgs};
-use super::report::Report;
+use super::args::{Answer, Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
+use super::report::{Report, bytes};
 use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
@@ -11,7 +11,8 @@ use crate::export::Export;
 use crate::host::Roots;
 use crate::naming;
 use crate::nbd::{Bound, Config, Exports, Listener, Server, Tls, TlsError, TlsFiles};
-use crate::open_disk::OpenDisk;
+use crate::open_disk::{OpenDisk, backlog_bytes};
+use crate::paths;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::format::Prober;
@@ -37,6 +38,7 @@ pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
     refuse_unfollowed(&args.detect)?;
+    check_paths(&args)?;
     // From here on a signal stops in good order.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, signal_hook::consts::SIGCHLD])?;
     let disks =
@@ -58,10 +60,33 @@ fn refuse_unfollowed(args: &DetectArgs) -> Result<(), Failure> {
     if args.sensitive == SensitiveArg::All {
         return Ok(());
     }
-    Err(Failure::Error(format!(
+    Err(Failure::Usage(format!(
         "serve: cannot follow marks with --detect {found}: all content would be sensitive; use --detect auto or ext2, or \
          leave out --sensitive marked"
     )))
+}
+
+/// Looks at what the command line names before a disk is opened.
+fn check_paths(args: &ServeArgs) -> Result<(), Failure> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    let names: Vec<_> = args.disks.iter().map(|path| real(path).file_name().map(ToOwned::to_owned)).collect();
+    if let Some((n, name)) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        let (disk, name) = (args.disks[n].display(), name.clone().unwrap_or_default());
+        let name = name.to_string_lossy();
+        return Err(Failure::Usage(format!(
+            "{disk}: another disk has the name {name}; serve a disk once, and rename the directory of one of two"
+        )));
+    }
+    tls(args)?;
+    let is_number = |text: &str| text.trim().parse::<u32>().is_ok();
+    if let Some(pidfile) = &args.pidfile {
+        paths::check_output("--pidfile", pidfile, is_number)?;
+    }
+    let sockets = args.nbd.iter().filter_map(|address| address.strip_prefix("unix:"));
+    for path in sockets.filter(|path| !path.starts_with('@')) {
+        paths::check_socket(&std::path::absolute(path)?)?;
+    }
+    Ok(())
 }
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
@@ -76,6 +101,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     dir.unlock(&args.credential.source())?;
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard == Answer::Yes;
+    config.store_bytes_max = store_bytes(args);
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
@@ -84,6 +110,22 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     disk.sensitive = args.detect.sensitive.into();
     attachment.into_iter().for_each(|it| disk.engine.attach(it));
     Ok(Arc::new(disk))
+}
+
+/// Memory for the whole server, in bytes.
+fn memory_bytes(args: &ServeArgs) -> u64 {
+    args.memory.unwrap_or(MEMORY_BYTES * args.disks.len() as u64)
+}
+
+/// Memory for what the store of a disk knows, in bytes: half of the disk's share.
+fn store_bytes(args: &ServeArgs) -> u64 {
+    memory_bytes(args) / args.disks.len().max(1) as u64 / 2
+}
+
+/// Memory for what clients read and write, in bytes: all but what stores of versions have.
+fn payload_bytes(args: &ServeArgs, disks: &[Arc<OpenDisk>]) -> u64 {
+    let stores = disks.iter().filter(|disk| disk.dir.toml().store.keeps_versions()).count() as u64;
+    memory_bytes(args) - stores * store_bytes(args)
 }
 
 fn watcher(args: &DetectArgs, disk_bytes: u64) -> Option<Box<dyn Watcher>> {
@@ -120,12 +162,6 @@ fn serve_disks(
         let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
         naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
     }
-    if let Some(twice) = names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        return Err(Failure::Error(format!(
-            "two disks have the name {}; rename the directory of one",
-            twice.1
-        )));
-    }
     let listeners = listeners(args, &disks[0])?;
     let config = Config {
         tls: tls(args)?,
@@ -134,7 +170,7 @@ fn serve_disks(
         stall_timeout: Duration::from_millis(args.stall_timeout),
         extended_headers: args.extended_headers == Answer::Yes,
         idle_timeout: Duration::from_millis(args.idle_timeout),
-        memory_bytes_max: usize::try_from(args.memory).unwrap_or(usize::MAX),
+        memory_bytes_max: usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX),
         ..Config::default()
     };
     let exports = disks.iter().map(export).collect();
@@ -153,7 +189,7 @@ fn serve_disks(
     if !server.shutdown(Instant::now() + PATIENCE) {
         tracing::warn!("some clients were disconnected in the middle of a request");
     }
-    if let Some(pidfile) = &args.pidfile {
+    if let Some(pidfile) = args.pidfile.as_deref().filter(|path| path.is_file()) {
         // Somebody may have removed it before.
         let _ = std::fs::remove_file(pidfile);
     }
@@ -186,6 +222,7 @@ fn uri(bound: &Bound, secure: bool) -> String {
     let scheme = if secure { "nbds" } else { "nbd" };
     match bound {
         Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
+        Bound::Abstract(name) => format!("{scheme}+unix:///?socket=@{name}"),
         Bound::Tcp(address) => format!("{scheme}://{address}"),
         Bound::Inherited | Bound::Connected => bound.to_string(),
     }
@@ -209,10 +246,20 @@ fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failur
 
 fn listen(address: &str) -> io::Result<Listener> {
     match address.split_once(':') {
-        Some(("unix", path)) => Listener::unix(&std::path::absolute(path)?),
+        Some(("unix", path)) => match path.strip_prefix('@') {
+            Some(name) => Listener::abstract_unix(name),
+            None => {
+                let path = std::path::absolute(path)?;
+                // The default path is that of a disk, which may be long.
+                paths::check_socket(&path).map_err(io::Error::other)?;
+                Listener::unix(&path)
+            }
+        },
         Some(("tcp", address)) => Listener::tcp(address),
         _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other("unknown kind of address; use unix:PATH, tcp:ADDRESS:PORT or stdio")),
+        _ => Err(io::Error::other(
+            "unknown kind of address; use unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio",
+        )),
     }
 }
 
@@ -239,14 +286,13 @@ fn tls(args: &ServeArgs) -> Result<Tls, TlsError> {
 
 /// Reports that clients may come.
 fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> Result<(), Failure> {
+    if let Some(pidfile) = &args.pidfile {
+        paths::write_output(pidfile, &format!("{}\n", std::process::id()))?;
+    }
     if args.run.is_none() {
         for uri in uris {
             out.serving(uri, names);
         }
-    }
-    if let Some(pidfile) = &args.pidfile {
-        std::fs::write(pidfile, format!("{}\n", std::process::id()))
-            .map_err(|error| super::unwritten(pidfile, &error))?;
     }
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
         tracing::warn!(%error, "cannot notify the service manager");
@@ -325,8 +371,8 @@ fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {
             Ok(fresh) => disk.engine.reconfigure(|config| {
-                let (read_only, trust_discard) = (config.read_only, config.trust_discard);
-                *config = quietus_core::volume::Config { read_only, trust_discard, ..fresh };
+                let quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, .. } = *config;
+                *config = quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, ..fresh };
             }),
             Err(error) => {
                 tracing::error!(%error, "cannot reload [behaviour]");
@@ -354,8 +400,13 @@ fn stop(disks: &[Arc<OpenDisk>], signals: &mut Signals) -> Result<(), Failure> {
             }
             !hurry
         });
-        if let Some(reason) = disk.engine.status().latched {
-            latched = Err(Failure::Error(format!("{}: {reason}", disk.dir.name())));
+        let status = disk.engine.status();
+        if let Some(reason) = &status.latched {
+            let stays = bytes(backlog_bytes(&status));
+            latched = Err(Failure::Error(format!(
+                "{}: {reason}; {stays} of dead content stay on the medium",
+                disk.dir.name()
+            )));
         }
     }
     latched

@@ -3,8 +3,10 @@
 //! any time.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,11 +19,12 @@ pub(super) struct Stop {
     wake: UnixStream,
 }
 
+static STOP: OnceLock<Stop> = OnceLock::new();
+
 impl Stop {
     /// The flag of the process. From the first call on, a signal does not end the program but asks
     /// it to stop.
     pub(super) fn get() -> io::Result<&'static Self> {
-        static STOP: OnceLock<Stop> = OnceLock::new();
         if let Some(stop) = STOP.get() {
             return Ok(stop);
         }
@@ -35,8 +38,26 @@ impl Stop {
         Ok(stop)
     }
 
+    /// Whether a signal has asked the process to stop.
+    pub(super) fn was_asked() -> bool {
+        STOP.get().is_some_and(Self::is_asked)
+    }
+
     pub(super) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Waits until `input` can be read; returns false if a signal comes first.
+    pub(super) fn wait_for(&self, input: &impl AsFd) -> io::Result<bool> {
+        loop {
+            let mut fds = [PollFd::new(&self.wake, PollFlags::IN), PollFd::new(input, PollFlags::IN)];
+            match poll(&mut fds, None) {
+                _ if self.is_asked() => return Ok(false),
+                Ok(_) if !fds[1].revents().is_empty() => return Ok(true),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
 
     /// Sleeps for `time`, or until a signal; returns whether to go on.

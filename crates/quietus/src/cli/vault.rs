@@ -4,22 +4,26 @@ use super::args::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
+use super::consent;
 use super::report::{Report, VaultStatus};
 use super::stop::Stop;
-use super::{Failure, epochs, good, read, with_bar, write_receipt};
+use super::{
+    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
+    write_receipt,
+};
 use crate::keys::Source;
 use crate::locked::forbid_core_dumps;
+use crate::paths::{self, Subject};
 use crate::vault::{
-    self, Client, CreateVault, DiskOf, Error, Forgotten, Globs, Line, Put, Sanitize, Step, Tell, VaultDir,
-    select, snapshots,
+    self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
+    Step, Tell, VaultDir, Wanted, select, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
 use serde_json::Value;
-use std::fs::File;
 use std::io::{self, IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
     // Content passes through memory, and no sanitization reaches a core dump.
@@ -83,6 +87,11 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
         policy: args.policy.clone(),
         compress: args.compress,
     };
+    let devices: Vec<_> = options.devices(&args.vault)?;
+    let plan = || Ok(consent::making(&args.vault, &devices));
+    if (args.consent.dry_run || !devices.is_empty()) && !consent::agreed(args.consent, out, plan)? {
+        return Ok(());
+    }
     let toml = with_bar(|step| Ok(vault::create(&args.vault, &options, step)?))?;
     let guarantees = VaultDir::open(&args.vault)?.home().guarantees();
     out.vault_made(&args.vault, &toml, &guarantees);
@@ -90,43 +99,73 @@ fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
-    let exclude = Globs::new("--exclude", &args.exclude)?;
+    let (label, exclude) = (args.label(), excludes(args)?);
+    let wanted = Wanted {
+        paths: &args.paths,
+        exclude: &exclude,
+        one_file_system: args.one_file_system,
+        exclude_caches: args.exclude_caches,
+        reread: args.reread,
+    };
     with(&args.vault, |client| {
         let put = with_bar(|step| match (args.disk.as_deref(), args.tar.as_deref()) {
-            (Some(disk), _) => put_disk(client, &args.name, disk, &args.credential.source(), step),
-            (None, None) => Ok(vault::put_files(client, &args.name, &args.paths, &exclude, step)?),
-            (None, Some(path)) => put_tar(client, &args.name, path, &exclude, step),
+            (Some(disk), _) => put_disk(client, &label, disk, &args.credential.source(), step),
+            (None, None) => Ok(vault::put_files(client, &label, wanted, step)?),
+            (None, Some(path)) => put_tar(client, &label, path, &exclude, step),
         })?;
-        out.put(&put);
+        out.put(&put, &exclude.unmatched());
         good(put.left_out_count == 0)
     })
 }
 
+/// What `--exclude` and the files of `--exclude-from` say.
+fn excludes(args: &PutArgs) -> Result<Globs, Failure> {
+    let mut all = args.exclude.clone();
+    for path in &args.exclude_from {
+        for (number, line) in (1..).zip(paths::read_text("--exclude-from", path)?.lines()) {
+            let line = line.trim_end().to_owned();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            // A pattern that is none is to be found in its file.
+            let option = format!("--exclude-from {}: line {number}:", path.display());
+            Globs::new(&option, std::slice::from_ref(&line))?;
+            all.push(line);
+        }
+    }
+    let base = match args.tar {
+        // The paths of an archive are of no folder of this host.
+        Some(_) => PathBuf::from("/"),
+        None => std::env::current_dir()?,
+    };
+    Ok(Globs::of_host("--exclude", &all, &base)?)
+}
+
 fn put_tar(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     path: &Path,
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Failure> {
     if path == Path::new("-") {
         let input = (&mut io::stdin().lock() as &mut dyn Read, Path::new("standard input"));
-        return Ok(vault::put_tar(client, name, input, exclude, step)?);
+        return Ok(vault::put_tar(client, label, input, exclude, step)?);
     }
-    let mut file = File::open(path).map_err(|error| Error::io("read it", path, error))?;
-    Ok(vault::put_tar(client, name, (&mut file, path), exclude, step)?)
+    let mut file = paths::open_to_read("--tar", path)?;
+    Ok(vault::put_tar(client, label, (&mut file, path), exclude, step)?)
 }
 
 fn put_disk(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     disk: &Path,
     source: &Source,
     step: Step<'_>,
 ) -> Result<Put, Failure> {
     let (disk, at) = epochs::split(disk);
     let what = DiskOf { disk: &disk, at: at.as_deref(), source };
-    match vault::put_disk(client, name, what, step) {
+    match vault::put_disk(client, label, what, step) {
         Err(Error::Disk(refused)) => Err(refused.into()),
         put => Ok(put?),
     }
@@ -135,8 +174,9 @@ fn put_disk(
 fn get(args: &GetArgs, out: &Report) -> Result<(), Failure> {
     if args.tar.as_deref() == Some(Path::new("-")) && io::stdout().is_terminal() {
         let what = "--tar -: standard output is a terminal; redirect it, or name a file to make";
-        return Err(Failure::Error(what.into()));
+        return Err(Failure::Usage(what.into()));
     }
+    paths::check_folder("--into", &args.into)?;
     with(&args.vault, |client| {
         let snapshot = select(client, &args.snapshot)?;
         let restored = with_bar(|step| match &args.tar {
@@ -164,7 +204,7 @@ fn cat(args: &CatArgs) -> Result<(), Failure> {
 fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
         let Some(snapshot) = &args.snapshot else {
-            out.snapshots(&snapshots(client)?);
+            out.snapshots(&selected(client, &args.filter.of(args.name.as_deref()))?);
             return Ok(());
         };
         let snapshot = select(client, snapshot)?;
@@ -217,36 +257,62 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
 
 fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let forgotten = match args.paths.is_empty() {
-            true => forget_snapshots(client, args)?,
-            false => forget_paths(client, args)?,
+        let mut forget = |is_dry_run| match args.paths.is_empty() {
+            true => forget_snapshots(client, args, is_dry_run),
+            false => forget_paths(client, args, is_dry_run),
         };
-        out.forgotten_snapshots(&args.vault, &forgotten);
+        let matches = |it: &Forgotten| args.paths.is_empty() || !it.snapshots.is_empty();
+        let mut is_matched = true;
+        let weigh = || {
+            let weighed = forget(true)?;
+            is_matched = matches(&weighed);
+            out.forgotten_snapshots(&args.vault, &weighed);
+            Ok(())
+        };
+        if epochs::weighed(args.consent, weigh)? {
+            let forgotten = forget(false)?;
+            is_matched = matches(&forgotten);
+            out.forgotten_snapshots(&args.vault, &forgotten);
+        }
         // A pattern that matches nothing may be a slip: what was meant is still there.
-        good(args.paths.is_empty() || !forgotten.snapshots.is_empty())
+        good(is_matched)
     })
 }
 
-fn forget_paths(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_paths(client: &mut Client, args: &VaultForgetArgs, is_dry_run: bool) -> Result<Forgotten, Failure> {
     let paths = Globs::new("--path", &args.paths)?;
     let wanted = match args.snapshots.is_empty() {
-        true => all_snapshots(client)?,
+        true if args.filter.is_empty() => all_snapshots(client)?,
+        true => {
+            let lines = selected(client, &args.filter.of(None))?;
+            lines.into_iter().map(|line| SnapshotId(line.snapshot)).collect()
+        }
         false => named(client, &args.snapshots)?,
     };
-    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, args.dry_run, step)?))
+    counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, is_dry_run, step)?))
+}
+
+/// The snapshots that a filter selects, and those that are damaged, so that nobody knows.
+fn selected(client: &mut Client, filter: &Filter) -> Result<Vec<Line>, Failure> {
+    let all = snapshots(client)?.into_iter();
+    Ok(all.filter(|line| line.fault.is_some() || filter.has(&line.label)).collect())
 }
 
 fn all_snapshots(client: &mut Client) -> Result<Vec<SnapshotId>, Failure> {
     Ok(client.roots()?.into_iter().map(|(snapshot, _)| snapshot).collect())
 }
 
-fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgotten, Failure> {
+fn forget_snapshots(
+    client: &mut Client,
+    args: &VaultForgetArgs,
+    is_dry_run: bool,
+) -> Result<Forgotten, Failure> {
     let all = snapshots(client)?;
     let gone = match args.keep.are_given() {
-        true => vault::outdated(&all, args.keep.rules(), args.name.as_deref())?,
+        true => vault::outdated(&all, args.keep.rules(), &args.filter.of(args.name.as_deref()))?,
         false if args.snapshots.is_empty() => {
             let what = "forget: name snapshots, paths with --path, or a rule such as --keep-last 7";
-            return Err(Failure::Error(what.into()));
+            return Err(Failure::Usage(what.into()));
         }
         false => named(client, &args.snapshots)?,
     };
@@ -256,7 +322,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         weight => Ok(weight.ok()),
     })?;
     let lines: Vec<Line> = all.into_iter().filter(|line| gone.contains(&SnapshotId(line.snapshot))).collect();
-    let forgets = if args.dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
+    let forgets = if is_dry_run || gone.is_empty() { Vec::new() } else { client.forget(&gone)? };
     Ok(Forgotten {
         files: lines.iter().map(|line| line.files).sum(),
         bytes: lines.iter().map(|line| line.bytes).sum(),
@@ -264,7 +330,7 @@ fn forget_snapshots(client: &mut Client, args: &VaultForgetArgs) -> Result<Forgo
         forgets,
         chunks: weight.map(|it| it.chunks),
         stored_bytes: weight.map(|it| it.stored_bytes),
-        is_dry_run: args.dry_run,
+        is_dry_run,
     })
 }
 
@@ -293,6 +359,7 @@ fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
+    check_receipt(args.output.as_deref())?;
     let how = Sanitize { is_read_only: args.read_only, is_dry_run: args.dry_run, share: args.share };
     with(&args.vault, |client| {
         if let Some(control) = args.control() {
@@ -349,8 +416,14 @@ fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     vault::with_vault_alone(&args.vault, |session| {
         let verified = counting("containers", |step| Ok(session.vault.verify(step)?))?;
+        let damaged = match verified.faults_count {
+            0 => Damaged::default(),
+            _ => counting("files", |step| {
+                Ok(vault::damaged(&mut session.vault, &|chunk| verified.is_whole(chunk), step)?)
+            })?,
+        };
         let log = session.check_log();
-        out.vault_verified(&verified, &log);
+        out.vault_verified(&verified, &damaged, &log);
         good(verified.faults_count == 0 && log.is_ok())
     })
 }
@@ -362,16 +435,20 @@ fn repair(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 }
 
 fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
-    let known = args.key.as_deref().map(read).transpose()?;
+    let known = args.key.as_deref().map(|path| paths::read_text("--key", path)).transpose()?;
+    check_receipt(args.output.as_deref())?;
+    check_key(args.key.is_some(), args.check.is_some())?;
     if let Some(path) = &args.check {
-        let text = read(path)?;
+        let text = paths::read_text("--check", path)?;
+        refuse_receipt_of(Subject::Disk, path, &text)?;
         let format = serde_json::from_str::<Value>(&text).unwrap_or_default();
         if format["statement"]["format"] == "quietus-sanitization-1" {
-            let receipt = vault::check_sanitized(&text, known.as_deref())?;
+            let receipt = vault::check_sanitized(&text, known.as_deref());
+            let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
             out.sanitized(&receipt, false);
             return good(receipt.statement.left == 0);
         }
-        let receipt = vault::check(&text, known.as_deref())?;
+        let receipt = vault::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?;
         out.vault_proof(&receipt, true);
         return good(receipt.statement.is_clean());
     }

@@ -2,16 +2,17 @@
 
 use super::call::{Call, Space, StatusAnswer};
 use super::refused::Refused;
+use super::verdict::Verdict;
 use super::waiting;
 use crate::attached::Finding;
 use crate::copy::copy;
 use crate::disk::{Size, Step};
-use crate::export::{Export, carry_out};
+use crate::export::{Export, carry_out, liveness_runs};
 use crate::open_disk::{OpenDisk, backlog_bytes};
-use crate::proof;
+use crate::proof::{self, ProofError};
 use quietus_core::ledger::Due;
-use quietus_core::request::{Op, Request};
-use quietus_core::units::Extent;
+use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Status;
 use quietus_detect::options::Sensitive;
 use serde_json::{Value, json};
@@ -38,6 +39,7 @@ impl OpenDisk {
             Call::Status => json!(self.status()),
             Call::Deaths => self.deaths(),
             Call::Shred => self.shred(step)?,
+            Call::WeighPurge { ranges } => self.weigh_purge(ranges)?,
             Call::Purge { ranges, conservative } => self.purge(ranges, *conservative)?,
             Call::Compact => self.compact(step)?,
             Call::Export => json!(copy(&self.engine, sent("export")?, step)?),
@@ -59,7 +61,10 @@ impl OpenDisk {
                 let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
                 let said = (json!(self.dir.guarantees()), marks.map(|it| json!(it)));
                 let receipt = proof::prove(&self.engine, &self.dir, said, step);
-                json!(receipt.map_err(|error| error.to_string())?)
+                json!(receipt.map_err(|error| match error {
+                    ProofError::Interrupted => Refused::Interrupted,
+                    error => error.to_string().into(),
+                })?)
             }
         })
     }
@@ -69,6 +74,7 @@ impl OpenDisk {
         let _ = self.engine.check_media();
         self.look_at_names();
         let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
+        let guarantees = self.dir.guarantees();
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
@@ -77,6 +83,7 @@ impl OpenDisk {
             read_only: config.read_only,
             idle_after_ms: config.idle_after_ms,
             deadline_ms: config.deadline_ms,
+            verdict: Verdict::of_status(&status, &waiting, &guarantees),
             waiting,
             status,
             epochs: self.epochs_kept(),
@@ -84,7 +91,7 @@ impl OpenDisk {
             sensitive: self.sensitivity(),
             record: self.engine.record_status(),
             space: self.space(),
-            guarantees: self.dir.guarantees(),
+            guarantees,
         }
     }
 
@@ -163,13 +170,32 @@ impl OpenDisk {
         Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
     }
 
+    /// Counts what a purge would end.
+    fn weigh_purge(&self, ranges: &[(u64, u64)]) -> Result<Value, String> {
+        let mut live_bytes = 0;
+        for range in ranges {
+            let runs = liveness_runs(&*self.engine, self.within(*range)?);
+            live_bytes += runs
+                .filter(|(_, it)| !matches!(it, Liveness::Dead | Liveness::Queued))
+                .map(|(run, _)| run.len)
+                .sum::<u64>();
+        }
+        let bytes: u64 = ranges.iter().map(|(_, len)| len).sum();
+        Ok(
+            json!({ "ranges": ranges.len(), "bytes": bytes, "live_bytes": live_bytes, "size_bytes": self.engine.size() }),
+        )
+    }
+
+    fn within(&self, (start, len): (u64, u64)) -> Result<Extent<Addr>, String> {
+        let size = self.engine.size();
+        let refused = || format!("range {start}+{len} is not within the disk, which has {size} bytes");
+        Extent::within(start, len, size).ok_or_else(refused)
+    }
+
     pub(super) fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Value, String> {
         let before = self.engine.status().counters;
-        for (start, len) in ranges {
-            let size = self.engine.size();
-            let extent = Extent::within(*start, *len, size).ok_or_else(|| {
-                format!("range {start}+{len} is not within the disk, which has {size} bytes")
-            })?;
+        for range in ranges {
+            let extent = self.within(*range)?;
             let op = if conservative { Op::ConservativeOverwrite } else { Op::Purge };
             let outcome = carry_out(&*self.engine, Request { op, extent, fua: true });
             outcome.map_err(|refusal| refusal.to_string())?;

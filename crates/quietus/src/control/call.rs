@@ -2,6 +2,7 @@
 
 use super::epochs::{Epochs, EpochsKept};
 use super::sensitivity::Sensitivity;
+use super::verdict::Verdict;
 use super::waiting::Waiting;
 use crate::attached::Finding;
 use crate::disk::Size;
@@ -20,6 +21,11 @@ pub enum Call {
     Deaths,
     /// Destroy everything queued now; answered when that is done.
     Shred,
+    /// Count what a purge of these ranges would end; nothing changes.
+    WeighPurge {
+        /// First byte and length of each range.
+        ranges: Vec<(u64, u64)>,
+    },
     /// Declare these ranges dead; or, with `conservative`, what lies below their content.
     Purge {
         /// First byte and length of each range.
@@ -137,6 +143,7 @@ impl Call {
             | Self::Release { .. } => true,
             Self::Status
             | Self::Deaths
+            | Self::WeighPurge { .. }
             | Self::Export
             | Self::Versions { .. }
             | Self::Weigh { .. }
@@ -166,6 +173,8 @@ pub struct StatusAnswer {
     pub idle_after_ms: u64,
     /// Time after which queued content is destroyed at the latest, ms.
     pub deadline_ms: u64,
+    /// Whether everything that is known to be deleted is gone.
+    pub verdict: Verdict,
     /// Content that was deleted and is not destroyed yet.
     pub waiting: Vec<Waiting>,
     /// The status of the volume.

@@ -46,6 +46,7 @@ pub fn ask_unlocked(
             let stream = connect(path).ok_or_else(|| error.to_string())?;
             return ask_server(&stream, call, file, step);
         }
+        Err(error) if error.is_interrupted() => return Err(Refused::Interrupted),
         other => other.map_err(|error| error.to_string())?,
     };
     let answer = open.answer(call, file, step);

@@ -14,6 +14,7 @@ mod refused;
 mod restoring;
 mod sensitivity;
 mod server;
+mod verdict;
 mod waiting;
 mod wire;
 
@@ -26,5 +27,6 @@ pub use refused::Refused;
 pub use restoring::Restored;
 pub use sensitivity::{Coverage, Sensitivity, ShowingDead};
 pub use server::{Control, serve};
+pub use verdict::{Require, Verdict};
 pub use waiting::{Waiting, WaitsFor};
 pub(crate) use wire::through_fd;

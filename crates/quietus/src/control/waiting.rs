@@ -40,6 +40,12 @@ pub enum WaitsFor {
     Map,
     /// Free by a committed map, and written within two commits.
     Commits,
+    /// Below an extent of a file that has not written it, or whose write may still be on its way.
+    Content,
+    /// Behind the end of a file system that was made smaller.
+    Mount,
+    /// Behind the end of a file system, or in a partition that went or shrank.
+    Owner,
 }
 
 impl From<watch::WaitsFor> for WaitsFor {
@@ -49,6 +55,9 @@ impl From<watch::WaitsFor> for WaitsFor {
             watch::WaitsFor::Names => Self::Inode,
             watch::WaitsFor::Settling => Self::Map,
             watch::WaitsFor::Commits => Self::Commits,
+            watch::WaitsFor::Content => Self::Content,
+            watch::WaitsFor::Mount => Self::Mount,
+            watch::WaitsFor::Owner => Self::Owner,
         }
     }
 }
@@ -65,6 +74,11 @@ impl WaitsFor {
             Self::Inode => "free in the allocation map, but an inode names it, or may",
             Self::Map => "free in an allocation map that may be older than the last write there",
             Self::Commits => "free, but written within the last two commits of the guest's journal",
+            Self::Content => "below space that a file reserved and has not written",
+            Self::Mount => "given up by a file system that was made smaller",
+            Self::Owner => {
+                "outside of every file system: behind the end of one, or in a partition that is no more"
+            }
         }
     }
 
@@ -77,6 +91,9 @@ impl WaitsFor {
             Self::Inode => "`sync` or an unmount in the guest, or `quietus serve --eager`",
             Self::Map => "`sync` and more activity, or an unmount, in the guest",
             Self::Commits => "two more commits: activity or `sync`, or an unmount, in the guest",
+            Self::Content => "an unmount, or a minute of activity, in the guest",
+            Self::Mount => "a mount, or a minute of activity, in the guest",
+            Self::Owner => "`quietus purge`, or a discard, of that range",
         }
     }
 }

@@ -9,6 +9,7 @@
 use super::files::{parent_of, rename_new, sync_dir};
 use super::lock::claim;
 use super::{DirectoryError, DirectoryErrorKind};
+use crate::paths;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,11 +41,9 @@ impl Draft {
     /// Begins the draft of `path`.
     ///
     /// # Errors
-    /// `path` exists, or another process makes it.
+    /// `path` exists, is no place for a file, or another process makes it.
     pub fn begin(path: &Path, plan: Plan) -> Result<Self, DirectoryError> {
-        if path.symlink_metadata().is_ok() {
-            return Err(DirectoryErrorKind::Exists.at(path));
-        }
+        paths::check_new(path)?;
         let name = path.file_name().ok_or_else(|| DirectoryErrorKind::Exists.at(path))?;
         let dir = parent_of(path).join(format!(".{}.{}", name.to_string_lossy(), plan.ending));
         let lock = claim(&dir, path, plan.maker)?;

@@ -47,7 +47,7 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// The directory that `path` lies in.
-pub(super) fn parent_of(path: &Path) -> &Path {
+pub(crate) fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -3,9 +3,9 @@
 use super::{DirectoryError, DirectoryErrorKind, in_use};
 use crate::media::is_no_space;
 use rustix::fs::FlockOperation;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -65,7 +65,10 @@ pub(super) fn lock(path: &Path, access: Access) -> Result<File, DirectoryError> 
 /// The file to lock. Where none can be made, nobody can have opened the directory to write to
 /// it, and the directory itself is locked.
 fn open_lock(path: &Path, lock: &Path, access: Access) -> io::Result<File> {
-    let made = || OpenOptions::new().create(true).truncate(false).read(true).write(true).open(lock);
+    let made = || {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true).mode(0o600).open(lock)
+    };
     match access {
         Access::ReadWrite => made(),
         Access::ReadOnly => match File::open(lock) {
@@ -101,7 +104,13 @@ pub(crate) fn lock_storage(path: &Path, access: Access) -> Result<Option<File>, 
 
 fn try_lock_storage(path: &Path, access: Access) -> Result<Option<File>, DirectoryError> {
     let unreadable = |error| DirectoryErrorKind::unreadable(&error).of(path, error);
-    let is_device = std::fs::metadata(path).map_err(unreadable)?.file_type().is_block_device();
+    let kind = std::fs::metadata(path).map_err(unreadable)?.file_type();
+    let is_device = kind.is_block_device();
+    if !is_device && !kind.is_file() {
+        return Err(
+            DirectoryErrorKind::Unfit("not a regular file or block device; check the path".into()).at(path)
+        );
+    }
     let used = |by| DirectoryErrorKind::Locked(by).at(path);
     if let Some(by) = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(unreadable)? {
         return Err(used(by));
@@ -136,7 +145,7 @@ pub(super) fn claim(dir: &Path, path: &Path, maker: &str) -> Result<File, Direct
 }
 
 fn lock_new(dir: &Path) -> io::Result<File> {
-    match std::fs::create_dir(dir) {
+    match DirBuilder::new().mode(0o700).create(dir) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }

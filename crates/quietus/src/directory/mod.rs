@@ -17,7 +17,7 @@ mod tests;
 
 pub use draft::{Draft, Plan};
 pub use error::{DirectoryError, DirectoryErrorKind, ErrorAt};
-pub(crate) use files::{make_file, opened, remove, replace, sync_dir, write_new};
+pub(crate) use files::{make_file, opened, parent_of, remove, replace, sync_dir, write_new};
 pub use key::make_key;
 pub(crate) use key::public_key_of;
 pub use lock::Access;

@@ -10,6 +10,7 @@ use super::{DiskError, DiskErrorKind};
 use crate::directory::{DirectoryErrorKind, replace};
 use crate::host::{self, DiskGuarantees};
 use crate::keys::Source;
+use crate::paths::{Subject, absent};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::retention::Retention;
@@ -182,16 +183,6 @@ impl DiskToml {
     pub(super) fn in_place(options: &CreateOptions) -> Result<Self, DiskError> {
         let here = Path::new("disk.toml");
         let foreign = options.medium.as_deref().filter(|path| path.exists());
-        if options.adopt && foreign.is_none() {
-            let path = options.medium.as_deref().unwrap_or(here);
-            return Err(DirectoryErrorKind::Missing("the image to adopt").at(path).into());
-        }
-        let is_file = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.is_file());
-        if let Some(path) = foreign.filter(|path| !options.adopt && is_file(path)) {
-            let what =
-                "--medium names a file that already exists; use --adopt to keep its content, or remove it";
-            return Err(DiskErrorKind::Invalid(what.into()).at(path));
-        }
         let found = foreign.map(size_of).transpose()?;
         let size_bytes = match (found, options.size) {
             (Some(found), Some(size)) if size > found => {
@@ -230,7 +221,8 @@ impl DiskToml {
             |own: &str, other: &Option<PathBuf>| other.as_deref().map_or_else(|| Ok(own.into()), absolute);
         let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
         let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
-        Self::of(options, size_bytes, MediumToml::own(), Below::Versions(versions))
+        let medium = MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false };
+        Self::of(options, size_bytes, medium, Below::Versions(versions))
     }
 
     fn of(
@@ -277,9 +269,7 @@ impl DiskToml {
     pub fn read(dir: &Path) -> Result<Self, DiskError> {
         let path = dir.join("disk.toml");
         let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                DirectoryErrorKind::Missing("disk.toml").at(dir)
-            }
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => absent(Subject::Disk, dir),
             std::io::ErrorKind::InvalidData => DirectoryErrorKind::Damaged("not UTF-8 text").at(&path),
             _ => DirectoryErrorKind::Io("read the file").of(&path, error),
         })?;
@@ -291,14 +281,14 @@ impl DiskToml {
     /// # Errors
     /// The fault of the text.
     pub fn from_text(text: &str) -> Result<Self, DiskErrorKind> {
-        let table: toml::Table = text.parse().map_err(invalid)?;
+        let table: toml::Table = text.parse().map_err(unreadable)?;
         // The version first: the rest may be of a format not known yet.
         match table.get("version").and_then(toml::Value::as_integer) {
             Some(VERSION) => {}
             Some(other) => return Err(DiskErrorKind::Version(other)),
             None => return Err(DirectoryErrorKind::Damaged("field `version` is missing").into()),
         }
-        let toml: Self = toml::from_str(text).map_err(invalid)?;
+        let toml: Self = toml::from_str(text).map_err(unreadable)?;
         toml.check()?;
         Ok(toml)
     }
@@ -351,9 +341,12 @@ impl DiskToml {
             );
             return Err(invalid(what));
         }
-        if self.medium != MediumToml::own() {
+        if self.medium.adopted {
+            return Err(invalid("field `medium.adopted` of a disk that keeps versions is true"));
+        }
+        if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
             return Err(invalid(
-                "field `medium.path` of a disk that keeps versions is not `data`, or `medium.adopted` is true",
+                "field `medium.path` of a disk that keeps versions is neither `data` nor an absolute path",
             ));
         }
         versions.check()
@@ -450,9 +443,14 @@ fn invalid(what: impl ToString) -> DiskErrorKind {
     DiskErrorKind::Invalid(what.to_string().trim_end().to_string())
 }
 
+fn unreadable(error: toml::de::Error) -> DiskErrorKind {
+    let error = error.to_string();
+    invalid(format!("{}; correct that, or restore the file from a backup", error.trim_end()))
+}
+
 fn size_missing() -> DiskError {
     let what = "--size is missing; give the size of the disk, such as --size 20G";
-    DiskErrorKind::Invalid(what.into()).at(Path::new("disk.toml"))
+    DiskErrorKind::Usage(what.into()).at(Path::new("disk.toml"))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, DiskError> {

@@ -5,17 +5,18 @@ use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
-    Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, replace, sync_dir, write_new,
+    Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
 use crate::epochs::NAMES_FILE;
 use crate::naming;
+use crate::paths::{self, NewMedium};
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::{format_map, map_bytes};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Volume;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Files that the directory of a new disk may hold.
 pub(super) const PLAN: Plan = Plan {
@@ -69,6 +70,20 @@ impl DiskDir {
         Self::create_filled(path, options, step, |_, _| Ok(()))
     }
 
+    /// The block devices whose content a creation would destroy. Nothing is made.
+    ///
+    /// # Errors
+    /// [`DiskError`], as a creation would find it before it makes anything.
+    pub fn plan(path: &Path, options: &CreateOptions) -> Result<Vec<PathBuf>, DiskError> {
+        check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
+        check_paths(path, options)?;
+        let medium = options.medium.as_ref().filter(|_| !options.adopt);
+        let all = [medium, options.versions.stub_medium.as_ref(), options.versions.root.as_ref()];
+        let is_device =
+            |path: &&PathBuf| paths::Kind::of(path).is_ok_and(|it| it == paths::Kind::BlockDevice);
+        Ok(all.into_iter().flatten().filter(is_device).cloned().collect())
+    }
+
     /// As [`DiskDir::create_with`]; `fill` gives the disk content before it has its name.
     ///
     /// # Errors
@@ -80,6 +95,7 @@ impl DiskDir {
         fill: impl FnOnce(&Path, Step<'_>) -> Result<(), DiskError>,
     ) -> Result<DiskToml, DiskError> {
         check(options).and_then(|()| check_name(path)).map_err(|kind| kind.at(path))?;
+        check_paths(path, options)?;
         let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
         fill(draft.dir(), step)?;
@@ -107,15 +123,44 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         }
         _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
         _ if !is_overlay && options.mode.is_some() => "--mode needs --store overlay",
-        _ if keeps && (options.adopt || options.medium.is_some()) => {
-            "--adopt and --medium do not go with --store versions, whose content is sealed in its own directory; leave them out"
+        _ if keeps && options.adopt => {
+            "--adopt does not go with --store versions, whose content is sealed; copy the image with --from"
+        }
+        _ if !is_overlay && options.policy == "none" => {
+            "--policy none destroys nothing, and only an overlay may have it; choose clear, or another policy"
+        }
+        _ if options.size.is_none() && options.base.is_none() && options.medium.is_none() => {
+            "--size is missing; give the size of the disk, such as --size 20G"
         }
         _ if !keeps && options.versions != VersionsOptions::default() => {
             "--seal, --epoch, --retention, --stub-medium, --root and credentials need --store versions"
         }
         _ => return Ok(()),
     };
-    Err(DiskErrorKind::Invalid(what.into()))
+    Err(DiskErrorKind::Usage(what.into()))
+}
+
+/// Looks at every path of a new disk before anything is made.
+fn check_paths(path: &Path, options: &CreateOptions) -> Result<(), DiskError> {
+    paths::check_new(path)?;
+    let home = parent_of(path);
+    match options.medium.as_deref() {
+        Some(image) if options.adopt => paths::check_adopted("--adopt", image, home)?,
+        Some(medium) => {
+            let found = paths::check_new_medium("--medium", medium, home)?;
+            if found == NewMedium::Device && options.store.keeps_versions() {
+                let what = "--medium of a disk that keeps versions is a file, which grows; name one to make, on a file system of \
+                            that device";
+                return Err(DiskErrorKind::Invalid(what.into()).at(medium));
+            }
+        }
+        None => {}
+    }
+    let versions = &options.versions;
+    for (option, medium) in [("--root", &versions.root), ("--stub-medium", &versions.stub_medium)] {
+        medium.as_deref().map(|it| paths::check_new_medium(option, it, home)).transpose()?;
+    }
+    Ok(())
 }
 
 /// Makes all of a disk in an empty directory.

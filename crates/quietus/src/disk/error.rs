@@ -18,6 +18,9 @@ pub enum DiskErrorKind {
     /// A field of `disk.toml` is invalid.
     #[error("{0}")]
     Invalid(String),
+    /// The options for a new disk do not go together.
+    #[error("{0}")]
+    Usage(String),
     /// The base of an overlay is missing.
     #[error("the base image is missing; put it back, or name it with `quietus rebase DISK --base IMAGE`")]
     BaseMissing,

@@ -6,7 +6,7 @@
 use super::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskToml, StoreKind};
 use crate::directory::{Access, DirectoryErrorKind, make_file, opened};
-use crate::host::Part;
+use crate::host::{Holds, Part};
 use crate::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
 use std::collections::HashMap;
@@ -29,8 +29,7 @@ pub(crate) struct MediumRow {
     elsewhere: fn(&DiskToml) -> Option<&Path>,
     /// How the file is opened.
     opened: Opened,
-    /// The part of the disk that the host's guarantees are about; none if the medium never holds content
-    /// that has to be destroyed.
+    /// The part of the disk that the host's guarantees are about; `None` of a base image, which others share.
     pub(crate) part: Option<Part>,
     /// The checks that an open disk has made of it; none of the medium, which is looked at when asked.
     pub(crate) checked: Option<fn(&DiskDir) -> &'static str>,
@@ -80,7 +79,7 @@ const MAP: MediumRow = MediumRow {
     file: "map",
     elsewhere: |_| None,
     opened: Opened::Whole,
-    part: None,
+    part: Some(Part::Map),
     checked: Some(|dir| if dir.is_stamped() { "as at the last clean stop" } else { "consistent" }),
     is_counted: true,
 };
@@ -229,17 +228,23 @@ impl DiskDir {
 }
 
 impl DiskToml {
-    /// The parts of the disk in `dir` that have to be overwritten when content dies, and where each lies: where
-    /// the cells above stubs are what dies, stubs and ciphertext may stay anywhere.
-    pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, PathBuf)> {
-        let is_destroyed = |part: &Part| match (part, &self.versions) {
-            (Part::Medium, Some(versions)) => !versions.seal.dies_with_stub(),
-            (Part::Stubs, _) => false,
-            (Part::Root, Some(versions)) => versions.seal.dies_with_stub(),
-            _ => true,
-        };
-        let parts =
-            self.store.media().iter().filter_map(move |row| Some((row.part.filter(is_destroyed)?, row)));
-        parts.map(move |(part, row)| (part, row.path(self, dir)))
+    /// The parts of the disk in `dir`: what each holds, and where it lies.
+    pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, Holds, PathBuf)> {
+        let parts = self.store.media().iter().filter_map(|row| Some((row.part?, row)));
+        parts.map(move |(part, row)| (part, self.holds(part), row.path(self, dir)))
+    }
+
+    /// What a part holds: where content dies with its stub, and that with the cell above it, only the root has to be overwritten. The
+    /// journal of a disk that keeps versions has no content: nothing is overwritten in place there.
+    fn holds(&self, part: Part) -> Holds {
+        let dies_with_stub = self.versions.as_ref().map(|it| it.seal.dies_with_stub());
+        match (part, dies_with_stub) {
+            (Part::Medium, Some(true)) | (Part::Stubs, Some(true)) => Holds::Sealed,
+            (Part::Medium, _) => Holds::Content,
+            (Part::Journal, None) => Holds::ContentInFlight,
+            (Part::Root, Some(true)) => Holds::Keys,
+            (Part::Journal | Part::Map | Part::Stubs, _) => Holds::Addresses,
+            (Part::Root, _) => Holds::Nothing,
+        }
     }
 }

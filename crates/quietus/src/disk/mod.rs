@@ -23,7 +23,7 @@ pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions
 pub use duration::parse_duration_ms;
 pub use error::{DiskError, DiskErrorKind};
 pub use overlay_toml::{Committing, OverlayToml};
-pub(crate) use qemu_img::convert;
+pub(crate) use qemu_img::{convert, format_of};
 pub use sizes::Size;
 pub use versions_toml::{EpochEnd, VersionsToml};
 
@@ -191,7 +191,7 @@ impl DiskDir {
         let disk = *self.toml.uuid.as_bytes();
         let view = std::fs::read(self.directory.file("view")).unwrap_or_default();
         let entropy = entropy()?;
-        let files: Vec<_> = self.toml.parts(self.path()).map(|(_, path)| path).collect();
+        let files: Vec<_> = self.toml.parts(self.path()).map(|(_, _, path)| path).collect();
         // An unknown session is unlike any other.
         let unknown = |_| u64::from_le_bytes(*entropy.first_chunk().expect("there are 32 bytes"));
         Ok(Opening {

@@ -6,6 +6,7 @@ use super::names::BASE_RAW;
 use super::overlay_toml::OverlayToml;
 use super::{DiskDir, DiskError, DiskErrorKind, Step, qemu_img};
 use crate::directory::{Access, Directory, DirectoryErrorKind};
+use crate::paths;
 use quietus_core::blocks::BlockSet;
 use std::fs::File;
 use std::io;
@@ -91,6 +92,7 @@ pub(super) fn settle_base(
         io::ErrorKind::NotFound => DirectoryErrorKind::Missing("the base image").of(image, error),
         _ => DirectoryErrorKind::Io("open the base image").of(image, error),
     };
+    paths::check_base(image)?;
     let image = image.canonicalize().map_err(failed)?;
     match qemu_img::format_of(&image).map_err(failed)? {
         None => Base::open(&image)?.describe(image, step),

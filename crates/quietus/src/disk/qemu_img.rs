@@ -25,7 +25,7 @@ const MAGIC: [(u64, &[u8], &str); 8] = [
 ///
 /// # Errors
 /// The image cannot be read.
-pub(super) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
+pub(crate) fn format_of(path: &Path) -> io::Result<Option<&'static str>> {
     let file = File::open(path)?;
     for (at, magic, format) in MAGIC {
         let mut found = vec![0; magic.len()];

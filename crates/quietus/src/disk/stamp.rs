@@ -13,8 +13,10 @@ use crate::media::FileMedium;
 use crate::zeros::is_zeros;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
+use quietus_core::mend::one_byte;
 use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, map_bytes};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
+use std::collections::BTreeMap;
 use std::io;
 
 const MAGIC: &[u8; 8] = b"QUIETSTP";
@@ -26,7 +28,7 @@ const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
 const FIRST_SLOT: u32 = 2;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
-const RESTORE: &str = "restore `map` and `data` together, from one backup";
+const RESTORE: &str = "run `quietus repair`, or restore `map` and `data` together, from one backup";
 const BELIEVE: &str = "to trust the map as it is, remove the file `stamp`";
 
 /// State of the files at a clean stop.
@@ -88,6 +90,33 @@ impl DiskDir {
                 Err(DiskErrorKind::Changed(what).at(&at))
             }
         }
+    }
+
+    /// Mends the pages of the map in which one byte differs from the last clean stop; says which.
+    ///
+    /// # Errors
+    /// The medium's.
+    pub(crate) fn mend_map(&self, map: &dyn Medium) -> Result<Vec<String>, MediumError> {
+        let bytes = std::fs::read(self.path().join("stamp")).unwrap_or_default();
+        let Some(then) = Stamp::from_bytes(&bytes, *self.toml().uuid.as_bytes()) else {
+            return Ok(Vec::new());
+        };
+        let (sums, mut done): (BTreeMap<u64, u32>, _) = (then.pages.into_iter().collect(), Vec::new());
+        for page in MAP_HEAD_BYTES / PAGE_BYTES..map.size() / PAGE_BYTES {
+            let at = Pos(page * PAGE_BYTES);
+            if !sums.contains_key(&page) && map.next_data(at).0 >= at.0 + PAGE_BYTES {
+                continue;
+            }
+            let mut bytes = vec![0; PAGE_BYTES as usize];
+            map.read(at, &mut bytes)?;
+            let crc = sums.get(&page).copied().unwrap_or_else(|| crc32c::crc32c(&[0; PAGE_BYTES as usize]));
+            if let Some((mended, sum)) = one_byte(&bytes, crc).filter(|(_, sum)| *sum == crc) {
+                debug_assert!(crc32c::crc32c(&mended) == sum, "the page is as at the stop");
+                map.write(at, &mended, true)?;
+                done.push(format!("map: the page at byte {}", at.0));
+            }
+        }
+        Ok(done)
     }
 
     /// Removes the stamp, as the files change from now on.

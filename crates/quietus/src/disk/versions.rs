@@ -6,7 +6,7 @@ use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
 use crate::epochs::{NAMES_FILE, Names};
-use crate::keys::{self, Purpose};
+use crate::keys::{self, KeysError, Purpose};
 use crate::media::FileMedium;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
@@ -29,11 +29,13 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
         true => make_keys(draft.dir(), &toml, options)?,
         false if options.versions.source.is_some() => {
             let what = "--seal none has no keys; leave the credential out, or choose another seal";
-            return Err(DiskErrorKind::Invalid(what.into()).at(Path::new(KEYS_FILE)));
+            return Err(DiskErrorKind::Usage(what.into()).at(Path::new(KEYS_FILE)));
         }
         false => {}
     }
-    toml.store.make(draft.dir(), MediumId::Data, 0)?;
+    let data = toml.medium_path(draft.dir());
+    let made = draft.make_file(&toml.medium.path, 0);
+    made.map_err(|error| DirectoryErrorKind::Io("make the medium").of(&data, error))?;
     toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
     format_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
@@ -91,13 +93,9 @@ fn made_or_device(
 ) -> Result<(FileMedium, bool, Option<File>), DiskError> {
     let there = draft.dir().join(path);
     let failed = |error| DirectoryErrorKind::Io("make the medium").of(&there, error);
-    let Ok(about) = std::fs::metadata(&there) else {
+    if std::fs::metadata(&there).is_err() {
         draft.make_file(path, bytes).map_err(failed)?;
         return Ok((FileMedium::open(&there, false).map_err(failed)?, true, None));
-    };
-    if about.is_file() {
-        let what = format!("{option} names a file that already exists; name one to make, or remove it");
-        return Err(DiskErrorKind::Invalid(what).at(&there));
     }
     let lock = lock_storage(&there, Access::ReadWrite)?;
     let medium = FileMedium::open(&there, false).map_err(failed)?;
@@ -120,9 +118,13 @@ fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
 fn make_keys(dir: &Path, toml: &DiskToml, options: &CreateOptions) -> Result<(), DiskError> {
     let path = dir.join(KEYS_FILE);
     let source = options.versions.source.clone().unwrap_or_default();
-    let refused = |error: keys::KeysError| DiskErrorKind::Invalid(error.to_string()).at(Path::new(KEYS_FILE));
+    let refused = |error: KeysError| match error {
+        KeysError::Interrupted => DirectoryErrorKind::Interrupted.at(&path).into(),
+        error => DiskErrorKind::Invalid(error.to_string()).at(Path::new(KEYS_FILE)),
+    };
     let secret = source.read("the new disk", Purpose::New).map_err(refused)?;
-    let bytes = keys::new_file(DiskId(*toml.uuid.as_bytes()), &secret, &path).map_err(refused)?;
+    let bytes =
+        keys::new_file(DiskId(*toml.uuid.as_bytes()), &secret, Path::new("the new disk")).map_err(refused)?;
     let failed = |error| DirectoryErrorKind::Io("make the key file").of(&path, error);
     write_new(dir, KEYS_FILE, &bytes).map_err(failed)?;
     let grown = File::options().write(true).open(&path).and_then(|file| {

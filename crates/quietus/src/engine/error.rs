@@ -1,5 +1,6 @@
 //! Why a disk cannot be run.
 
+use crate::directory::DirectoryErrorKind;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind};
 use crate::epochs::NamesError;
 use crate::keys::KeysError;
@@ -32,6 +33,16 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether the user stopped the start.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            Self::Disk(error) => error.kind == DirectoryErrorKind::Interrupted.into(),
+            Self::Keys(error) => matches!(error, KeysError::Interrupted),
+            Self::Open(_) | Self::Audit(_) | Self::Names(_) | Self::Thread(_) => false,
+        }
+    }
+
     /// The error for `error`, which came of opening the files in `dir`.
     pub(super) fn of(dir: &DiskDir, error: OpenError) -> Self {
         let named = match &error {

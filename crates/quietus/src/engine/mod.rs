@@ -329,10 +329,11 @@ impl Engine {
 
     /// Stops the engine: no new requests. With `drain`, queued content is destroyed first, unless
     /// `step` says false before the end. Returns the checkpoint, if the disk is well.
-    pub fn stop(&self, drain: bool, step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
+    pub fn stop(&self, drain: bool, mut step: impl FnMut(&Status) -> bool) -> Option<Vec<u8>> {
         if drain {
             self.shared.tell(Event::Stop { drain });
-            self.wait_until_drained(step);
+            // A latched disk destroys nothing any more.
+            self.wait_until_drained(|status| status.latched.is_none() && step(status));
         }
         self.shared.tell(Event::Stop { drain: false });
         let settled = |volume: &Volume| volume.is_at_rest() && !volume.holes_unknown();

@@ -1,6 +1,7 @@
 //! The engine's threads that wait for no input or output of others.
 
 use super::{LOOK_EVERY, Shared, defect};
+use crate::aligned;
 use quietus_core::units::Extent;
 use quietus_core::volume::{Event, Volume};
 use std::time::Duration;
@@ -13,9 +14,10 @@ const RETRY_EVERY: Duration = Duration::from_millis(10);
 /// Time that guests at work have between two steps of what is done in steps.
 const GIVE_WAY: Duration = Duration::from_millis(1);
 
-/// Tells the volume that time has passed, when it wants to know. An idle disk wakes no thread.
+/// Tells the volume that time has passed, when it wants to know. An idle disk wakes no thread, and keeps no free memory.
 pub(super) fn keep_time(shared: &Shared) {
     let mut media_are_whole = true;
+    let mut has_free = false;
     let mut inner = shared.lock();
     while !inner.closed {
         if inner.is_stirred && media_are_whole {
@@ -35,7 +37,15 @@ pub(super) fn keep_time(shared: &Shared) {
             Some(when) => Duration::from_millis(when.since(now)).min(REST_MAX),
             None => REST_MAX,
         };
-        inner.timekeeper_rests = !std::mem::take(&mut inner.is_stirred);
+        let is_stirred = std::mem::take(&mut inner.is_stirred);
+        if !is_stirred && std::mem::take(&mut has_free) {
+            drop(inner);
+            aligned::give_back();
+            inner = shared.lock();
+            continue;
+        }
+        has_free |= is_stirred;
+        inner.timekeeper_rests = !is_stirred;
         let wait = if inner.timekeeper_rests { wait } else { wait.min(LOOK_EVERY) };
         inner = shared.clock.wait_timeout(inner, wait).unwrap_or_else(|_| defect::abort(&shared.name)).0;
         inner.timekeeper_rests = false;

@@ -33,6 +33,23 @@ fn of_layer(layer: &Layer, facts: &Facts) -> Vec<Finding> {
     }
 }
 
+/// The kind of memory in which a file or device lies, all of which is gone when the machine stops; `None` for storage that lasts, and for
+/// what cannot be examined.
+pub(crate) fn volatile(facts: &Facts) -> Option<String> {
+    facts.layers.iter().find_map(|layer| match layer {
+        Layer::File(file) => {
+            let is_memory = matches!(nature(&file.file_system), Nature::Memory | Nature::LockedMemory);
+            is_memory.then(|| file.file_system.clone())
+        }
+        Layer::Device(device) => match device.kind {
+            // Persistent memory has the name of a kind of memory, too.
+            DeviceKind::Memory if !device.name.starts_with("pmem") => Some(device.name.clone()),
+            DeviceKind::CompressedMemory => Some(device.name.clone()),
+            _ => None,
+        },
+    })
+}
+
 /// How a file system treats a block that is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Nature {

@@ -23,7 +23,7 @@ pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
 pub use session::session;
-pub use whole::{DiskGuarantees, Part, inspect_disk};
+pub use whole::{DiskGuarantees, Holds, Part, PartFound, inspect_disk};
 pub use words::Code;
 
 use serde::{Deserialize, Serialize};
@@ -99,6 +99,12 @@ impl Guarantees {
 /// gap is a finding.
 pub fn inspect(path: &Path) -> io::Result<Guarantees> {
     gather(&Roots::default(), path).map(judge)
+}
+
+/// The kind of memory that holds what is at `path`, such as `tmpfs`; `None` if it outlives the machine's stop, as far as that can be
+/// found out.
+pub(crate) fn volatile(path: &Path) -> Option<String> {
+    judge::volatile(&gather(&Roots::default(), path).ok()?)
 }
 
 /// As [`inspect`]; a path that cannot be examined is a finding.

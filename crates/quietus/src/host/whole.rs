@@ -7,49 +7,130 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A part of a disk that may hold content.
+/// A part of a disk that lies in a file or on a device of its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// The medium, which holds content all of the time.
+    /// The medium of content.
     Medium,
-    /// The journal, which holds content in flight, as during a conservative overwrite.
+    /// The journal.
     Journal,
+    /// The map of an overlay, or the index of versions.
+    Map,
     /// The stubs of versions, without which their content is lost.
     Stubs,
     /// The root: the keys above the stubs.
     Root,
 }
 
+/// What a part of a disk holds, and so whether it has to be overwritten when content dies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Holds {
+    /// Content, all of the time.
+    Content,
+    /// Content in flight, as during a conservative overwrite.
+    ContentInFlight,
+    /// Keys, with which sealed content dies.
+    Keys,
+    /// Sealed content, and what hides it: lost with the keys.
+    Sealed,
+    /// Addresses and times.
+    Addresses,
+    /// Nothing that tells of content.
+    Nothing,
+}
+
+impl Holds {
+    /// Whether deletion is no better than overwriting is there.
+    #[must_use]
+    pub fn decides(self) -> bool {
+        match self {
+            Self::Content | Self::ContentInFlight | Self::Keys => true,
+            Self::Sealed | Self::Addresses | Self::Nothing => false,
+        }
+    }
+}
+
+/// A part: what it holds, and the effect of overwriting there.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PartFound {
+    /// What the part holds.
+    pub holds: Holds,
+    /// The effect of overwriting.
+    #[serde(flatten)]
+    pub found: Guarantees,
+}
+
 /// The effect of overwriting on a whole disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskGuarantees {
-    /// Level of the weakest part.
+    /// Level of the weakest part among those that decide.
     pub level: Level,
-    /// The weakest part; none if all are alike.
+    /// The weakest part; `None` if all that decide are alike.
     pub weaker: Option<Part>,
-    /// Guarantees of each part.
+    /// The grade of each part.
     #[serde(flatten)]
-    pub parts: BTreeMap<Part, Guarantees>,
+    pub parts: BTreeMap<Part, PartFound>,
 }
 
 /// Finds out what this host guarantees for a disk with these files. A file that cannot be examined
 /// is a finding.
 #[must_use]
-pub fn inspect_disk(parts: impl IntoIterator<Item = (Part, PathBuf)>) -> DiskGuarantees {
-    DiskGuarantees::of(parts.into_iter().map(|(part, path)| (part, inspect_or_doubt(&path))))
+pub fn inspect_disk(parts: impl IntoIterator<Item = (Part, Holds, PathBuf)>) -> DiskGuarantees {
+    DiskGuarantees::of(parts.into_iter().map(|(part, holds, path)| (part, holds, inspect_or_doubt(&path))))
 }
 
 impl DiskGuarantees {
     /// The guarantees of all parts together.
     #[must_use]
-    pub fn of(parts: impl IntoIterator<Item = (Part, Guarantees)>) -> Self {
-        let parts: BTreeMap<_, _> = parts.into_iter().collect();
-        let level = Guarantees::level_of_all(parts.values());
+    pub fn of(parts: impl IntoIterator<Item = (Part, Holds, Guarantees)>) -> Self {
+        let parts = parts.into_iter().map(|(part, holds, found)| (part, PartFound { holds, found }));
+        let mut all = Self { level: Level::NotAssured, weaker: None, parts: parts.collect() };
+        all.level = Guarantees::level_of_all(all.deciding().map(|(_, it)| it));
+        let level = all.level;
         let is_weak = |it: &Guarantees| it.level == level;
-        let differ = !parts.values().all(is_weak);
-        let weaker = parts.iter().find(|(_, it)| differ && is_weak(it)).map(|(part, _)| *part);
-        Self { level, weaker, parts }
+        let differ = !all.deciding().all(|(_, it)| is_weak(it));
+        let weaker = all.deciding().find(|(_, it)| differ && is_weak(it)).map(|(part, _)| part);
+        all.weaker = weaker;
+        all
+    }
+
+    /// The parts that have to be overwritten when content dies.
+    fn deciding(&self) -> impl Iterator<Item = (Part, &Guarantees)> {
+        let deciding = self.parts.iter().filter(|(_, it)| it.holds.decides());
+        deciding.map(|(part, it)| (*part, &it.found))
+    }
+
+    /// Whether content dies with keys of a few bytes, so that all else may lie anywhere.
+    #[must_use]
+    pub fn dies_with_keys(&self) -> bool {
+        self.parts.values().any(|it| it.holds == Holds::Keys)
+    }
+
+    /// What keeps overwriting from reaching every copy, as a noun; `None` if nothing does.
+    #[must_use]
+    pub fn limit(&self) -> Option<&'static str> {
+        let worst = self.deciding().flat_map(|(_, it)| &it.findings).max_by_key(|it| it.severity);
+        match self.level {
+            Level::Clear => None,
+            _ => Some(worst.map_or("storage", Finding::limit)),
+        }
+    }
+
+    /// The layout of a disk that assures deletion on such a host, if this one does not.
+    #[must_use]
+    pub fn advice(&self) -> Option<&'static str> {
+        match self.level {
+            Level::Clear => None,
+            _ if self.dies_with_keys() => Some(
+                "deletion is assured with --root PATH on a medium that overwrites in place, such as a magnetic disk",
+            ),
+            _ => Some(
+                "deletion is assured with `create --store versions --root PATH`, PATH on a medium that overwrites in \
+                 place, such as a magnetic disk; the rest may stay here",
+            ),
+        }
     }
 
     /// The findings of all parts that weaken a guarantee, the worst first, each with its part.
@@ -59,18 +140,18 @@ impl DiskGuarantees {
         doubts.map(|(_, line)| line).collect()
     }
 
-    /// The findings of all parts, the worst first, each with the parts that have it: those that more parts
+    /// The findings of all parts that decide, the worst first, each with the parts that have it: those that more parts
     /// have come before those of one.
     fn findings(&self) -> Vec<(Severity, String)> {
         let mut found: Vec<(Vec<Part>, &Guarantees, &Finding)> = Vec::new();
-        for (part, it) in &self.parts {
+        for (part, it) in self.deciding() {
             for finding in &it.findings {
                 let known = found.iter().position(|(parts, other, known)| {
-                    !parts.contains(part) && are_same((other, known), (it, finding))
+                    !parts.contains(&part) && are_same((other, known), (it, finding))
                 });
                 match known {
-                    Some(known) => found[known].0.push(*part),
-                    None => found.push((vec![*part], it, finding)),
+                    Some(known) => found[known].0.push(part),
+                    None => found.push((vec![part], it, finding)),
                 }
             }
         }
@@ -92,8 +173,22 @@ impl fmt::Display for Part {
         f.write_str(match self {
             Self::Medium => "medium",
             Self::Journal => "journal",
+            Self::Map => "map",
             Self::Stubs => "stubs",
             Self::Root => "root",
+        })
+    }
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Content => "content",
+            Self::ContentInFlight => "content in flight",
+            Self::Keys => "keys that content dies with",
+            Self::Sealed => "sealed, lost with the keys",
+            Self::Addresses => "addresses, no content",
+            Self::Nothing => "no content",
         })
     }
 }
@@ -103,6 +198,10 @@ impl fmt::Display for DiskGuarantees {
         write!(f, "{}", self.level)?;
         if let Some(part) = self.weaker {
             write!(f, "; the weaker part is the {part}")?;
+        }
+        for (part, PartFound { holds, found }) in &self.parts {
+            let grade = if holds.decides() { found.level.to_string() } else { "may lie anywhere".into() };
+            write!(f, "\n- {part} ({holds}): {grade}")?;
         }
         self.findings().iter().try_for_each(|(_, line)| write!(f, "\n- {line}"))
     }

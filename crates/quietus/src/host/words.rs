@@ -167,3 +167,39 @@ codes! {
         "Nothing can be guaranteed without an inspection",
         "run Quietus with permission to inspect it";
 }
+
+impl Finding {
+    /// What limits deletion, as a noun that follows "this".
+    pub(super) fn limit(&self) -> &'static str {
+        match self.code {
+            Code::CopyOnWriteFileSystem | Code::CopyOnWriteDisabled => "copy-on-write file system",
+            Code::LogStructuredFileSystem => "log-structured file system",
+            Code::DataJournal => "file system's journal",
+            Code::SharedExtents
+            | Code::ReflinksPossible
+            | Code::SharingUnknown
+            | Code::OverlayFileSystem
+            | Code::UnknownFileSystem => "file system",
+            Code::MemoryFileSystem | Code::MemorySwapped | Code::MemoryDevice | Code::CompressedMemory => {
+                "memory"
+            }
+            Code::RemoteFileSystem | Code::RemoteDevice => "remote storage",
+            Code::ThinPool => "thin pool",
+            Code::Snapshot => "volume with snapshots",
+            Code::Cache => "device with a cache",
+            Code::Deduplicating => "deduplicating device",
+            Code::Zoned => "zoned device",
+            Code::VirtualDisk => "virtual disk",
+            Code::Flash if self.what.contains("card") => "memory card",
+            Code::Flash => "SSD",
+            Code::RotationUnsure => "USB disk",
+            Code::DeviceUnknown
+            | Code::Encrypted
+            | Code::Raid
+            | Code::UnknownMapping
+            | Code::MagneticDisk
+            | Code::UnknownDevice
+            | Code::NotFoundOut => "storage",
+        }
+    }
+}

@@ -81,9 +81,12 @@ pub enum KeysError {
         "there is no terminal to ask for a passphrase; name a credential with --passphrase-file, --key-file or --key-command"
     )]
     NoTerminal,
-    /// The terminal failed, or the person pressed Ctrl-C.
+    /// The terminal failed.
     #[error("no passphrase was given ({0})")]
     Prompt(String),
+    /// The person pressed Ctrl-C.
+    #[error("interrupted; no passphrase was given")]
+    Interrupted,
     /// A new passphrase was typed in two ways.
     #[error("the two passphrases differ; try again")]
     Differ,

@@ -3,6 +3,7 @@
 use super::secret::SecretBytes;
 use super::{KeysError, prompt};
 use crate::locked::Locked;
+use crate::paths;
 use quietus_seal::keys::Credential;
 use std::fs::File;
 use std::io;
@@ -82,7 +83,10 @@ fn locked() -> Result<Locked<SecretBytes>, KeysError> {
 fn ask(disk: &str, purpose: Purpose, bytes: &mut SecretBytes) -> Result<(), KeysError> {
     let terminal =
         File::options().read(true).write(true).open("/dev/tty").map_err(|_| KeysError::NoTerminal)?;
-    let failed = |error: io::Error| KeysError::Prompt(error.to_string());
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::Interrupted => KeysError::Interrupted,
+        _ => KeysError::Prompt(error.to_string()),
+    };
     let question = |what: &str| format!("{what} of {disk}");
     match purpose {
         Purpose::Open => prompt::ask(&terminal, &question("Passphrase"), bytes).map_err(failed),
@@ -97,7 +101,8 @@ fn ask(disk: &str, purpose: Purpose, bytes: &mut SecretBytes) -> Result<(), Keys
 
 fn read_file(path: &Path, bytes: &mut SecretBytes) -> Result<(), KeysError> {
     let failed = |error: io::Error| KeysError::Source(format!("cannot read {}: {error}", path.display()));
-    let mut file = File::open(path).map_err(failed)?;
+    let mut file =
+        paths::open_to_read("the credential", path).map_err(|error| KeysError::Source(error.to_string()))?;
     let about = file.metadata().map_err(failed)?;
     if about.is_file() && about.mode() & MODE_OTHERS != 0 {
         return Err(KeysError::Exposed { path: path.into(), mode: about.mode() & 0o7777 });

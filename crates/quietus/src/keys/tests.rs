@@ -310,8 +310,8 @@ fn a_source_without_a_secret_says_why() {
     let long = private(dir.path(), "long", &[5; SECRET_BYTES_MAX + 1]);
     for (source, what) in [
         (Source::KeyFile(long), "more than 16384 bytes"),
-        (Source::KeyFile(dir.path().join("none")), "none: No such file"),
-        (Source::PassphraseFile(dir.path().into()), "Is a directory"),
+        (Source::KeyFile(dir.path().join("none")), "none: the credential does not exist"),
+        (Source::PassphraseFile(dir.path().into()), "the credential is a directory"),
         (Source::Command("echo half; exit 3".into()), "failed (exit status: 3)"),
         (Source::Command("kill -9 $$".into()), "failed (signal: 9"),
         (Source::Command("yes".into()), "gives no key (more than 16384 bytes"),

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Set aside for each connection, at most: 64 requests of 4 KiB.
 const OWN_BYTES_MAX: usize = 256 << 10;
+/// Set aside for each connection, at least: 4 requests of 4 KiB.
+const OWN_BYTES_MIN: usize = 16 << 10;
 
 /// See the module.
 pub struct Budget {
@@ -46,12 +48,13 @@ struct State {
 pub struct Share(Option<(Arc<Budget>, usize)>);
 
 impl Budget {
-    /// A budget of `bytes`, or of the largest request if that is more, for `connections_max`
-    /// connections.
+    /// A budget of `bytes` for `connections_max` connections; of the largest request and the least
+    /// part of each connection, if that is more.
     pub fn new(bytes: usize, connections_max: usize) -> Arc<Self> {
         let largest = PAYLOAD_BYTES_MAX as usize;
-        let bytes = bytes.max(largest);
-        let own_bytes = ((bytes - largest) / 2 / connections_max.max(1)).min(OWN_BYTES_MAX);
+        let bytes = bytes.max(largest + OWN_BYTES_MIN * connections_max);
+        let own_bytes = (bytes - largest) / 2 / connections_max.max(1);
+        let own_bytes = own_bytes.clamp(OWN_BYTES_MIN, OWN_BYTES_MAX);
         Arc::new(Self {
             bytes_max: bytes - own_bytes * connections_max,
             own_bytes,

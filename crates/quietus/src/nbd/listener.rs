@@ -8,8 +8,9 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{self, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Clients that may wait to be accepted.
@@ -28,6 +29,8 @@ pub struct Listener {
 pub enum Bound {
     /// A Unix-domain socket that was made here; its file goes with the listener.
     Unix(PathBuf),
+    /// A Unix-domain socket with an abstract name, which no file system has (unix(7)).
+    Abstract(String),
     /// A TCP port.
     Tcp(SocketAddr),
     /// A listening socket that was handed to the process.
@@ -40,6 +43,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Abstract(name) => write!(f, "unix:@{name}"),
             Self::Tcp(address) => write!(f, "tcp:{address}"),
             Self::Inherited => f.write_str("an inherited socket"),
             Self::Connected => f.write_str("an inherited connection"),
@@ -63,6 +67,20 @@ impl Listener {
         })?;
         rustix::net::listen(&listener, BACKLOG)?;
         Self::new(listener.into(), Bound::Unix(path.to_path_buf()))
+    }
+
+    /// Listens on a Unix-domain socket with the abstract `name`.
+    ///
+    /// # Errors
+    /// If a server has the name, or the name is empty or too long.
+    pub fn abstract_unix(name: &str) -> io::Result<Self> {
+        if name.is_empty() {
+            let text = "the abstract name is empty; use unix:@NAME, such as unix:@vm1";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let listener = UnixListener::bind_addr(&net::SocketAddr::from_abstract_name(name)?)?;
+        rustix::net::listen(&listener, BACKLOG)?;
+        Self::new(listener.into(), Bound::Abstract(name.to_string()))
     }
 
     /// Listens on a TCP port; port 0 is any free one.

@@ -86,7 +86,7 @@ impl Session {
             self.input.channel().socket().expect_delay();
         }
         if payload > PAYLOAD_BYTES_MAX.into() {
-            let _ = self.refuse(header, (Errno::EINVAL, "a payload of more than 64 MiB"));
+            let _ = self.refuse(header, (Errno::EINVAL, "a payload of more than 32 MiB"));
             return END;
         }
         match self.check(header) {
@@ -130,7 +130,7 @@ impl Session {
             }
             _ if !within => Err((Errno::EINVAL, "beyond the end of the disk")),
             Command::Read if header.len > PAYLOAD_BYTES_MAX.into() => {
-                Err((self.too_long(), "a read of more than 64 MiB"))
+                Err((self.too_long(), "a read of more than 32 MiB"))
             }
             _ => Ok(()),
         }

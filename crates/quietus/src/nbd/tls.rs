@@ -1,5 +1,7 @@
 //! Makes a TLS server of certificate files.
 
+use crate::directory::DirectoryError;
+use crate::paths;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
@@ -22,8 +24,11 @@ pub struct TlsFiles {
 /// Reason why no TLS server can be made of the files.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read or parsed.
-    #[error("cannot read {path}: {source}")]
+    /// A file cannot be read.
+    #[error(transparent)]
+    Read(#[from] DirectoryError),
+    /// A file cannot be parsed.
+    #[error("{path}: no certificate or private key can be read: {source}; expected PEM")]
     File {
         /// Path of the file.
         path: PathBuf,
@@ -48,8 +53,10 @@ impl TlsFiles {
     /// [`TlsError`].
     pub fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let builder = self.builder()?;
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|source| self::file(&self.key, source))?;
-        Ok(Arc::new(builder.with_single_cert(certificates(&self.certificate)?, key)?))
+        let text = paths::read_text("--tls-key", &self.key)?;
+        let key =
+            PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|source| self::file(&self.key, source))?;
+        Ok(Arc::new(builder.with_single_cert(certificates("--tls-cert", &self.certificate)?, key)?))
     }
 
     fn builder(&self) -> Result<Builder, TlsError> {
@@ -58,7 +65,7 @@ impl TlsFiles {
             ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
         let Some(path) = &self.client_authorities else { return Ok(builder.with_no_client_auth()) };
         let mut roots = RootCertStore::empty();
-        for authority in certificates(path)? {
+        for authority in certificates("--tls-client-ca", path)? {
             roots.add(authority)?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -69,9 +76,10 @@ impl TlsFiles {
 
 type Builder = rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>;
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates: Vec<_> = certificates.map_err(|source| file(path, source))?;
+fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = paths::read_text(option, path)?;
+    let certificates = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|source| file(path, source))?;
     if certificates.is_empty() { Err(TlsError::Empty(path.to_path_buf())) } else { Ok(certificates) }
 }
 

@@ -15,6 +15,7 @@
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
 use crate::media::FileMedium;
+use crate::open_disk::OpenDisk;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
@@ -58,6 +59,19 @@ pub fn commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
     dir = empty(dir, &base, step)?;
     dir.set_overlay(OverlayToml { committing: None, ..known })?;
     Ok(committed)
+}
+
+/// What a commit of the overlay at `path` would write, at most. Nothing is changed.
+///
+/// # Errors
+/// [`OfflineError`].
+pub fn weigh_commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
+    let disk = OpenDisk::open(path, true, step)?;
+    let base = overlay(&disk.dir)?.base_path(path);
+    let offline = Offline(disk);
+    let written_bytes = offline.held().map(|run| run.len).sum();
+    offline.0.close(false, |_| true);
+    Ok(Committed { base, written_bytes, purged_bytes: 0 })
 }
 
 fn write_down(

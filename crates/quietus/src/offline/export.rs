@@ -4,8 +4,9 @@ use super::{OfflineError, at};
 use crate::control::{self, Call};
 use crate::copy::Copied;
 use crate::directory::{Draft, Plan};
-use crate::disk::{self, DiskError, Step};
+use crate::disk::{self, DiskError, DiskErrorKind, Step};
 use crate::keys::Source;
+use crate::paths::Kind;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::fs::File;
@@ -65,6 +66,10 @@ pub fn export(
     format: ImageFormat,
     step: Step<'_>,
 ) -> Result<Exported, OfflineError> {
+    if Kind::of(image).is_ok_and(|it| it == Kind::BlockDevice) {
+        let what = "a block device, and `export` makes a file; export to a file, and copy that to the device with `dd`";
+        return Err(DiskErrorKind::Invalid(what.into()).at(image).into());
+    }
     let mut draft = Draft::begin(image, PLAN).map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });

@@ -6,6 +6,7 @@ use crate::disk::{CreateOptions, DiskDir, DiskError, DiskErrorKind, DiskToml, St
 use crate::keys::Source;
 use crate::media::FileMedium;
 use crate::open_disk::OpenDisk;
+use crate::paths;
 use crate::zeros::filled;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
@@ -23,15 +24,15 @@ pub fn create_from(
     image: &Path,
     step: Step<'_>,
 ) -> Result<DiskToml, OfflineError> {
+    if !options.store.keeps_versions() {
+        let what = "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay";
+        return Err(DiskErrorKind::Usage(what.into()).at(image).into());
+    }
+    paths::check_raw_image("--from", image).map_err(DiskError::from)?;
     let from = FileMedium::open(image, true).map_err(at(image))?;
     let content = from.size().next_multiple_of(512);
     let size = options.size.unwrap_or(content);
     let invalid = |what: String| Err(DiskErrorKind::Invalid(what).at(image).into());
-    if !options.store.keeps_versions() {
-        return invalid(
-            "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay".into(),
-        );
-    }
     if size < content {
         return invalid(format!(
             "--size is {size} bytes, and the image has {content}; use {content} or a larger size"

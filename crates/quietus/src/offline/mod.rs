@@ -1,4 +1,4 @@
-//! Operations on whole disks: export, import, rebase, commit. All but the first need a disk that nobody
+//! Operations on whole disks: export, import, rebase, commit, repair. All but the first need a disk that nobody
 //! serves.
 //!
 //! Invariant: each of them can be stopped at any point, by a signal or a crash, and begun again,
@@ -8,13 +8,15 @@ mod commit;
 mod export;
 mod import;
 mod rebase;
+mod repair;
 #[cfg(test)]
 mod tests;
 
-pub use commit::{Committed, commit};
+pub use commit::{Committed, commit, weigh_commit};
 pub use export::{ExportOf, Exported, ImageFormat, export};
 pub use import::create_from;
 pub use rebase::{Rebased, rebase};
+pub use repair::{Repaired, repair};
 
 use crate::control::Refused;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};

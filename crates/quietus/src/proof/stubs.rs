@@ -7,11 +7,9 @@
 use super::{ProofError, Search};
 use crate::disk::DiskDir;
 use crate::export::Export;
-use crate::host::{Part, inspect_disk};
 use crate::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What was found on a stub medium.
@@ -27,10 +25,6 @@ pub struct StubsFound {
     pub owed: u64,
     /// Where stubs lie that no version has, or damaged sectors.
     pub residue: Vec<u64>,
-    /// The guarantees of the medium of the content, where nothing has to be destroyed.
-    pub data: Value,
-    /// Those of the stub medium, where the same goes: stubs die with the cells above them.
-    pub stubs: Value,
     /// What was found in the root, whose guarantees decide.
     pub root: RootFound,
 }
@@ -56,10 +50,8 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
         let (medium, read_bytes, scan) = self.look_at(dir, MediumId::Stubs)?;
         let StubScan { live, owed, residue, .. } = scan;
         let root = self.look_at_root(dir)?;
-        let data = json!(inspect_disk([(Part::Medium, dir.medium_path())]));
-        let stubs = json!(inspect_disk([(Part::Stubs, medium.clone())]));
         let medium = medium.display().to_string();
-        Ok(StubsFound { medium, read_bytes, live, owed, residue, data, stubs, root })
+        Ok(StubsFound { medium, read_bytes, live, owed, residue, root })
     }
 
     /// Reads the root.

@@ -1,19 +1,19 @@
-//! Paths across snapshots: which of them have one, and what differs between two.
+//! Paths across snapshots: which of them have one, what differs between two, and what is damaged.
 //!
 //! Folders of all snapshots are read together, from the top down. Where several have the same recipe, the folder is read once.
 
 use super::restore::DEPTH_MAX;
-use super::{Error, Globs};
+use super::{Error, Globs, Step};
 use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
-use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
-use quietus_vault::{SnapshotId, VaultError};
+use quietus_vault::tree::{Kind, Metadata, Node, Recipe, Span};
+use quietus_vault::{Reference, SnapshotId, VaultError};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// An entry, and the snapshots that have it so, in the order of their numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// The entry. Which hard link it is, is not told: that number is a snapshot's own.
+    /// The entry. Which hard link and which inode it was, is not told: that is the host's matter.
     pub node: Node,
     /// The snapshots.
     pub snapshots: Vec<SnapshotId>,
@@ -49,7 +49,7 @@ pub struct Difference<'a> {
 /// Takes one version of a path.
 type TakeOne<'a> = dyn FnMut(&[u8], &Version) -> Result<(), Error> + 'a;
 /// Takes all versions of a path.
-type TakeAll<'a> = dyn FnMut(&[u8], &[Version]) -> Result<(), Error> + 'a;
+type TakeAll<'a> = dyn FnMut(&mut dyn Access, &[u8], &[Version]) -> Result<(), Error> + 'a;
 
 /// Calls `take` with each entry of the snapshots that `pattern` is of, and with the snapshots that have it so.
 /// Folders that could not be read are returned.
@@ -63,14 +63,8 @@ pub fn find(
     take: &mut TakeOne<'_>,
 ) -> Result<Vec<String>, Error> {
     let mut unread = Vec::new();
-    let mut folders = Vec::new();
-    for &snapshot in snapshots {
-        match read_snapshot(vault, snapshot) {
-            Ok(found) => share(&mut folders, found.folder, &[snapshot]),
-            Err(error) => note(&mut unread, &format!("snapshot {}", snapshot.0), error)?,
-        }
-    }
-    let mut matching = |path: &[u8], versions: &[Version]| {
+    let folders = tops(vault, snapshots, &mut unread)?;
+    let mut matching = |_: &mut dyn Access, path: &[u8], versions: &[Version]| {
         if !pattern.have(path) {
             return Ok(());
         }
@@ -95,7 +89,7 @@ pub fn diff(
     for snapshot in [one, other] {
         share(&mut folders, read_snapshot(vault, snapshot)?.folder, &[snapshot]);
     }
-    let mut compare = |path: &[u8], versions: &[Version]| {
+    let mut compare = |_: &mut dyn Access, path: &[u8], versions: &[Version]| {
         let of = |snapshot| versions.iter().find(|it| it.snapshots.contains(&snapshot)).map(|it| &it.node);
         difference(path, of(one), of(other)).map_or(Ok(()), &mut *take)
     };
@@ -104,6 +98,90 @@ pub fn diff(
     folders.retain(|(_, snapshots)| is_entered(snapshots));
     Walk { vault, take: &mut compare, is_entered, unread: &mut unread }.folder(b"", folders, 0)?;
     Ok(unread)
+}
+
+/// Most files, and most folders, that are named one by one.
+const DAMAGED_MAX: usize = 100;
+
+/// The files of snapshots whose content is not whole.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Damaged {
+    /// The first hundred, in the order of their paths.
+    pub damaged: Vec<DamagedFile>,
+    /// How many.
+    pub damaged_count: u64,
+    /// Folders and snapshots that cannot be read, so that nothing is known of what is in them; the first hundred.
+    pub unread: Vec<String>,
+    /// How many.
+    pub unread_count: u64,
+}
+
+/// A file whose content is not whole.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct DamagedFile {
+    /// Its path.
+    pub path: String,
+    /// The snapshots that have it so.
+    pub snapshots: Vec<u64>,
+}
+
+/// The files of all snapshots that have something which `is_whole` denies.
+///
+/// # Errors
+/// [`Error`]: the vault's media, and [`Error::Interrupted`].
+pub fn damaged(
+    vault: &mut dyn Access,
+    is_whole: &dyn Fn(&Reference) -> bool,
+    step: Step<'_>,
+) -> Result<Damaged, Error> {
+    let (mut found, mut unread, mut files) = (Damaged::default(), Vec::new(), 0);
+    let all: Vec<SnapshotId> = vault.roots()?.into_iter().map(|(snapshot, _)| snapshot).collect();
+    let folders = tops(vault, &all, &mut unread)?;
+    let mut check = |vault: &mut dyn Access, path: &[u8], versions: &[Version]| {
+        files += 1;
+        if !step(files, files) {
+            return Err(Error::Interrupted);
+        }
+        let mut snapshots = Vec::new();
+        for version in versions {
+            if let Kind::File(recipe) = &version.node.kind
+                && !is_whole_file(vault, recipe, is_whole)?
+            {
+                snapshots.extend(version.snapshots.iter().map(|it| it.0));
+            }
+        }
+        if snapshots.is_empty() {
+            return Ok(());
+        }
+        found.damaged_count += 1;
+        if found.damaged.len() < DAMAGED_MAX {
+            snapshots.sort_unstable();
+            let path = String::from_utf8_lossy(path).into_owned();
+            found.damaged.push(DamagedFile { path, snapshots });
+        }
+        Ok(())
+    };
+    Walk { vault, take: &mut check, is_entered: |_| true, unread: &mut unread }.folder(b"", folders, 0)?;
+    let unread_count = unread.len() as u64;
+    unread.truncate(DAMAGED_MAX);
+    Ok(Damaged { unread, unread_count, ..found })
+}
+
+/// Whether all of a file's content is whole, and the chunks of its recipe.
+fn is_whole_file(
+    vault: &mut dyn Access,
+    recipe: &Recipe,
+    is_whole: &dyn Fn(&Reference) -> bool,
+) -> Result<bool, Error> {
+    let mut is_all = true;
+    let mut visit = |span: &Span, _| {
+        is_all &= span.reference().is_none_or(|chunk| is_whole(&chunk));
+        is_all
+    };
+    match recipe.walk(&mut |chunk| vault.get(chunk), &mut visit) {
+        Err(error) if error.is_of_media() => Err(error.into()),
+        walked => Ok(walked.is_ok() && is_all),
+    }
 }
 
 fn difference<'a>(
@@ -122,7 +200,7 @@ fn difference<'a>(
 }
 
 fn changes(before: &Node, after: &Node) -> Vec<&'static str> {
-    let Metadata { mode, user, group, modified_ns, attributes, hard_link: _ } = &before.metadata;
+    let Metadata { mode, user, group, modified_ns, attributes, hard_link: _, origin: _ } = &before.metadata;
     let new = &after.metadata;
     let (mut what, mut is_folder) = (Vec::new(), false);
     match (&before.kind, &after.kind) {
@@ -143,6 +221,22 @@ fn changes(before: &Node, after: &Node) -> Vec<&'static str> {
     what
 }
 
+/// The top folders of snapshots.
+fn tops(
+    vault: &mut dyn Access,
+    snapshots: &[SnapshotId],
+    unread: &mut Vec<String>,
+) -> Result<Folders, Error> {
+    let mut folders = Vec::new();
+    for &snapshot in snapshots {
+        match read_snapshot(vault, snapshot) {
+            Ok(found) => share(&mut folders, found.folder, &[snapshot]),
+            Err(error) => note(unread, &format!("snapshot {}", snapshot.0), error)?,
+        }
+    }
+    Ok(folders)
+}
+
 /// A folder, and the snapshots that have it.
 type Folders = Vec<(Recipe, Vec<SnapshotId>)>;
 
@@ -159,7 +253,6 @@ fn note(unread: &mut Vec<String>, what: &str, error: VaultError) -> Result<(), E
     if error.is_of_media() {
         return Err(error.into());
     }
-    tracing::warn!("not read: {what}: {error}");
     unread.push(format!("{what}: {error}"));
     Ok(())
 }
@@ -180,7 +273,7 @@ impl Walk<'_, '_> {
         }
         for (name, versions) in self.names(path, folders)? {
             let path = joined(path, &name);
-            (self.take)(&path, &versions)?;
+            (self.take)(self.vault, &path, &versions)?;
             let mut below = Folders::new();
             for Version { node, snapshots } in versions {
                 if let Kind::Folder(folder) = node.kind {
@@ -209,7 +302,7 @@ impl Walk<'_, '_> {
                 }
             };
             for mut node in nodes {
-                node.metadata.hard_link = None;
+                (node.metadata.hard_link, node.metadata.origin) = (None, None);
                 let versions = names.entry(node.name.clone()).or_default();
                 match versions.iter_mut().rev().find(|it| it.node == node) {
                     Some(known) => known.snapshots.extend(&snapshots),

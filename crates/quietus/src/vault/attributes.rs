@@ -1,6 +1,6 @@
 //! A file's attributes: read from the host, and given back to it.
 
-use quietus_vault::tree::Metadata;
+use quietus_vault::tree::{Metadata, Origin};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -24,10 +24,21 @@ pub(super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno>
         mode: about.mode() & MODE_BITS,
         user: about.uid(),
         group: about.gid(),
-        modified_ns: about.mtime().saturating_mul(SECOND_NS).saturating_add(about.mtime_nsec()),
+        modified_ns: time_ns(about.mtime(), about.mtime_nsec()),
         attributes: attributes(path)?,
         hard_link: None,
+        origin: about.is_file().then(|| origin(about)),
     })
+}
+
+/// What a later put knows a file by.
+pub(super) fn origin(about: &fs::Metadata) -> Origin {
+    Origin { inode: about.ino(), changed_ns: time_ns(about.ctime(), about.ctime_nsec()) }
+}
+
+/// A time of the host, in nanoseconds since 1970.
+pub(super) fn time_ns(seconds: i64, part_ns: i64) -> i64 {
+    seconds.saturating_mul(SECOND_NS).saturating_add(part_ns)
 }
 
 /// A name and a value.
@@ -35,6 +46,11 @@ type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Extended attributes, by name.
 fn attributes(path: &Path) -> Result<Vec<Attribute>, Errno> {
+    // Most files have none, and then no memory is needed.
+    match rustix::fs::llistxattr_query(path) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(0) => return Ok(Vec::new()),
+        length => length?,
+    };
     let mut list = vec![0; XATTR_BYTES_MAX];
     let length = match rustix::fs::llistxattr(path, &mut list[..]) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),

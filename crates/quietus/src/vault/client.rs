@@ -1,7 +1,7 @@
 //! A vault as a command has it, whichever process has it open.
 
 use super::ahead::Ahead;
-use super::owner::{Control, Event, Fill, Job, Refusal, Request, Write, receive, send};
+use super::owner::{Control, Event, Fill, Job, Refusal, Request, Write, connect, receive, send};
 use super::record::who;
 use super::{Error, Home, Sanitize, SanitizeReceipt, Step};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -50,6 +50,23 @@ impl Client {
     /// A client of another process.
     pub(super) fn there(home: Home, stream: UnixStream) -> Self {
         Self { home, link: Link::There(stream), ahead: Ahead::default() }
+    }
+
+    /// Another client of the same vault, for another thread. Puts are each client's own.
+    ///
+    /// # Errors
+    /// [`Error`]: the process that has the vault open serves too many already.
+    pub fn another(&self) -> Result<Self, Error> {
+        let home = self.home.clone();
+        match &self.link {
+            Link::Here(jobs) => Ok(Self::here(home, jobs.clone())),
+            Link::There(_) => {
+                let stream = connect(home.path());
+                let act = "reach the process that has the vault open once more";
+                let stream = stream.map_err(|error| Error::io(act, home.path(), error))?;
+                Ok(Self::there(home, stream))
+            }
+        }
     }
 
     /// What is known of the vault without its owner.

@@ -3,9 +3,12 @@
 
 use super::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
 use super::{Error, Step, now_ms};
-use crate::directory::{Access, Directory, Draft, Plan, lock_storage, make_key, sync_dir, write_new};
-use crate::host::{DiskGuarantees, Part, inspect_disk};
+use crate::directory::{
+    Access, Directory, Draft, Plan, lock_storage, make_key, parent_of, sync_dir, write_new,
+};
+use crate::host::{DiskGuarantees, Holds, Part, inspect_disk};
 use crate::media::{FileMedium, Shadow};
+use crate::paths::{self, NewMedium};
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch, Seed};
 use quietus_core::units::{Extent, Pos};
@@ -54,6 +57,19 @@ pub struct CreateVault {
     pub compress: Codec,
 }
 
+impl CreateVault {
+    /// The block devices whose content the making of a vault at `path` would destroy. Nothing is made.
+    ///
+    /// # Errors
+    /// [`Error`]: a path is not what it has to be.
+    pub fn devices(&self, path: &Path) -> Result<Vec<PathBuf>, Error> {
+        paths::check_new(path)?;
+        let Some(medium) = &self.medium else { return Ok(Vec::new()) };
+        let found = paths::check_new_medium("vault init --medium", medium, parent_of(path))?;
+        Ok(Some(medium.clone()).filter(|_| found == NewMedium::Device).into_iter().collect())
+    }
+}
+
 /// The catalog of a vault that is open.
 #[derive(Debug)]
 enum Catalog {
@@ -80,6 +96,7 @@ pub struct VaultDir {
 /// [`Error`].
 pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<VaultToml, Error> {
     let policy = parse_policy(&options.policy)?;
+    options.devices(path)?;
     let mut draft = Draft::begin(path, PLAN)?;
     let medium = options.medium.clone().unwrap_or(POOL_FILE.into());
     let medium = if medium.is_absolute() || options.medium.is_none() {
@@ -103,10 +120,10 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
 }
 
 pub(super) fn parse_policy(text: &str) -> Result<Policy, Error> {
-    let policy: Policy = text.parse().map_err(|error| Error::Invalid(format!("--policy: {error}")))?;
+    let policy: Policy = text.parse().map_err(|error| Error::Usage(format!("--policy: {error}")))?;
     if policy.passes().is_empty() {
         let what = "--policy none destroys nothing, and a vault has to; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list";
-        return Err(Error::Invalid(what.into()));
+        return Err(Error::Usage(what.into()));
     }
     Ok(policy)
 }
@@ -121,10 +138,6 @@ fn build(
 ) -> Result<VaultToml, Error> {
     let device = std::fs::metadata(draft.dir().join(&toml.medium)).ok();
     let (slots, size, _lock) = match &device {
-        Some(about) if about.is_file() => {
-            let what = "--medium names a file that already exists; name one to make, or remove it";
-            return Err(Error::Invalid(format!("{}: {what}", toml.medium.display())));
-        }
         Some(_) => {
             let lock = lock_storage(&toml.medium, Access::ReadWrite)?;
             let there = open_medium(&toml.medium, false)?.size();
@@ -208,14 +221,14 @@ fn slots(options: &CreateVault, size: u64) -> Result<u32, Error> {
     if !(CONTAINER_BYTES_MIN..=SLOT_BYTES as u64).contains(&container)
         || !container.is_multiple_of(PAGE_BYTES)
     {
-        return Err(Error::Invalid(format!(
+        return Err(Error::Usage(format!(
             "--container is {container} bytes; use a multiple of 4K, 72K to 4.5M"
         )));
     }
     let slots = (size / container).min(u64::from(SLOTS_MAX));
     if slots < SLOTS_MIN {
         let least = SLOTS_MIN * container;
-        return Err(Error::Invalid(format!("--size is {size} bytes, and a vault has {least} at least")));
+        return Err(Error::Usage(format!("--size is {size} bytes, and a vault has {least} at least")));
     }
     Ok(slots as u32)
 }
@@ -295,6 +308,10 @@ impl VaultDir {
     /// # Errors
     /// [`Error`].
     pub fn vault(&self) -> Result<Vault<'_>, Error> {
+        let catalog: &dyn Medium = match &self.catalog {
+            Catalog::Written(medium) => medium,
+            Catalog::Read(shadow) => shadow,
+        };
         let layout = self.home.toml.layout();
         if self.pool.size() < layout.pool_bytes() {
             let (path, has, needs) = (self.home.pool_path(), self.pool.size(), layout.pool_bytes());
@@ -303,10 +320,6 @@ impl VaultDir {
             return Err(Error::Invalid(format!("{}: {what}", path.display())));
         }
         let setup = setup(self.home.key.clone(), self.policy.clone())?;
-        let catalog: &dyn Medium = match &self.catalog {
-            Catalog::Written(medium) => medium,
-            Catalog::Read(shadow) => shadow,
-        };
         Ok(Vault::open(catalog, &self.pool, layout, setup)?)
     }
 
@@ -366,6 +379,6 @@ impl Home {
 
     /// The host's guarantee for the pool, where all content lies.
     pub fn guarantees(&self) -> DiskGuarantees {
-        inspect_disk([(Part::Medium, self.pool_path())])
+        inspect_disk([(Part::Medium, Holds::Content, self.pool_path())])
     }
 }

@@ -2,7 +2,7 @@
 //! export ([decision 14](../../../docs/decisions/0014-export-of-a-served-disk.md)), through a pipe: no image lies anywhere on the way.
 
 use super::source::Task;
-use super::{Client, Error, Put, Step, now_ms, select::check_name};
+use super::{Client, Error, Label, Put, Step, now_ms};
 use crate::control::{self, Call, Refused};
 use crate::copy::{Copied, GRANULE_BYTES, Pieces};
 use crate::keys::Source;
@@ -34,18 +34,18 @@ pub struct DiskOf<'a> {
     pub source: &'a Source,
 }
 
-/// Puts a disk into the vault, as a snapshot of that name.
+/// Puts a disk into the vault, as a snapshot with that label.
 ///
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
-pub fn put_disk(client: &mut Client, name: &str, what: DiskOf<'_>, step: Step<'_>) -> Result<Put, Error> {
-    check_name(name)?;
+pub fn put_disk(client: &mut Client, label: &Label, what: DiskOf<'_>, step: Step<'_>) -> Result<Put, Error> {
+    label.check()?;
     let node = node(what.disk)?;
     let failed = |error| Error::io("make a pipe from it", what.disk, error);
     let (pieces, into) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
     let (answer, answered) = mpsc::channel();
     thread::scope(|scope| {
-        let storer = scope.spawn(|| store(client, name, node, Pieces::new(pieces.into()), answered));
+        let storer = scope.spawn(|| store(client, label, node, Pieces::new(pieces.into()), answered));
         // The storer learns of whatever ends it.
         let _ = answer.send(copy(what, into.into(), step));
         storer.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -64,7 +64,7 @@ fn copy(what: DiskOf<'_>, into: File, step: Step<'_>) -> Result<Copied, Error> {
 /// Stores the pieces of a copy, and commits them if the disk says that they are all.
 fn store(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     node: Node,
     pieces: Pieces<File>,
     answered: Receiver<Result<Copied, Error>>,
@@ -79,7 +79,7 @@ fn store(
         task.add(&mut folder, Node { kind: Kind::File(recipe), ..node })?;
         task.finish(folder)
     });
-    task.end(name, folder)
+    task.end(label, folder)
 }
 
 /// The entry that the image becomes, without its content.

@@ -39,6 +39,9 @@ pub enum Error {
     /// A signed statement.
     #[error(transparent)]
     Signed(#[from] SignedError),
+    /// The command line is wrong, whatever the host is like.
+    #[error("{0}")]
+    Usage(String),
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),

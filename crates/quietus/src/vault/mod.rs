@@ -12,6 +12,7 @@ mod disk;
 mod error;
 mod forget;
 mod glob;
+mod label;
 mod mount;
 mod owner;
 mod prove;
@@ -26,13 +27,14 @@ mod settings;
 mod source;
 mod tar;
 
-pub use across::{Change, Difference, Version, diff, find};
+pub use across::{Change, Damaged, Difference, Version, damaged, diff, find};
 pub use client::{Client, Tell};
 pub use dir::{CreateVault, Home, VaultDir, create};
 pub use disk::{DiskOf, put_disk};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
 pub use glob::Globs;
+pub use label::{Filter, Label, host_name};
 pub use mount::mount;
 pub use owner::{Control, Fill, with_vault, with_vault_alone};
 pub use prove::{VaultProof, VaultReceipt, check, prove};
@@ -44,7 +46,7 @@ pub use sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized, check as check
 pub use select::{Line, outdated, select, select_one, snapshots};
 pub use session::Session;
 pub use settings::{Codec, VaultToml};
-pub use source::{Put, put_files};
+pub use source::{Put, Wanted, put_files};
 pub use tar::{put_tar, write_tar_file};
 
 /// Is told how much was done, of how much, and says whether to go on.

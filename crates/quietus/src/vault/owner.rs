@@ -32,7 +32,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thread::Owner;
-use wire::connect;
+pub(super) use wire::connect;
 
 /// Requests that wait at most, besides those in sockets.
 const JOBS_MAX: usize = 128;

@@ -95,37 +95,78 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
         guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
     };
     let bytes = u64::from(session.vault.layout().slot_bytes);
-    let mut buffer = vec![0; bytes as usize];
-    let of = session.vault.layout().pool_bytes();
+    let (mut space, mut buffer) = (Space::of(session), vec![0; bytes as usize]);
+    let mut done = 0;
     for slot in session.vault.slots() {
         let at = Extent::<Pos>::new(u64::from(slot.0) * bytes, bytes);
-        if !step(at.start.0, of) {
-            return Err(Error::Interrupted);
-        }
-        read(session, &mut proof, at, &mut buffer)?;
-        proof.note(at, session.vault.examine(slot, &buffer, &live));
+        let parts = space.within(session, at);
+        let found = match parts.is_empty() {
+            true => &[][..],
+            false => {
+                if !step(done, space.bytes) {
+                    return Err(Error::Interrupted);
+                }
+                read(session, &mut proof, at, &parts, &mut buffer)?;
+                &buffer
+            }
+        };
+        let read: u64 = parts.iter().map(|part| part.len).sum();
+        done += read;
+        proof.hole_bytes += at.len - read;
+        proof.note(at, session.vault.examine(slot, found, &live));
     }
     let signed = Signed::sign(proof, &key);
     session.note(&[Entry::Proved { digest: sha256(signed.covered().as_bytes()) }])?;
     Ok(signed)
 }
 
-/// Reads a slot from the medium itself, as far as the host allows. What has no space is zeros.
+/// The parts of the pool that have space. A file has none for most of its slots, and the host is not asked about each of these.
+struct Space {
+    /// Bytes with space.
+    bytes: u64,
+    /// Where the next ones begin, from the last part on that was asked for.
+    next: u64,
+}
+
+impl Space {
+    fn of(session: &Session<'_>) -> Self {
+        let all = Extent::new(0, session.vault.layout().pool_bytes());
+        let bytes = parts(session, all).map(|part| part.len).sum();
+        Self { bytes, next: 0 }
+    }
+
+    /// The parts of `at` that have space. Later calls ask for later parts.
+    fn within(&mut self, session: &Session<'_>, at: Extent<Pos>) -> Vec<Extent<Pos>> {
+        if self.next >= at.end() {
+            return Vec::new();
+        }
+        let rest = Extent::between(at.start.0, session.vault.layout().pool_bytes());
+        self.next = parts(session, rest).next().map_or(u64::MAX, |part| part.start.0);
+        parts(session, at).collect()
+    }
+}
+
+/// The parts of an extent that have space; all of it on a device, where nothing can be known.
+fn parts<'s>(session: &'s Session<'_>, at: Extent<Pos>) -> Box<dyn Iterator<Item = Extent<Pos>> + 's> {
+    let pool = session.dir.pool();
+    if pool.is_device() { Box::new(std::iter::once(at)) } else { Box::new(pool.data_within(at)) }
+}
+
+/// Reads parts of a slot from the medium itself, as far as the host allows. The rest is zeros.
 fn read(
     session: &Session<'_>,
     proof: &mut VaultProof,
     at: Extent<Pos>,
+    parts: &[Extent<Pos>],
     buffer: &mut [u8],
 ) -> Result<(), Error> {
     buffer.fill(0);
-    let pool = session.dir.pool();
-    let parts: Vec<Extent<Pos>> = if pool.is_device() { vec![at] } else { pool.data_within(at).collect() };
-    for part in &parts {
+    for part in parts {
         let from = (part.start.0 - at.start.0) as usize;
-        let way = pool.read_uncached(part.start, &mut buffer[from..from + part.len as usize])?;
+        let into = &mut buffer[from..from + part.len as usize];
+        let way = session.dir.pool().read_uncached(part.start, into)?;
         *proof.read_ways.entry(way.name().into()).or_default() += part.len;
     }
-    proof.hole_bytes += at.len - parts.iter().map(|part| part.len).sum::<u64>();
     Ok(())
 }
 

@@ -459,7 +459,6 @@ impl Task<'_, '_> {
 
     fn refuse(&mut self, path: &[u8], why: &dyn std::fmt::Display) -> Result<(), Error> {
         let what = format!("{}: {why}", String::from_utf8_lossy(path));
-        tracing::warn!("not restored, or not wholly: {what}");
         self.restored.refused_count += 1;
         if self.restored.refused.len() < REFUSED_MAX {
             self.restored.refused.push(what);

@@ -3,14 +3,19 @@
 use quietus_vault::SnapshotId;
 use std::collections::BTreeSet;
 
-const DAY_MS: u64 = 86_400_000;
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// How many snapshots of each series are kept: the last ones, and the last of each of the last days, weeks, months and
+/// How many snapshots of each series are kept: the last ones, and the last of each of the last hours, days, weeks, months and
 /// years that have any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Keep {
     /// The last ones.
     pub last: usize,
+    /// Those that were made within so many milliseconds before the last one.
+    pub within_ms: u64,
+    /// The last of each hour.
+    pub hourly: usize,
     /// The last of each day.
     pub daily: usize,
     /// The last of each week, which begins on Monday.
@@ -30,8 +35,12 @@ impl Keep {
     /// The snapshots of a series that no rule keeps; `series` gives the time when each was made, in the order of numbers. Days are those of UTC.
     pub fn gone(&self, series: &[(SnapshotId, u64)]) -> Vec<SnapshotId> {
         let mut kept: BTreeSet<SnapshotId> = series.iter().rev().take(self.last).map(|(it, _)| *it).collect();
-        let counts = [self.daily, self.weekly, self.monthly, self.yearly];
-        let periods: [fn(u64) -> i64; 4] = [day, week, month, year];
+        if let (Some((_, last_ms)), 1..) = (series.last(), self.within_ms) {
+            let since_ms = last_ms.saturating_sub(self.within_ms);
+            kept.extend(series.iter().filter(|(_, created_ms)| *created_ms >= since_ms).map(|(it, _)| *it));
+        }
+        let counts = [self.hourly, self.daily, self.weekly, self.monthly, self.yearly];
+        let periods: [fn(u64) -> i64; 5] = [hour, day, week, month, year];
         for (count, period) in counts.into_iter().zip(periods) {
             let mut seen = BTreeSet::new();
             for (snapshot, created_ms) in series.iter().rev() {
@@ -42,6 +51,10 @@ impl Keep {
         }
         series.iter().map(|(it, _)| *it).filter(|it| !kept.contains(it)).collect()
     }
+}
+
+fn hour(ms: u64) -> i64 {
+    (ms / HOUR_MS) as i64
 }
 
 fn day(ms: u64) -> i64 {
@@ -93,6 +106,19 @@ mod tests {
         assert_eq!(gone(Keep { monthly: 9, ..Keep::default() }, &days), [0, 1, 2, 3, 5, 7]);
         assert_eq!(gone(Keep { yearly: 1, ..Keep::default() }, &days), [0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(gone(Keep { last: 1, yearly: 2, ..Keep::default() }, &days), [0, 1, 2, 3, 4, 5, 7]);
+    }
+
+    #[test]
+    fn hours_and_a_time_before_the_last_one_are_kept() {
+        let series: Vec<_> = [0, 10, 50, 70, 130, 131].map(|minute| minute * 60_000).into();
+        let series: Vec<_> = (0..).map(SnapshotId).zip(series).collect();
+        let gone = |keep: Keep| keep.gone(&series).into_iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(gone(Keep { hourly: 2, ..Keep::default() }), [0, 1, 2, 4]);
+        assert_eq!(gone(Keep { hourly: 9, ..Keep::default() }), [0, 1, 4]);
+        assert_eq!(gone(Keep { within_ms: 61 * 60_000, ..Keep::default() }), [0, 1, 2]);
+        assert_eq!(gone(Keep { within_ms: 1, last: 1, ..Keep::default() }), [0, 1, 2, 3, 4]);
+        assert_eq!(gone(Keep { within_ms: u64::MAX, ..Keep::default() }), [0; 0]);
+        assert_eq!(Keep { within_ms: 5, ..Keep::default() }.gone(&[]), []);
     }
 
     #[test]

@@ -1,22 +1,20 @@
 //! Which snapshots are meant: by number, or by name.
 
-use super::{Error, Keep, now_ms};
+use super::{Error, Filter, Keep, Label, now_ms};
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Longest name of a snapshot.
-const NAME_BYTES_MAX: usize = 255;
-
 /// A snapshot, as it is listed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
     /// Its number.
     pub snapshot: u64,
-    /// Its name: that of its series.
-    pub name: String,
+    /// Its name and host, which are those of its series, and its tags.
+    #[serde(flatten)]
+    pub label: Label,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
     /// Entries, folders apart.
@@ -61,10 +59,11 @@ fn line(
     };
     let Totals { files, folders, bytes } = found.totals;
     let holds = holds.iter().filter(|(_, held)| *held == snapshot).map(|(name, _)| name.clone()).collect();
-    let name = String::from_utf8_lossy(&found.name).into_owned();
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let tags = found.tags.iter().map(text).collect();
     Ok(Some(Line {
         snapshot: snapshot.0,
-        name,
+        label: Label { name: text(&found.name), host: text(&found.host), tags },
         created_ms: found.created_ms,
         files,
         folders,
@@ -76,7 +75,7 @@ fn line(
 
 /// A snapshot that cannot be read.
 fn unknown() -> Snapshot {
-    Snapshot { name: b"?".to_vec(), ..Snapshot::default() }
+    Snapshot { name: b"?".to_vec(), host: b"?".to_vec(), ..Snapshot::default() }
 }
 
 /// The snapshot that `text` means: one of that number, or the newest of that name.
@@ -88,7 +87,7 @@ pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
         vault.root(SnapshotId(number))?;
         return Ok(SnapshotId(number));
     }
-    let named = snapshots(vault)?.into_iter().rev().find(|line| line.name == text);
+    let named = snapshots(vault)?.into_iter().rev().find(|line| line.label.name == text);
     let unknown = || Error::Invalid(format!("unknown snapshot {text:?}; `quietus vault list` names all"));
     named.map(|line| SnapshotId(line.snapshot)).ok_or_else(unknown)
 }
@@ -100,7 +99,7 @@ pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
 pub fn select_one(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     let found = select(vault, text)?;
     if text.parse::<u64>().is_err() {
-        let all = snapshots(vault)?.into_iter().filter(|line| line.name == text);
+        let all = snapshots(vault)?.into_iter().filter(|line| line.label.name == text);
         let all: Vec<String> = all.map(|line| line.snapshot.to_string()).collect();
         if all.len() > 1 {
             let numbers = all.join(", ");
@@ -112,20 +111,20 @@ pub fn select_one(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Erro
     Ok(found)
 }
 
-/// The snapshots that no rule keeps, of all series or of the one of that name.
+/// The snapshots that no rule keeps, of those that the filter selects: each series by itself, which has one name and one host.
 ///
 /// # Errors
 /// [`Error::Invalid`] if nothing would be kept, or if a clock was wrong: then days mean nothing.
-pub fn outdated(all: &[Line], keep: Keep, name: Option<&str>) -> Result<Vec<SnapshotId>, Error> {
+pub fn outdated(all: &[Line], keep: Keep, filter: &Filter) -> Result<Vec<SnapshotId>, Error> {
     if keep.is_empty() {
         return Err(Error::Invalid(
             "forget: the rules keep nothing; keep at least one, or name the snapshots".into(),
         ));
     }
-    let mut series: BTreeMap<&str, Vec<(SnapshotId, u64)>> = BTreeMap::new();
-    let known = all.iter().filter(|line| line.fault.is_none());
-    for line in known.filter(|line| name.is_none_or(|name| name == line.name)) {
-        series.entry(&line.name).or_default().push((SnapshotId(line.snapshot), line.created_ms));
+    let mut series: BTreeMap<(&str, &str), Vec<(SnapshotId, u64)>> = BTreeMap::new();
+    for line in all.iter().filter(|line| line.fault.is_none() && filter.has(&line.label)) {
+        let of = (line.label.name.as_str(), line.label.host.as_str());
+        series.entry(of).or_default().push((SnapshotId(line.snapshot), line.created_ms));
     }
     let now = now_ms();
     if let Some(line) = all.iter().find(|line| line.created_ms > now) {
@@ -137,16 +136,4 @@ pub fn outdated(all: &[Line], keep: Keep, name: Option<&str>) -> Result<Vec<Snap
     let gone = series.values().flat_map(|series| keep.gone(series));
     let held = |it: &SnapshotId| all.iter().any(|line| line.snapshot == it.0 && !line.holds.is_empty());
     Ok(gone.filter(|it| !held(it)).collect())
-}
-
-/// Refuses a name that could not be typed, or that would be taken for a number.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
-    let why = match name {
-        _ if name.is_empty() || name.len() > NAME_BYTES_MAX => "its length is not 1 to 255 bytes",
-        _ if name.chars().any(char::is_control) => "a control character is in it",
-        _ if name.parse::<u64>().is_ok() => "it would be taken for the number of a snapshot",
-        _ if name.starts_with('-') => "it would be taken for an option",
-        _ => return Ok(()),
-    };
-    Err(Error::Invalid(format!("invalid name of a snapshot {name:?}: {why}; choose another one")))
 }

@@ -3,6 +3,7 @@
 use super::Error;
 use crate::directory::DirectoryErrorKind;
 use crate::hex::hex;
+use crate::paths::{Subject, absent};
 use quietus_vault::VaultId;
 use quietus_vault::catalog::Layout;
 use quietus_vault::chunk::{Compression, KEY_BYTES, VaultKey};
@@ -170,17 +171,20 @@ const REMEDY: &str = "run `quietus vault repair`, which sets one changed bit rig
      whoever has changed a line on purpose sets `check.lines` to the new value";
 
 fn unknown(version: u32) -> String {
+    let remedy = if version > VERSION { "use a newer program" } else { "use the program that made it" };
     format!(
-        "version {version} is unknown to this program, which reads version {VERSION}; use a newer program, or, if only \
+        "version {version} is unknown to this program, which reads version {VERSION}; {remedy}, or, if only \
          a bit was changed, run `quietus vault repair`"
     )
 }
 
-fn read(path: &Path) -> Result<String, Error> {
-    let path = path.join(TOML_FILE);
+fn read(dir: &Path) -> Result<String, Error> {
+    let path = dir.join(TOML_FILE);
     std::fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(
         |error| match error.kind() {
-            io::ErrorKind::NotFound => Error::Directory(DirectoryErrorKind::Missing("the file").at(&path)),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                Error::Directory(absent(Subject::Vault, dir))
+            }
             _ => Error::io("read it", &path, error),
         },
     )

@@ -3,17 +3,19 @@
 //! Invariants:
 //! 1. A symbolic link is stored, and never followed, but for the folders above a path that was named.
 //! 2. What cannot be read is left out and told of. What was stored of it already is owed.
-//! 3. One thread stores, in the order of the walk. What others read ahead of it is bounded, and decides nothing: the vault is the
+//! 3. A file that nobody has changed since the snapshot before is not opened: [`parent`] says how that is known.
+//! 4. One thread stores, in the order of the walk. What others read ahead of it is bounded, and decides nothing: the vault is the
 //!    same, byte by byte, whatever their number.
 
+mod parent;
 mod read;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use super::select::check_name;
-use super::{Client, Error, Globs, Step, attributes, now_ms};
+use super::{Client, Error, Globs, Label, Step, attributes, now_ms};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use parent::Parent;
 use quietus_vault::client::{Access, FileWriter, Writer};
 use quietus_vault::container::Class;
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
@@ -26,10 +28,10 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
-use walk::{Branch, Content, Entry, Found, Walk};
+use walk::{Branch, Content, Entry, Found, Measure, Walk};
 
 /// Most threads that read files.
 const READERS_MAX: usize = 8;
@@ -37,22 +39,25 @@ const READERS_MAX: usize = 8;
 const FOUND_MAX: usize = 16;
 /// Time between two looks at whether to go on, while nothing comes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Files that were left out and are named one by one.
-const LEFT_OUT_MAX: usize = 1000;
+/// Files that were left out, or that changed, and are named one by one.
+const NAMED_MAX: usize = 1000;
 
 /// The result of a put.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Put {
     /// The snapshot.
     pub snapshot: u64,
-    /// Its name.
-    pub name: String,
+    /// Its name, host and tags.
+    #[serde(flatten)]
+    pub label: Label,
     /// Entries, folders apart.
     pub files: u64,
     /// Folders.
     pub folders: u64,
     /// Bytes of all files.
     pub bytes: u64,
+    /// Files that were not read, because nobody has changed them since the snapshot before.
+    pub unchanged: u64,
     /// Chunks that were new, and the bytes that they took.
     pub new_chunks: u64,
     /// Bytes that the new chunks took.
@@ -61,40 +66,73 @@ pub struct Put {
     pub left_out: Vec<String>,
     /// How much was left out.
     pub left_out_count: u64,
+    /// Files that changed while they were read, so that their content may be of no one instant; the first thousand.
+    pub changed: Vec<String>,
+    /// How many.
+    pub changed_count: u64,
 }
 
-/// Puts `paths` into the vault, as a snapshot of that name.
+/// What is put of this host.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Files and folders.
+    pub paths: &'a [PathBuf],
+    /// What is left out of them.
+    pub exclude: &'a Globs,
+    /// Whether other file systems below the paths are left out.
+    pub one_file_system: bool,
+    /// Whether folders that are marked as caches (`CACHEDIR.TAG`) are left out.
+    pub exclude_caches: bool,
+    /// Whether every file is read, changed or not.
+    pub reread: bool,
+}
+
+/// Lines for a report, of which the first are kept.
+#[derive(Default)]
+struct Named {
+    first: Vec<String>,
+    count: u64,
+}
+
+impl Named {
+    fn note(&mut self, line: String) {
+        self.count += 1;
+        if self.first.len() < NAMED_MAX {
+            self.first.push(line);
+        }
+    }
+}
+
+/// Puts files into the vault, as a snapshot with that label.
 ///
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
 pub fn put_files(
     client: &mut Client,
-    name: &str,
-    paths: &[PathBuf],
-    exclude: &Globs,
+    label: &Label,
+    wanted: Wanted<'_>,
     step: Step<'_>,
 ) -> Result<Put, Error> {
     let readers = thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
-    put_with(readers, client, name, paths, exclude, step)
+    put_with(readers, client, label, wanted, step)
 }
 
 /// The same, with so many readers.
 fn put_with(
     readers: usize,
     client: &mut Client,
-    name: &str,
-    paths: &[PathBuf],
-    exclude: &Globs,
+    label: &Label,
+    wanted: Wanted<'_>,
     step: Step<'_>,
 ) -> Result<Put, Error> {
-    check_name(name)?;
+    label.check()?;
     let mut top = Branch::default();
-    paths.iter().try_for_each(|path| top.add(path))?;
-    let of = top.measure(exclude, b"", step)?;
-    let mut task = Task::begin(client, of, step)?;
+    wanted.paths.iter().try_for_each(|path| top.add(path))?;
+    let parent = if wanted.reread { None } else { Parent::find(client, label)? };
+    let mut task = Task::begin(client, 0, step)?;
     task.top = top.metadata();
-    let folder = task.tree(readers, &top, exclude);
-    task.end(name, folder)
+    let folder = task.tree(readers, &top, &wanted, parent);
+    task.end(label, folder)
 }
 
 /// The channels between the thread that stores and those that work ahead of it.
@@ -114,9 +152,13 @@ pub(super) struct Task<'s, 'a> {
     pub(super) totals: Totals,
     /// The attributes of the folder that has all of it, where one was put.
     pub(super) top: Option<Metadata>,
-    done: (u64, u64),
+    begun_ms: u64,
+    done: u64,
+    of: Arc<AtomicU64>,
     step: Step<'a>,
-    left_out: Vec<String>,
+    unchanged: u64,
+    left_out: Named,
+    changed: Named,
     /// Tells the readers whether most of the content that was stored last was new, so that what follows is likely to be.
     finds_new: Arc<AtomicBool>,
 }
@@ -132,16 +174,20 @@ impl<'s, 'a> Task<'s, 'a> {
             devices: Vec::new(),
             totals: Totals::default(),
             top: None,
-            done: (0, of),
+            begun_ms: now_ms(),
+            done: 0,
+            of: Arc::new(AtomicU64::new(of)),
             step,
-            left_out: Vec::new(),
+            unchanged: 0,
+            left_out: Named::default(),
+            changed: Named::default(),
             finds_new: Arc::new(AtomicBool::new(true)),
         })
     }
 
     /// Commits the folder as a snapshot; after an error ends the put without one.
-    pub(super) fn end(mut self, name: &str, folder: Result<Recipe, Error>) -> Result<Put, Error> {
-        let committed = folder.and_then(|folder| self.commit(name, folder));
+    pub(super) fn end(mut self, label: &Label, folder: Result<Recipe, Error>) -> Result<Put, Error> {
+        let committed = folder.and_then(|folder| self.commit(label, folder));
         if committed.is_err() {
             // The error that matters is the one that led here; a put that is not ended is owed at the next start.
             let _ = self.client.drop_put(self.writer.put());
@@ -149,36 +195,61 @@ impl<'s, 'a> Task<'s, 'a> {
         committed
     }
 
-    fn commit(&mut self, name: &str, folder: Recipe) -> Result<Put, Error> {
+    fn commit(&mut self, label: &Label, folder: Recipe) -> Result<Put, Error> {
         let Totals { files, folders, bytes } = self.totals;
-        let (totals, top) = (self.totals, self.top.take());
-        let snapshot = Snapshot { name: name.into(), created_ms: now_ms(), totals, folder, top };
+        let snapshot = Snapshot {
+            name: label.name.clone().into(),
+            host: label.host.clone().into(),
+            tags: label.tags.iter().map(|tag| tag.clone().into()).collect(),
+            begun_ms: self.begun_ms,
+            created_ms: now_ms(),
+            totals: self.totals,
+            folder,
+            top: self.top.take(),
+        };
         let SnapshotId(snapshot) = self.writer.commit(self.client, &snapshot)?;
         let (new_chunks, new_bytes) = self.writer.stored();
+        let (left_out, changed) = (std::mem::take(&mut self.left_out), std::mem::take(&mut self.changed));
         Ok(Put {
             snapshot,
-            name: name.into(),
+            label: label.clone(),
             files,
             folders,
             bytes,
+            unchanged: self.unchanged,
             new_chunks,
             new_bytes,
-            left_out: std::mem::take(&mut self.left_out),
-            left_out_count: self.writer.left_out(),
+            left_out: left_out.first,
+            left_out_count: left_out.count,
+            changed: changed.first,
+            changed_count: changed.count,
         })
     }
 
-    /// Stores all that the paths name: a thread walks, others read, and this one stores.
-    fn tree(&mut self, readers: usize, top: &Branch, exclude: &Globs) -> Result<Recipe, Error> {
+    /// Stores all that is wanted: a thread walks, one counts how much there is, others read, and this one stores.
+    fn tree(
+        &mut self,
+        readers: usize,
+        top: &Branch,
+        wanted: &Wanted<'_>,
+        parent: Option<Parent>,
+    ) -> Result<Recipe, Error> {
+        let (bytes, is_over) = (Arc::clone(&self.of), AtomicBool::new(false));
         thread::scope(|scope| {
-            let (ahead, walker) = self.go_ahead(scope, readers, top, exclude)?;
-            let folder = self.folder(&ahead);
-            drop(ahead);
-            match (folder, walker.join().unwrap_or_else(|panic| resume_unwind(panic))) {
-                // Nothing came any more, because the walk has failed.
-                (Err(Error::Interrupted), Err(error)) => Err(error),
-                (folder, _) => folder,
-            }
+            let measure = Measure { wanted, bytes: &bytes, is_over: &is_over };
+            spawn(scope, "vault.measure", move || measure.branch(top, b""))?;
+            let ahead = self.go_ahead(scope, readers, top, wanted, parent);
+            let stored = ahead.and_then(|(ahead, walker)| {
+                let folder = self.folder(&ahead);
+                drop(ahead);
+                match (folder, walker.join().unwrap_or_else(|panic| resume_unwind(panic))) {
+                    // Nothing came any more, because the walk has failed.
+                    (Err(Error::Interrupted), Err(error)) => Err(error),
+                    (folder, _) => folder,
+                }
+            });
+            is_over.store(true, Ordering::Relaxed);
+            stored
         })
     }
 
@@ -188,14 +259,15 @@ impl<'s, 'a> Task<'s, 'a> {
         scope: &'t Scope<'t, '_>,
         readers: usize,
         top: &'t Branch,
-        exclude: &'t Globs,
+        wanted: &'t Wanted<'t>,
+        parent: Option<Parent>,
     ) -> Result<(Ahead, ScopedJoinHandle<'t, Result<(), Error>>), Error> {
         let home = self.client.home();
         let own = [home.path().to_owned(), home.pool_path()];
         let (tell, found) = bounded(FOUND_MAX);
         let (orders, late) = (self.read(scope, "vault.read", readers)?, self.read(scope, "vault.link", 1)?);
-        let walk = Walk::new(exclude, &own, tell, orders);
-        let walker = spawn(scope, "vault.walk", move || walk.branch(top, b""))?;
+        let mut walk = Walk::new(wanted, &own, parent, (tell, orders));
+        let walker = spawn(scope, "vault.walk", move || walk.all(top))?;
         Ok((Ahead { found, late }, walker))
     }
 
@@ -227,9 +299,38 @@ impl<'s, 'a> Task<'s, 'a> {
                         self.add(&mut folder, node)?;
                     }
                 }
+                Found::Unchanged(files) => self.unchanged(&mut folder, files, ahead)?,
                 Found::LeftOut(what) => self.note_left_out(what),
             }
         }
+    }
+
+    /// Adds files that nobody has changed. One whose content the vault has lost is read again.
+    fn unchanged(
+        &mut self,
+        folder: &mut FolderBuilder,
+        files: Vec<(Entry, Recipe)>,
+        ahead: &Ahead,
+    ) -> Result<(), Error> {
+        let recipes: Vec<&Recipe> = files.iter().map(|(_, recipe)| recipe).collect();
+        let kept = self.writer.keep(self.client, &recipes)?;
+        for ((mut entry, recipe), is_kept) in files.into_iter().zip(kept) {
+            let (bytes, before) = (recipe.bytes(), Kind::File(recipe));
+            if is_kept {
+                self.unchanged += 1;
+                self.go_on(bytes)?;
+                entry.content = Content::Other(before.clone());
+            }
+            let node = self.entry(entry, ahead)?;
+            if node.as_ref().is_none_or(|node| node.kind != before) {
+                // The put may refer to chunks that its snapshot will not have, and has kept them from a sanitization.
+                self.writer.leave_behind(self.client)?;
+            }
+            if let Some(node) = node {
+                self.add(folder, node)?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for what comes next.
@@ -255,7 +356,7 @@ impl<'s, 'a> Task<'s, 'a> {
         let kind = match content {
             Content::Other(kind) => Some(kind),
             Content::Coming(parts) => self.file(&path, &about, &parts)?,
-            Content::Linked => {
+            Content::Late => {
                 let (order, parts) = order(&path, &about);
                 ahead.late.send(order).map_err(|_| Error::Interrupted)?;
                 self.file(&path, &about, &parts)?
@@ -299,7 +400,7 @@ impl<'s, 'a> Task<'s, 'a> {
                 Part::End(Ok(after)) => {
                     let recipe = content.finish(&mut self.writer, self.client)?;
                     if state(&after) != state(about) {
-                        tracing::warn!("{}: changed while it was read", path.display());
+                        self.changed.note(path.display().to_string());
                     }
                     return Ok(Some(Kind::File(recipe)));
                 }
@@ -330,17 +431,14 @@ impl<'s, 'a> Task<'s, 'a> {
 
     /// Notes that so much more was read.
     pub(super) fn go_on(&mut self, bytes: u64) -> Result<(), Error> {
-        self.done.0 += bytes;
-        let (done, of) = self.done;
+        self.done += bytes;
+        let (done, of) = (self.done, self.of.load(Ordering::Relaxed));
         if (self.step)(done, of.max(done)) { Ok(()) } else { Err(Error::Interrupted) }
     }
 
     pub(super) fn note_left_out(&mut self, what: String) {
-        tracing::warn!("left out: {what}");
         self.writer.leave_out();
-        if self.left_out.len() < LEFT_OUT_MAX {
-            self.left_out.push(what);
-        }
+        self.left_out.note(what);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
 use crate::stub_medium::{ScanError, StubScan};
+use crate::zeros::is_zeros;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
@@ -93,7 +94,7 @@ impl Verifying<'_> {
         self.keys();
         self.names();
         if !self.index()? {
-            let why = "not compared with the index, which is damaged: restore map, stubs and data together";
+            let why = "not compared with the index, which is damaged: run `quietus repair`, then `quietus verify` again";
             return Err(format!("stubs and content are {why}"));
         }
         let kept = self.epochs()?;
@@ -149,20 +150,30 @@ impl Verifying<'_> {
         let engine = &self.disk.engine;
         let medium = engine.medium(MediumId::Map).ok_or("the disk has no index")?;
         let (mut findings, mut pages, size) = (Findings::default(), 0_u64, medium.size());
+        // Which pages are in use is not known of a damaged index: zeros may be a page that was lost, or one that never was.
+        let mut is_unsure = false;
         for run in medium.data_within(Extent::new(0, size / PAGE_BYTES * PAGE_BYTES)) {
             for piece in run.pieces(PIECE_BYTES) {
                 let mut bytes = vec![0; piece.len as usize];
                 medium.read_uncached(piece.start, &mut bytes).map_err(|error| error.to_string())?;
                 for (page, bytes) in piece.pieces(PAGE_BYTES).zip(bytes.chunks_exact(PAGE_BYTES as usize)) {
                     pages += 1;
-                    if let Some(fault) = self.page_fault(page, bytes.to_vec())? {
-                        findings.add(format!("byte {}: {fault}", page.start.0));
+                    match self.page_fault(page, bytes.to_vec())? {
+                        Some(_) if is_zeros(bytes) && self.disk.dir.is_read_only() => is_unsure = true,
+                        Some(fault) => findings.add(format!("byte {}: {fault}", page.start.0)),
+                        None => {}
                     }
                 }
                 self.go_on(piece.end(), size)?;
             }
         }
-        let is_whole = findings.first.is_empty();
+        let trouble = engine.status().store.trouble();
+        let is_whole = findings.first.is_empty() && !is_unsure;
+        match trouble {
+            Some(trouble) if !is_whole => findings.add(trouble),
+            Some(trouble) => self.checks.push(Check::new("start", Err::<String, _>(trouble))),
+            None => {}
+        }
         self.checks.extend(findings.into_checks("map", format!("{pages} pages, and all in use are whole")));
         Ok(is_whole)
     }

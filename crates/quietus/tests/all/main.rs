@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod cli;
+mod damage;
 mod nbd;
 mod vault;
 mod versions;

@@ -86,7 +86,7 @@ pub(super) fn supers() -> [Step; 3] {
 }
 
 /// Contents that the only block of inodes may have.
-pub const INODES: [&[Inode]; 11] = [
+pub const INODES: [&[Inode]; 14] = [
     &[],
     &[file(1, [3, 0], 0, 0)],
     &[file(1, [3, 4], 0, 0)],
@@ -98,10 +98,13 @@ pub const INODES: [&[Inode]; 11] = [
     &[file(1, [3, 0], 0, 0), file(1, [4, 0], 3, 0)],
     &[file(1, [0, 0], 0, 4), file(1, [0, 0], 4, 0)],
     &[file(0, [0, 0], 0, 0), file(1, [0, 0], 4, 0)],
+    &[Inode { unwritten: 1, ..file(1, [3, 0], 0, 0) }],
+    &[Inode { unwritten: 1, ..file(1, [3, 0], 0, 0) }, file(1, [4, 0], 3, 0)],
+    &[Inode { unwritten: 1, ..file(2, [3, 0], 4, 0) }, Inode { unwritten: 1, ..file(1, [3, 0], 0, 0) }],
 ];
 
 pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
-    Inode { generation, links: 1, direct, indirect, double }
+    Inode { generation, links: 1, direct, indirect, double, unwritten: 0 }
 }
 
 /// A part of all that can happen, which is searched by itself.
@@ -209,6 +212,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     for block in 3..BLOCKS {
         let begins = [[0, 0], [3, 0], [4, 0], [3, 5], [5, 0]];
         steps.extend(begins.map(|begin| put(block, &begin)));
+        steps.extend([put(block, &[3, 5, 0, 0, 1]), put(block, &[3, 5, 0, 0, 2])]);
         steps.extend([Step::Half(block), Step::Free(block), bit(block, true), bit(block, false)]);
     }
     steps.extend([map(true), map(false)]);
@@ -256,6 +260,8 @@ pub fn themes() -> Vec<Theme> {
     let pointers = [put(4, &[3, 0]), put(4, &[5, 3]), put(3, &[5, 0]), put(5, &[0, 0])];
     let freed = [map(false), map(true), Step::Free(4)];
     let mounts = supers();
+    let prepared = [1, 11, 12, 13].map(inodes);
+    let below = [put(4, &[5]), put(4, &[5, 0, 0, 0, 1]), put(5, &[]), inodes(4), inodes(0)];
     vec![
         theme("maps and files", false, usual, &[&maps, &files, &near]),
         theme("maps and files, eager", false, options(Grade::Generation, true), &[&maps, &files, &near]),
@@ -263,6 +269,9 @@ pub fn themes() -> Vec<Theme> {
         theme("maps and files, by block", false, options(Grade::Block, false), &[&maps, &files, &near]),
         theme("pointers", false, usual, &[&pointers, &deep, &freed]),
         theme("pointers, not in use", true, usual, &[&pointers, &deep, &freed]),
+        theme("unwritten", false, usual, &[&maps, &prepared, &near]),
+        theme("unwritten, at rest", true, usual, &[&maps[..2], &mounts, &prepared, &near[3..]]),
+        theme("unwritten, in pointers", false, usual, &[&below, &freed]),
         theme("mounts", true, usual, &[&maps, &mounts, &files[..2], &near]),
         Theme {
             seen_from_start: false,

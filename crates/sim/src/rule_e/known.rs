@@ -63,36 +63,70 @@ pub fn histories() -> Vec<Known> {
     let settled = [in_use, Pass(1500), clean, Pass(1500), Read].repeat(20);
     let renewed = [&[Read, in_use], &named(1)[..], &[clean, Read], &settled, &[in_use], &named(2)].concat();
     let levels = levels();
+    [
+        unwritten(),
+        vec![
+            known(
+                "pointers_lost_before_they_were_read_are_evidence_that_must_be_durable",
+                4,
+                None,
+                &[&unread, &lost],
+            ),
+            known(
+                "pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable",
+                5,
+                None,
+                &[&unknown, &lost_at_once],
+            ),
+            known("what_lay_below_a_death_that_a_crash_undid_is_destroyed", 3, rewritten, &[&undone]),
+            lives("a_map_that_was_overtaken_by_a_write_proves_nothing", &[&overtaken]),
+            lives("a_map_that_two_connections_bring_proves_nothing", &[&overtaken[..3], &twice]),
+            lives(
+                "a_map_that_comes_again_proves_nothing",
+                &[&overtaken, &[Clients(0), Clients(1), map(&[4])]],
+            ),
+            lives("a_guest_that_sleeps_may_have_all_to_write", &[&overtaken, &[Pass(10_000_000), data(4)]]),
+            lives("a_map_read_again_proves_nothing_against_what_was_written_since", &[&again]),
+            known(
+                "the_same_pointers_of_another_generation_are_others",
+                3,
+                rewritten,
+                &[&renewed, &[clean, Read]],
+            ),
+            known(
+                "data_of_a_block_that_changed_its_owner_and_its_level_names_nothing",
+                3,
+                Some(Dead),
+                &[&levels],
+            ),
+        ],
+    ]
+    .concat()
+}
+
+/// Block 3 is a file's, which gives up its content there: the inode calls it unwritten.
+fn unwritten() -> Vec<Known> {
+    let ([in_use, ..], owner) = (supers(), file(1, [3, 0], 0, 0));
+    let written = [Read, in_use, data(3), map(&[3]), files(&[owner])];
+    let unwritten = Inode { unwritten: 1, ..owner };
+    let (gives_up, active) = (files(&[unwritten]), [Pass(1000), data(4)].repeat(20));
+    let both = files(&[unwritten, file(1, [3, 0], 0, 0)]);
     vec![
         known(
-            "pointers_lost_before_they_were_read_are_evidence_that_must_be_durable",
-            4,
-            None,
-            &[&unread, &lost],
-        ),
-        known(
-            "pointers_lost_before_anybody_knew_of_them_are_evidence_that_must_be_durable",
-            5,
-            None,
-            &[&unknown, &lost_at_once],
-        ),
-        known("what_lay_below_a_death_that_a_crash_undid_is_destroyed", 3, rewritten, &[&undone]),
-        lives("a_map_that_was_overtaken_by_a_write_proves_nothing", &[&overtaken]),
-        lives("a_map_that_two_connections_bring_proves_nothing", &[&overtaken[..3], &twice]),
-        lives("a_map_that_comes_again_proves_nothing", &[&overtaken, &[Clients(0), Clients(1), map(&[4])]]),
-        lives("a_guest_that_sleeps_may_have_all_to_write", &[&overtaken, &[Pass(10_000_000), data(4)]]),
-        lives("a_map_read_again_proves_nothing_against_what_was_written_since", &[&again]),
-        known(
-            "the_same_pointers_of_another_generation_are_others",
-            3,
-            rewritten,
-            &[&renewed, &[clean, Read]],
-        ),
-        known(
-            "data_of_a_block_that_changed_its_owner_and_its_level_names_nothing",
+            "what_an_owner_gave_up_in_place_dies_after_activity",
             3,
             Some(Dead),
-            &[&levels],
+            &[&written, &[gives_up], &active, &[Cut, Proven]],
+        ),
+        lives("what_is_paged_to_below_an_unwritten_extent_lives", &[&written, &[gives_up, data(3)], &active]),
+        lives("what_another_owner_names_lives_below_an_unwritten_extent", &[&written, &[both], &active]),
+        lives(
+            "below_an_extent_that_was_unwritten_before_an_attach_everything_lives",
+            &[&written, &[gives_up, data(3), Restart, Read], &active],
+        ),
+        lives(
+            "an_owner_that_writes_first_and_says_so_later_keeps_it",
+            &[&written, &[gives_up, Pass(1000), files(&[owner])], &active],
         ),
     ]
 }

@@ -7,6 +7,7 @@
 
 mod names;
 pub(crate) mod time;
+mod unwritten;
 
 use crate::content::indices;
 use crate::differential::{Census, Version};
@@ -20,6 +21,7 @@ use std::hash::{Hash, Hasher};
 
 use names::Source;
 use time::{Clock, Moment, QUIET_MS, Review};
+use unwritten::Unwritten;
 
 /// How far a condemned block is on its way (6).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,6 +54,7 @@ struct Cell {
     touched: bool,
     /// The block lost a name and kept another, and nobody knows which are left (5).
     shaky: bool,
+    unwritten: Unwritten,
 }
 
 /// The second implementation.
@@ -73,6 +76,10 @@ pub struct Reference<F> {
     maps: BTreeMap<Block, bool>,
     /// All names have been known once: nothing is cut before (6).
     is_surveyed: bool,
+    /// What is read of names counts for the unwritten as what is written does (10).
+    reads_count: bool,
+    /// The file system came to rest, and the unwritten are to be judged by that (10).
+    rests: bool,
     is_over: bool,
 }
 
@@ -99,6 +106,8 @@ impl<F: Format> Reference<F> {
             review: None,
             maps: BTreeMap::new(),
             is_surveyed: false,
+            reads_count: whole && seen_from_start,
+            rests: false,
             is_over: false,
             format,
         };
@@ -170,6 +179,7 @@ impl<F: Format> Reference<F> {
         self.tick(now);
         self.clock.change();
         self.end_suspicions();
+        self.condemn_unwritten();
         self.end_doubts();
         self.sources_settle();
         self.unlinks_settle();
@@ -196,13 +206,14 @@ impl<F: Format> Reference<F> {
         (cell.live, cell.stage, cell.unconfirmed) = (true, None, None);
         (cell.written, cell.stirred, cell.touched) = (Some(moment), Some(moment), true);
         cell.suspicious |= is_orphan;
+        self.filled(block);
     }
 
     /// The guest frees it itself (7).
     fn freed(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("it is data");
-        let Cell { written, stirred, touched, shaky, .. } = *cell;
-        *cell = Cell { written, stirred, touched, shaky, ..Cell::default() };
+        let Cell { written, stirred, touched, shaky, unwritten, .. } = *cell;
+        *cell = Cell { written, stirred, touched, shaky, unwritten: unwritten.filled(), ..Cell::default() };
     }
 
     /// (3)
@@ -214,6 +225,10 @@ impl<F: Format> Reference<F> {
         };
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
+                (Some(_), true) if self.cells[&block].unwritten.hollow => {}
+                (Some(false), false) => {
+                    self.cells.get_mut(&block).expect("it was there").unwritten.hollow = false;
+                }
                 (Some(_), true) => self.shown_allocated(block),
                 (Some(true), false) if self.says_nothing(block) => {}
                 (Some(true), false) if self.format.map_needs_rest() => self.doubt(block),
@@ -277,6 +292,7 @@ impl<F: Format> Reference<F> {
     fn call_whole(&mut self, by_tool: bool) {
         let by_tool = by_tool || self.attached.is_cached();
         (self.in_use, self.mount_observed) = (false, false);
+        self.rests = !by_tool;
         self.maps.clear();
         self.review = Some(Review { at: Millis(self.clock.now + QUIET_MS), by_tool });
         self.cells.values_mut().for_each(|it| it.touched = false);
@@ -337,6 +353,7 @@ impl<F: Format> Reference<F> {
             }
             self.source_read(block, content);
         }
+        self.condemn_unwritten();
     }
 
     /// (6)
@@ -355,7 +372,7 @@ impl<F: Format> Reference<F> {
         let cut: Vec<_> = self.cells.iter().filter(|(_, it)| it.stage == Some(Stage::Syncing)).collect();
         let cut: Vec<_> = cut.into_iter().map(|(block, _)| *block).collect();
         for block in cut {
-            let waits = self.names(block) > 0 && self.asks_names();
+            let waits = self.names(block) > 0 && self.asks_names() && !self.is_without_content(block);
             let stage = if waits { Stage::Referenced } else { Stage::Confirmed };
             self.cells.get_mut(&block).expect("it was there").stage = Some(stage);
         }
@@ -418,6 +435,9 @@ impl<F: Format> Reference<F> {
                 cell.written = Some(moment);
             }
         }
+        if attached.is_cached() {
+            self.unwritten_distrust();
+        }
         self.sources.values_mut().filter_map(|it| it.unsettled.as_mut()).for_each(|it| *it = moment);
         if attached.is_cached() {
             self.review.iter_mut().for_each(|it| it.by_tool = true);
@@ -475,7 +495,9 @@ impl<F: Format> Version for Reference<F> {
     fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool) {
         let cell = self.cells.get_mut(&block).expect("verdicts are on data");
         match verdict {
-            Verdict::Dead => (cell.stage, cell.suspicious) = (None, false),
+            Verdict::Dead => {
+                (cell.stage, cell.suspicious, cell.unwritten.hollow) = (None, false, false);
+            }
             Verdict::ConservativeOverwrite if all => {
                 (cell.unlinked, cell.conservative, cell.suspicious) = (None, false, true)
             }
@@ -528,8 +550,8 @@ impl<F: Format> Version for Reference<F> {
     fn digest(&self, mut hasher: &mut dyn Hasher) {
         for cell in self.cells.values() {
             let Cell { live, suspicious, unconfirmed, stage, unlinked, .. } = cell;
-            let Cell { conservative, written, stirred, touched, shaky, .. } = cell;
-            (live, suspicious, stage, conservative, touched, shaky).hash(&mut hasher);
+            let Cell { conservative, written, stirred, touched, shaky, unwritten, .. } = cell;
+            (live, suspicious, stage, conservative, touched, shaky, unwritten).hash(&mut hasher);
             [unconfirmed, unlinked, written, stirred].map(|it| it.map(|it| self.ages(it))).hash(&mut hasher);
         }
         for (block, it) in &self.sources {
@@ -539,6 +561,7 @@ impl<F: Format> Version for Reference<F> {
         let review = self.review.as_ref().map(|it| (it.at.0.saturating_sub(self.clock.now), it.by_tool));
         (self.in_use, self.clients, self.attached.is_cached(), self.mount_observed).hash(&mut hasher);
         (review, &self.maps, self.is_over, self.is_surveyed, self.clock.gap()).hash(&mut hasher);
+        (self.reads_count, self.rests).hash(&mut hasher);
     }
 }
 

@@ -9,7 +9,8 @@
 //! | the rest | data, and blocks of pointers |
 //!
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
-//! names nothing. Data may begin with anything, so with numbers too.
+//! names nothing. Behind them a byte says which of them name blocks of data that were not
+//! written: a bit each. Data may begin with anything, so with numbers too.
 
 pub mod marking;
 
@@ -76,13 +77,15 @@ pub struct Inode {
     pub indirect: u8,
     /// A block of pointers to blocks of pointers.
     pub double: u8,
+    /// Which of `direct` name blocks that the file has not written: a bit each.
+    pub unwritten: u8,
 }
 
 impl Inode {
     /// As it lies on the disk.
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
-        [self.generation, self.links, first, second, self.indirect, self.double, 0, 0]
+        [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, 0]
     }
 
     /// From `bytes`, [`INODE_BYTES`] of them.
@@ -93,6 +96,7 @@ impl Inode {
             direct: [bytes[2], bytes[3]],
             indirect: bytes[4],
             double: bytes[5],
+            unwritten: bytes[6],
         }
     }
 
@@ -311,6 +315,30 @@ impl Format for Toy {
         let (old, new) = (links(old), links(new));
         let lost = without(&old, &new).into_iter().map(Change::Unlinked);
         lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()
+    }
+
+    fn has_unwritten(&self) -> bool {
+        self.layout == Layout::Inodes
+    }
+
+    fn unwritten(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Range<Block>> {
+        if !self.has_unwritten() {
+            return Vec::new();
+        }
+        let among = |pointers: &[u8], bits: u8| {
+            let named = pointers.iter().enumerate().filter(move |(n, _)| bits >> n & 1 == 1);
+            named.map(|(_, it)| Block::from(*it)).collect::<Vec<_>>()
+        };
+        let found: Vec<Block> = match kind {
+            Kind::Inodes if block == TABLE => {
+                let inodes =
+                    content[..BLOCK_BYTES].chunks_exact(INODE_BYTES).map(Inode::from_bytes).map(seen);
+                inodes.filter(|it| it.links > 0).flat_map(|it| among(&it.direct, it.unwritten)).collect()
+            }
+            Kind::Pointers(1) => among(&content[..POINTERS], content[POINTERS]),
+            _ => Vec::new(),
+        };
+        found.into_iter().filter(|it| self.data().contains(it)).map(|it| it..it + 1).collect()
     }
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {

@@ -7,7 +7,7 @@ use super::reference::RULE;
 use super::rules::differential;
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::search::Space;
-use crate::rule_e::toy::{BLOCK_BYTES, MAP, SUPER, Super, TABLE, Toy};
+use crate::rule_e::toy::{BLOCK_BYTES, Inode, MAP, SUPER, Super, TABLE, Toy, table};
 use crate::rule_e::wide::widened;
 use quietus_core::units::Millis;
 use quietus_core::watch::Observation;
@@ -25,6 +25,8 @@ const DATA: u32 = 2;
 const LONG: u32 = 5;
 /// Milliseconds that a tool's writes are doubted for.
 const SETTLE_MS: u64 = 8000;
+/// The same; twice as long is less than what a gap may count for.
+const SHORT_MS: u64 = 400;
 const HALF: usize = WIDE_BYTES as usize / 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -32,6 +34,8 @@ pub enum Shape {
     /// A map: a bit for each block of data; and whether it has to be escaped.
     Map(u8, bool),
     Other,
+    /// Inodes: whether a file has the blocks of data, and a bit for each that it has not written.
+    Inodes(bool, u8),
     /// A map, something else, and a revocation.
     Much(u8),
     /// As much as the log has blocks.
@@ -95,6 +99,8 @@ pub struct Theme {
     /// And was it there from the start?
     pub seen_from_start: bool,
     pub grade: Grade,
+    /// How long a tool's writes are doubted, in milliseconds.
+    pub settle_ms: u64,
     pub flavour: Flavour,
     /// The number of the first transaction.
     pub tid: Tid,
@@ -133,8 +139,12 @@ impl Fuzz {
             .copy_from_slice(&Super { is_clean, mended: 0, mounts: 0 }.bytes());
         disk[MAP as usize].copy_from_slice(&map(area, 0, false));
         disk[first as usize].copy_from_slice(&area.superblock(Tail { start: 0, tid: theme.tid }));
-        let options =
-            Options { grade: theme.grade, reorder_window_ms: 10, settle_ms: SETTLE_MS, ..Options::default() };
+        let options = Options {
+            grade: theme.grade,
+            reorder_window_ms: 10,
+            settle_ms: theme.settle_ms,
+            ..Options::default()
+        };
         let differential = differential(
             |disk| Box::new(toy.found(&disk[SUPER as usize])),
             area,
@@ -159,6 +169,7 @@ impl Fuzz {
         let (contents, revoked) = match self.shape {
             Shape::Map(bits, escaped) => (vec![map(bits, escaped)], Vec::new()),
             Shape::Other => (vec![something(TABLE)], Vec::new()),
+            Shape::Inodes(is_there, unwritten) => (vec![(TABLE, inodes(is_there, unwritten))], Vec::new()),
             Shape::Much(bits) => (vec![map(bits, true), something(TABLE)], vec![TABLE]),
             Shape::Long => ((TABLE..TABLE + LONG).map(something).collect(), Vec::new()),
         };
@@ -216,6 +227,13 @@ impl Fuzz {
         let tail = self.tail(says);
         self.write_log(0, &self.area.superblock(tail)[..len])
     }
+}
+
+/// A block of inodes, perhaps with a file that has both blocks of data.
+fn inodes(is_there: bool, unwritten: u8) -> Vec<u8> {
+    let direct = [FIRST_DATA as u8, FIRST_DATA as u8 + 1];
+    let file = Inode { generation: 1, links: 1, direct, unwritten, ..Inode::default() };
+    widened(&table(&[if is_there { file } else { Inode::default() }]), WIDE_BYTES)
 }
 
 /// A map that has those blocks of data allocated that `bits` say.
@@ -291,6 +309,8 @@ pub fn everything(seed: u64) -> Theme {
     steps.extend([Step::Turn; 4]);
     let maps = (0..4).flat_map(|bits| [Shape::Map(bits, false), Shape::Map(bits, true), Shape::Much(bits)]);
     steps.extend(maps.chain([Shape::Other, Shape::Long]).map(Step::Becomes));
+    let inodes = (0..4).map(|it| Shape::Inodes(true, it)).chain([Shape::Inodes(false, 0)]);
+    steps.extend(inodes.map(Step::Becomes));
     steps.extend((0..3).flat_map(|it| [Step::Stray(it, -1), Step::Stray(it, 0), Step::Junk(it)]));
     let blocks = [FIRST_DATA, FIRST_DATA + 1, LOG_BLOCK];
     steps.extend(
@@ -303,12 +323,14 @@ pub fn everything(seed: u64) -> Theme {
     }
     steps.extend((0..4).map(Step::Map));
     steps.extend([Step::Super(false), Step::Super(true), Step::Pass(600), Step::Pass(SETTLE_MS)]);
+    steps.extend([Step::Pass(2000); 2]);
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
     Theme {
         name: "whatever a guest may write to a journal",
         was_clean: seed.is_multiple_of(2),
         seen_from_start: seed % 5 < 3,
         grade: grades[(seed / 2) as usize % 4],
+        settle_ms: if seed % 11 < 6 { SHORT_MS } else { SETTLE_MS },
         flavour: if seed % 7 < 4 { Flavour::Plain } else { Flavour::Summed },
         tid: if seed % 4 < 2 { 5 } else { Tid::MAX - 2 },
         before: Vec::new(),
@@ -323,6 +345,7 @@ pub fn themes() -> Vec<Theme> {
         was_clean: true,
         seen_from_start: true,
         grade: Grade::Generation,
+        settle_ms: SETTLE_MS,
         flavour: Flavour::Plain,
         tid: 5,
         before: before.to_vec(),
@@ -337,6 +360,8 @@ pub fn themes() -> Vec<Theme> {
     let shapes = [Shape::Map(0, false), Shape::Much(1), Shape::Long].map(Step::Becomes);
     let tails = [Says::Begin, Says::Here(0), Says::Here(1), Says::Empty(0), Says::Empty(-2)].map(Step::Tail);
     let strays = [Step::Stray(0, -1), Step::Stray(1, 0), Step::Stray(2, 1), Step::Junk(1)];
+    let prepared = [Shape::Inodes(true, 0), Shape::Inodes(true, 1), Shape::Map(3, false)].map(Step::Becomes);
+    let rest = [Step::Tail(Says::Empty(0)), Step::Super(false), Step::Super(true), Step::Pass(2000)];
     let places = [Step::Map(0), Step::Map(1), Step::Super(false), Step::Super(true), Step::Pass(600)];
     vec![
         theme("commits", &mounted, &[&maps, &data, &server, &[Step::All]]),
@@ -346,6 +371,14 @@ pub fn themes() -> Vec<Theme> {
         theme("strays", &mounted, &[&strays, &pieces, &[Step::All, Step::Turn], &tails[..2]]),
         theme("shapes", &mounted, &[&shapes, &pieces, &[Step::All, Step::Piece(4)], &tails[1..2]]),
         theme("maps in place", &[], &[&places, &maps[..2], &data[..2], &server, &[Step::All], &tails[3..4]]),
+        Theme {
+            settle_ms: SHORT_MS,
+            ..theme("unwritten", &mounted, &[&prepared, &data, &server, &[Step::All, Step::Pass(2000)]])
+        },
+        Theme {
+            settle_ms: SHORT_MS,
+            ..theme("unwritten, at rest", &mounted, &[&prepared, &data[..1], &server, &[Step::All], &rest])
+        },
         Theme {
             was_clean: false,
             seen_from_start: false,

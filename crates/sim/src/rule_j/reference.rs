@@ -7,6 +7,7 @@
 //! parentheses are those of the page's rules.
 
 mod log;
+mod unwritten;
 mod version;
 
 use crate::rule_e::reference::blocks_of;
@@ -19,6 +20,7 @@ use quietus_core::watch::{Attached, Content};
 use quietus_detect::format::{Block, Format, Geometry, Kind};
 use quietus_detect::options::{Grade, Options};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use unwritten::Unwritten;
 
 /// Bytes that a disk writes at once.
 const SECTOR: usize = 512;
@@ -70,6 +72,7 @@ struct Cell {
     written: Option<Moment>,
     /// Written since it was decided to read the maps in place.
     touched: bool,
+    unwritten: Unwritten,
 }
 
 impl Cell {
@@ -118,6 +121,10 @@ pub struct Reference {
     settled: BTreeSet<Block>,
     /// The position was unknown since then.
     was_unknown: bool,
+    /// What each block of inodes names as unwritten, as of the last commit that settled (10).
+    tables: BTreeMap<Block, BTreeSet<Block>>,
+    /// The file system rests, and what is empty dies once all commits have settled (10).
+    rests: bool,
     /// The journal's superblock is to be read.
     wants_superblock: bool,
     /// Something of the log was written since it was.
@@ -137,10 +144,11 @@ impl Reference {
     ) -> Self {
         let clock = Clock::new(now);
         let written = (!seen_from_start).then(|| clock.moment());
-        let cell = Cell { live: true, written, ..Cell::default() };
+        let whole = format.was_clean();
+        let unwritten = Unwritten { touched: !whole || !seen_from_start, ..Unwritten::default() };
+        let cell = Cell { live: true, written, unwritten, ..Cell::default() };
         let is_cell = |it: &Block| format.kind(*it) == Kind::Data && area.at(*it) != Some(0);
         let cells = (0..format.blocks()).filter(is_cell).map(|it| (it, cell)).collect();
-        let whole = format.was_clean();
         let mut this = Self {
             area,
             reading,
@@ -156,6 +164,8 @@ impl Reference {
             maps: BTreeMap::new(),
             settled: BTreeSet::new(),
             was_unknown: false,
+            tables: BTreeMap::new(),
+            rests: false,
             wants_superblock: true,
             superblock_overtaken: false,
             is_over: false,
@@ -203,6 +213,7 @@ impl Reference {
         match self.format.kind(block) {
             Kind::Data => self.is_written(block),
             Kind::Map => self.map_written(),
+            Kind::Inodes if !self.in_use => drop(self.tables.remove(&block)),
             _ => {}
         }
     }
@@ -219,6 +230,7 @@ impl Reference {
         let (count, moment) = (self.received, self.clock.moment());
         let cell = self.cells.get_mut(&block).expect("it is data, or of the log");
         *cell = Cell { live: true, stage: None, count, written: Some(moment), touched: true, ..*cell };
+        cell.unwritten = Unwritten { touched: true, ..cell.unwritten.filled() };
     }
 
     /// `bytes` arrive at `from` in a block of the journal.
@@ -272,8 +284,7 @@ impl Reference {
                 let (before, now) = (self.received.wrapping_sub(1), self.received);
                 self.cells.values_mut().filter(|it| it.count == before).for_each(|it| it.count = now);
             }
-            let is_map = |it: &(At, Tag)| self.format.kind(it.1.block) == Kind::Map;
-            let maps = copies.into_iter().filter(is_map);
+            let maps = copies.into_iter().filter(|it| self.wants_copy(it.1.block));
             let maps: Vec<_> =
                 maps.map(|(at, tag)| Copy { at, tag, seen: None, is_coming: Some(at) == coming }).collect();
             self.commits.push_back(Commit { tid, number: self.received, maps });
@@ -285,16 +296,23 @@ impl Reference {
     fn settle(&mut self) {
         while self.commits.front().is_some_and(|it| it.maps.iter().all(|it| it.seen.is_some())) {
             let commit = self.commits[0].clone();
+            let mut inodes = Vec::new();
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
                 let content = self.area.content(commit.tid, copy.tag, seen);
                 let Some(content) = content.filter(|_| self.knows_copies()) else {
                     return self.lost();
                 };
-                self.committed(copy.tag.block, &content, commit.number);
+                if self.format.kind(copy.tag.block) == Kind::Inodes {
+                    inodes.push((copy.tag.block, content));
+                } else {
+                    self.committed(copy.tag.block, &content, commit.number);
+                }
             }
             self.commits.pop_front();
             self.two_commits(commit.number);
+            self.unwritten_settles(inodes, commit.number);
+            self.unwritten_at_rest();
         }
     }
 
@@ -302,7 +320,12 @@ impl Reference {
         self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
             let old = self.cell(block).count + self.reading.margin <= number;
-            if allocated { self.shown_allocated(block, old, false) } else { self.cell(block).free = true }
+            if allocated {
+                self.shown_allocated(block, old, false);
+            } else {
+                let cell = self.cell(block);
+                (cell.free, cell.unwritten.hollow) = (true, false);
+            }
         }
     }
 
@@ -331,6 +354,7 @@ impl Reference {
         let cell = self.cell(block);
         cell.suspicious |= marks && old && cell.is_candidate();
         cell.free = false;
+        cell.unwritten.hollow &= !by_tool && marks;
         if (by_tool || !marks) && cell.stage.take().is_some() {
             (cell.live, cell.suspicious) = (true, cell.suspicious || marks);
         }
@@ -373,6 +397,7 @@ impl Reference {
             cell.count = if cell.count >= oldest { self.received } else { cell.count };
         }
         self.commits.clear();
+        self.unwritten_forgotten();
         self.was_unknown = true;
     }
 
@@ -413,6 +438,7 @@ impl Reference {
         }
         if let Some(cell) = self.cells.get_mut(&block) {
             (cell.live, cell.suspicious, cell.stage) = (false, false, None);
+            cell.unwritten = cell.unwritten.filled();
         }
         if let Some(at) = self.area.at(block) {
             self.log.gone(at);
@@ -453,7 +479,7 @@ impl Reference {
             let written = self.cell(block).written.filter(|_| by_tool);
             let is_late = written.is_some_and(|it| self.clock.is_within_active(it, settle));
             let cell = self.cell(block);
-            cell.free = is_known;
+            (cell.free, cell.unwritten.hollow) = (is_known, false);
             if cell.live && !cell.touched && !is_late {
                 (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
             }
@@ -472,7 +498,9 @@ impl Reference {
 
     fn whole(&mut self, by_tool: bool) {
         self.in_use = false;
-        self.decide(by_tool || self.attached.is_cached());
+        let by_tool = by_tool || self.attached.is_cached();
+        self.unwritten_rests(!by_tool);
+        self.decide(by_tool);
     }
 
     /// (9)
@@ -515,6 +543,7 @@ impl Reference {
         }
         let (settle, moment) = (self.settle_ms(), self.clock.moment());
         self.attached = attached;
+        self.unwritten_anew();
         for cell in self.cells.values_mut() {
             // A time that has not run out begins anew: its length has changed.
             cell.written = cell.written.filter(|it| self.clock.is_within_active(*it, settle)).map(|_| moment);

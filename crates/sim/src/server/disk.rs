@@ -49,6 +49,8 @@ pub(super) fn opening(
         idle_after_ms: setup.idle_after_ms,
         deadline_ms: setup.deadline_ms,
         detect_zeroes: setup.detect_zeroes,
+        // Half of the disks have the least: their writes wait for the index.
+        store_bytes_max: if setup.slots >= 4 { 0 } else { 64 << 20 },
         ..Config::new(policy.clone())
     };
     let mut entropy = [0; 32];

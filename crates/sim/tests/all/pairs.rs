@@ -1,7 +1,7 @@
 //! Every guest above every store that the table of pairs puts it above, with every oracle
 //! watching.
 
-use crate::trial::assert_kept;
+use crate::trial::{assert_kept, of};
 use quietus_sim::Figures;
 use quietus_sim::pairs::{Guest, PAIRS, Store};
 use quietus_sim::silence_panics;
@@ -11,9 +11,10 @@ use quietus_sim::soak::soak;
 fn every_promise_is_kept_by_every_store_to_every_guest() {
     silence_panics();
     for pair in &PAIRS {
-        let tally = soak(|seed| pair.played(seed), 0..pair.histories, || {}, |_| {});
+        let histories = of(pair.histories);
+        let tally = soak(|seed| pair.played(seed), 0..histories, || {}, |_| {});
         tally.failure.iter().for_each(|(_, part)| assert_kept(part));
-        assert_eq!(tally.histories, pair.histories);
+        assert_eq!(tally.histories, histories);
         let Figures {
             done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, examined, ..
         } = tally.figures;
@@ -26,13 +27,13 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
         // Few of these fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));
-        let least = pair.histories / if is_rare { 300 } else { 30 };
+        let least = histories / if is_rare { 300 } else { 30 };
         assert!(
             seen.iter().chain(&epochs).all(|count| *count > least),
             "{pair}: too little to judge: {:?}",
             tally.figures
         );
-        assert!(examined >= 2 * pair.histories, "each history ends with examinations: {:?}", tally.figures);
+        assert!(examined >= 2 * histories, "each history ends with examinations: {:?}", tally.figures);
     }
 }
 
@@ -86,6 +87,6 @@ const RENEWED: u64 = 100;
 fn a_watcher_that_begins_anew_costs_no_live_data() {
     silence_panics();
     for pair in PAIRS.iter().filter(|it| matches!(it.guest, Guest::Files(_))) {
-        (0..RENEWED).for_each(|seed| assert_kept(&pair.renewed(seed)));
+        (0..of(RENEWED)).for_each(|seed| assert_kept(&pair.renewed(seed)));
     }
 }

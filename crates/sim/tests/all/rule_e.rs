@@ -1,7 +1,7 @@
 //! Rule E, on trial below ext2 and FAT, and below a cache: enumerated, by chance, and in the histories that
 //! are kept.
 
-use crate::trial::{assert_searched, assert_walked};
+use crate::trial::{assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{Both, Product};
 use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
 use quietus_sim::rule_e::{known, marks};
@@ -15,12 +15,12 @@ const LIVES: u64 = 1000;
 
 #[test]
 fn both_versions_agree_in_every_enumerated_state() {
-    assert_searched(parts(), searched, TRANSITIONS, 500);
+    assert_searched(parts(), searched, of(TRANSITIONS), 500);
 }
 
 #[test]
 fn both_versions_agree_on_long_walks() {
-    assert_walked(walked, WALKS);
+    assert_walked(walked, of(WALKS));
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn live_data_dies_in_the_histories_that_are_kept_unless_the_cache_is_known() {
 #[test]
 fn content_of_marked_files_is_never_plain_and_dies_in_the_end() {
     let (mut plain, mut all) = (0, 0);
-    for seed in 0..LIVES {
+    for seed in 0..of(LIVES) {
         let (more, of) = marks::lived(seed).unwrap_or_else(|broken| panic!("{broken}"));
         (plain, all) = (plain + more, all + of);
     }

@@ -1,7 +1,7 @@
 //! Rule J, on trial: the page's version alone, and both, below a journal that is here or elsewhere, and
 //! below a cache.
 
-use crate::trial::{assert_kept, assert_searched, assert_walked};
+use crate::trial::{assert_kept, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{self, Both, Product, Reference};
 use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::Setup;
@@ -23,13 +23,13 @@ const WRONG: [Reading; 3] = [
 
 #[test]
 fn the_page_alone_never_destroys_what_somebody_owns() {
-    assert_walked(|seed| lived(seed, Reference), WALKS);
+    assert_walked(|seed| lived(seed, Reference), of(WALKS));
 }
 
 #[test]
 fn content_of_marked_files_is_never_plain_and_other_content_mostly_is() {
     let (mut plain, mut all) = (0, 0);
-    for seed in 0..WALKS {
+    for seed in 0..of(WALKS) {
         let (part, (more, of)) = marked(seed);
         if let Some((steps, broken)) = part.failure {
             panic!("{}: {broken}\n{steps}", part.name);
@@ -79,18 +79,18 @@ fn each_of_them_is_destructive_by_a_reading_that_is_wrong() {
 
 #[test]
 fn both_versions_and_the_judge_agree_in_every_enumerated_state() {
-    assert_searched(parts(), searched, TRANSITIONS, 100);
+    assert_searched(parts(), searched, of(TRANSITIONS), 100);
 }
 
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks() {
-    assert_walked(walked, 6_000);
-    assert_walked(|seed| external_journal(seed, Both), 4_000);
+    assert_walked(walked, of(6_000));
+    assert_walked(|seed| external_journal(seed, Both), of(4_000));
 }
 
 #[test]
 fn both_versions_and_the_judge_agree_on_long_walks_below_a_cache() {
-    assert_walked(|seed| cached(seed, true, Both), 4_000);
+    assert_walked(|seed| cached(seed, true, Both), of(4_000));
 }
 
 /// Walks below a cache in which few others found a defect. 4040: a later transaction's block was

@@ -12,7 +12,8 @@ pub trait Access {
     /// As [`Vault::begin_put`].
     fn begin_put(&mut self) -> Result<PutId, VaultError>;
 
-    /// For each name, the chunk if the vault has it, and None if it is wanted. The put refers to those that are there.
+    /// For each name, the chunk if the vault has it with all below, whole, and None if it is wanted. The put refers to those that
+    /// are there.
     ///
     /// # Errors
     ///

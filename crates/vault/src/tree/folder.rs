@@ -32,6 +32,17 @@ pub struct Metadata {
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
     /// Entries with the same number are names of one file.
     pub hard_link: Option<u64>,
+    /// The file of the host that was put. `None` for what is no file of a host.
+    pub origin: Option<Origin>,
+}
+
+/// Identity and state of a file of a host. While both stay, nobody has changed its content or its attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Origin {
+    /// Number of the inode.
+    pub inode: u64,
+    /// Time of the last change of the inode (`st_ctime`), in nanoseconds since 1970. No program can set it.
+    pub changed_ns: i64,
 }
 
 /// The kind of an entry.

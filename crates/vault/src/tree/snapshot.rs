@@ -46,8 +46,15 @@ impl Totals {
 /// A snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Its name.
+    /// Its name. Snapshots of one name and host are a series.
     pub name: Vec<u8>,
+    /// The host whose files it has.
+    pub host: Vec<u8>,
+    /// Labels by which snapshots are selected.
+    pub tags: Vec<Vec<u8>>,
+    /// When the put began, by the host's clock, in milliseconds since 1970. A file that was changed later may have changed
+    /// again, at the same time by its file system's clock, after it was read.
+    pub begun_ms: u64,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
     /// Its entries and the bytes of their content.

@@ -137,6 +137,7 @@ fn some_node(number: u64, noise: &mut Noise, chunks: &mut Chunks) -> Node {
         modified_ns: noise.next() as i64,
         attributes: vec![(b"user.note".to_vec(), noise.bytes(number as usize % 64))],
         hard_link: number.is_multiple_of(5).then_some(number),
+        origin: number.is_multiple_of(3).then_some(Origin { inode: number, changed_ns: noise.next() as i64 }),
     };
     Node { name: format!("{number:08}\u{e4}").into_bytes(), metadata, kind }
 }
@@ -244,9 +245,16 @@ fn every_chunk_that_metadata_names_is_a_child_in_its_role() {
         .map(|number| some_node(number, &mut noise, &mut chunks))
         .collect();
     let folder = chunks.folder(&nodes).unwrap();
-    let top = Some(Metadata { mode: 0o700, ..Metadata::default() });
-    let snapshot =
-        Snapshot { name: b"a name".to_vec(), created_ms: 7, totals: Totals::default(), folder, top };
+    let snapshot = Snapshot {
+        name: b"a name".to_vec(),
+        host: b"a host".to_vec(),
+        tags: vec![b"one".to_vec(), b"other".to_vec()],
+        begun_ms: 6,
+        created_ms: 7,
+        totals: Totals { files: 3, folders: 2, bytes: 1 },
+        folder,
+        top: Some(Metadata { mode: 0o700, ..Metadata::default() }),
+    };
     let bytes = snapshot.to_bytes();
     assert_eq!(Snapshot::from_bytes(&bytes).unwrap(), snapshot);
     let (mut pending, mut found) = (vec![(Role::Snapshot, bytes)], HashMap::<Role, usize>::new());

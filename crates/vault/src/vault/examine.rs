@@ -45,7 +45,7 @@ impl Vault<'_> {
         (0..self.catalog.layout().slots).map(SlotNumber)
     }
 
-    /// Everything besides chunks that are `live` in `bytes`, which were read from all of `slot`.
+    /// Everything besides chunks that are `live` in `bytes`, which were read from all of `slot`; no bytes if it has no space.
     pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
         let entry = self.catalog.table().entry(slot);
         let found = match entry.state {

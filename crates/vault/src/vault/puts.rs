@@ -31,6 +31,15 @@ pub(crate) struct Puts {
     pub(crate) revived: Option<RoaringTreemap>,
 }
 
+/// The state that chunks below another one have to be in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Below {
+    /// Whole.
+    Whole,
+    /// Damaged or whole.
+    Any,
+}
+
 /// A put under way: a root for every sanitization.
 #[derive(Default, Debug)]
 struct Put {
@@ -129,7 +138,8 @@ impl Vault<'_> {
         Ok(put)
     }
 
-    /// For each name, the chunk if the vault has it, and None if it is wanted. The put refers to those that are there.
+    /// For each name, the chunk if the vault has it, and None if it is wanted. The put refers to those that are there. A chunk
+    /// of metadata is wanted, too, if the vault has no whole copy of something below it.
     ///
     /// # Errors
     ///
@@ -141,7 +151,7 @@ impl Vault<'_> {
     ) -> Result<Vec<Option<Reference>>, VaultError> {
         self.note_put(put)?;
         self.tend_index()?;
-        chunks.iter().map(|fingerprint| self.refer(put, fingerprint)).collect()
+        chunks.iter().map(|fingerprint| self.refer(put, fingerprint, Below::Whole)).collect()
     }
 
     /// Stores a chunk, unless it is there by now. The put refers to it.
@@ -152,7 +162,8 @@ impl Vault<'_> {
     pub fn store(&mut self, put: PutId, chunk: &Packed) -> Result<Reference, VaultError> {
         self.note_put(put)?;
         self.tend_index()?;
-        if let Some(found) = self.refer(put, &chunk.fingerprint)? {
+        // Metadata is stored also of what is damaged below: a forget of paths does that.
+        if let Some(found) = self.refer(put, &chunk.fingerprint, Below::Any)? {
             return Ok(found);
         }
         let role = match chunk.class {
@@ -283,14 +294,19 @@ impl Vault<'_> {
     }
 
     /// Refers to a chunk and all below it, if all of that is there.
-    fn refer(&mut self, put: PutId, fingerprint: &Fingerprint) -> Result<Option<Reference>, VaultError> {
+    fn refer(
+        &mut self,
+        put: PutId,
+        fingerprint: &Fingerprint,
+        below: Below,
+    ) -> Result<Option<Reference>, VaultError> {
         self.puts.get(put)?;
         let Some(location) = self.find(fingerprint)? else { return Ok(None) };
         let chunk = Reference { fingerprint: *fingerprint, ordinal: location.ordinal };
         if self.is_lost(&chunk, location.container)? {
             return Ok(None);
         }
-        let Some(reached) = self.reach(put, vec![(chunk, None)])? else { return Ok(None) };
+        let Some(reached) = self.reach(put, vec![(chunk, None)], below)? else { return Ok(None) };
         self.puts.refer(put, &reached)?;
         Ok(Some(chunk))
     }
@@ -301,7 +317,7 @@ impl Vault<'_> {
         let content = decompress(chunk.codec, &chunk.stored, chunk.raw_bytes).map_err(|_| damaged)?;
         let (role, named) = children(&content)?;
         for Child { chunk, role } in named {
-            let reached = self.reach(put, vec![(chunk, Some(role))])?;
+            let reached = self.reach(put, vec![(chunk, Some(role))], Below::Any)?;
             self.puts.refer(put, &reached.ok_or(VaultError::Dangling(chunk.fingerprint))?)?;
         }
         Ok(role)
@@ -313,6 +329,7 @@ impl Vault<'_> {
         &mut self,
         put: PutId,
         mut pending: Vec<(Reference, Option<Role>)>,
+        below: Below,
     ) -> Result<Option<Vec<(Reference, Role)>>, VaultError> {
         let (mut reached, mut seen) = (Vec::new(), HashMap::new());
         while let Some((chunk, wanted)) = pending.pop() {
@@ -330,6 +347,9 @@ impl Vault<'_> {
                 continue;
             }
             let Some(location) = self.find(&chunk.fingerprint)? else { return Ok(None) };
+            if below == Below::Whole && self.is_lost(&chunk, location.container)? {
+                return Ok(None);
+            }
             let Some(class) = self.catalog.table().class(location.container) else { return Ok(None) };
             let (role, named) = match class {
                 Class::Metadata => children(&self.get(&chunk)?)?,

@@ -8,7 +8,7 @@ use super::{Step, Vault};
 use crate::catalog::Change;
 use crate::container::Class;
 use crate::index::IndexEntry;
-use crate::{ContainerSequence, Ordinal, SlotNumber, VaultError};
+use crate::{ContainerSequence, Ordinal, Reference, SlotNumber, VaultError};
 
 #[cfg(test)]
 mod tests;
@@ -31,9 +31,16 @@ pub struct Verified {
     pub faults: Vec<VaultError>,
     /// How much is wrong.
     pub faults_count: u64,
+    /// The chunks that are whole.
+    whole: RoaringTreemap,
 }
 
 impl Verified {
+    /// Whether a chunk is there as it was put.
+    pub fn is_whole(&self, chunk: &Reference) -> bool {
+        self.whole.contains(chunk.ordinal.0)
+    }
+
     fn fault(&mut self, fault: VaultError) {
         self.faults_count += 1;
         if self.faults.len() < FAULTS_MAX {
@@ -65,6 +72,7 @@ impl Vault<'_> {
             Err(error) => verified.fault(error),
         }
         verified.chunks = whole.len();
+        verified.whole = whole;
         Ok(verified)
     }
 

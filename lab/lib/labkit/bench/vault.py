@@ -34,7 +34,7 @@ from ..servers import parse_size, sparse
 from . import Benchmark, medians, ratio
 
 EDITS = 0.02
-FIRST, AGAIN, RESTORE, LIST = EVERYDAY = ["first put", "incremental put", "restore", "list"]
+FIRST, AGAIN, UNCHANGED, RESTORE, LIST = EVERYDAY = ["first put", "incremental put", "unchanged put", "restore", "list"]
 GENERATIONS, FORGET = DYING = ["put 8 generations", "forget 4 of 8"]
 COUNT, FORGOTTEN = 8, 4
 NOT_SEARCHED = -1
@@ -121,8 +121,8 @@ class Story:
 
     def step(self, step):
         """Does one step; what it cost."""
-        act = {FIRST: self.put, AGAIN: self.put_again, RESTORE: self.restore, LIST: self.list, GENERATIONS: self.generations,
-               FORGET: self.forget}[step]
+        act = {FIRST: self.put, AGAIN: self.put_again, UNCHANGED: self.put, RESTORE: self.restore, LIST: self.list,
+               GENERATIONS: self.generations, FORGET: self.forget}[step]
         with self.medium.mounted():
             os.sync()
             cost, *canaries = act()

@@ -45,7 +45,7 @@ pub enum MapError {
     #[error("the map cannot be read: {0}")]
     Medium(#[from] MediumError),
     /// The bytes are not a valid map.
-    #[error("the map is damaged: {0}; restore the map together with the data")]
+    #[error("the map is damaged: {0}; run `quietus repair`, or restore the map together with the data")]
     Damaged(&'static str),
     /// The map belongs to another disk.
     #[error("the map belongs to another disk, or to one of another size; restore the map of this disk")]
@@ -103,6 +103,21 @@ fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
     bytes.extend(size.to_le_bytes());
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
     bytes
+}
+
+/// Mends the head of the map of this disk if one byte of it is wrong: whether it was.
+///
+/// # Errors
+/// The medium's.
+pub fn mend_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<bool, MediumError> {
+    let expected = head(disk, size);
+    let mut found = vec![0; expected.len()];
+    map.read(Pos(0), &mut found)?;
+    let wrong = found.iter().zip(&expected).filter(|(one, other)| one != other).count();
+    if wrong == 1 {
+        map.write(Pos(0), &expected, true)?;
+    }
+    Ok(wrong == 1)
 }
 
 /// Checks that the map is of this disk.
@@ -222,6 +237,8 @@ pub(super) struct Map {
     dirty: BTreeSet<u64>,
     /// Pages that the checkpoint under way makes durable.
     checkpointing: BTreeSet<u64>,
+    /// Their writes, until these are taken.
+    writes: Option<Vec<(Places, Vec<u8>)>>,
     /// The pages that have space on the host. A page keeps its space until the next start, even when it is
     /// all zeros again: a write that relies on the space may be under way.
     spacious: BlockSet<Pos>,
@@ -308,9 +325,9 @@ impl Map {
         self.dirty.range(pages.clone()).next().is_none() && self.checkpointing.range(pages).next().is_none()
     }
 
-    /// Begins a checkpoint: the pages that are not durable, many as one write, wherever they lie. A write of
-    /// its own for each would wake a thread for each.
-    pub(super) fn begin_checkpoint(&mut self) -> Vec<(Places, Vec<u8>)> {
+    /// Begins a checkpoint of the pages that are not durable: whether there are any. Many are one write, wherever they lie. A
+    /// write of its own for each would wake a thread for each.
+    pub(super) fn begin_checkpoint(&mut self) -> bool {
         self.checkpointing = std::mem::take(&mut self.dirty);
         let pages: Vec<u64> = self.checkpointing.iter().copied().collect();
         let written = |pages: &[u64]| {
@@ -318,7 +335,14 @@ impl Map {
             pages.iter().for_each(|page| self.pages[page].append_to(&mut bytes));
             (pages.iter().copied().map(place).collect(), bytes)
         };
-        pages.chunks(WRITE_PAGES_MAX).map(written).collect()
+        let writes: Vec<_> = pages.chunks(WRITE_PAGES_MAX).map(written).collect();
+        self.writes = Some(writes).filter(|writes| !writes.is_empty());
+        self.writes.is_some()
+    }
+
+    /// The writes of the checkpoint, once.
+    pub(super) fn take_writes(&mut self) -> Option<Vec<(Places, Vec<u8>)>> {
+        self.writes.take()
     }
 
     pub(super) fn end_checkpoint(&mut self) {
@@ -326,6 +350,7 @@ impl Map {
     }
 
     pub(super) fn abort_checkpoint(&mut self) {
+        self.writes = None;
         self.dirty.append(&mut self.checkpointing);
     }
 }

@@ -87,6 +87,7 @@ impl Bench {
             kept: None,
             policy: &"zero".parse().expect("a policy"),
             read_only: false,
+            memory_bytes: 64 << 20,
             entropy: &mut [0; 32],
             owed: &mut Owed::default(),
         };
@@ -121,7 +122,7 @@ impl Bench {
     }
 
     fn checkpoint(&mut self) {
-        self.overlay.begin_checkpoint(false).iter().flatten().for_each(|write| self.map.put(write));
+        Batch::all_writes(&mut self.overlay).iter().for_each(|write| self.map.put(write));
         self.overlay.end_checkpoint();
     }
 
@@ -231,13 +232,13 @@ fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
         Pos(BLOCK_BYTES),
         "a slot that is pending free was used"
     );
-    let writes = bench.overlay.begin_checkpoint(false);
+    let writes = Batch::all_writes(&mut bench.overlay);
     assert_eq!(
         bench.write(blocks(201, 1)).first().extent.start,
         Pos(2 * BLOCK_BYTES),
         "the map is not written"
     );
-    writes.iter().flatten().for_each(|write| bench.map.put(write));
+    writes.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
 }
@@ -267,7 +268,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     bench.write(blocks(100, 1));
     bench.checkpoint();
     bench.overlay.unmap(blocks(100, 1));
-    let first = bench.overlay.begin_checkpoint(false);
+    let first = Batch::all_writes(&mut bench.overlay);
     bench.overlay.abort_checkpoint();
     assert!(!bench.overlay.is_durable(blocks(100, 1)));
     assert_eq!(
@@ -275,12 +276,12 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
         Pos(BLOCK_BYTES),
         "a slot that is pending free was used"
     );
-    let again = bench.overlay.begin_checkpoint(false);
+    let again = Batch::all_writes(&mut bench.overlay);
     assert_eq!(
-        again.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
-        first.iter().flatten().map(|(places, _)| places.clone()).collect::<Vec<_>>()
+        again.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
+        first.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>()
     );
-    again.iter().flatten().for_each(|write| bench.map.put(write));
+    again.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
     assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
 }
@@ -293,7 +294,7 @@ fn a_block_leaves_the_base_too_until_a_checkpoint_says_that_the_base_does_not_sh
         bench.overlay.leave(blocks(1, 1), Epoch(0)).iter().map(|it| it.on).collect::<Vec<_>>()
     };
     assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);
-    let writes = bench.overlay.begin_checkpoint(false);
+    let writes = Batch::all_writes(&mut bench.overlay);
     assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);
     bench.overlay.abort_checkpoint();
     assert_eq!(left(&mut bench), [MediumId::Data, MediumId::Base]);

@@ -6,6 +6,7 @@ mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
 use super::homes::{Doomed, Homes, Stub};
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::log::{Log, Turned};
 use super::positions::outline;
@@ -17,8 +18,9 @@ use crate::cell::{Cell, Cells};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
+use crate::places::Places;
 use crate::sealing::Sealing;
-use crate::store::Phase;
+use crate::store::Batch;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Block, Epoch, Extent, Pos, Slot};
 use std::collections::BTreeSet;
@@ -36,27 +38,34 @@ pub(super) struct Catalog {
     pub(super) slots: Slots,
     pub(super) log: Log,
     pub(super) homes: Homes,
+    pub(super) limits: Limits,
     /// A half of the log whose cell has to be destroyed before the half is used again, and the slots whose only stubs are in it.
     old_half: Option<(u8, BlockSet<Pos>)>,
     /// The epochs that still show content which has died.
     pub(super) lingering: Lingering,
     /// How many heads of the index were written: only then do slots that were given up become free.
     pub(super) heads: u64,
+    /// The generation of the durable head.
+    pub(super) generation: u64,
     /// The source of fresh cells.
     cells: Cells,
 }
 
-/// The parts of a checkpoint of the index, in their order: each part has to be durable before the next.
+/// A checkpoint of the index. Its parts, in their order: the last entries of the log before the head; homes of stubs, their cells, and
+/// changed pages of the index, which are made batch by batch; the head. Each part has to be durable before the next.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct IndexCheckpoint {
-    /// The last entries of the log before the head. Their content is durable before they are written.
+    /// The last entries of the log. Their content is durable before they are written.
     pub(super) log: Option<(Place, Vec<u8>)>,
-    /// The homes of stubs and their cells, and the changed pages of the index.
-    pub(super) writes: Vec<(Place, Vec<u8>)>,
-    /// The head.
-    pub(super) head: (Place, Vec<u8>),
-    /// The slots whose stubs have their home then, if anywhere.
-    homed: Vec<Slot>,
+    /// The head; `None` once it was taken to be written.
+    head: Option<(Place, Vec<u8>)>,
+    /// The generation of the head.
+    generation: u64,
+    /// The slots whose stubs need a home, and how many of these were taken to be written.
+    to_home: Vec<Slot>,
+    taken: usize,
+    /// The slots of versions that are owed, and whose homes may have the stub.
+    at_home: Vec<Slot>,
     /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
     old_half: (Option<u8>, BlockSet<Pos>),
 }
@@ -73,33 +82,46 @@ pub(super) enum Replayed {
 }
 
 impl IndexCheckpoint {
-    /// Takes the writes that come before the head, as few operations: each is an event, and homes of stubs come by the
-    /// ten thousand.
-    pub(super) fn take_writes(&mut self) -> Phase {
-        let mut phase = Phase::new();
-        for (place, bytes) in std::mem::take(&mut self.writes) {
-            match phase.last_mut() {
-                Some((places, content))
-                    if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
-                {
-                    places.push(place);
-                    content.extend(bytes);
-                }
-                _ => phase.push((place.into(), bytes)),
-            }
-        }
-        phase
+    /// The next slots whose stubs are brought home, to at most `pages_max` pages: all that go to each.
+    fn take_slots(&mut self, layout: Layout, pages_max: usize) -> &[Slot] {
+        let rest = &self.to_home[self.taken..];
+        let pages = rest.chunk_by(|a, b| layout.page_of(*a) == layout.page_of(*b)).take(pages_max);
+        let count = pages.map(<[Slot]>::len).sum();
+        self.taken += count;
+        &rest[..count]
     }
+
+    /// Whether all stubs were taken to be written.
+    fn has_homed(&self) -> bool {
+        self.taken == self.to_home.len()
+    }
+}
+
+/// The writes as few operations: each is an event, and homes of stubs come by the ten thousand.
+fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
+    let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
+    for (place, bytes) in writes {
+        match few.last_mut() {
+            Some((places, content))
+                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
+            {
+                places.push(place);
+                content.extend(bytes);
+            }
+            _ => few.push((place.into(), bytes)),
+        }
+    }
+    few
 }
 
 /// The note in a head of the index: where the log goes on, and which sessions there were.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Note {
-    open: Epoch,
+    pub(super) open: Epoch,
     /// The half of the log that goes on from here, and the number of the last sector before it.
-    half: u8,
-    sequence: u64,
-    counts: Counts,
+    pub(super) half: u8,
+    pub(super) sequence: u64,
+    pub(super) counts: Counts,
     pub(super) sessions: Sessions,
 }
 
@@ -121,7 +143,7 @@ impl Note {
         Head { generation: head.generation + 1, roots: head.roots.clone(), note }
     }
 
-    fn to_bytes(self) -> Vec<u8> {
+    pub(super) fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
         numbers
@@ -132,7 +154,7 @@ impl Note {
             .collect()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut fields = crate::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
         let changed = [fields.u64()?, fields.u64()?];
@@ -162,7 +184,9 @@ impl Catalog {
             slots: Slots::new(layout.cluster_slots(), blocks, (CLUSTERS as u8, root)),
             log: Log::new(layout, half, sequence, (sessions, halves)),
             homes: Homes::new(layout),
+            limits: Limits::of(64 << 20),
             heads: 0,
+            generation: head.generation,
             // Before the first checkpoint of the index nothing was in the other half.
             old_half: Some((1 - half, BlockSet::default())).filter(|_| !head.roots.is_empty()),
             lingering: Lingering::default(),
@@ -359,26 +383,39 @@ impl Catalog {
         assert!(self.old_half.is_none(), "a half of the log is empty before it is used again");
         let log = self.log.commit();
         let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
-        let stubs: Vec<Stub> = to_home.iter().filter_map(|slot| self.stub(*slot)).collect();
-        let mut writes = self.homes.bring(&stubs, &mut self.cells);
-        let page = |at, len| Place { on: MediumId::Map, extent: Extent::new(at, len) };
-        let pages = self.history.pages.take_writes(usize::MAX);
-        writes.extend(pages.into_iter().map(|(at, bytes)| (page(at, PAGE_BYTES as u64), bytes)));
         let generation = self.history.pages.begin_head();
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
-        let mut roots = self.history.roots();
-        roots.push(self.slots.root());
+        let roots = self.history.roots(self.slots.root());
         let (open, counts, sessions) = (self.open_epoch(), self.history.counts(), self.log.sessions());
         let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
-        let head = (page(head.position(), bytes.len() as u64), bytes);
-        let homed = [to_home, at_home].concat();
+        let head = Some((in_index(head.position(), bytes.len()), bytes));
         if mutant::is(Mutant::KillLogEarly) && is_used {
             self.old_half = Some((old, dying.clone()));
         }
-        IndexCheckpoint { log, writes, head, homed, old_half: (is_used.then_some(old), dying) }
+        let old_half = (is_used.then_some(old), dying);
+        IndexCheckpoint { log, head, generation, to_home, taken: 0, at_home, old_half }
+    }
+
+    /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
+    /// the head.
+    pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
+        let writes = if checkpoint.has_homed() {
+            let pages = self.history.pages.take_due(pages_max);
+            pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect()
+        } else {
+            let slots = checkpoint.take_slots(self.layout, pages_max);
+            let stubs: Vec<Stub> = slots.iter().filter_map(|slot| self.stub(*slot)).collect();
+            self.homes.bring(&stubs, &mut self.cells)
+        };
+        let is_all = checkpoint.has_homed() && self.history.pages.due() == 0;
+        if writes.is_empty() && is_all {
+            let (place, bytes) = checkpoint.head.take()?;
+            return Some(Batch::phase(vec![(place.into(), bytes)]));
+        }
+        Some(Batch { writes: joined(writes), ends_phase: is_all })
     }
 
     /// The stub of a version that has no home yet.
@@ -395,7 +432,8 @@ impl Catalog {
         self.history.pages.end_head();
         self.slots.end_head();
         self.heads += 1;
-        self.log.end_turn(&checkpoint.homed);
+        self.generation = checkpoint.generation;
+        self.log.end_turn(&[&checkpoint.to_home, &checkpoint.at_home]);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
@@ -441,10 +479,8 @@ impl Catalog {
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
     /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
     pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
-        let (_, last) = self.log.position();
-        let next = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1);
-        let Some(mut sector) = next else { return Ok(Replayed::End) };
-        if !self.log.reveal(&mut sector) {
+        let Some((sector, is_open)) = self.sector_to_read(bytes) else { return Ok(Replayed::End) };
+        if !is_open {
             return Ok(Replayed::OtherCell(sector.sequence));
         }
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
@@ -454,6 +490,14 @@ impl Catalog {
         }
         self.log.replay(at, &sector);
         Ok(Replayed::Sector)
+    }
+
+    /// The next sector of the log in these bytes, and whether its stubs can be revealed.
+    pub(super) fn sector_to_read(&self, bytes: &[u8]) -> Option<(Sector, bool)> {
+        let (_, last) = self.log.position();
+        let mut sector = self.layout.parse_sector(bytes).filter(|sector| sector.sequence == last + 1)?;
+        let is_open = self.log.reveal(&mut sector);
+        Some((sector, is_open))
     }
 
     fn replay_entry(&mut self, sector: &Sector, entry: &Entry) -> Result<(), Absent> {
@@ -476,9 +520,26 @@ impl Catalog {
         Ok(())
     }
 
+    /// Takes an entry of the log for what epochs show, and for nothing else: a start does that only to read.
+    pub(super) fn replay_shown(&mut self, epoch: Epoch, entry: &Entry) -> Result<(), Absent> {
+        self.cut_before(epoch)?;
+        match entry {
+            Entry::Version { block, slot, .. } => self.history.show(*block, Some(*slot), epoch),
+            Entry::Freed { block, blocks } => {
+                (block.0..block.0 + blocks).try_for_each(|block| self.history.show(Block(block), None, epoch))
+            }
+            Entry::Closed { when } => self.history.close_again(epoch, WallTime(*when)),
+        }
+    }
+
     fn replay_change(&mut self, block: Block, slot: Option<Slot>, epoch: Epoch) -> Result<(), Absent> {
         let dead = self.history.write(block, slot, epoch, |_| false)?;
         dead.into_iter().for_each(|dead| self.log.owes(dead.slot));
         Ok(())
     }
+}
+
+/// A part of the index.
+fn in_index(at: u64, len: usize) -> Place {
+    Place { on: MediumId::Map, extent: Extent::new(at, len as u64) }
 }

@@ -12,6 +12,8 @@ pub(super) struct Committing {
     pub(super) is_under_way: bool,
     /// The open epoch when it began.
     pub(super) open: Epoch,
+    /// What the commit under way has still to write to the log.
+    pub(super) log: Option<(Place, Vec<u8>)>,
     /// The last commit, if it was given up: the next one has it too.
     pub(super) again: Option<(Place, Vec<u8>)>,
     /// The checkpoint of the index that is part of it.
@@ -30,7 +32,7 @@ impl Committing {
     }
 
     pub(super) fn abort(&mut self) {
-        self.is_under_way = false;
+        (self.is_under_way, self.log) = (false, None);
         self.fresh.append(&mut self.blocks);
     }
 

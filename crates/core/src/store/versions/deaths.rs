@@ -11,7 +11,7 @@
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use super::span::{Dead, LEN, Span};
 use crate::tree::{Absent, Pages, Root, Tree};
-use crate::units::{Block, Epoch, Slot};
+use crate::units::Epoch;
 use roaring::RoaringBitmap;
 
 /// More runs in a list than this are merged.
@@ -33,9 +33,9 @@ struct Merge {
 #[derive(Debug)]
 pub(super) struct Deaths {
     /// By run, birth and first block: the first slot, and how many versions.
-    entries: Tree<{ 3 * NUMBER }, { NUMBER + LEN }>,
+    pub(super) entries: Tree<{ 3 * NUMBER }, { NUMBER + LEN }>,
     /// By list and run: how many entries the run has.
-    runs: Tree<{ 2 * NUMBER }, NUMBER>,
+    pub(super) runs: Tree<{ 2 * NUMBER }, NUMBER>,
     /// How many versions all entries have.
     versions: u64,
     /// The number of the last run that was begun since the start.
@@ -132,7 +132,7 @@ impl Deaths {
             let found = self.entries.last_in_leaf(pages, (&first, &last), TAIL_MAX)?;
             self.looked += found.len().max(1) as u64;
             if !found.is_empty() {
-                return Ok(Some((run, found.iter().map(|(key, value)| span(key, value)).collect())));
+                return Ok(Some((run, found.iter().map(|(key, value)| Span::dead(key, value)).collect())));
             }
             from = run + 1;
         }
@@ -153,7 +153,7 @@ impl Deaths {
         let is_young = from[1] > split.0;
         let end = if is_young { [run + 1, 0, 0] } else { [run, split.0 + 1, 0] };
         let (found, next) = self.entries.in_leaf(pages, &pack(&from), &pack(&end))?;
-        let count = found.iter().map(|(key, value)| span(key, value).len).sum();
+        let count = found.iter().map(|(key, value)| Span::dead(key, value).len).sum();
         Ok(Some((count, is_young, next.map_or(end, |key| [0, 1, 2].map(|n| number(&key, n))))))
     }
 
@@ -166,7 +166,7 @@ impl Deaths {
     /// The last entry of a run up to `key`.
     fn last_up_to(&self, pages: &Pages, run: u64, key: &[u8; 3 * NUMBER]) -> Result<Option<Span>, Absent> {
         let found = self.entries.at_or_before(pages, key)?;
-        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, value)| span(&key, &value)))
+        Ok(found.filter(|(key, _)| number(key, 0) == run).map(|(key, value)| Span::dead(&key, &value)))
     }
 
     /// Removes the youngest versions of a run, as [`Deaths::born_after`] found them, the youngest first; of the oldest entry
@@ -314,11 +314,4 @@ fn value(span: Span) -> [u8; NUMBER + LEN] {
     bytes[..NUMBER].copy_from_slice(&pack::<NUMBER>(&[span.first.slot.0]));
     bytes[NUMBER..].copy_from_slice(&span.len_bytes());
     bytes
-}
-
-/// The versions of an entry.
-fn span(key: &[u8], value: &[u8]) -> Span {
-    let first =
-        Dead { born: Epoch(number(key, 1)), block: Block(number(key, 2)), slot: Slot(number(value, 0)) };
-    Span::with_len(first, &value[NUMBER..])
 }

@@ -5,9 +5,10 @@
 //! long as an epoch is kept that has it.
 
 use super::key::{NUMBER, number, pack};
+use super::twin::Twin;
 use crate::extents::{ExtentMap, Value};
 use crate::mutant::{self, Mutant};
-use crate::tree::{Absent, Pages, Root, Tree};
+use crate::tree::{Absent, PageError, PageNo, Pages, Root, Tree};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent};
 use roaring::RoaringBitmap;
 
@@ -15,7 +16,7 @@ use roaring::RoaringBitmap;
 #[derive(Debug)]
 pub(super) struct Gaps {
     /// By last epoch and first block: how many blocks.
-    table: Tree<{ 2 * NUMBER }, NUMBER>,
+    table: Twin<{ 2 * NUMBER }, NUMBER>,
     /// The last epoch that has the gap. Also the gaps that are not in the table yet.
     last: ExtentMap<Addr, Last>,
 }
@@ -31,17 +32,17 @@ impl Value for Last {
 }
 
 impl Gaps {
-    pub(super) fn new((id, root): (u8, Root)) -> Self {
-        Self { table: Tree::new(id, root), last: ExtentMap::default() }
+    pub(super) fn new(table: Twin<{ 2 * NUMBER }, NUMBER>) -> Self {
+        Self { table, last: ExtentMap::default() }
     }
 
-    pub(super) fn root(&self) -> Root {
-        self.table.root()
+    pub(super) fn roots(&self) -> [Root; 2] {
+        self.table.roots()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.table.is_empty() && self.last.is_empty()
+        self.table.len() == 0 && self.last.is_empty()
     }
 
     /// Reads the table, and adds its pages to `used`.
@@ -54,6 +55,16 @@ impl Gaps {
             from = pack(&[to, first + 1]);
         }
         Ok(())
+    }
+
+    /// As [`Twin::use_whole`].
+    pub(super) fn use_whole<E>(
+        &mut self,
+        pages: &mut Pages,
+        most: usize,
+        read: impl FnMut(PageNo) -> Result<Vec<u8>, E>,
+    ) -> Result<Option<PageError>, E> {
+        self.table.use_whole(pages, most, read)
     }
 
     /// Notes that no epoch up to this one shows these blocks any more.
@@ -73,7 +84,22 @@ impl Gaps {
         let key = pack(&[to.0, blocks.start.0 / BLOCK_BYTES]);
         let known = self.table.get(pages, &key)?.map_or(0, |known| number(&known, 0));
         let blocks = known.max(blocks.len / BLOCK_BYTES);
-        self.table.insert(pages, &key, &pack(&[blocks])).map(drop)
+        self.table.insert(pages, &key, &pack(&[blocks]))
+    }
+
+    /// Adds an entry to the table.
+    pub(super) fn put(
+        &mut self,
+        pages: &mut Pages,
+        key: &[u8; 2 * NUMBER],
+        blocks: &[u8; NUMBER],
+    ) -> Result<(), Absent> {
+        self.table.insert(pages, key, blocks)
+    }
+
+    /// Both trees of the table.
+    pub(super) fn trees(&self) -> &[Tree<{ 2 * NUMBER }, NUMBER>; 2] {
+        self.table.trees()
     }
 
     /// Removes a gap that no epoch from `first` on has: whether there was one.

@@ -11,17 +11,20 @@
 
 mod comparing;
 mod forget_blocks;
+mod walking;
 
 use super::deaths::Deaths;
 use super::gaps::Gaps;
 use super::key::{NUMBER, NUMBER_MAX, number, pack};
 use super::span::{Dead, LEN, Span};
+use super::twin::Twin;
 use crate::mutant::{self, Mutant};
 use crate::tree::{Absent, Head, Pages, Root, Searches, Tree};
 use crate::units::{Block, Epoch, Extent, Slot};
 pub(super) use forget_blocks::ForgetBlocks;
 use roaring::RoaringBitmap;
 use std::ops::Range;
+pub(super) use walking::{Salvage, Salvaged};
 
 /// The numbers of the trees of the index, and the places of their roots in its head.
 const VERSIONS: usize = 0;
@@ -30,8 +33,13 @@ const RUNS: usize = 2;
 const EPOCHS: usize = 3;
 const OWED: usize = 4;
 const GAPS: usize = 5;
-/// The slots have the last tree.
+/// The slots have this tree.
 pub(super) const CLUSTERS: usize = 6;
+/// The second trees of the kept epochs, and of the gaps.
+const EPOCHS_AGAIN: usize = 7;
+const GAPS_AGAIN: usize = 8;
+/// How many trees there are.
+const TREES: usize = 9;
 
 /// The slot of a block that was freed: it reads as zeros.
 const FREED: Slot = Slot(NUMBER_MAX);
@@ -58,7 +66,7 @@ pub(super) struct History {
     versions: Tree<{ 2 * NUMBER }, NUMBER>,
     pub(super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
-    epochs: Tree<NUMBER, { 8 + NUMBER }>,
+    epochs: Twin<NUMBER, { 8 + NUMBER }>,
     /// Versions that are owed, by their first slot: the block there, its birth, and how many versions.
     owed: Tree<NUMBER, { 2 * NUMBER + LEN }>,
     pub(super) gaps: Gaps,
@@ -177,9 +185,9 @@ impl History {
             pages: Pages::new(disk, head.generation),
             versions: Tree::new(VERSIONS as u8, root(VERSIONS)),
             deaths: Deaths::new(at(DEATHS), at(RUNS), counts.retired),
-            epochs: Tree::new(EPOCHS as u8, root(EPOCHS)),
+            epochs: Twin::new(head, [EPOCHS, EPOCHS_AGAIN]),
             owed: Tree::new(OWED as u8, root(OWED)),
-            gaps: Gaps::new(at(GAPS)),
+            gaps: Gaps::new(Twin::new(head, [GAPS, GAPS_AGAIN])),
             open,
             last_kept: [None; 2],
             changed: counts.changed,
@@ -216,18 +224,16 @@ impl History {
         self.deaths.reach(&self.pages, &mut used)?;
         self.gaps.reach(&self.pages, &mut used)?;
         self.pages.found(&used);
-        let last = self.kept_at_or_before(Epoch(NUMBER_MAX))?;
-        self.last_kept = [last, self.kept_before(last)?];
-        Ok(())
+        self.find_last_kept()
     }
 
-    /// The roots of all trees, for a head.
-    pub(super) fn roots(&self) -> Vec<Root> {
-        let mut roots = vec![Root::default(); CLUSTERS];
-        (roots[VERSIONS], roots[EPOCHS], roots[OWED]) =
-            (self.versions.root(), self.epochs.root(), self.owed.root());
+    /// The roots of all trees, for a head; that of the slots is given.
+    pub(super) fn roots(&self, slots: Root) -> Vec<Root> {
+        let mut roots = vec![Root::default(); TREES];
+        (roots[VERSIONS], roots[OWED], roots[CLUSTERS]) = (self.versions.root(), self.owed.root(), slots);
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
-        roots[GAPS] = self.gaps.root();
+        [roots[EPOCHS], roots[EPOCHS_AGAIN]] = self.epochs.roots();
+        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.roots();
         roots
     }
 
@@ -383,7 +389,7 @@ impl History {
 
     fn owe(&mut self, span: Span) -> Result<(), Absent> {
         let slot = pack(&[span.first.slot.0]);
-        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
         self.owed_versions += span.len;
         self.put_owed(before.and_then(|before| before.joined(span)).unwrap_or(span))
     }
@@ -404,11 +410,11 @@ impl History {
     /// The entry that has slot `from`, or else the first one behind it.
     fn owed_at(&self, from: Slot) -> Result<Option<Span>, Absent> {
         let slot = pack(&[from.0]);
-        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value));
+        let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
         if let Some(before) = before.filter(|before| before.slots().contains(&from)) {
             return Ok(Some(before));
         }
-        Ok(self.owed.at_or_after(&self.pages, &slot)?.map(|(key, value)| owed(&key, &value)))
+        Ok(self.owed.at_or_after(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value)))
     }
 
     /// How many versions are owed.
@@ -451,7 +457,7 @@ impl History {
             return self.close(when).map(drop);
         }
         let end = End { when, changed: self.changed[1] };
-        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &end.to_bytes()).map(drop)
+        self.epochs.insert(&mut self.pages, &pack(&[epoch.0]), &end.to_bytes())
     }
 
     /// Takes the next step of a forget.
@@ -545,7 +551,7 @@ impl History {
         Ok(dying)
     }
 
-    fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
+    pub(super) fn drop_epoch(&mut self, epoch: Epoch) -> Result<(), Absent> {
         let [last, before] = self.last_kept;
         let before_that =
             if last == Some(epoch) || before == Some(epoch) { self.kept_before(before)? } else { None };
@@ -578,13 +584,6 @@ struct Dying {
     keys: Vec<[u8; 2 * NUMBER]>,
     /// The epochs of these ends.
     ends: Vec<Epoch>,
-}
-
-/// The versions of an entry of the tree of what is owed.
-fn owed(key: &[u8], value: &[u8]) -> Span {
-    let first =
-        Dead { slot: Slot(number(key, 0)), block: Block(number(value, 0)), born: Epoch(number(value, 1)) };
-    Span::with_len(first, &value[2 * NUMBER..])
 }
 
 #[cfg(test)]

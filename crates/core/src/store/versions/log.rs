@@ -139,6 +139,21 @@ impl Log {
         self.layout.half(0).len / SECTOR_BYTES
     }
 
+    /// How many stubs have no home yet.
+    pub(super) fn len(&self) -> usize {
+        self.homeless.len()
+    }
+
+    /// Whether all stubs have their homes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.homeless.is_empty()
+    }
+
+    /// How many entries the next commit has.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Whether a commit has something to write.
     pub(super) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
@@ -332,9 +347,9 @@ impl Log {
     }
 
     /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
-    pub(super) fn end_turn(&mut self, homed: &[Slot]) {
+    pub(super) fn end_turn(&mut self, homed: &[&[Slot]]) {
         self.moving.clear();
-        homed.iter().for_each(|slot| _ = self.settle(*slot));
+        homed.iter().copied().flatten().for_each(|slot| _ = self.settle(*slot));
     }
 
     /// Turns back to the half that was in use: the checkpoint that turned was given up. Its homes may have been written.
@@ -479,7 +494,7 @@ mod tests {
         assert_eq!((&to_home[..], &at_home[..], dying.len()), (&[Slot(2)][..], &[Slot(1)][..], 0));
         log.turn_back();
         assert_eq!(log.turn().at_home, [Slot(1)], "a turn that was given up changes nothing of that");
-        log.end_turn(&[to_home, at_home].concat());
+        log.end_turn(&[&to_home, &at_home]);
         assert!(!log.has(Slot(1)) && !log.has(Slot(2)));
     }
 

@@ -1,9 +1,13 @@
 //! Opening the store: the head of the index, what the log of stubs says after it, and what the journal owes.
 
-use super::catalog::{Catalog, Note, Replayed};
+mod damaged;
+mod time;
+
+use super::catalog::{Catalog, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
+use super::limits::Limits;
 use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
@@ -13,7 +17,6 @@ use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
 use super::{Setup, Versions, key};
 use crate::blocks::BlockSet;
 use crate::cell::{self, Cells};
-use crate::fields::Fields;
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
@@ -21,9 +24,12 @@ use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::{Pattern, Policy, Seed};
 use crate::store::Opening;
-use crate::tree::{Absent, HEAD_BYTES, Head, HeadError, PAGE_BYTES, PageError, head_fault, newest};
-use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
+use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError};
+use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+pub(super) use damaged::{page, pages};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+pub(super) use time::{Heads, view};
+use time::{View, head_to_seal};
 
 /// Most blocks that are overwritten at once.
 const PASS_MAX: u64 = 256;
@@ -38,7 +44,10 @@ pub enum VersionsError {
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A page of the index is damaged.
-    #[error(transparent)]
+    #[error(
+        "{0}; run `quietus repair` to rebuild the page from what the stubs' records and the other pages say, or serve what is left \
+         with `--read-only`"
+    )]
     Page(#[from] PageError),
     /// The root cannot be used.
     #[error(transparent)]
@@ -48,7 +57,7 @@ pub enum VersionsError {
     Stubs(#[from] StubsError),
     /// The newer head of the index is damaged, and commits follow that only that head leads to.
     #[error(
-        "the newer head of the index, at byte {at} of it, is damaged, and sectors {from} to {to} of the log of stubs follow that \
+        "both copies of the newer head of the index, at byte {at} of it, are damaged, and sectors {from} to {to} of the log of stubs follow that \
          head: with the older one, what they committed would be lost; restore the index from a copy that is as new, or index, stubs, \
          root and data together from a backup; a read-only start shows the state before"
     )]
@@ -59,6 +68,29 @@ pub enum VersionsError {
         from: u64,
         /// The number of the last one.
         to: u64,
+    },
+    /// The index is older than the last clean stop.
+    #[error(
+        "the newest whole head of the index has generation {found}, and the last stop left generation {stopped}: the index is of \
+         another time than the disk's directory, or its newest head is damaged; a start that writes would bring forgotten epochs \
+         back and lose others. Run `quietus repair`, or restore directory, index, stubs, root and data together from a backup; \
+         `--read-only` shows what is there"
+    )]
+    OlderIndex {
+        /// The generation of the newest whole head.
+        found: u64,
+        /// The generation at the stop.
+        stopped: u64,
+    },
+    /// A head is lost, and nothing says whether it was the newer one.
+    #[error(
+        "both copies of the head at byte {at} of the index are damaged, and after a crash nothing says whether that was the newer \
+         head: run `quietus repair`, or restore index, stubs, root and data together from a backup; `--read-only` shows the state \
+         of the other head"
+    )]
+    LostHead {
+        /// Where the damaged head lies.
+        at: u64,
     },
     /// A sector in the middle of the log is damaged.
     #[error(
@@ -74,6 +106,15 @@ pub enum VersionsError {
         /// The number of the last sector that was durable for sure.
         to: u64,
     },
+    /// Too much is damaged to rebuild the index.
+    #[error(
+        "the index cannot be rebuilt without a guess: {0}; restore index, stubs, root and data together from a backup, or export \
+         what can be read: `quietus serve --read-only`"
+    )]
+    Undecided(String),
+    /// The caller did not want to go on.
+    #[error("interrupted; nothing was changed")]
+    Interrupted,
     /// The head of the index makes no sense.
     #[error("the index notes no valid place in the log of stubs; restore index, stubs and data together")]
     Note,
@@ -117,54 +158,6 @@ pub fn format_index(disk: [u8; 16]) -> Vec<u8> {
     Head { generation: 0, roots: Vec::new(), note: Vec::new() }.to_bytes(disk)
 }
 
-/// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, the epochs that show content
-/// which has died, and the blocks with content.
-pub(super) fn view(sequence: u64, lingering: &Lingering, allocated: &BlockSet) -> Vec<u8> {
-    let lingering = lingering.to_bytes();
-    let numbers = [sequence, lingering.len() as u64].map(u64::to_le_bytes);
-    [numbers.as_flattened(), &lingering, &allocated.to_bytes()].concat()
-}
-
-/// The view, read back from the bytes that [`view`] wrote.
-struct View {
-    sequence: u64,
-    lingering: Lingering,
-    allocated: BlockSet,
-}
-
-impl View {
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        let sequence = fields.u64()?;
-        let lingering = Lingering::from_bytes(fields.sized()?)?;
-        let allocated = BlockSet::from_bytes(fields.0).ok()?;
-        Some(Self { sequence, lingering, allocated })
-    }
-}
-
-/// The sectors of both heads of the index.
-pub(super) fn read_heads(map: &dyn Medium) -> Result<[[u8; HEAD_BYTES]; 2], VersionsError> {
-    check_length(map, MediumId::Map, 2 * PAGE_BYTES as u64)?;
-    let mut heads = [[0; HEAD_BYTES]; 2];
-    for (at, head) in [0, PAGE_BYTES as u64].into_iter().zip(&mut heads) {
-        map.read(Pos(at), head)?;
-    }
-    Ok(heads)
-}
-
-/// The head that has to be durable before anything is sealed, and the sessions that it notes: this opening's own is the last.
-fn head_to_seal(head: &Head, setup: &Setup, read_only: bool) -> Result<(Head, Sessions), VersionsError> {
-    let note = Note::of(head).ok_or(VersionsError::Note)?;
-    let (noted, Sessions { count, .. }) = (note.sessions, setup.sessions);
-    if count == 0 || read_only {
-        return Ok((head.clone(), noted));
-    }
-    if count <= noted.count {
-        return Err(VersionsError::SessionTaken { session: count - 1, noted: noted.count });
-    }
-    Ok((note.head_with(head, setup.sessions), setup.sessions))
-}
-
 /// The media that are read at the start.
 struct Index<'a> {
     map: &'a dyn Medium,
@@ -182,39 +175,44 @@ impl Versions {
     pub fn open(
         setup: &Setup,
         opening: &mut Opening<'_>,
+        media: [&dyn Medium; 4],
+    ) -> Result<Self, VersionsError> {
+        match Self::open_whole(setup, opening, media) {
+            Err(VersionsError::Page(damage)) if opening.read_only => {
+                Self::open_part(setup, opening, media, &damage)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_whole(
+        setup: &Setup,
+        opening: &mut Opening<'_>,
         [data, map, stubs, root]: [&dyn Medium; 4],
     ) -> Result<Self, VersionsError> {
-        let heads = read_heads(map)?;
-        let head = newest([&heads[0], &heads[1]], opening.disk)?;
+        let heads = Heads::read(map)?;
+        let head = heads.newest(opening.disk)?;
         let (next, sessions) = head_to_seal(&head, setup, opening.read_only)?;
         let blocks = opening.size.div_ceil(BLOCK_BYTES);
-        check_length(stubs, MediumId::Stubs, setup.layout.homes().0)?;
-        check_length(root, MediumId::Root, ROOT_BYTES)?;
-        stubs::check_medium(stubs, opening.disk)?;
-        let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
-        let catalog = Catalog::open(opening.disk, blocks, setup.layout, &next, (sessions, cells));
         let kept = opening.kept.and_then(View::from_bytes);
-        let mut index = Index { map, stubs, root, catalog: catalog.ok_or(VersionsError::Note)? };
+        let mut index = Index::new((setup, sessions), opening, &next, [map, stubs, root])?;
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
         let closing = Epoch(index.catalog.open_epoch().0 - 1);
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
-        let rest = if opening.read_only { None } else { Some(index.rest_of_log()?) };
-        if let Some(rest) = &rest {
-            index.check_log(rest)?;
-            let other = usize::from(head.position() == 0);
-            if head_fault(&heads[other], opening.disk).is_some() {
-                index.check_head(other as u64 * PAGE_BYTES as u64)?;
-            }
-            index.check_end(kept.as_ref())?;
+        let rest = index.rest_of_log()?;
+        if !opening.read_only {
             index.check_sessions(setup.sessions)?;
         }
+        let doubt = index.check(&rest, (&heads, &head), kept.as_ref()).err();
+        if let Some(doubt) = doubt.as_ref().filter(|_| !opening.read_only) {
+            return Err(doubt.clone());
+        }
         index.find_homes(opening)?;
-        if let Some(rest) = rest {
-            let bytes = &heads[usize::from(head.position() > 0)];
-            map.write(Pos(head.position()), bytes, true)?;
+        if !opening.read_only {
+            map.write(Pos(head.position()), &head.to_bytes(opening.disk), true)?;
             if next != head {
                 map.write(Pos(next.position()), &next.to_bytes(opening.disk), true)?;
             }
@@ -231,22 +229,11 @@ impl Versions {
             index.erase_free(data, opening.policy, opening.entropy)?;
         }
         let owed = index.owed(opening.owed)?;
-        let catalog = index.catalog;
-        let mut versions = Self {
-            size: opening.size,
-            open: catalog.open_epoch(),
-            undurable: catalog.open_epoch(),
-            catalog,
-            allocated,
-            writing: BTreeMap::new(),
-            todo: VecDeque::new(),
-            stuck: None,
-            // The half with parts of commits is to be turned away from, and destroyed.
-            committing: super::Committing { wants_index: is_torn, ..super::Committing::default() },
-            killing: Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0),
-            forgetting: Forgetting::default(),
-            room: Room::default(),
-        };
+        let mut killing = Killing::new(data.capabilities().punch, setup.layout.stub_bytes > 0);
+        killing.stopped = doubt.map(|doubt| doubt.to_string());
+        let mut versions = Self::with(opening.size, index.catalog, allocated, killing);
+        // The half with parts of commits is to be turned away from, and destroyed.
+        versions.committing.wants_index = is_torn;
         for (slot, found) in owed {
             versions.adopt_owed(slot, found);
         }
@@ -254,6 +241,23 @@ impl Versions {
             versions.find_spare(data.size());
         }
         Ok(versions)
+    }
+
+    fn with(size: u64, catalog: Catalog, allocated: BlockSet, killing: Killing) -> Self {
+        Self {
+            size,
+            open: catalog.open_epoch(),
+            undurable: catalog.open_epoch(),
+            catalog,
+            allocated,
+            writing: BTreeMap::new(),
+            todo: VecDeque::new(),
+            stuck: None,
+            committing: super::Committing::default(),
+            killing,
+            forgetting: Forgetting::default(),
+            room: Room::default(),
+        }
     }
 
     /// Takes over a slot that the journal owes.
@@ -282,7 +286,25 @@ enum Found {
     Kept,
 }
 
-impl Index<'_> {
+impl<'a> Index<'a> {
+    /// The index that `head` names, of which nothing was looked at.
+    fn new(
+        (setup, sessions): (&Setup, Sessions),
+        opening: &mut Opening<'_>,
+        head: &Head,
+        [map, stubs, root]: [&'a dyn Medium; 3],
+    ) -> Result<Self, VersionsError> {
+        let blocks = opening.size.div_ceil(BLOCK_BYTES);
+        check_length(stubs, MediumId::Stubs, setup.layout.homes().0)?;
+        check_length(root, MediumId::Root, ROOT_BYTES)?;
+        stubs::check_medium(stubs, opening.disk)?;
+        let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
+        let catalog = Catalog::open(opening.disk, blocks, setup.layout, head, (sessions, cells));
+        let mut catalog = catalog.ok_or(VersionsError::Note)?;
+        catalog.limits = Limits::of(opening.memory_bytes);
+        Ok(Self { map, stubs, root, catalog })
+    }
+
     /// Asks the catalog, and reads what is absent, until there is an answer.
     fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> Result<T, VersionsError> {
         loop {
@@ -293,7 +315,7 @@ impl Index<'_> {
                     check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
                     self.map.read(Pos(page.position()), &mut bytes)?;
                     let pages = &mut self.catalog.history.pages;
-                    pages.evict(super::PAGES_MAX);
+                    pages.evict(self.catalog.limits.pages);
                     pages.loaded(page, &bytes)?;
                 }
             }
@@ -314,55 +336,6 @@ impl Index<'_> {
             }
         }
         Ok(log)
-    }
-
-    /// Checks that the log ends where a clean stop left it.
-    fn check_end(&self, kept: Option<&View>) -> Result<(), StubsError> {
-        let (_, found) = self.catalog.log.position();
-        match kept {
-            Some(View { sequence, .. }) if *sequence != found => {
-                let at = self.catalog.next_sector().map_or(Pos(0), |next| next.extent.start);
-                Err(StubsError::OtherTime { at, found, stopped: *sequence })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses a log that ends with a damaged sector, and not where a crash cut a commit short: a later sector shows that
-    /// the damaged one was durable.
-    fn check_log(&self, (at, rest): &(Pos, Vec<u8>)) -> Result<(), VersionsError> {
-        let (half, last) = self.catalog.log.position();
-        let durable = self.following(half, rest).map(|(_, durable)| durable).max();
-        match durable.filter(|durable| *durable > last) {
-            Some(to) => Err(VersionsError::DamagedSector { at: at.0, sequence: last + 1, to }),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses to go on with the older head, if commits followed the newer one, which is damaged and lies `at` this place: a
-    /// crash that tears a head leaves none.
-    fn check_head(&self, at: u64) -> Result<(), VersionsError> {
-        let half = 1 - self.catalog.log.position().0;
-        let bytes = self.stubs_in(self.catalog.layout.half(half))?;
-        let numbers = || self.following(half, &bytes).map(|(number, _)| number);
-        match (numbers().min(), numbers().max()) {
-            (Some(from), Some(to)) => Err(VersionsError::OldHead { at, from, to }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses to seal with a key file that lacks a session which the log names; none of the sessions is this opening's own.
-    fn check_sessions(&self, Sessions { count, .. }: Sessions) -> Result<(), VersionsError> {
-        let is_unknown = |it: &Session| count > 0 && u32::from(it.0) + 1 >= count;
-        match self.catalog.log.newest_session().filter(is_unknown) {
-            Some(Session(session)) => Err(VersionsError::NoSession { session }),
-            None => Ok(()),
-        }
-    }
-
-    /// The sectors among `bytes` of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
-    fn following(&self, half: u8, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
-        bytes.chunks_exact(SECTOR_BYTES as usize).filter_map(move |sector| self.catalog.follows(half, sector))
     }
 
     /// The current half of the log behind all that was replayed: where that begins, and its bytes.

@@ -12,7 +12,7 @@ use crate::medium::{Medium, MediumError};
 use crate::place::Place;
 use crate::units::{Extent, Pos};
 
-const MAGIC: [u8; 8] = *b"QUIETROT";
+pub(super) const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
 const HALVES_AT: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
@@ -136,6 +136,11 @@ pub(super) fn read_cells(
         }
     }
     Ok(())
+}
+
+/// How many pages of homes have places for their cells.
+pub(super) fn pages_of(root: &dyn Medium) -> u64 {
+    root.size().saturating_sub(ROOT_BYTES) / PAIR_BYTES
 }
 
 /// Where the cells of the pages before this one end.

@@ -5,10 +5,9 @@
 
 use super::VersionsError;
 use super::catalog::Note;
-use super::opening::read_heads;
+use super::opening::Heads;
 use crate::fields::Fields;
 use crate::medium::Medium;
-use crate::tree::newest;
 use crate::units::Session;
 
 /// Bytes of a session's identity.
@@ -29,8 +28,7 @@ impl Sessions {
     /// # Errors
     /// [`VersionsError`]: the index has no usable head.
     pub fn noted(map: &dyn Medium, disk: [u8; 16]) -> Result<Self, VersionsError> {
-        let heads = read_heads(map)?;
-        let note = Note::of(&newest([&heads[0], &heads[1]], disk)?);
+        let note = Note::of(&Heads::read(map)?.newest(disk)?);
         Ok(note.ok_or(VersionsError::Note)?.sessions)
     }
 

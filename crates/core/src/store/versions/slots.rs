@@ -9,7 +9,7 @@
 
 use super::key::{NUMBER, number, pack};
 use super::span::Span;
-use crate::tree::{Absent, Pages, Root, Tree};
+use crate::tree::{Absent, PageNo, Pages, Part, Root, Tree};
 use crate::units::{Block, Slot};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +137,28 @@ impl Slots {
             }
         }
         runs
+    }
+
+    /// Tells `see` of all clusters of the index, and of the pages of theirs that are damaged ([`Tree::walk`]).
+    pub(super) fn walk<E>(
+        &self,
+        pages: &mut Pages,
+        most: usize,
+        read: impl FnMut(PageNo) -> Result<Vec<u8>, E>,
+        see: impl FnMut(Part<NUMBER, ENTRY>),
+    ) -> Result<(), E> {
+        self.table.walk(pages, most, read, see)
+    }
+
+    /// Fills the table: for each cluster its zone, and a bit for each slot that is used.
+    pub(super) fn fill(
+        &mut self,
+        pages: &mut Pages,
+        clusters: BTreeMap<u64, (u64, u128)>,
+    ) -> Result<(), Absent> {
+        clusters.into_iter().try_for_each(|(cluster, (zone, used))| {
+            self.table.insert(pages, &pack(&[cluster]), &entry(zone, used)).map(drop)
+        })
     }
 
     /// The root of the table, for a head.
@@ -376,11 +398,8 @@ impl Slots {
         let free = |it: &Partial| it.free | it.pending | it.releasing | it.writing;
         match self.partial.get(&cluster) {
             Some(partial) if free(partial) != self.all() => {
-                let mut entry = [0; ENTRY];
-                entry[..NUMBER].copy_from_slice(&pack::<NUMBER>(&[partial.zone]));
-                entry[NUMBER..].copy_from_slice(&(self.all() & !free(partial)).to_be_bytes());
                 let is_full = free(partial) == 0;
-                self.table.insert(pages, &key, &entry)?;
+                self.table.insert(pages, &key, &entry(partial.zone, self.all() & !free(partial)))?;
                 if is_full {
                     self.partial.remove(&cluster);
                 }
@@ -420,6 +439,14 @@ impl Slots {
             self.frees |= partial.pending != 0;
         }
     }
+}
+
+/// The entry of a cluster: its zone, and a bit for each slot that is used.
+fn entry(zone: u64, used: u128) -> [u8; ENTRY] {
+    let mut entry = [0; ENTRY];
+    entry[..NUMBER].copy_from_slice(&pack::<NUMBER>(&[zone]));
+    entry[NUMBER..].copy_from_slice(&used.to_be_bytes());
+    entry
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Versions that lie together: what was written at once is a few of these, however much that was.
 
+use super::key::{NUMBER, number};
 use super::positions::in_slot;
 use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use std::ops::Range;
@@ -33,6 +34,18 @@ impl Span {
     /// The span whose length is in `bytes`, as [`Span::len_bytes`] made them.
     pub(super) fn with_len(first: Dead, bytes: &[u8]) -> Self {
         Self { first, len: bytes.iter().fold(0, |len, byte| len << 8 | u64::from(*byte)) }
+    }
+
+    /// The versions of an entry of the tree of what is owed.
+    pub(super) fn owed(key: &[u8], value: &[u8]) -> Self {
+        let (block, born) = (Block(number(value, 0)), Epoch(number(value, 1)));
+        Self::with_len(Dead { slot: Slot(number(key, 0)), block, born }, &value[2 * NUMBER..])
+    }
+
+    /// The versions of an entry of a run of the dead.
+    pub(super) fn dead(key: &[u8], value: &[u8]) -> Self {
+        let (born, block) = (Epoch(number(key, 1)), Block(number(key, 2)));
+        Self::with_len(Dead { born, block, slot: Slot(number(value, 0)) }, &value[NUMBER..])
     }
 
     pub(super) fn len_bytes(self) -> [u8; LEN] {

@@ -9,10 +9,11 @@ use super::key::{NUMBER, number, pack};
 use super::label::{self, LABEL_BYTES, Wrong};
 use crate::fields::Fields;
 use crate::medium::{Medium, MediumError};
+use crate::mend::one_byte;
 use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
 use std::ops::Range;
 
-const MAGIC: [u8; 8] = *b"QUIETSTB";
+pub(super) const MAGIC: [u8; 8] = *b"QUIETSTB";
 /// Bytes that a medium writes as a whole.
 pub(super) const SECTOR_BYTES: u64 = 512;
 /// Bytes of a sector before its entries.
@@ -237,6 +238,24 @@ impl Layout {
         let crc = self.checksum(&bytes).to_le_bytes();
         bytes[..4].copy_from_slice(&crc);
         bytes
+    }
+
+    /// The bytes that the checksum is of, and where each of them lies in the sector.
+    fn checked(self, bytes: &[u8]) -> (Vec<u8>, Vec<usize>) {
+        let entries = (SECTOR_HEAD_BYTES..=bytes.len() - self.entry_bytes()).step_by(self.entry_bytes());
+        let places: Vec<usize> =
+            (4..SECTOR_HEAD_BYTES).chain(entries.flat_map(|at| at..at + RECORD_BYTES)).collect();
+        (places.iter().map(|at| bytes[*at]).collect(), places)
+    }
+
+    /// The bytes of a sector of which one is wrong, as they should be.
+    pub(super) fn mended_sector(self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let (checked, places) = self.checked(bytes);
+        let (mended, crc) = one_byte(&checked, u32::from_le_bytes(*bytes.first_chunk()?))?;
+        let mut bytes = bytes.to_vec();
+        bytes[..4].copy_from_slice(&crc.to_le_bytes());
+        places.into_iter().zip(mended).for_each(|(at, byte)| bytes[at] = byte);
+        Some(bytes)
     }
 
     /// The CRC-32C of head and records. The stubs are not part of it, so that each can be destroyed alone.

@@ -67,7 +67,7 @@ pub(super) fn memory_of(bytes: Vec<u8>) -> Memory {
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let kept = opening::view(0, &lingering::Lingering::default(), &BlockSet::default());
+    let kept = opening::view(0, 0, &lingering::Lingering::default(), &BlockSet::default());
     opened(64, Some(&kept), &memory(0), &"zero".parse().expect("a policy"))
 }
 
@@ -86,6 +86,7 @@ fn opened(stub_bytes: usize, kept: Option<&[u8]>, data: &Memory, policy: &Policy
         kept,
         policy,
         read_only: false,
+        memory_bytes: 64 << 20,
         entropy: &mut [2; 32],
         owed: &mut Owed::default(),
     };
@@ -98,7 +99,14 @@ fn extent(block: u64, blocks: u64) -> Extent<Addr> {
 
 impl Versions {
     fn commit(&mut self) {
-        self.begin_checkpoint(false);
+        Batch::all_of(self);
+        self.end_checkpoint();
+    }
+
+    /// Writes the log, and no head.
+    fn commit_log(&mut self) {
+        assert!(self.begin_checkpoint(true));
+        while self.next_batch().is_some() {}
         self.end_checkpoint();
     }
 
@@ -276,10 +284,10 @@ fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_u
     let (layout, per_page) = (store.catalog.layout, store.catalog.layout.per_page());
     store.write(0, 3 * per_page);
     store.committing.wants_index = true;
-    let phases = store.begin_checkpoint(false);
+    let writes = Batch::all_writes(&mut store);
     store.end_checkpoint();
     let third = |place: Place| Some(layout.page(HomePage(2)).inside(place.extent)?.start.0 as usize);
-    let image = phases.iter().flatten().find_map(|(places, bytes)| {
+    let image = writes.iter().find_map(|(places, bytes)| {
         let (place, part) =
             places.parts().find(|(it, _)| it.on == MediumId::Stubs && third(*it).is_some())?;
         Some(bytes[part][third(place)?..][..PAGE_BYTES].to_vec())
@@ -343,11 +351,10 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     for n in 0..TIMES {
         store.write(n * LONG, LONG);
     }
-    store.begin_checkpoint(false);
-    store.end_checkpoint();
+    store.commit();
     store.committing.wants_index = true;
-    let phases = store.begin_checkpoint(false);
-    let writes = phases.first().expect("homes and pages come before the head");
+    let mut writes = Batch::all_writes(&mut store);
+    writes.pop().expect("the head is last");
     let homes = |places: &Places| places.iter().filter(|place| place.on == MediumId::Stubs).count() as u64;
     let sectors = (TIMES * LONG).div_ceil(store.catalog.layout.per_sector() as u64);
     let homes: u64 = writes.iter().map(|(places, _)| homes(places)).sum();
@@ -355,6 +362,93 @@ fn the_homes_of_stubs_near_each_other_are_written_with_few_operations() {
     assert!(writes.len() <= 6, "{} operations", writes.len());
     let bytes = |(places, bytes): &(Places, Vec<u8>)| (places.bytes(), bytes.len() as u64);
     assert!(writes.iter().map(bytes).all(|(places, bytes)| places == bytes && bytes <= 64 << 10));
+}
+
+#[test]
+fn a_checkpoint_of_any_size_is_in_memory_a_mib_at_a_time() {
+    let mut store = store();
+    for _ in 0..9 {
+        for n in 0..TIMES {
+            store.write(n * LONG, LONG);
+        }
+        store.commit_log();
+        store.close(5);
+    }
+    store.committing.wants_index = true;
+    let batch_pages = store.catalog.limits.batch;
+    let batches = Batch::all_of(&mut store);
+    let bytes = |batch: &Batch| batch.writes.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+    let all: usize = batches.iter().map(bytes).sum();
+    assert!(all > 3 * batch_pages * PAGE_BYTES / 2, "{all} bytes");
+    // The cells of the root come with the pages that they hide.
+    let most = batch_pages * (PAGE_BYTES + 64);
+    assert!(
+        batches.iter().all(|batch| bytes(batch) <= most),
+        "{:?}",
+        Vec::from_iter(batches.iter().map(bytes))
+    );
+    let phases: Vec<_> = batches.iter().map(|batch| batch.ends_phase).collect();
+    assert_eq!(
+        phases.iter().filter(|ends| **ends).count(),
+        3,
+        "the log, what comes before the head, the head: {phases:?}"
+    );
+}
+
+#[test]
+fn what_changes_while_a_checkpoint_is_written_is_no_part_of_it() {
+    let mut written = Vec::new();
+    for meanwhile in [false, true] {
+        let mut store = store();
+        (0..TIMES).for_each(|n| _ = store.write(n * LONG, LONG));
+        store.commit();
+        (0..TIMES).for_each(|n| _ = store.write(n * LONG, LONG / 2));
+        store.committing.wants_index = true;
+        store.begin_checkpoint(false);
+        let mut index = Vec::new();
+        while let Some(batch) = store.next_batch() {
+            let is_index = |(places, _): &(Places, Vec<u8>)| places.first().on == MediumId::Map;
+            index.extend(batch.writes.into_iter().filter(is_index));
+            if meanwhile {
+                (0..TIMES).for_each(|n| _ = store.write(n * LONG, LONG));
+                store.close(5);
+            }
+        }
+        store.end_checkpoint();
+        written.push(index);
+    }
+    assert!(written[0].len() > 1 && written[0] == written[1]);
+}
+
+#[test]
+fn writes_wait_for_the_index_when_stubs_without_a_home_fill_their_memory() {
+    let mut store = store();
+    store.catalog.limits.stubs = 2 * LONG as usize;
+    store.write(0, LONG);
+    assert_eq!(store.map_state(), MapState::Due, "many entries are written before they are very many");
+    store.commit();
+    assert_eq!(store.map_state(), MapState::Durable);
+    store.write(LONG, 1);
+    assert_eq!(store.map_state(), MapState::Due, "half of the memory is taken, and the index is due");
+    store.write(LONG + 1, LONG - 1);
+    let at = extent(2 * LONG, 1);
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::AwaitJob));
+    store.commit();
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::To(_)), "all stubs have their homes");
+}
+
+#[test]
+fn a_write_with_more_stubs_than_there_is_memory_for_has_the_index_written_and_goes_on_alone() {
+    let mut store = store();
+    store.catalog.limits.stubs = LONG as usize / 2;
+    store.write(0, 1);
+    store.commit();
+    assert_eq!(store.map_state(), MapState::Durable);
+    let at = extent(LONG, LONG);
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::AwaitJob));
+    assert_eq!(store.map_state(), MapState::Due);
+    store.commit();
+    assert!(matches!(store.begin_write(at, store.open), WritePlan::To(_)));
 }
 
 #[test]

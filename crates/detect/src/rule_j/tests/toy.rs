@@ -20,6 +20,8 @@ pub(super) const MAP: Block = 1;
 /// Inodes, where marks are followed, as [`inode`] has them.
 pub(super) const INODES: Block = 2;
 const INODE_BYTES: usize = 8;
+/// Inodes whose first bytes, up to a 0, are the blocks that they name as unwritten, where there are extents.
+pub(super) const EXTENTS: Block = 3;
 pub(super) const LOG: u32 = 20;
 /// Two pieces, the second before the first.
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
@@ -32,6 +34,7 @@ struct Toy {
     has_inodes: bool,
     /// The mode of its data is not `writeback`.
     frees_wait: bool,
+    has_extents: bool,
 }
 
 impl Marking for Toy {
@@ -101,6 +104,7 @@ impl Format for Toy {
             SUPER => Kind::Geometry,
             MAP => Kind::Map,
             INODES if self.has_inodes => Kind::Inodes,
+            EXTENTS if self.has_extents => Kind::Inodes,
             _ => Kind::Data,
         }
     }
@@ -119,6 +123,15 @@ impl Format for Toy {
 
     fn diff(&self, _: Block, _: Kind, _: &[u8], _: &[u8]) -> Vec<Change> {
         Vec::new()
+    }
+
+    fn has_unwritten(&self) -> bool {
+        self.has_extents
+    }
+
+    fn unwritten(&self, _: Block, _: Kind, content: &[u8]) -> Vec<Range<Block>> {
+        let named = content.iter().take_while(|it| **it != 0).map(|it| Block::from(*it));
+        named.map(|block| block..block + 1).collect()
     }
 
     fn geometry(&self, _: Block, old: &[u8], new: &[u8]) -> Geometry {
@@ -219,7 +232,17 @@ impl Disk {
     /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
     pub(super) fn of_writeback() -> Self {
         let mut disk = Self::of_marks(&[], true);
-        let format = Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false });
+        let format =
+            Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false, has_extents: false });
+        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
+        disk.read();
+        disk
+    }
+
+    /// As [`Disk::new`], with extents.
+    pub(super) fn of_extents() -> Self {
+        let mut disk = Self::new(&[]);
+        let format = Box::new(Toy { has_extents: true, ..*disk.toy(true) });
         disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
         disk.read();
         disk
@@ -392,7 +415,8 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
 }
 
 fn toy(was_clean: bool, options: Options) -> Box<Toy> {
-    Box::new(Toy { was_clean, has_inodes: options.sensitive == Sensitive::Marked, frees_wait: true })
+    let has_inodes = options.sensitive == Sensitive::Marked;
+    Box::new(Toy { was_clean, has_inodes, frees_wait: true, has_extents: false })
 }
 
 /// An inode.

@@ -236,6 +236,31 @@ fn a_partition_that_grows_is_looked_at_again() {
 }
 
 #[test]
+fn what_a_partition_leaves_that_shrinks_or_goes_is_named_until_another_takes_it() {
+    let (disk, ..) = two("leaves");
+    let mut bench = Bench::disk(disk);
+    bench.dead();
+    let left = |bench: &Bench| {
+        let waiting = bench.watcher.waiting().filter(|it| it.0 == WaitsFor::Owner);
+        waiting.map(|(_, it)| (it.start.0 as usize / 512, it.end() as usize / 512)).collect::<Vec<_>>()
+    };
+    for (table, expected) in [
+        (&[(FIRST, 2048), (SECOND, 4096)][..], &[][..]),
+        (&[(FIRST, 1000), (SECOND, 4096)], &[(FIRST + 1000, FIRST + 2048)]),
+        (&[(FIRST, 1000)], &[(FIRST + 1000, FIRST + 2048), (SECOND, SECOND + 4096)]),
+        (
+            &[(FIRST, 1000), (SECOND + 100, 50)],
+            &[(FIRST + 1000, FIRST + 2048), (SECOND, SECOND + 100), (SECOND + 150, SECOND + 4096)],
+        ),
+        (&[(FIRST, 2048), (SECOND, 4096)], &[]),
+    ] {
+        bench.write(0, &mbr(table));
+        bench.wait(1000);
+        assert_eq!(left(&bench), expected, "{table:?}");
+    }
+}
+
+#[test]
 fn a_partition_that_overlaps_or_leaves_the_disk_is_said_to() {
     let (mut disk, ..) = two("refused");
     disk[..512].copy_from_slice(&mbr(&[(FIRST, 2048), (SECOND, 4096), (12_000, 100), (12_050, 5000)]));

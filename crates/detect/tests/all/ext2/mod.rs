@@ -6,4 +6,6 @@ mod files;
 mod image;
 mod layouts;
 mod marks;
+mod shrink;
+mod unwritten;
 mod watching;

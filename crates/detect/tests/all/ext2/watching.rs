@@ -341,7 +341,7 @@ impl Scene {
     }
 
     /// The guest is active for longer than it takes to settle.
-    fn be_active(&mut self) {
+    pub fn be_active(&mut self) {
         for _ in 0..140 {
             self.now = Millis(self.now.0 + 1000);
             self.write(place(7000), Some(&[1; 1024]));

@@ -1,12 +1,13 @@
 //! Options of the commands about epochs.
 
-use super::{EXIT, Range, parse_range};
+use super::values::parse_range;
+use super::{ConsentArgs, Range};
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// `epoch`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus epoch vm1 --name before-upgrade"))]
 pub struct EpochArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -23,7 +24,7 @@ pub struct EpochArgs {
 
 /// `versions`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus versions vm1 --unique"))]
 pub struct VersionsListArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -38,7 +39,7 @@ pub struct VersionsListArgs {
 
 /// `forget`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus forget vm1@17..20 --dry-run", "quietus forget vm1@..2026-11-20T10:00 --wait", "quietus forget vm1 --chain 1M+64K --wait"))]
 pub struct ForgetArgs {
     /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@17.., DISK@last, DISK@before-upgrade, or all up to a time
     /// with DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
@@ -54,14 +55,14 @@ pub struct ForgetArgs {
     /// Wait until everything that died is destroyed.
     #[arg(long, conflicts_with = "dry_run")]
     pub wait: bool,
-    /// Change nothing: count what would die, and say which epochs keep the rest.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Whether to go on; `--dry-run` counts what would die, and says which epochs keep the rest.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
 }
 
 /// `hold`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus hold vm1@17..20 --name case-4711 --who legal --why subpoena"))]
 pub struct HoldArgs {
     /// The disk's directory and the epochs, as for `forget`.
     #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath)]
@@ -79,7 +80,7 @@ pub struct HoldArgs {
 
 /// `release`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus release vm1 case-4711"))]
 pub struct ReleaseArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]

@@ -1,6 +1,5 @@
 //! Options of disks that keep versions: how versions are kept, and what opens the keys.
 
-use super::EXIT;
 use crate::disk::{EpochEnd, VersionsOptions};
 use crate::keys::Source;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -106,7 +105,7 @@ impl VersionsArgs {
 
 /// `key`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus key vm1 add --new-key-file /root/vm1.key", "quietus key vm1 remove 0 --key-file /root/vm1.key"))]
 pub struct KeyArgs {
     /// The disk's directory; it must not be served meanwhile.
     #[arg(value_hint = ValueHint::DirPath)]

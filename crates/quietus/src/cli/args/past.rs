@@ -1,13 +1,13 @@
 //! Options of the commands about states of the past.
 
-use super::EXIT;
+use super::ConsentArgs;
 use super::keys::CredentialArgs;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 /// `diff`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus diff vm1@17 vm1@20"))]
 pub struct DiffArgs {
     /// The disk's directory and an epoch: DISK@17, DISK@last, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC), the
     /// last one that had closed by then.
@@ -20,12 +20,15 @@ pub struct DiffArgs {
 
 /// `restore`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus restore vm1@before-upgrade --dry-run"))]
 pub struct RestoreArgs {
     /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). The disk may be
     /// served, without a client.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
     pub target: PathBuf,
+    /// Whether to go on.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,

@@ -1,14 +1,15 @@
 //! `quietus vault`: deduplicated backups that can be sanitized.
 
-use super::{CredentialArgs, EXIT};
-use crate::disk::parse_size;
-use crate::vault::{Codec, Control, Keep, Overwrite};
+use super::values::{parse_disk_size, parse_policy};
+use super::{ConsentArgs, CredentialArgs};
+use crate::disk::{parse_duration_ms, parse_size};
+use crate::vault::{Codec, Control, Filter, Keep, Label, Overwrite, host_name};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
 /// `vault`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault init backups", "quietus vault put backups daily /home", "quietus vault get backups daily --into restored"))]
 pub struct VaultArgs {
     /// The command.
     #[command(subcommand)]
@@ -43,10 +44,13 @@ pub enum VaultCommand {
     /// Destroy all that no snapshot has: copy what is live out of the containers that hold it, overwrite them.
     Sanitize(SanitizeArgs),
     /// Show what is still to be destroyed, how full the vault is, and what the medium guarantees.
+    #[command(after_help = help!("quietus vault status backups"))]
     Status(OneVaultArgs),
     /// Measure what lies in the vault: live and dead chunks, and what deduplication and compression gain.
+    #[command(after_help = help!("quietus vault stats backups"))]
     Stats(OneVaultArgs),
     /// Read everything, and check that all of it is as it was put. Memory: three bits a chunk.
+    #[command(after_help = help!("quietus vault verify backups"))]
     Verify(OneVaultArgs),
     /// Make the catalog anew of what the pool holds, and set a changed bit of `vault.toml`, `secret` and the signing key right. All of the pool
     /// is read. Nothing is destroyed; what may have been forgotten and is back is named.
@@ -65,7 +69,7 @@ pub struct OneVaultArgs {
 
 /// `vault init`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault init backups --policy purge-2"))]
 pub struct InitArgs {
     /// The directory to make.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -76,23 +80,26 @@ pub struct InitArgs {
     pub medium: Option<PathBuf>,
     /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
     /// destroyed. What a device has beyond that is left alone. Default: the size of the device, or 1T.
-    #[arg(long, value_parser = parse_size)]
+    #[arg(long, value_parser = parse_disk_size)]
     pub size: Option<u64>,
     /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
     /// cost it less, and reading more. Default: 4.5M.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub container: Option<u64>,
     /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
-    #[arg(long, default_value = "clear")]
+    #[arg(long, default_value = "clear", value_parser = parse_policy)]
     pub policy: String,
     /// How each chunk is compressed. One that does not get smaller is stored as it is.
     #[arg(long, value_enum, default_value_t = Codec::Lz4)]
     pub compress: Codec,
+    /// Whether to go on.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
 }
 
 /// `vault put`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault put backups daily /home /etc --exclude '*.tmp'", "ssh server tar -C / -c srv | quietus vault put backups server --tar -"))]
 pub struct PutArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -107,20 +114,71 @@ pub struct PutArgs {
     pub tar: Option<PathBuf>,
     /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
     /// the file `NAME.img` of a disk NAME.
-    #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude"])]
+    #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude", "exclude_from"])]
     pub disk: Option<PathBuf>,
+    /// Host whose files these are. Snapshots of one name and host are a series. Default: this host's name.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Word to select the snapshot by: `list --tag`, `forget --tag`. May be given again.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `/home/*/cache`, also from the
+    /// current directory on. May be given again.
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+    /// File of such patterns, one a line. Empty lines, and those that begin with `#`, count for nothing. May be given again.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub exclude_from: Vec<PathBuf>,
+    /// Leave out what is in folders that are marked as caches: those with a file `CACHEDIR.TAG` that begins as
+    /// <https://bford.info/cachedir/> says.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub exclude_caches: bool,
+    /// Stay on the file systems of the paths: a folder where another one is mounted is kept, and nothing in it.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub one_file_system: bool,
+    /// Read every file. Default: a file is not read if its inode, length and times are those of the series' last snapshot.
+    #[arg(long, conflicts_with_all = ["tar", "disk"])]
+    pub reread: bool,
     /// The credential that opens the keys of a disk that is not served.
     #[command(flatten)]
     pub credential: CredentialArgs,
-    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `home/*/cache`. May be given
-    /// again.
-    #[arg(long, value_name = "GLOB")]
-    pub exclude: Vec<String>,
+}
+
+impl PutArgs {
+    /// What the snapshot is to be called.
+    pub fn label(&self) -> Label {
+        let host = self.host.clone().unwrap_or_else(host_name);
+        Label { name: self.name.clone(), host, tags: self.tags.clone() }
+    }
+}
+
+/// Which snapshots are meant.
+#[derive(Debug, Args)]
+#[group(id = "filter", multiple = true)]
+pub struct FilterArgs {
+    /// Only snapshots of this host.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Only snapshots with this tag. May be given again: then those with all of them.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
+}
+
+impl FilterArgs {
+    /// Whether all snapshots are meant.
+    pub fn is_empty(&self) -> bool {
+        self.host.is_none() && self.tags.is_empty()
+    }
+
+    /// The filter; `name` is that of the series.
+    pub fn of(&self, name: Option<&str>) -> Filter {
+        Filter { name: name.map(Into::into), host: self.host.clone(), tags: self.tags.clone() }
+    }
 }
 
 /// `vault get`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault get backups daily --into restored home/ann"))]
 pub struct GetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -143,7 +201,7 @@ pub struct GetArgs {
 
 /// `vault cat`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault cat backups 3 etc/fstab"))]
 pub struct CatArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -156,20 +214,27 @@ pub struct CatArgs {
 
 /// `vault list`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault list backups 3 etc"))]
 pub struct ListArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the snapshot to list, or its name. Default: list the snapshots.
+    #[arg(conflicts_with = "filter")]
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
+    /// Only the snapshots of this name.
+    #[arg(long, value_name = "NAME", conflicts_with = "snapshot")]
+    pub name: Option<String>,
+    /// Which snapshots to list.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// `vault mount`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault mount backups /mnt"))]
 pub struct MountArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -184,7 +249,7 @@ pub struct MountArgs {
 
 /// `vault find`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault find backups '*.pst'"))]
 pub struct FindArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -196,7 +261,7 @@ pub struct FindArgs {
 
 /// `vault diff`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault diff backups 3 daily"))]
 pub struct VaultDiffArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -209,36 +274,50 @@ pub struct VaultDiffArgs {
 
 /// `vault forget`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault forget backups --keep-daily 7 --keep-weekly 5 --dry-run", "quietus vault forget backups --path 'home/ann/**'"))]
 pub struct VaultForgetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
+    #[arg(conflicts_with = "filter")]
     pub snapshots: Vec<String>,
-    /// The snapshots to keep of each series; all others are forgotten.
-    #[command(flatten)]
-    pub keep: KeepArgs,
-    /// Only the series of this name, with the rules above.
-    #[arg(long, value_name = "NAME", requires = "keep")]
-    pub name: Option<String>,
     /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
     /// a slash, a path such as `home/ann/**`. May be given again.
     #[arg(long = "path", value_name = "GLOB", conflicts_with = "keep")]
     pub paths: Vec<String>,
-    /// Show what would be forgotten, and do nothing.
-    #[arg(long)]
-    pub dry_run: bool,
+    /// Which snapshots the rules are of, or lose paths.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    /// Whether to go on.
+    #[command(flatten)]
+    pub consent: ConsentArgs,
+    /// The snapshots to keep of each series; all others are forgotten.
+    #[command(flatten)]
+    pub keep: KeepArgs,
+    /// Only the series of this name, with the rules above.
+    #[arg(long, value_name = "NAME", requires = "keep", help_heading = RULES)]
+    pub name: Option<String>,
 }
+
+/// Heading of the rules of retention.
+const RULES: &str =
+    "Rules: what is kept of each series, which has one name and one host (days are those of UTC)";
 
 /// Rules of retention.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = "Rules: what is kept of each series (days are those of UTC)")]
+#[command(next_help_heading = RULES)]
 #[group(id = "keep", multiple = true, conflicts_with = "snapshots")]
 pub struct KeepArgs {
     /// Keep the last N snapshots.
     #[arg(long, value_name = "N")]
     pub keep_last: Option<usize>,
+    /// Keep the snapshots that were made so shortly before the last one: 36h, 30d.
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration_ms)]
+    pub keep_within: Option<u64>,
+    /// Keep the last snapshot of each of the last N hours that have any.
+    #[arg(long, value_name = "N")]
+    pub keep_hourly: Option<usize>,
     /// Keep the last snapshot of each of the last N days that have any.
     #[arg(long, value_name = "N")]
     pub keep_daily: Option<usize>,
@@ -259,6 +338,8 @@ impl KeepArgs {
         let of = |count: Option<usize>| count.unwrap_or(0);
         Keep {
             last: of(self.keep_last),
+            within_ms: self.keep_within.unwrap_or(0),
+            hourly: of(self.keep_hourly),
             daily: of(self.keep_daily),
             weekly: of(self.keep_weekly),
             monthly: of(self.keep_monthly),
@@ -268,14 +349,15 @@ impl KeepArgs {
 
     /// Whether any rule was given.
     pub fn are_given(&self) -> bool {
-        let all = [self.keep_last, self.keep_daily, self.keep_weekly, self.keep_monthly, self.keep_yearly];
-        all.iter().any(Option::is_some)
+        let counts = [self.keep_last, self.keep_hourly, self.keep_daily, self.keep_weekly];
+        let more = [self.keep_monthly, self.keep_yearly];
+        self.keep_within.is_some() || counts.iter().chain(&more).any(Option::is_some)
     }
 }
 
 /// `vault hold`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault hold backups 17 --name case-5 --why subpoena"))]
 pub struct VaultHoldArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -293,7 +375,7 @@ pub struct VaultHoldArgs {
 
 /// `vault release`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault release backups --name case-5"))]
 pub struct VaultReleaseArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -305,7 +387,7 @@ pub struct VaultReleaseArgs {
 
 /// `vault sanitize`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault sanitize backups -o receipt.json"))]
 pub struct SanitizeArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -348,7 +430,7 @@ impl SanitizeArgs {
 
 /// `vault prove`.
 #[derive(Debug, Args)]
-#[command(after_help = EXIT)]
+#[command(after_help = help!("quietus vault prove backups -o proof.json", "quietus vault prove --check proof.json --key backups/key.pub"))]
 pub struct VaultProveArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check", required_unless_present = "check")]
@@ -360,7 +442,7 @@ pub struct VaultProveArgs {
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub check: Option<PathBuf>,
     /// Public key that must have signed the receipt: `key.pub` of the vault.
-    #[arg(long, value_hint = ValueHint::FilePath)]
+    #[arg(long, value_hint = ValueHint::FilePath, requires = "check")]
     pub key: Option<PathBuf>,
 }
 

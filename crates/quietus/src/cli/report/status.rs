@@ -1,12 +1,13 @@
 //! The status of a disk, for people: a summary that answers what they ask, and details.
 
 use super::bytes;
-use super::waiting::{amount, line, waiting};
+use super::verdict::headline;
+use super::waiting::{line, waiting};
 use crate::attached::Finding;
-use crate::control::{EpochsKept, Space, StatusAnswer};
+use crate::control::{EpochsKept, Space, StatusAnswer, Verdict};
 use crate::disk::Size;
 use crate::epochs::{At, Listed};
-use crate::host::DiskGuarantees;
+use crate::host::{DiskGuarantees, Part};
 use quietus_core::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::OverlayStatus;
@@ -43,7 +44,7 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     if let (Some(epochs), StoreStatus::Versions(store)) = (&now.epochs, &it.store) {
         versions(out, now, epochs, store)?;
     }
-    line(out, "medium", &format!("{}: {}", now.medium, now.guarantees.level))?;
+    line(out, "medium", &medium(now))?;
     let doubts = now.guarantees.doubts();
     for doubt in doubts.iter().take(doubts_max) {
         line(out, "", &format!("- {doubt}"))?;
@@ -52,36 +53,36 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
         0 => Ok(()),
         _ if doubts_max == 0 => Ok(()),
         more => line(out, "", &format!("- {more} more: `quietus status --verbose`")),
+    }?;
+    now.guarantees.advice().map_or(Ok(()), |advice| line(out, "", &format!("- {advice}")))
+}
+
+/// How far overwriting reaches where content dies.
+fn medium(now: &StatusAnswer) -> String {
+    let root = now.guarantees.parts.get(&Part::Root).filter(|_| now.guarantees.dies_with_keys());
+    match root {
+        Some(root) => {
+            let path = root.found.facts.path.display();
+            format!("root, {path}: {}; all else may lie anywhere", now.guarantees.level)
+        }
+        None => format!("{}: {}", now.medium, now.guarantees.level),
     }
 }
 
 /// Whether everything that was deleted is gone.
 fn answer(now: &StatusAnswer) -> String {
     let it = &now.status;
-    let waiting: u64 = now.waiting.iter().map(|waiting| waiting.bytes).sum();
-    let at_least = now.waiting.iter().any(|waiting| waiting.at_least);
-    let amount = amount(waiting, at_least);
     let plain = it.counters.plain_bytes;
     let plain = if plain > 0 { format!(", {} plain and only freed", bytes(plain)) } else { String::new() };
     let so_far = format!("{} so far, policy {}{plain}", bytes(it.counters.destroyed_bytes), it.policy);
-    if it.latched.is_some() && waiting > 0 {
-        return format!("NOT all gone: {amount} cannot be destroyed, see `health`");
+    let headline = headline(&now.verdict);
+    match &now.verdict {
+        Verdict::Gone | Verdict::Limited { .. } => {
+            format!("{headline} (as far as deletions are known: {so_far})")
+        }
+        Verdict::Stuck { .. } | Verdict::Found { .. } => headline,
+        Verdict::Waits { .. } | Verdict::Unknown { .. } => format!("{headline}; {so_far}"),
     }
-    if waiting > 0 {
-        return format!("not all gone yet: {amount} wait ({so_far})");
-    }
-    if at_least {
-        return format!("not known yet: too many ranges to check all of them ({so_far})");
-    }
-    if it.watch.as_ref().is_some_and(is_searching) {
-        return format!("not known yet: a file system is being searched ({so_far})");
-    }
-    format!("all gone, as far as deletions are known ({so_far})")
-}
-
-fn is_searching(watch: &WatchStatus) -> bool {
-    let parts = watch.parts.iter().map(|part| &part.watch);
-    std::iter::once(watch).chain(parts).any(|it| it.progress.is_some())
 }
 
 fn access(now: &StatusAnswer) -> &'static str {
@@ -94,6 +95,9 @@ fn access(now: &StatusAnswer) -> &'static str {
 
 fn health(now: &StatusAnswer) -> String {
     let record = &now.record;
+    if let Some(why) = now.status.store.trouble().filter(|_| now.status.latched.is_none()) {
+        return format!("DAMAGED: {why}");
+    }
     match (&now.status.latched, &record.trouble) {
         (Some(reason), _) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
         (None, Some(trouble)) => {
@@ -176,7 +180,8 @@ fn versions(
     }
     if let Some(why) = &store.stopped {
         let stopped = format!(
-            "STOPPED until the next start: {why}; stop the server and run `quietus verify`, which names what is lost"
+            "STOPPED until the next start: {why}; stop the server and run `quietus verify`, which names what is lost, and \
+             `quietus repair`"
         );
         line(out, "destroying", &stopped)?;
     }

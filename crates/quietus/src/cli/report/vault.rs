@@ -4,7 +4,7 @@ use super::{Report, bytes, time};
 use crate::audit_log::{CheckError, Checked};
 use crate::host::{DiskGuarantees, Level};
 use crate::vault::{
-    Change, Control, Difference, Fill, Forgotten, Line, OwedLine, Put, RepairedVault, Restored,
+    Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedLine, Put, RepairedVault, Restored,
     SanitizeReceipt, VaultReceipt, VaultToml, Version,
 };
 use quietus_vault::SnapshotId;
@@ -15,7 +15,7 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Lines of what was left out that a report for people has.
+/// Lines of a kind that a report for people has.
 const LINES_MAX: usize = 10;
 
 /// The state of a vault.
@@ -73,6 +73,25 @@ fn safe(path: &[u8]) -> String {
     if text.chars().any(char::is_control) { format!("{text:?}") } else { text.into_owned() }
 }
 
+/// The letter of an entry's kind, as `ls` has it.
+fn letter(node: &Node) -> char {
+    match &node.kind {
+        Kind::File(_) => '-',
+        Kind::Folder(_) => 'd',
+        Kind::Link(_) => 'l',
+        Kind::BlockDevice(..) => 'b',
+        Kind::CharacterDevice(..) => 'c',
+        Kind::Pipe => 'p',
+        Kind::Socket => 's',
+    }
+}
+
+/// The path of an entry for people; that of a folder ends with a slash.
+fn shown(path: &[u8], node: &Node) -> String {
+    let path = safe(path);
+    if let Kind::Folder(_) = node.kind { format!("{path}/") } else { path }
+}
+
 /// The kind of an entry, and the bytes of its content.
 fn kind_and_size(node: &Node) -> (&'static str, u64) {
     match &node.kind {
@@ -110,6 +129,13 @@ fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::R
     if more > 0 { writeln!(out, "… and {more} more") } else { Ok(()) }
 }
 
+/// All lines that were kept of `count`: nothing else tells of them.
+fn all_of(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
+    all.iter().try_for_each(|line| writeln!(out, "{what}: {}", safe(line.as_bytes())))?;
+    let more = count.saturating_sub(all.len() as u64);
+    if more > 0 { writeln!(out, "… and {more} more") } else { Ok(()) }
+}
+
 impl Report {
     pub(crate) fn vault_made(&self, path: &Path, toml: &VaultToml, guarantees: &DiskGuarantees) {
         self.say(&json!({ "created": path, "vault": toml, "guarantees": guarantees }), |out| {
@@ -123,16 +149,25 @@ impl Report {
         });
     }
 
-    pub(crate) fn put(&self, put: &Put) {
-        self.say(put, |out| {
+    /// `unmatched` are the patterns of `--exclude` that nothing matched.
+    pub(crate) fn put(&self, put: &Put, unmatched: &[String]) {
+        #[derive(Serialize)]
+        struct Json<'p> {
+            #[serde(flatten)]
+            put: &'p Put,
+            unmatched_excludes: &'p [String],
+        }
+        self.say(&Json { put, unmatched_excludes: unmatched }, |out| {
             let (all, new) = (bytes(put.bytes), bytes(put.new_bytes));
-            let name = safe(put.name.as_bytes());
+            let (name, unchanged) = (safe(put.label.name.as_bytes()), put.unchanged);
             writeln!(
                 out,
-                "snapshot {} ({name}): {} files, {all}; {} new chunks, {new} stored",
+                "snapshot {} ({name}): {} files ({unchanged} unchanged), {all}; {} new chunks, {new} stored",
                 put.snapshot, put.files, put.new_chunks
             )?;
-            left(out, "LEFT OUT", &put.left_out, put.left_out_count)
+            all_of(out, "LEFT OUT", &put.left_out, put.left_out_count)?;
+            all_of(out, "changed while it was read", &put.changed, put.changed_count)?;
+            unmatched.iter().try_for_each(|it| writeln!(out, "note: --exclude {it:?} matched nothing"))
         });
     }
 
@@ -151,7 +186,7 @@ impl Report {
                     "{count} entries belong to you now: only root restores owners and security attributes"
                 )?;
             }
-            left(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
+            all_of(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
         });
     }
 
@@ -162,14 +197,21 @@ impl Report {
             }
             for line in lines {
                 let (when, size) = (time(line.created_ms), bytes(line.bytes));
-                let name = safe(line.name.as_bytes());
-                write!(out, "{:>6}  {when}  {:>9} files  {size:>12}  {name}", line.snapshot, line.files)?;
+                let (name, host) = (safe(line.label.name.as_bytes()), safe(line.label.host.as_bytes()));
+                let number = line.snapshot;
+                write!(out, "{number:>6}  {when}  {:>9} files  {size:>12}  {host:<12}  {name}", line.files)?;
                 if let Some(fault) = &line.fault {
                     writeln!(out, "  DAMAGED: {fault}")?;
                     continue;
                 }
-                let holds = line.holds.join(", ");
-                writeln!(out, "{}", if holds.is_empty() { holds } else { format!("  (held: {holds})") })?;
+                let tags = &line.label.tags;
+                if !tags.is_empty() {
+                    write!(out, "  [{}]", safe(tags.join(", ").as_bytes()))?;
+                }
+                if !line.holds.is_empty() {
+                    write!(out, "  (held: {})", safe(line.holds.join(", ").as_bytes()))?;
+                }
+                writeln!(out)?;
             }
             Ok(())
         });
@@ -185,8 +227,7 @@ impl Report {
             "hard_link": about.hard_link, "attributes": about.attributes.len(),
         });
         self.say(&json, |out| {
-            let when = modified(node);
-            let letter = &kind[..1];
+            let (when, letter) = (modified(node), letter(node));
             write!(
                 out,
                 "{letter} {:04o} {:>5}:{:<5} {:>12} {when} ",
@@ -195,7 +236,7 @@ impl Report {
                 about.group,
                 bytes(size)
             )?;
-            write!(out, "{}{}", safe(path), target.map_or(String::new(), |it| format!(" -> {it}")))
+            write!(out, "{}{}", shown(path, node), target.map_or(String::new(), |it| format!(" -> {it}")))
         });
     }
 
@@ -214,8 +255,13 @@ impl Report {
             "modified_ns": node.metadata.modified_ns, "snapshots": snapshots,
         });
         self.say(&json, |out| {
-            let (letter, size, when) = (&kind[..1], bytes(size), modified(node));
-            write!(out, "{letter} {size:>12} {when} {}  (in {})", safe(path), ranges(&version.snapshots))
+            let (letter, size, when) = (letter(node), bytes(size), modified(node));
+            write!(
+                out,
+                "{letter} {size:>12} {when} {}  (in {})",
+                shown(path, node),
+                ranges(&version.snapshots)
+            )
         });
     }
 
@@ -223,7 +269,7 @@ impl Report {
         let json = json!({ "found": count, "searched": snapshots, "unread": unread });
         self.say(&json, |out| {
             writeln!(out, "found {count} in {snapshots} snapshots")?;
-            left(out, "NOT SEARCHED", unread, unread.len() as u64)
+            all_of(out, "NOT SEARCHED", unread, unread.len() as u64)
         });
     }
 
@@ -239,7 +285,7 @@ impl Report {
             "before": about(it.before), "after": about(it.after),
         });
         self.say(&json, |out| {
-            let path = safe(it.path);
+            let path = it.after.or(it.before).map_or_else(|| safe(it.path), |node| shown(it.path, node));
             match it.change {
                 Change::Added => write!(out, "+ {path}"),
                 Change::Removed => write!(out, "- {path}"),
@@ -265,7 +311,7 @@ impl Report {
                 "{added} added, {removed} removed, {changed} changed from snapshot {} to {}",
                 one.0, other.0
             )?;
-            left(out, "NOT COMPARED", unread, unread.len() as u64)
+            all_of(out, "NOT COMPARED", unread, unread.len() as u64)
         });
     }
 
@@ -293,7 +339,7 @@ impl Report {
                     "{:>6}  {}  {}",
                     line.snapshot,
                     time(line.created_ms),
-                    safe(line.name.as_bytes())
+                    safe(line.label.name.as_bytes())
                 )?;
             }
             if forgotten.is_dry_run || forgotten.forgets.is_empty() {
@@ -410,13 +456,20 @@ impl Report {
         });
     }
 
-    pub(crate) fn vault_verified(&self, verified: &Verified, log: &Result<Checked, CheckError>) {
+    pub(crate) fn vault_verified(
+        &self,
+        verified: &Verified,
+        damaged: &Damaged,
+        log: &Result<Checked, CheckError>,
+    ) {
         let faults: Vec<String> = verified.faults.iter().map(ToString::to_string).collect();
         let fault = log.as_ref().err().map(ToString::to_string);
         let json = json!({
             "ok": verified.faults_count == 0 && log.is_ok(), "containers": verified.containers,
             "chunks": verified.chunks, "entries": verified.entries, "reached": verified.reached,
             "faults": faults, "faults_count": verified.faults_count, "audit_log": fault,
+            "damaged": damaged.damaged, "damaged_count": damaged.damaged_count, "unread": damaged.unread,
+            "unread_count": damaged.unread_count,
         });
         self.say(&json, |out| {
             let Verified { containers, chunks, reached, .. } = verified;
@@ -425,6 +478,15 @@ impl Report {
                 count => writeln!(out, "{count} FAULTS")?,
             }
             left(out, "BAD", &faults, verified.faults_count)?;
+            let lines = damaged.damaged.iter().map(|it| {
+                let snapshots: Vec<SnapshotId> = it.snapshots.iter().copied().map(SnapshotId).collect();
+                format!("{} (in {})", it.path, ranges(&snapshots))
+            });
+            all_of(out, "DAMAGED", &lines.collect::<Vec<_>>(), damaged.damaged_count)?;
+            all_of(out, "NOT READ", &damaged.unread, damaged.unread_count)?;
+            if damaged.damaged_count > 0 || damaged.unread_count > 0 {
+                writeln!(out, "put these files again, which makes the snapshots whole, or forget them")?;
+            }
             if let Some(fault) = &fault {
                 writeln!(out, "BAD: audit log: {fault}")?;
             }

@@ -65,10 +65,10 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
     let missing = crate::keys::Source::KeyFile(dir.path().join("none"));
     for (bad, what) in [
         (with(|it| it.size = None), "--size is missing"),
-        (with(|it| it.adopt = true), "--adopt and --medium do not go with --store versions"),
-        (with(|it| it.medium = Some("x".into())), "--adopt and --medium do not go with"),
+        (with(|it| it.adopt = true), "--adopt does not go with --store versions"),
+        (with(|it| it.medium = Some("/dev/quietus".into())), "there is no device quietus"),
         (with(|it| it.base = Some("x".into())), "--base needs --store overlay"),
-        (with(|it| it.policy = "none".into()), "policy `none` destroys nothing"),
+        (with(|it| it.policy = "none".into()), "--policy none destroys nothing"),
         (with(|it| it.store = StoreKind::InPlace), "need --store versions"),
         (with(|it| it.versions.source = Some(missing.clone())), "--seal none has no keys"),
         (
@@ -76,7 +76,7 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
                 (it.versions.seal, it.versions.source) = (None, Some(missing.clone()));
                 it.versions.stub_medium = Some(stubs.clone());
             }),
-            "cannot read",
+            "does not exist",
         ),
     ] {
         let error = DiskDir::create(&path, &bad).expect_err(what).to_string();
@@ -111,7 +111,8 @@ fn the_root_can_lie_elsewhere_in_a_file_that_is_made_for_it_and_is_locked() {
     assert!(!path.join("root").exists());
     let disk = DiskDir::open(&path).expect("it opens");
     let parts: Vec<_> = disk.toml().parts(&path).collect();
-    assert!(!parts.contains(&(crate::host::Part::Root, path.join("root"))), "{parts:?}");
+    let here = parts.iter().any(|(part, _, at)| *part == crate::host::Part::Root && *at == path.join("root"));
+    assert!(!here, "{parts:?}");
     assert!(lock_storage(&root, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
     drop(disk);
     let refused = |options: &CreateOptions| {
@@ -133,12 +134,29 @@ fn what_has_to_be_overwritten_is_the_root_or_without_stubs_the_data() {
         let versions = VersionsToml { seal, stubs: "stubs".into(), root: "root".into(), half_bytes: 8192 };
         DiskToml { versions: Some(versions), ..DiskToml::read(&made(&options()).1).expect("a disk") }
     };
-    use crate::host::Part::{Journal, Medium, Root};
-    for (seal, wanted) in [(Seal::RandomKey, vec![Journal, Root]), (Seal::None, vec![Medium, Journal])] {
-        let mut parts: Vec<_> = toml(seal).parts(Path::new("")).map(|(part, _)| part).collect();
-        parts.sort();
-        assert_eq!(parts, wanted, "{seal}");
+    use crate::host::Part::{Medium, Root};
+    for (seal, wanted) in [(Seal::RandomKey, Root), (Seal::None, Medium)] {
+        let toml = toml(seal);
+        let parts: Vec<_> = toml.parts(Path::new("")).collect();
+        assert_eq!(parts.len(), 5, "each part has a grade");
+        let deciding: Vec<_> = parts.iter().filter(|(_, holds, _)| holds.decides()).collect();
+        assert!(matches!(deciding[..], [(part, ..)] if *part == wanted), "{seal}: {deciding:?}");
     }
+}
+
+#[test]
+fn sealed_content_can_lie_elsewhere_in_a_file_that_grows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let [path, data] = ["disk", "data"].map(|name| dir.path().join(name));
+    let elsewhere = with(|it| it.medium = Some(data.clone()));
+    DiskDir::create(&path, &elsewhere).expect("a disk");
+    assert!(data.exists() && !path.join("data").exists());
+    let disk = DiskDir::open(&path).expect("it opens");
+    assert_eq!(disk.medium_path(), data);
+    assert!(lock_storage(&data, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
+    drop(disk);
+    let error = DiskDir::create(&dir.path().join("other"), &elsewhere).expect_err("it is there").to_string();
+    assert!(error.contains("--medium names a file that already exists"), "{error}");
 }
 
 #[test]

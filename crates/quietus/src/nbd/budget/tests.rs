@@ -18,7 +18,8 @@ fn the_largest_request_always_fits() {
     for (bytes, connections) in [(0, 0), (1, 1), (LARGEST, 256), (1 << 30, 256), (1 << 30, 1 << 20)] {
         let budget = Budget::new(bytes, connections);
         assert!(budget.try_take(LARGEST).is_some(), "{bytes} for {connections}");
-        assert!(budget.bytes_max + budget.own_bytes * connections <= bytes.max(LARGEST));
+        let least = LARGEST + OWN_BYTES_MIN * connections;
+        assert!(budget.bytes_max + budget.own_bytes * connections <= bytes.max(least));
     }
 }
 
@@ -30,6 +31,14 @@ fn what_is_set_aside_is_not_shared() {
     assert_eq!(budget.shared_part(OWN_BYTES_MAX, 5), 5);
     assert_eq!(budget.shared_part(OWN_BYTES_MAX - 1, 5), 4);
     assert_eq!(budget.shared_part(0, OWN_BYTES_MAX + 7), 7);
+}
+
+#[test]
+fn a_connection_that_holds_everything_leaves_others_their_part_however_little_there_is() {
+    for bytes in [1 << 20, LARGEST, 65 << 20, 70 << 20] {
+        let budget = Budget::new(bytes, 256);
+        assert_eq!(budget.shared_part(0, 4 * 4096), 0, "{bytes}");
+    }
 }
 
 #[test]

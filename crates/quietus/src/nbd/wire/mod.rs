@@ -121,8 +121,8 @@ pub mod info {
 pub const STRING_BYTES_MAX: usize = 4096;
 /// Longest option that is looked at, bytes.
 pub const OPTION_BYTES_MAX: u32 = 65_536;
-/// Longest payload of a request or reply, bytes.
-pub const PAYLOAD_BYTES_MAX: u32 = 64 << 20;
+/// Longest payload of a request or reply, bytes: what a client may take for granted (`doc/proto.md`, "Size constraints").
+pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
 
 /// Reason, in words, why received bytes break the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -24,7 +24,7 @@ pub(super) type SentRequest = super::Request<Sent>;
 ///
 /// # Errors
 /// Nobody is there, or it has just ended; [`io::ErrorKind::InvalidData`] if it speaks otherwise.
-pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(in crate::vault) fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = through_fd(path, SOCKET, |socket| UnixStream::connect(socket))?;
     match receive::<String>(&stream)? {
         greeting if greeting == GREETING => Ok(stream),

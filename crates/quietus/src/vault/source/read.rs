@@ -76,12 +76,15 @@ impl Reader {
         }
     }
 
-    /// The content of a file, holes as holes; and what is known of the file afterwards.
+    /// The content of a file, holes as holes; and what is known of the file afterwards. Its length is not believed: files of `/proc`
+    /// and the like have content beyond it.
     fn content(&mut self, file: &File, parts: &Sender<Part>) -> Result<io::Result<fs::Metadata>, Unwanted> {
         let (mut rest, mut at) = (Vec::new(), 0);
         loop {
             let (data, hole) = match extent(file, at) {
                 Ok(extent) => extent,
+                // A file that cannot say where it ends is read from its beginning.
+                Err(Errno::INVAL | Errno::SPIPE) if at == 0 => (0, 0),
                 Err(error) => return Ok(Err(error.into())),
             };
             if data > at {
@@ -89,6 +92,9 @@ impl Reader {
                 parts.send(Part::Hole(data - at)).map_err(|_| Unwanted)?;
             }
             if data == hole {
+                if let Err(error) = self.pieces(&mut rest, file, u64::MAX, parts)? {
+                    return Ok(Err(error));
+                }
                 break;
             }
             match self.pieces(&mut rest, file, hole - data, parts)? {

@@ -57,6 +57,14 @@ fn with<T>(vault: &Path, act: impl FnOnce(&mut Client) -> T) -> T {
     with_vault(vault, |client| Ok::<T, Error>(act(client)), |_| {}).unwrap()
 }
 
+fn label(name: &str) -> Label {
+    Label { name: name.into(), host: "here".into(), tags: Vec::new() }
+}
+
+fn wanted<'a>(paths: &'a [PathBuf], exclude: &'a Globs) -> Wanted<'a> {
+    Wanted { paths, exclude, one_file_system: false, exclude_caches: false, reread: false }
+}
+
 fn copied(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -89,8 +97,11 @@ fn any_number_of_readers_makes_the_same_snapshots() {
     let put = |vault: &Path, readers| {
         with(vault, |client| {
             let (paths, exclude) = ([files.clone()], Globs::default());
-            let mut put = || put_with(readers, client, "a", &paths, &exclude, &mut |_, _| true).unwrap();
-            let (first, again) = (put(), put());
+            let mut put = |reread| {
+                let wanted = Wanted { reread, ..wanted(&paths, &exclude) };
+                put_with(readers, client, &label("a"), wanted, &mut |_, _| true).unwrap()
+            };
+            let (first, again) = (put(true), put(true));
             assert_eq!((first.left_out_count, first.files), (0, 120 + 12 + 3));
             let (one, other) = (folder(client, &first), folder(client, &again));
             assert_eq!(one, other);
@@ -111,11 +122,12 @@ fn ahead(readers: usize, act: impl FnOnce(&Path, &mut Task<'_, '_>, &Ahead), fil
     fill(&files);
     let (mut top, exclude) = (Branch::default(), Globs::default());
     top.add(&files).unwrap();
+    let wanted = wanted(&[], &exclude);
     with(&vault, |client| {
         let mut step = |_, _| true;
         let mut task = Task::begin(client, 0, &mut step).unwrap();
         thread::scope(|scope| {
-            let (ahead, _) = task.go_ahead(scope, readers, &top, &exclude).unwrap();
+            let (ahead, _) = task.go_ahead(scope, readers, &top, &wanted, None).unwrap();
             act(&files, &mut task, &ahead);
         });
     });
@@ -191,7 +203,7 @@ fn a_file_that_fails_in_the_middle_is_left_out_and_owed() {
         let mut step = |_, _| true;
         let mut task = Task::begin(client, 0, &mut step).unwrap();
         let folder = task.folder(&Ahead { found, late: bounded(1).0 });
-        let put = task.end("a", folder).unwrap();
+        let put = task.end(&label("a"), folder).unwrap();
         assert_eq!((put.left_out, put.left_out_count), (vec!["half: a bad sector".to_owned()], 1));
         assert!(put.files == 0 && put.new_chunks > 1);
         assert_eq!(client.fill().unwrap().owed.len(), 1);
@@ -205,11 +217,12 @@ fn an_interrupted_put_ends_with_all_its_threads_and_owes_what_it_stored() {
     for last in [1, 40, 170, 400] {
         with(&vault, |client| {
             let (owed, mut steps) = (client.fill().unwrap().owed.len(), 0);
-            let mut step = |_, of| {
-                steps += u32::from(of > 0);
+            let mut step = |_, _| {
+                steps += 1;
                 steps < last
             };
-            let put = put_with(3, client, "a", std::slice::from_ref(&files), &Globs::default(), &mut step);
+            let (paths, exclude) = ([files.clone()], Globs::default());
+            let put = put_with(3, client, &label("a"), wanted(&paths, &exclude), &mut step);
             assert!(matches!(put, Err(Error::Interrupted)), "{put:?}");
             assert!(client.roots().unwrap().is_empty());
             assert_eq!(client.fill().unwrap().owed.len(), owed + usize::from(last > 1));

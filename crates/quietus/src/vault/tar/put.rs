@@ -7,9 +7,8 @@
 use super::acl;
 use super::read::{Member, Of, Reader};
 use super::sparse::Map;
-use crate::vault::select::check_name;
 use crate::vault::source::{Put, Task};
-use crate::vault::{Client, Error, Globs, Step};
+use crate::vault::{Client, Error, Globs, Label, Step};
 use quietus_vault::chunk::CHUNK_BYTES_MAX;
 use quietus_vault::client::{FileWriter, joined};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
@@ -28,22 +27,22 @@ const FOLDER_MODE: u32 = 0o755;
 /// The bits of a mode that an ACL has, too.
 const RIGHTS: u32 = 0o777;
 
-/// Puts the archive that `input` gives, which messages call `path`, into the vault, as a snapshot of that name.
+/// Puts the archive that `input` gives, which messages call `path`, into the vault, as a snapshot with that label.
 ///
 /// # Errors
 /// [`Error`]; nothing is committed then, and what was stored is owed.
 pub fn put_tar(
     client: &mut Client,
-    name: &str,
+    label: &Label,
     (input, path): (&mut dyn Read, &Path),
     exclude: &Globs,
     step: Step<'_>,
 ) -> Result<Put, Error> {
-    check_name(name)?;
+    label.check()?;
     let task = Task::begin(client, 0, step)?;
     let mut taking = Taking { task, exclude, path, top: Folder::default(), links: 0 };
     let folder = taking.all(&mut Reader::new(input));
-    taking.task.end(name, folder)
+    taking.task.end(label, folder)
 }
 
 /// An archive that is being put.
@@ -288,6 +287,7 @@ fn metadata(member: &Member) -> Result<Metadata, String> {
         modified_ns: member.modified_ns,
         attributes: attributes.clone().into_iter().collect(),
         hard_link: None,
+        origin: None,
     })
 }
 

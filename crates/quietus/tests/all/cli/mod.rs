@@ -1,13 +1,16 @@
 //! The program as a user runs it.
 
+mod consent;
 mod idle;
 mod keys;
 mod killed;
 mod overlay;
+mod private;
 pub(crate) mod program;
 pub(crate) mod read_only;
 mod status;
 mod stopping;
+mod usage;
 
 use program::Disk;
 use serde_json::Value;
@@ -152,15 +155,15 @@ fn a_proof_of_another_version_is_checked_and_shown() {
 fn errors_say_what_to_do() {
     let disk = Disk::new(&["--size", "1M"]);
     let missing = Disk { dir: tempfile::tempdir().expect("a directory") };
-    for (disk, command, args, words) in [
-        (&missing, "status", &[][..], "disk.toml is missing"),
-        (&disk, "create", &["--size", "1M"], "already exists"),
-        (&disk, "purge", &["1M+1"], "not within the disk"),
-        (&disk, "shred", &[], "--now"),
+    for (disk, command, args, status, words) in [
+        (&missing, "status", &[][..], 1, "no such disk"),
+        (&disk, "create", &["--size", "1M"], 1, "already exists"),
+        (&disk, "purge", &["1M+1"], 1, "not within the disk"),
+        (&disk, "shred", &[], 2, "--now"),
     ] {
         let output = disk.run(command, args);
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && error.contains(words), "{command}: {error}");
+        assert!(output.status.code() == Some(status) && error.contains(words), "{command}: {error}");
     }
     assert_eq!(disk.run("purge", &["backwards"]).status.code(), Some(2));
 }

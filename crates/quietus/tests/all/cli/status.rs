@@ -29,7 +29,7 @@ fn waiting() -> Disk {
 fn the_first_line_says_whether_everything_deleted_is_gone() {
     let disk = waiting();
     let screen = shown(&disk, &["status"]);
-    assert!(screen.starts_with("deleted    not all gone yet: 64.00 KiB wait"), "{screen}");
+    assert!(screen.starts_with("deleted    64.00 KiB wait; "), "{screen}");
     assert!(screen.contains("queued; until `quietus serve`, or `quietus shred --now`"), "{screen}");
     assert!(screen.contains("not served") && screen.contains("health     good"), "{screen}");
     let server = disk.serve(&[]);
@@ -40,7 +40,8 @@ fn the_first_line_says_whether_everything_deleted_is_gone() {
     disk.json("shred", &["--now"]);
     let screen = shown(&disk, &["status"]);
     assert!(
-        screen.starts_with("deleted    all gone, as far as deletions are known (68.00 KiB so far"),
+        screen.starts_with("deleted    gone")
+            && screen.contains(" (as far as deletions are known: 68.00 KiB so far"),
         "{screen}"
     );
     assert!(!screen.contains("waiting"), "{screen}");
@@ -83,7 +84,7 @@ fn a_disk_that_failed_says_so_first() {
     let medium = std::fs::File::options().write(true).open(disk.beside("image"));
     medium.and_then(|it| it.set_len(4096)).expect("it is ours");
     let screen = shown(&disk, &["status"]);
-    assert!(screen.starts_with("deleted    NOT all gone: 64.00 KiB cannot be destroyed"), "{screen}");
+    assert!(screen.starts_with("deleted    NOT gone: 64.00 KiB cannot be destroyed"), "{screen}");
     assert!(screen.contains("health     READ-ONLY, nothing is destroyed any more"), "{screen}");
 }
 
@@ -122,4 +123,68 @@ fn free_blocks_without_data_wait_for_nothing() {
         // mke2fs writes zeros here and there.
         assert!((DELETED..1 << 20).contains(&bytes), "{waiting}");
     }
+}
+
+/// How a command ends, and its first lines.
+fn ended(args: &[&str]) -> (Option<i32>, Vec<String>) {
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let output = quietus.args(args).output().expect("it runs");
+    let lines = String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect();
+    (output.status.code(), lines)
+}
+
+#[test]
+fn less_than_a_script_requires_is_exit_status_3() {
+    let disk = waiting();
+    let path = disk.path();
+    let path = path.to_str().expect("text");
+    assert_eq!(ended(&["status", path]).0, Some(0));
+    assert_eq!(ended(&["status", path, "--require", "clear"]).0, Some(3), "something waits");
+    assert_eq!(disk.json("status", &[])["verdict"]["state"], "waits");
+    disk.json("shred", &["--now"]);
+    let is_gone = disk.json("status", &[])["verdict"]["state"] == "gone";
+    let wanted = if is_gone { Some(0) } else { Some(3) };
+    for command in ["status", "prove"] {
+        assert_eq!(ended(&[command, path, "--require", "clear"]).0, wanted, "as the medium allows");
+        assert_eq!(ended(&[command, path, "--require", "purge"]).0, Some(3), "one pass is no purge");
+    }
+}
+
+#[test]
+fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() {
+    let disk = waiting();
+    disk.json("shred", &["--now"]);
+    let receipt = disk.beside("receipt.json");
+    let receipt = receipt.to_str().expect("text");
+    disk.json("prove", &["-o", receipt]);
+    let key = disk.path().join("key.pub");
+    for (args, said) in [
+        (&["prove", "--check", receipt][..], "signed       self-signed: nobody vouches for the key "),
+        (
+            &["prove", "--check", receipt, "--key", key.to_str().expect("text")],
+            "signed       the signature is valid, by the given key ",
+        ),
+    ] {
+        let (status, lines) = ended(args);
+        assert_eq!(status, Some(0), "{lines:?}");
+        assert!(lines[0].starts_with("result       gone"), "{lines:?}");
+        assert!(lines[1].starts_with("time         20") && lines[1].ends_with('Z'), "{lines:?}");
+        assert_eq!(lines[2], "policy       clear");
+        assert!(lines[3].starts_with(said), "{lines:?}");
+    }
+}
+
+#[test]
+fn what_was_overwritten_before_its_space_was_given_back_counts_as_destroyed() {
+    let disk = waiting();
+    disk.json("shred", &["--now"]);
+    let statement = disk.json("prove", &[])["statement"].clone();
+    let number = |name: &str| statement[name].as_u64().expect("a number");
+    // A host that gives no space back has all of it to read.
+    assert_eq!(number("read_bytes") + number("destroyed_bytes"), 65536, "{statement}");
+    assert_eq!(number("hole_bytes"), number("destroyed_bytes"), "nothing else is dead");
+    let (_, lines) = ended(&["prove", disk.path().to_str().expect("text")]);
+    let said =
+        lines.iter().any(|line| line.contains("64.00 KiB  of the dead bytes: overwritten, then given back"));
+    assert_eq!(said, number("destroyed_bytes") > 0, "{lines:?}");
 }

@@ -25,10 +25,10 @@ fn what_is_written_is_read_at_any_alignment() {
 }
 
 #[test]
-fn requests_of_64_mib_are_taken() {
-    let disk = Disk::new("disk", 64 * MIB);
+fn requests_of_32_mib_are_taken() {
+    let disk = Disk::new("disk", 32 * MIB);
     let (_server, mut client) = transmit(&disk, Style::Structured);
-    let payload: Vec<u8> = (0..64 * MIB).map(|n| (n >> 8) as u8).collect();
+    let payload: Vec<u8> = (0..32 * MIB).map(|n| (n >> 8) as u8).collect();
     assert_eq!(client.write(0, 0, &payload), 0);
     assert!(client.read(DF, 0, payload.len()) == Ok(payload));
 }
@@ -93,13 +93,13 @@ fn beyond_the_end_is_invalid_or_no_space() {
 }
 
 #[test]
-fn a_read_of_more_than_64_mib_is_too_long() {
+fn a_read_of_more_than_32_mib_is_too_long() {
     for (style, error) in
         [(Style::Simple, EINVAL), (Style::Structured, EOVERFLOW), (Style::Extended, EOVERFLOW)]
     {
         let disk = Disk::new("disk", 1 << 40);
         let (_server, mut client) = transmit(&disk, style);
-        assert_eq!(client.read(0, 0, (64 << 20) + 1), Err(error));
+        assert_eq!(client.read(0, 0, (32 << 20) + 1), Err(error));
     }
 }
 

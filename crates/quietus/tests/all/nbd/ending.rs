@@ -22,7 +22,7 @@ pub fn flood<S: Read + Write>(client: &mut Client<S>, mut bytes: Vec<u8>) {
 
 /// A request that is refused for its length, which ends the session.
 pub fn too_long(style: Style) -> Vec<u8> {
-    request_bytes(style, WRITE, 0, 5, 0, (64 << 20) + 1)
+    request_bytes(style, WRITE, 0, 5, 0, (32 << 20) + 1)
 }
 
 /// Whether the server ends the connection without a reset, and has no more to say.

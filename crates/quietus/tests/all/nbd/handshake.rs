@@ -94,7 +94,7 @@ fn info_tells_what_is_asked_for_and_stays_in_the_handshake() {
         info_reply(0, &[&SIZE.to_be_bytes(), &flags.to_be_bytes()]),
         info_reply(1, &[b"first"]),
         info_reply(2, &[b"the disk first"]),
-        info_reply(3, &[&1u32.to_be_bytes(), &4096u32.to_be_bytes(), &(64u32 << 20).to_be_bytes()]),
+        info_reply(3, &[&1u32.to_be_bytes(), &4096u32.to_be_bytes(), &(32u32 << 20).to_be_bytes()]),
         (ACK, Vec::new()),
     ];
     assert_eq!(replies, expected);

@@ -95,11 +95,11 @@ fn transmission_outlives_the_handshake_timeout() {
 }
 
 #[test]
-fn a_write_of_more_than_64_mib_is_refused_and_ends_the_session() {
+fn a_write_of_more_than_32_mib_is_refused_and_ends_the_session() {
     for style in STYLES {
         let (_server, mut client) = transmit(&Disk::new("disk", SIZE), style);
         let flags = if style == Style::Extended { PAYLOAD_LEN } else { 0 };
-        client.say_request(WRITE, flags, 5, 0, (64 << 20) + 1);
+        client.say_request(WRITE, flags, 5, 0, (32 << 20) + 1);
         assert_eq!(client.outcome(5), EINVAL);
         assert!(client.is_closed());
     }
@@ -117,7 +117,7 @@ fn an_extended_payload_of_any_absurd_length_ends_the_session() {
 
 #[test]
 fn an_extended_write_of_any_absurd_length_ends_the_session_without_payload_len_too() {
-    for len in [(64 << 20) + 1, 1 << 32, u64::MAX] {
+    for len in [(32 << 20) + 1, 1 << 32, u64::MAX] {
         let disk = Disk::new("disk", SIZE);
         let (_server, mut client) = transmit(&disk, Style::Extended);
         client.say_request(WRITE, 0, 5, 0, len);

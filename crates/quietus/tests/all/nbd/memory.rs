@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 32 << 20;
 
 /// A server with memory for one of the largest requests, and somewhat more.
 struct Tight {
@@ -21,9 +21,13 @@ struct Tight {
 
 impl Tight {
     fn new(stall_timeout: Duration) -> Self {
+        Self::with(48 << 20, stall_timeout)
+    }
+
+    fn with(memory_bytes_max: usize, stall_timeout: Duration) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new("disk", LARGEST);
-        let config = Config { memory_bytes_max: 80 << 20, stall_timeout, ..Config::default() };
+        let config = Config { memory_bytes_max, stall_timeout, ..Config::default() };
         let listener = Listener::unix(&dir.path().join("socket")).unwrap();
         let server = Server::start(vec![listener], exports(&[Arc::clone(&disk)]), config).unwrap();
         Self { server, disk, dir }
@@ -64,6 +68,19 @@ fn what_does_not_fit_into_the_memory_waits() {
     assert!(second.read_reply(2, 0, LARGEST as usize).is_ok());
     third.say(&vec![7; LARGEST as usize]);
     assert_eq!(third.outcome(3), 0);
+}
+
+#[test]
+fn small_requests_are_served_while_another_client_reads_nothing_however_little_memory_there_is() {
+    for memory_bytes_max in [1 << 20, 33 << 20] {
+        let tight = Tight::with(memory_bytes_max, Duration::from_secs(60));
+        let (mut greedy, mut modest) = (tight.connect(), tight.connect());
+        // The kernel takes a part of the reply, and the rest stays in the server.
+        (1..=2).for_each(|cookie| greedy.say_request(READ, 0, cookie, 0, LARGEST));
+        tight.await_starved(1);
+        assert_eq!(modest.write(0, 0, &[7; 4096]), 0);
+        assert_eq!(modest.read(0, 0, 4096), Ok(vec![7; 4096]));
+    }
 }
 
 #[test]

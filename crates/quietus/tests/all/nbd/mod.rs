@@ -6,6 +6,7 @@ mod commands;
 mod disk;
 mod ending;
 pub(crate) mod ext2;
+mod failing;
 mod handshake;
 mod hostile;
 mod memory;

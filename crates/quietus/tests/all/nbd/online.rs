@@ -210,7 +210,7 @@ fn an_export_that_is_interrupted_leaves_nothing_and_the_guest_goes_on() {
     signal(&client, Signal::INT);
     signal(&served.child, Signal::CONT);
     let output = done(client);
-    assert_eq!((output.status.code(), names(&disk)), (Some(1), vec![disk.path()]), "{output:?}");
+    assert_eq!((output.status.code(), names(&disk)), (Some(130), vec![disk.path()]), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
     assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
 
@@ -265,7 +265,8 @@ fn a_put_that_ends_early_leaves_no_snapshot_and_the_guest_goes_on() {
         signal(&child, end);
         signal(&served.child, Signal::CONT);
         let output = done(child);
-        assert!(!output.status.success(), "{output:?}");
+        // A signal that comes before the command listens for it ends it at once.
+        assert!(matches!(output.status.code(), Some(130) | None), "{output:?}");
         assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
     }
     // The same of the server.

@@ -64,6 +64,11 @@ impl Served {
         client
     }
 
+    /// What the server still says, to its end.
+    pub fn rest(&mut self) -> String {
+        self.log.by_ref().map(|line| line.unwrap() + "\n").collect()
+    }
+
     /// Reloads, and returns what was logged of it.
     fn reload(&mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);

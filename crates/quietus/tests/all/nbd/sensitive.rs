@@ -266,7 +266,7 @@ fn marks_that_nothing_could_follow_are_refused() {
         serve.arg("serve").arg(disk.path()).args(["--sensitive", "marked", "--detect", detect]);
         let output = serve.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(&format!("cannot follow marks with --detect {detect}")), "{said}");
     }
     let output = quietus().arg("sensitive").arg(disk.path()).output().unwrap();

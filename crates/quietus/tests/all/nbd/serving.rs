@@ -4,7 +4,8 @@ use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
 use quietus::nbd::{Bound, Config, Exports, Listener, Server};
 use std::net::TcpListener;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,22 @@ fn a_unix_socket_is_served_and_goes_with_the_server() {
     assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
     assert!(server.shutdown(soon()));
     assert!(!path.exists());
+}
+
+#[test]
+fn a_unix_socket_with_an_abstract_name_is_served_without_a_file() {
+    let name = format!("quietus-{}", std::process::id());
+    let listener = Listener::abstract_unix(&name).unwrap();
+    assert!(Listener::abstract_unix(&name).is_err(), "the name is taken");
+    assert!(Listener::abstract_unix("").is_err());
+    let server =
+        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), Config::default()).unwrap();
+    assert_eq!(server.bound(), [Bound::Abstract(name.clone())]);
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let mut client = Client::new(UnixStream::connect_addr(&address).unwrap());
+    client.begin(Style::Structured);
+    assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
+    assert!(server.shutdown(soon()));
 }
 
 #[test]

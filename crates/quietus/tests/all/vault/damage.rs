@@ -3,6 +3,7 @@
 use crate::vault::program::{Vault, folder, noise};
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Where the needle is in the pool.
@@ -14,6 +15,44 @@ fn find(vault: &Vault, needle: &[u8]) -> u64 {
 fn write(vault: &Vault, at: u64, bytes: &[u8]) {
     let pool = fs::File::options().write(true).open(vault.path().join("pool")).expect("a file");
     pool.write_all_at(bytes, at).expect("a write");
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("text").into()
+}
+
+#[test]
+fn damage_is_named_by_the_files_and_snapshots_that_it_hits() {
+    let vault = Vault::new(&["--compress", "none"]);
+    let top = vault.beside("a");
+    folder(&top, &[1]);
+    fs::write(top.join("large"), noise(2, 5 << 20)).expect("a file");
+    vault.put("one", &top);
+    folder(&top.join("sub"), &[3]);
+    vault.put("two", &top);
+    fs::remove_file(top.join("large")).expect("it goes");
+    vault.put("three", &top);
+    write(&vault, find(&vault, &noise(2, 5 << 20)[4 << 20..][..64]) + 5, b"?");
+    write(&vault, find(&vault, &noise(3, 64)) + 5, b"?");
+    let output = vault.run("verify", &[]);
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let path = |name: &str| text(&top.join(name))[1..].to_owned();
+    let expected = serde_json::json!([
+        { "path": path("large"), "snapshots": [0, 1] },
+        { "path": path("sub/file 3"), "snapshots": [1, 2] },
+    ]);
+    assert_eq!(
+        (&said["damaged"], &said["damaged_count"], &said["unread_count"]),
+        (&expected, &2.into(), &0.into())
+    );
+    // A folder that cannot be read is named, too.
+    write(&vault, find(&vault, b"file 3"), b"F");
+    let output = vault.command_plain("verify").output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains(&format!("DAMAGED: {} (in 0-1)", path("large"))), "{said}");
+    assert!(said.contains(&format!("NOT READ: /{} of snapshot 1, 2: ", path("sub"))), "{said}");
+    assert!(said.contains("put these files again"), "{said}");
 }
 
 #[test]
@@ -29,6 +68,10 @@ fn a_changed_chunk_is_found_and_costs_its_file_alone() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = String::from_utf8(output.stdout).expect("text");
     assert!(said.contains("checksum") && said.contains("restore the pool from a copy"), "{said}");
+    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let (damaged, path) = (&said["damaged"][0], text(&top.join("file 2")));
+    assert_eq!((&said["damaged_count"], &damaged["path"]), (&1.into(), &path[1..].into()), "{said}");
+    assert_eq!(damaged["snapshots"], serde_json::json!([0]));
     let output = vault.run("get", &["some", "--into", "back"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let back = vault.beside("back").join(top.strip_prefix("/").expect("absolute"));
@@ -114,6 +157,26 @@ fn a_proof_finds_what_lies_where_nothing_is_to_be() {
     let output = vault.run("prove", &[]);
     let said = String::from_utf8(output.stdout).expect("text");
     assert!(said.contains("bytes that belong to no chunk"), "{said}");
+}
+
+#[test]
+fn a_proof_reads_what_has_space_and_accounts_for_the_rest() {
+    // As large as a vault is that nothing is said of: to read all of it would take minutes.
+    let vault = Vault { dir: tempfile::tempdir().expect("a directory") };
+    vault.json("init", &[]);
+    let (slot_bytes, slots) = (4_718_592_u64, 233_016_u64);
+    let proof = |vault: &Vault| vault.json("prove", &[])["statement"].clone();
+    let empty = proof(&vault);
+    let of = (&empty["read_ways"], &empty["hole_bytes"], &empty["free"]);
+    assert_eq!(of, (&serde_json::json!({}), &(slot_bytes * slots).into(), &slots.into()));
+    let top = vault.beside("a");
+    folder(&top, &[1, 2, 3]);
+    vault.put("some", &top);
+    let full = proof(&vault);
+    let ways = full["read_ways"].as_object().expect("ways").values();
+    let read: u64 = ways.map(|bytes| bytes.as_u64().expect("bytes")).sum();
+    assert!(read > 0 && full["hole_bytes"] == slot_bytes * slots - read, "{full}");
+    assert_eq!((&full["containers"], &full["free"]), (&2.into(), &(slots - 2).into()));
 }
 
 #[test]

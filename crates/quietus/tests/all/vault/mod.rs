@@ -1,6 +1,7 @@
 //! Vaults, through the program as a user runs it.
 
 mod catalog;
+mod choosing;
 mod damage;
 mod device;
 mod disk;
@@ -15,3 +16,4 @@ mod repeating;
 mod restoring;
 mod tar;
 mod together;
+mod unchanged;

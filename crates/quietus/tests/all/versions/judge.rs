@@ -75,6 +75,11 @@ impl Bench {
         Self { _dir: dir, path, source, seal }
     }
 
+    /// The directory that has everything, the disk's, and the credential.
+    pub(crate) fn into_parts(self) -> (tempfile::TempDir, PathBuf, Source) {
+        (self._dir, self.path, self.source)
+    }
+
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }

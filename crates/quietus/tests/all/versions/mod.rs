@@ -3,7 +3,7 @@
 mod chains;
 mod clock;
 mod epochs;
-mod judge;
+pub(crate) mod judge;
 mod keys;
 mod memory;
 mod proof;

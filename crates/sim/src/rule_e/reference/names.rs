@@ -79,6 +79,7 @@ impl<F: Format> Reference<F> {
     pub(super) fn source_changes(&mut self, block: Block, old: &[u8], new: &[u8]) {
         self.source_read(block, old);
         let Some(kind) = self.sources.get(&block).and_then(|it| it.counted) else { return };
+        let unwritten = self.unwritten_lost(block, kind, old, new);
         let changes = self.links_changed(block, kind, old, new);
         let (gained, lost): (Vec<_>, Vec<_>) = changes.into_iter().partition(|(_, is_gain)| *is_gain);
         for (link, _) in lost {
@@ -88,6 +89,7 @@ impl<F: Format> Reference<F> {
             let is_certain = is_placed(kind) || self.options.eager;
             link.blocks.for_each(|it| self.gain(block, it, link.kind, is_certain));
         }
+        self.unwritten_gained(unwritten, true);
         let source = self.sources.get_mut(&block).expect("it changes");
         if source.named.is_some() && !is_placed(kind) && !self.options.eager {
             source.unsettled = Some(self.clock.moment());
@@ -118,6 +120,7 @@ impl<F: Format> Reference<F> {
             self.learn(block, content);
             return self.generation_ends(block, ended, content);
         };
+        self.unwritten_lost(block, kind, content, &vec![0; content.len()]);
         for (it, kind) in self.pointers(block, kind, content) {
             self.lose(block, it, kind);
         }
@@ -129,6 +132,7 @@ impl<F: Format> Reference<F> {
         let Some(kind) = kind else { return };
         for (it, kind) in self.pointers(block, kind, content) {
             self.unlinked(it);
+            self.stirs(it);
             self.is_young_again(it);
             if kind != Kind::Data {
                 self.generation_ends_below(it, kind);
@@ -167,6 +171,7 @@ impl<F: Format> Reference<F> {
         for (it, kind) in self.pointers(block, kind, content) {
             self.gain(block, it, kind, is_certain);
         }
+        self.unwritten_read(block, kind, content);
     }
 
     fn gain(&mut self, source: Block, block: Block, kind: Kind, is_certain: bool) {
@@ -190,6 +195,7 @@ impl<F: Format> Reference<F> {
         };
         links.remove(at);
         self.unlinked(block);
+        self.stirs(block);
         let is_last = self.names(block) == 0;
         self.cells.get_mut(&block).expect("pointers name data").shaky = !is_last;
         if is_last {
@@ -240,7 +246,7 @@ impl<F: Format> Reference<F> {
     }
 
     /// The knowledge of its names has changed: its evidence too (6).
-    fn is_young_again(&mut self, block: Block) {
+    pub(super) fn is_young_again(&mut self, block: Block) {
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.stage.is_some()) {
             cell.stage = Some(Stage::Unsynced);
         }

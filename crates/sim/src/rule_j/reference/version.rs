@@ -105,7 +105,7 @@ impl Version for Reference {
 
     fn handed_out(&mut self, block: Block, _: Verdict, _: bool) {
         let cell = self.cell(block);
-        (cell.stage, cell.suspicious) = (None, false);
+        (cell.stage, cell.suspicious, cell.unwritten) = (None, false, cell.unwritten.filled());
     }
 
     /// (2)
@@ -147,9 +147,11 @@ impl Version for Reference {
 
     fn digest(&self, mut hasher: &mut dyn Hasher) {
         for cell in self.cells.values() {
-            let Cell { live, free, suspicious, stage, count, written, touched } = cell;
+            let Cell { live, free, suspicious, stage, count, written, touched, unwritten } = cell;
             let commits = (self.received - count).min(3);
             (live, free, suspicious, stage, commits, touched).hash(&mut hasher);
+            let due = unwritten.due.map(|it| it.saturating_sub(self.received));
+            (unwritten.touched, unwritten.empty, due, unwritten.hollow).hash(&mut hasher);
             written.map(|it| self.age(it)).hash(&mut hasher);
         }
         let review = self.review.as_ref();
@@ -159,6 +161,7 @@ impl Version for Reference {
         for commit in &self.commits {
             (self.received - commit.number, &commit.maps).hash(&mut hasher);
         }
+        (&self.tables, self.rests).hash(&mut hasher);
         (self.is_over, self.attached.is_cached(), self.clock.gap(), &self.settled, self.was_unknown)
             .hash(&mut hasher);
     }

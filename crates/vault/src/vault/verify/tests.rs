@@ -1,6 +1,8 @@
 use super::*;
+use crate::client::read_folder;
 use crate::sanitize::{Live, Progress};
-use crate::vault::tests::{Files, Media, files, put, restored, sanitize};
+use crate::tree::{Kind, Recipe};
+use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
 
 /// Changes the byte behind each place in the pool where `needle` is.
 fn damage(media: &Media, needle: &[u8]) {
@@ -72,6 +74,37 @@ fn a_sanitization_destroys_the_damaged_copy_of_what_was_healed() {
         assert_eq!(faults(&mut vault), 0);
         assert!(!vault.catalog.table().containers(ContainerSequence(0)).any(|(it, _)| vault.is_damaged(it)));
     }
+}
+
+#[test]
+fn a_file_is_kept_only_while_all_of_its_content_is_whole() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let first = put(&mut vault, &some()).unwrap();
+    let folder = vault.snapshot(first).unwrap().folder;
+    let nodes = read_folder(&mut vault, &folder).unwrap();
+    let recipes: Vec<&Recipe> = nodes
+        .iter()
+        .map(|node| match &node.kind {
+            Kind::File(recipe) => recipe,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    damage(&media, &some()["alpha"][..40]);
+    assert!(faults(&mut vault) > 0);
+    let mut second = writer(&mut vault);
+    let kept = second.keep(&mut vault, &recipes).unwrap();
+    let expected: Vec<bool> = nodes.iter().map(|node| node.name != b"alpha").collect();
+    assert_eq!(kept, expected);
+    // The folder is wanted, since something below it is: but whoever stores it all the same gets the one that is there.
+    let above = folder.top().0[0].reference().unwrap();
+    assert_eq!(vault.offer(second.put(), &[above.fingerprint]).unwrap(), [None]);
+    let content = vault.get(&above).unwrap();
+    assert_eq!(second.chunk(&mut vault, Class::Metadata, &content).unwrap(), above);
+    second.file(&mut vault, &some()["alpha"]).unwrap();
+    assert_eq!(vault.offer(second.put(), &[above.fingerprint]).unwrap(), [Some(above)]);
+    let mut third = writer(&mut vault);
+    assert_eq!(third.keep(&mut vault, &recipes).unwrap(), vec![true; nodes.len()]);
 }
 
 #[test]

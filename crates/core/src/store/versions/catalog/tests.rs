@@ -3,6 +3,7 @@
 
 use super::super::root;
 use super::super::span::slots_of;
+use super::super::{RebuildMedia, Setup, VersionsError, format_stubs, rebuild};
 use super::*;
 use crate::medium::{Capabilities, Medium, MediumError};
 use crate::sealing::{SealingAt, parse_home};
@@ -58,7 +59,9 @@ struct Mended<'a>(RefCell<&'a mut Disk>);
 
 impl Medium for Mended<'_> {
     fn size(&self) -> u64 {
-        1 << 30
+        let disk = self.0.borrow();
+        let last = [&disk.durable, &disk.cached].map(|it| it.keys().next_back().map_or(0, |last| last + 1));
+        (512 * last[0].max(last[1])).next_multiple_of(4096)
     }
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
@@ -66,8 +69,11 @@ impl Medium for Mended<'_> {
         Ok(())
     }
 
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+    fn write(&self, pos: Pos, from: &[u8], durable: bool) -> Result<(), MediumError> {
         self.0.borrow_mut().write(pos.0, from);
+        if durable {
+            self.sync()?;
+        }
         Ok(())
     }
 
@@ -155,6 +161,15 @@ struct Rig {
     last: u32,
     rng: ChaCha8Rng,
     pages_max: usize,
+    damage: Damage,
+}
+
+/// How many pages of the index are damaged at each crash, at most; how many indexes were rebuilt, and how many were not.
+#[derive(Default)]
+struct Damage {
+    pages: u32,
+    rebuilt: u64,
+    undecided: u64,
 }
 
 /// A stub that is found by its bytes.
@@ -168,6 +183,9 @@ impl Rig {
         let mut root = Disk::default();
         root.write(0, &root::format_root(DISK, Cells::new([1; 32])));
         root.sync();
+        let mut stubs = Disk::default();
+        stubs.write(0, &format_stubs(DISK));
+        stubs.sync();
         let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
         store.reach().expect("a new store has no page");
@@ -175,7 +193,7 @@ impl Rig {
         Self {
             store,
             map: Disk::default(),
-            stubs: Disk::default(),
+            stubs,
             root,
             durable: model.clone(),
             model,
@@ -184,6 +202,7 @@ impl Rig {
             last: 0,
             rng: ChaCha8Rng::seed_from_u64(seed),
             pages_max: 8 + seed as usize % 40,
+            damage: Damage::default(),
         }
     }
 
@@ -367,7 +386,7 @@ impl Rig {
             return;
         }
         self.ask(Catalog::prepare_checkpoint);
-        let checkpoint = self.store.begin_checkpoint();
+        let mut checkpoint = self.store.begin_checkpoint();
         let cut = self.rng.next_u32() % 12;
         if let Some((place, bytes)) = &checkpoint.log {
             self.stubs.write(place.extent.start.0, bytes);
@@ -377,24 +396,32 @@ impl Rig {
         }
         self.stubs.sync();
         self.durable.clone_from(&self.model);
-        for (place, bytes) in &checkpoint.writes {
-            let medium = match place.on {
-                MediumId::Map => &mut self.map,
-                MediumId::Root => &mut self.root,
-                _ => &mut self.stubs,
-            };
-            medium.write(place.extent.start.0, bytes);
+        let mut ends_phase = false;
+        while !ends_phase {
+            let pages_max = 1 + self.rng.next_u32() as usize % 4;
+            let Some(batch) = self.store.next_batch(&mut checkpoint, pages_max) else { break };
+            if self.is_head(&batch) {
+                self.carry_out_batch(&batch);
+                break;
+            }
+            self.carry_out_batch(&batch);
+            ends_phase = batch.ends_phase;
+            if cut == 1 && self.rng.next_u32().is_multiple_of(2) {
+                return self.crash();
+            }
+            // A write during the checkpoint is not part of it, and neither is a page of the index that it changes.
+            let block = u64::from(self.rng.next_u32()) % BLOCKS;
+            self.write(block);
         }
-        if cut == 1 {
-            return self.crash();
+        if ends_phase {
+            self.map.sync();
+            self.stubs.sync();
+            self.root.sync();
+            let head = self.store.next_batch(&mut checkpoint, 1).expect("the head comes last");
+            assert!(self.is_head(&head));
+            self.carry_out_batch(&head);
         }
-        // A write during the checkpoint is not part of it.
-        let block = u64::from(self.rng.next_u32()) % BLOCKS;
-        self.write(block);
-        self.map.sync();
-        self.stubs.sync();
-        self.root.sync();
-        self.map.write(checkpoint.head.0.extent.start.0, &checkpoint.head.1);
+        assert_eq!(self.store.next_batch(&mut checkpoint, 1), None);
         if cut == 2 {
             return self.crash();
         }
@@ -406,11 +433,32 @@ impl Rig {
         self.store.end_checkpoint(&checkpoint);
     }
 
+    fn is_head(&self, batch: &Batch) -> bool {
+        batch
+            .writes
+            .iter()
+            .any(|(places, bytes)| places.first().on == MediumId::Map && bytes.len() == HEAD_BYTES)
+    }
+
+    fn carry_out_batch(&mut self, batch: &Batch) {
+        for (places, bytes) in &batch.writes {
+            for (place, part) in places.parts() {
+                let medium = match place.on {
+                    MediumId::Map => &mut self.map,
+                    MediumId::Root => &mut self.root,
+                    _ => &mut self.stubs,
+                };
+                medium.write(place.extent.start.0, &bytes[part]);
+            }
+        }
+    }
+
     fn crash(&mut self) {
         self.map.crash(&mut self.rng);
         self.stubs.crash(&mut self.rng);
         self.root.crash(&mut self.rng);
-        let heads = [self.map.read(0, 512), self.map.read(PAGE_BYTES as u64, 512)];
+        self.damage();
+        let heads = [0, PAGE_BYTES as u64].map(|at| self.map.read(at, HEAD_BYTES as u64));
         let none = Head { generation: 0, roots: vec![], note: vec![] };
         let head = newest([&heads[0], &heads[1]], DISK).unwrap_or(none);
         let opened = (Session(self.rng.next_u32() as u16).into(), cells(&self.root, self.rng.next_u64()));
@@ -428,6 +476,36 @@ impl Rig {
         self.find_homes();
         self.destroy_torn();
         self.adopt();
+    }
+
+    /// Damages some pages of the index, and rebuilds it. What cannot be decided is as it was before.
+    fn damage(&mut self) {
+        let before = self.map.durable.clone();
+        for _ in 0..self.damage.pages {
+            let pages: BTreeSet<u64> =
+                self.map.durable.keys().map(|sector| sector / 8).filter(|it| *it > 1).collect();
+            let picked = pages.iter().nth(self.rng.next_u32() as usize % pages.len().max(1)).copied();
+            let Some(page) = picked else { return };
+            self.map.durable.insert(8 * page + u64::from(self.rng.next_u32() % 8), [0x5a; 512]);
+        }
+        let heads = [0, PAGE_BYTES as u64].map(|at| self.map.read(at, HEAD_BYTES as u64));
+        if self.damage.pages == 0 || newest([&heads[0], &heads[1]], DISK).is_err() {
+            return;
+        }
+        let setup = Setup { layout: LAYOUT, sessions: Session(0).into() };
+        let [map, stubs, root] =
+            [&mut self.map, &mut self.stubs, &mut self.root].map(|disk| Mended(RefCell::new(disk)));
+        let media = RebuildMedia { map: &map, stubs: &stubs, root: &root };
+        let rebuilt = rebuild((&setup, DISK, BLOCKS * 4096), media, &mut |_, _| true);
+        match rebuilt {
+            Ok(rebuilt) => self.damage.rebuilt += u64::from(!rebuilt.damage.is_empty()),
+            Err(VersionsError::Undecided(why)) => {
+                assert!(self.damage.pages > 1, "one page was damaged: {why}");
+                self.map.durable = before;
+                self.damage.undecided += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Finds the homes and their cells, as a start does.
@@ -528,7 +606,7 @@ impl Rig {
         }
         while !self.renew() {}
         let cells = halves(&self.root);
-        for at in self.stubs.durable.keys().map(|sector| sector * 512) {
+        for at in self.stubs.durable.keys().filter(|sector| **sector > 0).map(|sector| sector * 512) {
             let bytes = self.stubs.read(at, 512);
             let half =
                 (0..2).find(|half| (LAYOUT.half(*half).start.0..LAYOUT.half(*half).end()).contains(&at));
@@ -573,30 +651,50 @@ impl Rig {
 
 #[test]
 fn what_was_committed_is_kept_and_what_is_owed_leaves_no_stub() {
-    for seed in 0..60 {
-        let mut rig = Rig::new(seed);
-        let range = [3, 60, BLOCKS][seed as usize % 3];
-        for _ in 0..400 {
-            let block = u64::from(rig.rng.next_u32()) % range;
-            match rig.rng.next_u32() % 100 {
-                0..55 => rig.write(block),
-                55..62 => rig.free(block),
-                62..74 => _ = rig.commit(),
-                74..84 => rig.close(),
-                84..88 => rig.forget(),
-                88..92 => _ = rig.destroy(5),
-                92..96 => rig.checkpoint(),
-                96..98 => rig.crash(),
-                _ => rig.store.history.pages.evict(rig.pages_max),
-            }
-            if rig.store.log.sectors() > DUE {
-                rig.checkpoint();
-            }
+    (0..60).for_each(|seed| _ = live(seed, 0));
+}
+
+#[test]
+fn an_index_is_rebuilt_as_it_was_whichever_page_is_damaged() {
+    let rigs: Vec<Rig> = (0..6).map(|seed| live(seed, 1)).collect();
+    let rebuilt: u64 = rigs.iter().map(|rig| rig.damage.rebuilt).sum();
+    assert!(rebuilt > 30, "{rebuilt} were rebuilt");
+}
+
+#[test]
+fn an_index_with_several_damaged_pages_is_rebuilt_as_it_was_or_stays_as_it_is() {
+    let rigs: Vec<Rig> = (6..9).map(|seed| live(seed, 3)).collect();
+    let [rebuilt, undecided] = [|rig: &Rig| rig.damage.rebuilt, |rig: &Rig| rig.damage.undecided]
+        .map(|it| rigs.iter().map(it).sum::<u64>());
+    assert!(rebuilt > 20 && undecided > 0, "{rebuilt} were rebuilt, {undecided} were not");
+}
+
+/// A life of the store, with so many damaged pages of the index at each crash.
+fn live(seed: u64, damages: u32) -> Rig {
+    let mut rig = Rig::new(seed);
+    rig.damage.pages = damages;
+    let range = [3, 60, BLOCKS][seed as usize % 3];
+    for _ in 0..400 {
+        let block = u64::from(rig.rng.next_u32()) % range;
+        match rig.rng.next_u32() % 100 {
+            0..55 => rig.write(block),
+            55..62 => rig.free(block),
+            62..74 => _ = rig.commit(),
+            74..84 => rig.close(),
+            84..88 => rig.forget(),
+            88..92 => _ = rig.destroy(5),
+            92..96 => rig.checkpoint(),
+            96..98 => rig.crash(),
+            _ => rig.store.history.pages.evict(rig.pages_max),
         }
-        rig.check();
-        rig.check_medium();
-        rig.check();
+        if rig.store.log.sectors() > DUE {
+            rig.checkpoint();
+        }
     }
+    rig.check();
+    rig.check_medium();
+    rig.check();
+    rig
 }
 
 /// An index of a million epochs with a few versions each, of a disk of 100 GiB.
@@ -641,10 +739,18 @@ impl Large {
             self.store.destroyed(&slots_of(run)).expect("all is in memory");
         }
         self.store.prepare_checkpoint().expect("all is in memory");
-        let checkpoint = self.store.begin_checkpoint();
-        let pages = checkpoint.writes.iter().filter(|(place, _)| place.on == MediumId::Map);
-        self.index.extend(pages.map(|(place, bytes)| (place.extent.start.0, bytes.clone())));
-        self.head = newest([&checkpoint.head.1, &[]], DISK).expect("a head");
+        let mut checkpoint = self.store.begin_checkpoint();
+        while let Some(batch) = self.store.next_batch(&mut checkpoint, 1000) {
+            for (places, bytes) in
+                batch.writes.iter().filter(|(places, _)| places.first().on == MediumId::Map)
+            {
+                let parts = places.parts().filter(|(place, _)| place.extent.len == PAGE_BYTES as u64);
+                self.index.extend(parts.map(|(place, part)| (place.extent.start.0, bytes[part].to_vec())));
+                if bytes.len() == HEAD_BYTES {
+                    self.head = newest([bytes, &[]], DISK).expect("a head");
+                }
+            }
+        }
         self.store.end_checkpoint(&checkpoint);
     }
 

@@ -225,7 +225,7 @@ impl Disk {
     fn make_durable(&mut self) {
         self.medium.extend(self.history.pages.take_writes(usize::MAX));
         let generation = self.history.pages.begin_head();
-        self.head = Head { generation, roots: self.history.roots(), note: vec![] };
+        self.head = Head { generation, roots: self.history.roots(Root::default()), note: vec![] };
         self.history.pages.end_head();
         self.durable = (self.model.clone(), self.model.open, self.history.counts());
     }

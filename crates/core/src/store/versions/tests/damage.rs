@@ -5,6 +5,8 @@ use crate::store::StoreError;
 use crate::tree::HEAD_BYTES;
 
 const SECTOR: usize = 512;
+/// Where the newest head lies of a disk [with two heads](with_two_heads), after the head of its session.
+const NEWEST: u64 = PAGE_BYTES as u64;
 
 /// The media of a disk: content, index, stubs, root; and how often it was opened.
 struct Media([Memory; 4], std::cell::Cell<u16>);
@@ -21,20 +23,34 @@ impl Media {
     }
 
     fn open(&self, read_only: bool) -> Result<Versions, VersionsError> {
+        self.open_kept(read_only, None)
+    }
+
+    fn open_kept(&self, read_only: bool, kept: Option<&[u8]>) -> Result<Versions, VersionsError> {
         self.1.set(self.1.get() + 1);
-        self.open_as(Session(self.1.get()), read_only)
+        self.open_with(Session(self.1.get()), read_only, kept)
     }
 
     fn open_as(&self, session: Session, read_only: bool) -> Result<Versions, VersionsError> {
+        self.open_with(session, read_only, None)
+    }
+
+    fn open_with(
+        &self,
+        session: Session,
+        read_only: bool,
+        kept: Option<&[u8]>,
+    ) -> Result<Versions, VersionsError> {
         let setup = Setup { layout: layout(), sessions: session.into() };
         let [data, map, stubs, root] = &self.0;
         let mut opening = Opening {
             kind: &Kind::Versions(setup),
             disk: DISK,
             size: TIMES * LONG * BLOCK_BYTES,
-            kept: None,
+            kept,
             policy: &"zero".parse().expect("a policy"),
             read_only,
+            memory_bytes: 64 << 20,
             entropy: &mut [2; 32],
             owed: &mut Owed::default(),
         };
@@ -53,7 +69,7 @@ impl Media {
 
     /// Carries a checkpoint out.
     fn checkpoint(&self, store: &mut Versions) {
-        for (places, bytes) in store.begin_checkpoint(false).into_iter().flatten() {
+        for (places, bytes) in Batch::all_writes(store) {
             let mut bytes = &bytes[..];
             for place in places.iter() {
                 let (now, rest) = bytes.split_at(place.extent.len as usize);
@@ -153,8 +169,8 @@ fn a_commit_of_several_sectors_that_a_crash_tore_anywhere_is_dropped_as_ever() {
     assert_eq!(blocks(&media.open(false).expect("it is whole")), 32);
 }
 
-#[test]
-fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_not() {
+/// A disk whose newest head, the third one, lies in the second page of the index, with no commit behind it; and the store.
+fn with_two_heads() -> (Media, Versions) {
     let media = Media::new();
     let mut store = media.open(false).expect("a new store");
     media.commit(&mut store, 0);
@@ -162,32 +178,93 @@ fn a_damaged_newest_head_is_refused_if_commits_follow_it_and_costs_nothing_if_no
     media.renew(&mut store);
     media.commit(&mut store, 10);
     media.index(&mut store);
+    (media, store)
+}
+
+#[test]
+fn a_damaged_copy_of_a_head_costs_nothing_and_is_written_again() {
+    let (media, mut store) = with_two_heads();
+    media.commit(&mut store, 20);
+    let whole = media.bytes();
+    for byte in [0, 9, 40, 100, 511, 512, 700, 1023] {
+        media.flip(MediumId::Map, NEWEST + byte);
+        assert_eq!(blocks(&media.open(false).expect("the other copy counts")), 6, "byte {byte}");
+        let newest = |media: &[Vec<u8>]| media[1][NEWEST as usize..][..HEAD_BYTES].to_vec();
+        assert_eq!(newest(&media.bytes()), newest(&whole), "byte {byte} is as it was");
+        media.restore(&whole);
+    }
+}
+
+#[test]
+fn a_lost_newest_head_is_refused_by_name_and_an_older_one_is_not_taken_in_silence() {
+    let (media, mut store) = with_two_heads();
     let before = media.bytes();
-    // After the head of the session and another one, the newest lies in the second page. A crash that tears it leaves no commit
-    // behind it.
-    let newest = PAGE_BYTES as u64;
-    media.flip(MediumId::Map, newest + 100);
-    assert_eq!(blocks(&media.open(false).expect("the log has it all")), 4);
+    let lose = |at: u64| [0, 512].into_iter().for_each(|copy| media.flip(MediumId::Map, at + copy + 100));
+    lose(NEWEST);
+    // After a crash nothing says which head was the newer one.
+    let refused = media.open(false).map(|_| ()).expect_err("it may have been the newer one");
+    assert_eq!(refused, VersionsError::LostHead { at: NEWEST });
+    let rest = media.open(true).expect("what is left can be read");
+    assert!(
+        rest.killing.stopped.as_ref().is_some_and(|why| why.contains("both copies of the head at byte 4096"))
+    );
     media.restore(&before);
     media.commit(&mut store, 20);
     media.commit(&mut store, 30);
     let after = media.bytes();
-    for byte in [0, 9, 40, 100, 511] {
-        media.flip(MediumId::Map, newest + byte);
-        let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
-        assert_eq!(refused, VersionsError::OldHead { at: newest, from: 3, to: 4 }, "byte {byte}");
-        assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
-        assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
-        media.restore(&after);
-    }
-    // The other head is not needed.
-    media.flip(MediumId::Map, 100);
-    assert_eq!(blocks(&media.open(false).expect("the newest head is whole")), 8);
+    lose(NEWEST);
+    let refused = media.open(false).map(|_| ()).expect_err("commits would be lost");
+    assert_eq!(refused, VersionsError::OldHead { at: NEWEST, from: 3, to: 4 });
+    assert!(StoreError::from(refused).to_string().contains("sectors 3 to 4"));
+    assert_eq!(blocks(&media.open(true).expect("what is left can be read")), 4);
     media.restore(&after);
     media.renew(&mut store);
-    media.flip(MediumId::Map, newest + 100);
+    lose(NEWEST);
     let refused = media.open(false).map(|_| ()).expect_err("the log cannot be opened with the older head");
     assert!(matches!(refused, VersionsError::Root(_) | VersionsError::OldHead { .. }), "{refused}");
+}
+
+#[test]
+fn an_index_from_before_the_last_clean_stop_is_refused_and_a_start_that_believes_it_is_a_defect() {
+    let (media, mut store) = with_two_heads();
+    media.renew(&mut store);
+    let old = media.bytes();
+    media.index(&mut store);
+    let view = Store::view(&store);
+    media.open_kept(false, Some(&view)).expect("the index is of the time of the stop");
+    // Everything but the newest head is as it was: no commit came in between.
+    media.restore(&old);
+    let refused = media.open_kept(false, Some(&view)).map(|_| ()).expect_err("that is an older index");
+    assert_eq!(refused, VersionsError::OlderIndex { found: 3, stopped: 4 });
+    let rest = media.open_kept(true, Some(&view)).expect("it can be read");
+    assert!(rest.killing.stopped.as_ref().is_some_and(|why| why.contains("generation 4")));
+    crate::mutant::activate(Some(Mutant::BelieveOldHead));
+    assert!(media.open_kept(false, Some(&view)).is_ok(), "the defect takes it");
+    crate::mutant::activate(None);
+}
+
+#[test]
+fn one_wrong_byte_anywhere_but_in_stubs_is_mended() {
+    let (media, mut store) = with_two_heads();
+    media.renew(&mut store);
+    (0..4).for_each(|n| media.commit(&mut store, 20 + 10 * n));
+    let (whole, layout) = (media.bytes(), layout());
+    let homes = layout.page(HomePage(0)).start.0;
+    let log = layout.half(store.catalog.log.position().0).start.0;
+    let cells = [4096 + 512 * u64::from(store.catalog.log.position().0), ROOT_BYTES, ROOT_BYTES + 31];
+    let places = [
+        (MediumId::Stubs, vec![3, 20, 31, homes, homes + 7, log + 1, log + 9, log + 512 + 40]),
+        (MediumId::Root, [vec![3, 20, 31], cells.to_vec()].concat()),
+    ];
+    for (on, at) in places.into_iter().flat_map(|(on, all)| all.into_iter().map(move |at| (on, at))) {
+        media.flip(on, at);
+        let [_, map, stubs, root] = &media.0;
+        let setup = Setup { layout, sessions: Session(1).into() };
+        let size = TIMES * LONG * BLOCK_BYTES;
+        let done = mend((&setup, DISK, size), RebuildMedia { map, stubs, root }).expect("it is read");
+        assert_eq!(done.len(), 1, "{on:?} byte {at}: {done:?}");
+        assert!(media.bytes() == whole, "{on:?} byte {at} is as it was");
+    }
 }
 
 #[test]
@@ -237,10 +314,18 @@ fn keys_that_lack_a_session_of_the_log_are_refused_though_the_head_that_noted_it
         media.on(MediumId::Map).read(Pos(*at as u64), &mut bytes).expect("a head");
         bytes.windows(16).any(|it| it == newest.last)
     });
-    media
-        .on(MediumId::Map)
-        .write(Pos(head.expect("the newest head") as u64 + 40), &[0xff; 8], true)
-        .expect("a write");
-    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    let damage = |copy: usize| {
+        let at = head.expect("the newest head") + copy * HEAD_BYTES / 2 + 40;
+        media.on(MediumId::Map).write(Pos(at as u64), &[0xff; 8], true).expect("a write");
+    };
+    let whole = media.bytes();
+    damage(0);
+    let taken = VersionsError::SessionTaken { session: 5, noted: 7 };
+    assert_eq!(media.open_as(Session(5), false).err(), Some(taken), "the other copy counts");
     assert!(media.open_as(Session(7), false).is_ok());
+    media.restore(&whole);
+    [0, 1].into_iter().for_each(damage);
+    assert_eq!(media.open_as(Session(5), false).err(), Some(VersionsError::NoSession { session: 6 }));
+    let lost = media.open_as(Session(7), false).err();
+    assert!(matches!(lost, Some(VersionsError::LostHead { .. })), "{lost:?}");
 }

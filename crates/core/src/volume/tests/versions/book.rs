@@ -8,11 +8,11 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::request::{AsOf, Question};
 use crate::store::{
-    Backlog, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Phase,
+    Backlog, Batch, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState,
     Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A version of a block: the epoch that it was born in, and its slot; none if the block was freed.
@@ -65,7 +65,8 @@ pub(super) struct Inner {
     pub(super) absent: BTreeSet<u64>,
     /// Whether the next checkpoint that is not short has a second phase, which goes to the data medium.
     pub(super) wants_index: bool,
-    writes_index: bool,
+    /// Whether the checkpoint under way has that, and its writes that are left.
+    writes: (bool, VecDeque<Batch>),
 }
 
 /// See the module's documentation. Clones are handles to the same store.
@@ -258,26 +259,32 @@ impl Store for Book {
         vec![Residue { part: place, at: vec![place], is_kept: false }]
     }
 
-    fn begin_checkpoint(&mut self, short: bool) -> Vec<Phase> {
+    fn begin_checkpoint(&mut self, short: bool) -> bool {
         let mut it = self.get();
         it.taken = Some(it.now.clone());
         it.is_changed = false;
-        it.writes_index = it.wants_index && !short;
+        let writes_index = it.wants_index && !short;
         let index = Place { on: MediumId::Data, extent: Extent::new(it.next_slot * BLOCK_BYTES, 1) };
-        let phases = [Inner::page(0), index].map(|place| vec![(place.into(), vec![0])]);
-        phases.into_iter().take(1 + usize::from(it.writes_index)).collect()
+        let phases = [Inner::page(0), index].map(|place| Batch::phase(vec![(place.into(), vec![0])]));
+        it.writes = (writes_index, phases.into_iter().take(1 + usize::from(writes_index)).collect());
+        true
+    }
+
+    fn next_batch(&mut self) -> Option<Batch> {
+        self.get().writes.1.pop_front()
     }
 
     fn end_checkpoint(&mut self) {
         let mut it = self.get();
         it.durable = it.taken.take().expect("a checkpoint is under way");
-        it.wants_index &= !it.writes_index;
+        it.wants_index &= !it.writes.0;
     }
 
     fn abort_checkpoint(&mut self) -> bool {
         let mut it = self.get();
         (it.taken, it.is_changed) = (None, true);
-        it.writes_index
+        it.writes.1.clear();
+        it.writes.0
     }
 
     fn backlog(&self, _: bool) -> Backlog {

@@ -1,0 +1,36 @@
+//! The writes of a checkpoint.
+
+#[cfg(test)]
+use super::Store;
+use crate::places::Places;
+
+/// Writes of a checkpoint that may be carried out together. A checkpoint has phases, each of which has to be durable before
+/// the next begins, and a phase comes in batches: only one of these is in memory at a time.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Batch {
+    /// The places of each write, and its bytes.
+    pub writes: Vec<(Places, Vec<u8>)>,
+    /// Whether the batch is the last one of its phase.
+    pub ends_phase: bool,
+}
+
+impl Batch {
+    /// A phase in one batch.
+    #[must_use]
+    pub fn phase(writes: Vec<(Places, Vec<u8>)>) -> Self {
+        Self { writes, ends_phase: true }
+    }
+
+    /// All batches of a checkpoint that begins now.
+    #[cfg(test)]
+    pub(crate) fn all_of(store: &mut impl Store) -> Vec<Self> {
+        store.begin_checkpoint(false);
+        std::iter::from_fn(|| store.next_batch()).collect()
+    }
+
+    /// All writes of a checkpoint that begins now, in their order.
+    #[cfg(test)]
+    pub(crate) fn all_writes(store: &mut impl Store) -> Vec<(Places, Vec<u8>)> {
+        Self::all_of(store).into_iter().flat_map(|batch| batch.writes).collect()
+    }
+}

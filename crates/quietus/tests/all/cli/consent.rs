@@ -1,0 +1,133 @@
+//! What cannot be undone is said first, and asked at a terminal.
+
+use crate::cli::program::Disk;
+use crate::cli::{adopted, holds};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use serde_json::Value;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A command at a terminal, which has asked: the command, the person's end, and all that was shown.
+struct Asked {
+    child: Child,
+    person: File,
+    shown: String,
+}
+
+impl Asked {
+    fn by(dir: &Path, args: &[&str]) -> Self {
+        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&person).and_then(|()| unlockpt(&person)).expect("it is ours");
+        let name = ptsname(&person, Vec::new()).expect("a name").into_string().expect("text");
+        let other =
+            || Stdio::from(File::options().read(true).write(true).open(&name).expect("the other end"));
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(args).current_dir(dir).env("QUIETUS_LOG", "error");
+        let child = quietus.stdin(other()).stderr(other()).stdout(other()).spawn().expect("it runs");
+        drop(quietus);
+        let mut asked = Self { child, person: person.into(), shown: String::new() };
+        asked.read_until("[y/N] ");
+        asked
+    }
+
+    fn read_until(&mut self, end: &str) {
+        while !self.shown.ends_with(end) {
+            let mut byte = [0];
+            self.person.read_exact(&mut byte).expect("a byte");
+            self.shown.push(byte[0].into());
+        }
+    }
+
+    /// Types `keys`; the exit status.
+    fn answered(mut self, keys: &str) -> (Option<i32>, String) {
+        self.person.write_all(keys.as_bytes()).expect("keys");
+        let status = self.child.wait().expect("it ends");
+        (status.code(), std::mem::take(&mut self.shown))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_purge_at_a_terminal_goes_on_only_after_a_yes() {
+    let secret = b"the combination is 4711";
+    let (_dir, image, disk) = adopted(secret);
+    let asked = || Asked::by(disk.dir.path(), &["purge", "disk", "256K+64K", "--now"]);
+    for keys in ["n\n", "\n", "what?\n"] {
+        let (status, shown) = asked().answered(keys);
+        assert_eq!(status, Some(1), "{keys:?}");
+        assert!(shown.contains("about to end that content for ever: 1 ranges of disk"), "{shown}");
+        assert!(shown.contains("64.00 KiB of 1.00 MiB, of which 64.00 KiB hold content"), "{shown}");
+    }
+    let interrupted = asked();
+    kill_process(Pid::from_child(&interrupted.child), Signal::INT).expect("it lives");
+    assert_eq!(interrupted.answered("").0, Some(130));
+    assert!(holds(&image, secret), "nothing was agreed to");
+    assert_eq!(asked().answered("y\n").0, Some(0));
+    assert!(!holds(&image, secret));
+}
+
+#[test]
+fn a_forget_at_a_terminal_says_what_would_die() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = dir.path().join("image");
+    std::fs::write(&image, vec![7; 1 << 20]).expect("an image");
+    let image = image.to_str().expect("text").to_string();
+    let disk = Disk::made(dir, &["--store", "versions", "--seal", "none", "--from", &image]);
+    disk.json("epoch", &["--name", "monday"]);
+    let asked = |args: &[&str]| Asked::by(disk.dir.path(), args).answered("n\n");
+    for args in [
+        &["forget", "disk@monday"][..],
+        &["forget", "disk", "--chain", "0+4096"],
+        &["restore", "disk@monday"],
+    ] {
+        let (status, shown) = asked(args);
+        assert_eq!(status, Some(1), "{args:?}: {shown}");
+    }
+    assert_eq!(disk.json("versions", &[])["versions"].as_array().map(Vec::len), Some(1), "it is kept");
+}
+
+/// Every file below `dir`, with its content.
+fn content(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
+        match entry.file_type().expect("a kind").is_dir() {
+            true => all.extend(content(&entry.path())),
+            false => all.push((entry.path(), std::fs::read(entry.path()).expect("a file"))),
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
+    let (images, image, disk) = adopted(b"a secret");
+    let over = image.to_str().expect("text");
+    let overlay = Disk::new(&["--store", "overlay", "--base", over]);
+    for disk in [&disk, &overlay] {
+        disk.json("shred", &["--now"]);
+    }
+    let before = [content(images.path()), content(disk.dir.path()), content(overlay.dir.path())];
+    let purge = disk.json("purge", &["0+4096", "8192+4096", "--dry-run"]);
+    assert_eq!(
+        (&purge["ranges"], &purge["bytes"], &purge["live_bytes"]),
+        (&2.into(), &8192.into(), &8192.into())
+    );
+    let commit = overlay.json("commit", &["--dry-run"]);
+    assert_eq!((&commit["base"], &commit["written_bytes"]), (&over.into(), &0.into()));
+    let fresh = Disk { dir: tempfile::tempdir().expect("a directory") };
+    let made = fresh.json("create", &["--size", "1M", "--dry-run"]);
+    assert_eq!(made["destroys"], Value::Array(Vec::new()));
+    assert!(!fresh.path().exists());
+    let after = [content(images.path()), content(disk.dir.path()), content(overlay.dir.path())];
+    assert!(before == after, "something has changed");
+}

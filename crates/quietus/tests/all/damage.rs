@@ -1,0 +1,275 @@
+//! One wrong byte in each file of a disk, of each store: what must come of it. Content is never wrong in silence, and nothing
+//! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
+
+use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
+use quietus::disk::{CreateOptions, DiskDir, StoreKind};
+use quietus::export::carry_out;
+use quietus::keys::Source;
+use quietus::offline::repair;
+use quietus::open_disk::OpenDisk;
+use quietus_core::request::{Op, Refusal, Request};
+use quietus_core::store::overlay::Mode;
+use quietus_core::units::{Epoch, Extent};
+use quietus_seal::Seal;
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Blocks that are looked at.
+const BLOCKS: u64 = 64;
+/// Places that are tried in each file.
+const TRIES: usize = 3;
+
+/// A disk that was stopped cleanly, and what it shows.
+struct Subject {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    source: Source,
+    shows: Vec<Vec<u8>>,
+}
+
+fn opened(path: &Path, source: &Source, look_only: bool) -> Result<OpenDisk, String> {
+    OpenDisk::open_unlocked(path, look_only, Some(source), &mut |_, _| true)
+        .map_err(|error| error.to_string())
+}
+
+fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
+    let extent = Extent::new(block * BLOCK, BLOCK);
+    carry_out(&*disk.engine, Request { op: op.clone(), extent, fua: false }).map(|it| it.into_vec())
+}
+
+impl Subject {
+    fn new(dir: tempfile::TempDir, path: PathBuf, source: Source) -> Self {
+        let mut subject = Self { _dir: dir, path, source, shows: Vec::new() };
+        let disk = opened(&subject.path, &subject.source, true).expect("it was stopped cleanly");
+        subject.shows = (0..BLOCKS).map(|block| seen(&disk, &Op::Read, block).expect("it is read")).collect();
+        disk.close(false, |_| true);
+        subject
+    }
+
+    fn plain(store: StoreKind) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, base) = (dir.path().join("disk"), dir.path().join("base"));
+        std::fs::write(&base, vec![7; 1 << 20]).expect("a base");
+        let is_overlay = store == StoreKind::Overlay;
+        let options = CreateOptions {
+            size: Some(1 << 20),
+            store,
+            policy: "clear".into(),
+            base: is_overlay.then_some(base),
+            mode: is_overlay.then_some(Mode::Lazy),
+            idle_after_ms: 60_000,
+            deadline_ms: 600_000,
+            ..CreateOptions::default()
+        };
+        DiskDir::create(&path, &options).expect("a disk");
+        let disk = opened(&path, &Source::default(), false).expect("a new disk");
+        write(&disk, 0..32, 1);
+        ask(&disk, Op::Trim, 8, 4);
+        write(&disk, 20..24, 2);
+        ask(&disk, Op::Flush, 0, 0);
+        ask(&disk, Op::Trim, 28, 4);
+        // What waits to be destroyed stays in the journal.
+        disk.close(false, |_| true);
+        drop(disk);
+        Self::new(dir, path, Source::default())
+    }
+
+    fn versions(seal: Seal) -> Self {
+        let bench = Bench::new(seal);
+        let (disk, _) = filled(&bench);
+        bring_home(&disk);
+        write(&disk, 40..48, 2);
+        ask(&disk, Op::Trim, 50, 4);
+        disk.close(false, |_| true);
+        drop(disk);
+        let (dir, path, source) = bench.into_parts();
+        Self::new(dir, path, source)
+    }
+
+    /// Checks what the disk at `path` shows: what it has to, or an error where `may_fail`. How many blocks failed.
+    fn check(&self, disk: &OpenDisk, may_fail: bool, what: &str) -> usize {
+        let mut failed = 0;
+        for (block, wanted) in (0..).zip(&self.shows) {
+            match seen(disk, &Op::Read, block) {
+                Ok(found) => assert!(found == *wanted, "{what}: block {block} is wrong in silence"),
+                Err(refusal) => {
+                    assert!(may_fail, "{what}: block {block}: {refusal}");
+                    failed += 1;
+                }
+            }
+        }
+        failed
+    }
+}
+
+/// Copies a disk's directory.
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a directory").map(|it| it.expect("an entry")) {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let done =
+            std::process::Command::new("cp").args(["--sparse=always", "-p"]).args([&from, &to]).status();
+        assert!(done.expect("cp runs").success());
+    }
+}
+
+/// Places in a file: some of its first bytes, and some in sectors that hold something, over the whole file.
+fn places(path: &Path) -> Vec<u64> {
+    let bytes = std::fs::read(path).expect("a file");
+    let sectors = bytes.chunks(512).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+    let filled: Vec<u64> = sectors.map(|(n, _)| 512 * n as u64).collect();
+    let step = filled.len().div_ceil(TRIES).max(1);
+    let spread = filled.iter().step_by(step).enumerate().map(|(n, at)| at + [17, 40, 2, 300, 36, 9][n % 6]);
+    let all = [9].into_iter().chain(spread).filter(|at| *at < bytes.len() as u64);
+    all.collect()
+}
+
+fn flip(path: &Path, at: u64) {
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("a file");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).expect("a byte");
+    file.write_all_at(&[byte[0] ^ 0x24], at).expect("a write");
+}
+
+/// What may come of one wrong byte in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Must {
+    /// Nothing: all is served.
+    BeHarmless,
+    /// All is served, or the start is refused with a remedy, and `repair` mends that.
+    BeMended,
+    /// All is served, or the start is refused with a remedy.
+    BeNamed,
+    /// What the byte belongs to is refused when it is read, and by nothing else; content may be wrong only where no seal tells.
+    FailAlone,
+}
+
+/// The table: by file, what must come of damage.
+fn musts(store: &str, is_sealed: bool) -> BTreeMap<&'static str, Must> {
+    let mut musts = BTreeMap::from([
+        ("disk.toml", Must::BeNamed),
+        ("journal", Must::BeMended),
+        ("view", Must::BeHarmless),
+        ("audit.jsonl", Must::BeHarmless),
+        ("key", Must::BeHarmless),
+        ("key.pub", Must::BeHarmless),
+    ]);
+    if store == "overlay" {
+        musts.extend([("map", Must::BeMended), ("stamp", Must::BeHarmless), ("sizes", Must::BeHarmless)]);
+    }
+    if store == "versions" {
+        musts.extend([("map", Must::BeMended), ("root", Must::BeMended), ("stubs", Must::FailAlone)]);
+        if is_sealed {
+            musts.extend([("keys", Must::BeNamed), ("data", Must::FailAlone)]);
+        }
+    }
+    musts
+}
+
+/// Flips a byte in each file, at some places, and sees what comes of it.
+fn flips(subject: &Subject, store: &str, is_sealed: bool) {
+    let copied = subject.path.with_file_name("copy");
+    for (file, must) in musts(store, is_sealed) {
+        let original = subject.path.join(file);
+        if !original.exists() {
+            continue;
+        }
+        for at in places(&original) {
+            copy(&subject.path, &copied);
+            flip(&copied.join(file), at);
+            one(subject, &copied, &format!("{store}: {file}: byte {at}"), must);
+        }
+    }
+}
+
+fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
+    let source = &subject.source;
+    // Whoever only reads sees nothing that is wrong.
+    if let Ok(disk) = opened(path, source, true) {
+        subject.check(&disk, must != Must::BeHarmless, what);
+        disk.close(false, |_| true);
+        drop(disk);
+    }
+    let mut started = opened(path, source, false);
+    if let Err(error) = &started {
+        let has_remedy =
+            ["repair", "restore", "remove", "use ", "Restore", "ut back"].iter().any(|it| error.contains(it));
+        assert!(has_remedy, "{what}: the error names no remedy: {error}");
+        assert!(must != Must::BeHarmless, "{what}: {error}");
+        let repaired = repair(path, false, &mut |_, _| true);
+        if must == Must::BeMended {
+            let repaired = repaired.expect("it is repaired");
+            assert!(!repaired.is_empty() && repaired.left.is_none(), "{what}: {error}: {repaired:?}");
+            started = opened(path, source, false);
+            assert!(started.is_ok(), "{what}: after the repair: {:?}", started.err());
+        }
+    }
+    let Ok(disk) = started else { return };
+    let failed = subject.check(&disk, must == Must::FailAlone, what);
+    assert!(failed <= 6, "{what}: {failed} blocks cannot be read");
+    disk.close(true, |_| true);
+    drop(disk);
+    // All that is live outlives what was destroyed.
+    if let Ok(disk) = opened(path, source, false) {
+        subject.check(&disk, must == Must::FailAlone, what);
+        disk.close(false, |_| true);
+    }
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_a_disk_in_place_is_named_or_harmless() {
+    flips(&Subject::plain(StoreKind::InPlace), "in-place", false);
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_an_overlay_is_named_or_harmless() {
+    flips(&Subject::plain(StoreKind::Overlay), "overlay", false);
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_a_disk_that_keeps_versions_is_named_or_harmless() {
+    flips(&Subject::versions(Seal::RandomKey), "versions", true);
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_versions_without_seals_is_named_or_harmless() {
+    flips(&Subject::versions(Seal::None), "versions", false);
+}
+
+#[test]
+fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_rebuilt() {
+    for seal in [Seal::RandomKey, Seal::None] {
+        let subject = Subject::versions(seal);
+        let copied = subject.path.with_file_name("copy");
+        let map = std::fs::read(subject.path.join("map")).expect("an index");
+        let mut rebuilt = 0;
+        for page in 2..map.len() / 4096 {
+            if map[4096 * page..][..4096].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            copy(&subject.path, &copied);
+            // The whole page is gone: no checksum says what it was.
+            let file = std::fs::File::options().write(true).open(copied.join("map")).expect("an index");
+            file.write_all_at(&[0x5a; 4096], 4096 * page as u64).expect("a write");
+            let what = format!("{seal}: page {page}");
+            let disk = opened(&copied, &subject.source, true).expect("what is left is read");
+            subject.check(&disk, true, &what);
+            disk.close(false, |_| true);
+            drop(disk);
+            let plan = repair(&copied, true, &mut |_, _| true).expect("a plan");
+            let done = repair(&copied, false, &mut |_, _| true).expect("it is repaired");
+            assert!(plan.dry_run && plan.rebuilt == done.rebuilt && done.left.is_none(), "{what}: {done:?}");
+            rebuilt += usize::from(!done.rebuilt.is_empty());
+            let disk = opened(&copied, &subject.source, false).expect("it starts");
+            subject.check(&disk, false, &what);
+            for block in 0..16 {
+                let past = seen(&disk, &Op::ReadPast(Epoch(1)), block).expect("epoch 1 is kept");
+                assert!(past == content(block, 1), "{what}: block {block} of epoch 1");
+            }
+            disk.close(true, |_| true);
+        }
+        assert!(rebuilt >= 6, "{seal}: {rebuilt} pages are in use");
+    }
+}
