@@ -49,9 +49,9 @@ pub(super) fn allocated(file: &File, extent: Extent<Pos>) -> io::Result<Vec<Exte
     let (mut found, mut at) = (Vec::new(), extent.start.0);
     while at < extent.end() {
         let map = map(file, at, extent.end() - at)?;
-        let some = map.extents.iter().take(map.mapped as usize);
-        let Some(last) = some.clone().last() else { break };
-        let within = some.filter_map(|it| Extent::new(it.logical, it.length).overlap(extent));
+        let some = &map.extents[..EXTENTS.min(map.mapped as usize)];
+        let Some(last) = some.last() else { break };
+        let within = some.iter().filter_map(|it| Extent::new(it.logical, it.length).overlap(extent));
         found.extend(within.filter(|it: &Extent<Pos>| !it.is_empty()));
         let end = last.logical.saturating_add(last.length);
         if last.flags & LAST != 0 || end <= at {
