@@ -54,6 +54,7 @@ pub enum VaultCommand {
     Verify(OneVaultArgs),
     /// Make the catalog anew of what the pool holds, and set a changed bit of `vault.toml`, `secret` and the signing key right. All of the pool
     /// is read. Nothing is destroyed; what may have been forgotten and is back is named.
+    #[command(after_help = help!("quietus vault repair backups"))]
     Repair(OneVaultArgs),
     /// Read the whole medium and sign the findings, or check such a receipt or that of a sanitization.
     Prove(VaultProveArgs),

@@ -151,7 +151,7 @@ fn memory_is_held_until_the_outcome_even_if_the_client_is_gone() {
     let (outbox, _client) = outbox_of(1 << 30, PATIENT, &budget);
     let ours = outbox.admit(pending(1, LARGEST)).unwrap();
     outbox.fail();
-    assert!(budget.try_take(1).is_none());
+    assert!(budget.try_take(LARGEST).is_none());
     outbox.reply(ours, Ok(vec![0; LARGEST].into()));
     assert!(budget.try_take(LARGEST).is_some());
 }
@@ -159,7 +159,7 @@ fn memory_is_held_until_the_outcome_even_if_the_client_is_gone() {
 #[test]
 fn the_end_wakes_who_waits_for_memory() {
     let budget = Budget::new(LARGEST, 1);
-    let share = budget.try_take(1).unwrap();
+    let share = budget.try_take(LARGEST).unwrap();
     let (there, from) = std::sync::mpsc::channel();
     let (of, wakes) = (Arc::clone(&budget), Arc::clone(&budget));
     let receiver = thread::spawn(move || {
