@@ -1,7 +1,7 @@
 //! Every guest above every store that the table of pairs puts it above, with every oracle
 //! watching.
 
-use crate::trial::{assert_kept, of};
+use crate::trial::{assert_enough, assert_kept, of};
 use quietus_sim::Figures;
 use quietus_sim::pairs::{Guest, PAIRS, Store};
 use quietus_sim::silence_panics;
@@ -28,12 +28,9 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         // Few of these fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));
         let least = histories / if is_rare { 300 } else { 30 };
-        assert!(
-            seen.iter().chain(&epochs).all(|count| *count > least),
-            "{pair}: too little to judge: {:?}",
-            tally.figures
-        );
-        assert!(examined >= 2 * histories, "each history ends with examinations: {:?}", tally.figures);
+        let is_seen = seen.iter().chain(&epochs).all(|count| *count > least);
+        // Each history ends with examinations.
+        assert_enough(is_seen && examined >= 2 * histories, &(pair, tally.figures));
     }
 }
 

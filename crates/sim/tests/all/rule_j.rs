@@ -29,7 +29,7 @@ fn the_page_alone_never_destroys_what_somebody_owns() {
 #[test]
 fn content_of_marked_files_is_never_plain_and_other_content_mostly_is() {
     let (mut plain, mut all) = (0, 0);
-    for seed in 0..of(WALKS) {
+    for seed in 0..WALKS {
         let (part, (more, of)) = marked(seed);
         if let Some((steps, broken)) = part.failure {
             panic!("{}: {broken}\n{steps}", part.name);

@@ -2,6 +2,15 @@
 
 use quietus_sim::rule_e::trial::Part;
 use quietus_sim::silence_panics;
+use std::fmt::Debug;
+
+/// Ends, if too little was tried. A panic would say nothing here: trials silence them.
+pub fn assert_enough(is_enough: bool, tried: &impl Debug) {
+    if !is_enough {
+        eprintln!("too little to judge: {tried:?}");
+        std::process::exit(1);
+    }
+}
 
 /// Of `check` histories, walks or steps of `make check`, those of this run: a tenth, unless `QUIETUS_TRIALS` is `check`.
 pub fn of(check: u64) -> u64 {

@@ -426,6 +426,7 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
     drop(disk);
     let put = |name: &str, bytes: &[u8]| std::fs::write(bench.path.join(name), bytes).expect("a file");
     kept.iter().for_each(|(name, bytes)| put(name, bytes));
+    let _ = std::fs::remove_file(bench.path.join("view"));
     let root = bench.file("root");
     let flipped = |at: usize| {
         let mut bytes = root.clone();

@@ -307,7 +307,7 @@ fn who_interrupts_a_wait_is_told_that_the_epochs_are_gone_all_the_same() {
     }
     let output = child.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(output.status.code(), Some(130), "{error}");
     assert!(error.contains("interrupted: the epochs cannot be read any more"), "{error}");
 }
 
