@@ -25,8 +25,8 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let Figures { closed, past, forgotten, chains, .. } = tally.figures;
         let epochs = if keeps { [closed, past, forgotten, chains] } else { [done; 4] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
-        // Few of these fill their host.
-        let is_rare = matches!(pair.guest, Guest::Cached(_));
+        // Few of these fill their host; and in a tenth of the histories little is certain.
+        let is_rare = matches!(pair.guest, Guest::Cached(_)) || histories < pair.histories;
         let least = histories / if is_rare { 300 } else { 30 };
         let is_seen = seen.iter().chain(&epochs).all(|count| *count > least);
         // Each history ends with examinations.
