@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::store::StoreError;
+use crate::store::versions::root::{RootError, place_of};
 use crate::tree::HEAD_BYTES;
 
 const SECTOR: usize = 512;
@@ -147,6 +148,29 @@ fn a_flipped_bit_before_durable_commits_is_refused_by_name_and_a_torn_end_is_not
     // Nothing shows that the last sector was durable.
     media.flip(MediumId::Stubs, log + 4 * SECTOR as u64);
     assert_eq!(blocks(&media.open(false).expect("a crash leaves that, too")), 8);
+}
+
+#[test]
+fn a_damaged_cell_of_the_half_of_the_log_in_use_is_refused_by_name_and_nothing_is_lost() {
+    let media = Media::new();
+    let mut store = media.open(false).expect("a new store");
+    (0..5).for_each(|n| media.commit(&mut store, 10 * n));
+    let whole = media.bytes();
+    let cell = |half| place_of(half).extent.start.0;
+    for byte in [0, 31] {
+        media.flip(MediumId::Root, cell(0) + byte);
+        let flipped = media.bytes();
+        let refused = media.open(false).map(|_| ()).expect_err("the commits are hidden under that cell");
+        assert!(matches!(refused, VersionsError::Root(RootError::OtherTime { .. })), "{refused}");
+        assert!(refused.to_string().contains("the root does not fit sector"), "{refused}");
+        assert_eq!(media.bytes()[2..], flipped[2..], "stubs and root are as they were");
+        media.restore(&whole);
+    }
+    // Nothing lies in the other half.
+    media.flip(MediumId::Root, cell(1));
+    assert_eq!(blocks(&media.open(false).expect("no commit needs it")), 10);
+    media.restore(&whole);
+    assert_eq!(blocks(&media.open(false).expect("it is whole")), 10);
 }
 
 #[test]
