@@ -1,12 +1,15 @@
 //! The death ledger: what must be destroyed, and why.
 
 use crate::extents::{ExtentMap, Value};
+use crate::named::by_cause;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::Class;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Why bytes are dead: who declared or inferred it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Cause {
@@ -42,6 +45,22 @@ impl Cause {
         Self::Map,
         Self::Generation,
     ];
+
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Trim => "trim",
+            Self::WriteZeroes => "write-zeroes",
+            Self::ZeroBlock => "zero-block",
+            Self::Purge => "purge",
+            Self::ConservativeOverwrite => "conservative-overwrite",
+            Self::Creation => "creation",
+            Self::Map => "map",
+            Self::Generation => "generation",
+            Self::Forget => "forget",
+        }
+    }
 
     /// The cause with this number.
     #[must_use]
@@ -384,11 +403,15 @@ fn merged<'a>(
 }
 
 /// The counters since the disk was created. The unit is bytes unless the comment says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Counters {
     /// The number of deaths, by [`Cause`].
+    #[serde(with = "by_cause")]
+    #[schemars(with = "BTreeMap<Cause, u64>")]
     pub deaths: [u64; 8],
     /// Bytes that died, by [`Cause`].
+    #[serde(with = "by_cause")]
+    #[schemars(with = "BTreeMap<Cause, u64>")]
     pub dead_bytes: [u64; 8],
     /// Bytes that were freed although dead already.
     pub freed_again_bytes: u64,

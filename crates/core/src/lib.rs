@@ -20,6 +20,7 @@ pub mod medium;
 pub mod memory;
 pub mod mend;
 pub mod mutant;
+pub mod named;
 pub mod owed;
 pub mod place;
 pub mod places;

@@ -2,6 +2,7 @@
 
 use crate::buf::Buf;
 use crate::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Session, Slot};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The number of a request, chosen by the caller, unique among the requests under way.
@@ -384,7 +385,7 @@ pub enum Refusal {
 }
 
 /// The state of some bytes of the disk.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Liveness {
     /// The bytes have data.

@@ -27,6 +27,7 @@ use crate::sealing::Sealing;
 use crate::units::{Addr, Epoch, Extent, Pos, Scope};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use versions::VersionsStatus;
@@ -420,7 +421,7 @@ pub enum JobEnd<'a> {
 }
 
 /// The state of a store, for the owner of the disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum StoreStatus {
     /// See [`InPlace`].

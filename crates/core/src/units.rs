@@ -1,5 +1,6 @@
 //! Addresses and numbers. Each has its own type, so that mixing two does not compile.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -17,7 +18,7 @@ pub trait Address: Copy + Ord + fmt::Debug {
 macro_rules! address_space {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
         pub struct $name(pub u64);
 
         impl Address for $name {
@@ -54,11 +55,11 @@ pub struct Slot(pub u64);
 pub struct Session(pub u16);
 
 /// The number of an epoch of a disk that keeps versions, from 1 on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Epoch(pub u64);
 
 /// Epochs: the first and the last one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EpochRange {
     /// The first epoch.
     pub from: Epoch,
@@ -75,7 +76,7 @@ impl EpochRange {
 }
 
 /// The scope of a forget: epochs as a whole, or some blocks in these epochs and all before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Scope {
     /// The epochs.
     #[serde(flatten)]
@@ -105,7 +106,7 @@ impl Millis {
 }
 
 /// `len` bytes from `start`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Extent<A> {
     /// The first byte.
     pub start: A,

@@ -12,7 +12,9 @@
 //! and between the two every write that had arrived before has been completed
 //! and the medium synced.
 
+use crate::named::{Named, Progress, pairs, progress};
 use crate::units::{Addr, Extent, Millis};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// New content, on its way to the disk.
@@ -102,7 +104,7 @@ pub type Waits<'a> = Box<dyn Iterator<Item = (WaitsFor, Extent<Addr>)> + 'a>;
 
 /// Class of some content: what the marks of a file system say of its owner (`chattr +s`, ext's
 /// `EXT2_SECRM_FL`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// No marked file owns the content, nor ever did while the content lay there.
@@ -307,23 +309,31 @@ pub trait Watcher: Observer {
 }
 
 /// The state of a [`Watcher`].
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WatchStatus {
     /// The file system, if one is known: `ext2`.
     pub file_system: Option<String>,
     /// The current state in words; why nothing is inferred, if that is so.
     pub state: String,
     /// The properties of the file system ("Life or Death at Block-Level", table 2), by name.
+    #[serde(with = "pairs")]
+    #[schemars(with = "Vec<Named<bool>>")]
     pub properties: Vec<(String, bool)>,
     /// The kinds of death that can be inferred (table 5), by name.
+    #[serde(with = "pairs")]
+    #[schemars(with = "Vec<Named<bool>>")]
     pub inferred: Vec<(String, bool)>,
     /// Figures, by name: blocks, unless the name says otherwise.
+    #[serde(with = "pairs")]
+    #[schemars(with = "Vec<Named<u64>>")]
     pub figures: Vec<(String, u64)>,
     /// Why all content is sensitive, although only that of marked files is to be ([`Class`]); none if marks tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_sensitive: Option<String>,
     /// How much of the search through an existing file system is done and to
     /// be done, in bytes, while it goes on.
+    #[serde(with = "progress")]
+    #[schemars(with = "Option<Progress>")]
     pub progress: Option<(u64, u64)>,
     /// The state of each partition, if the disk has some; the fields above are then about the disk as a
     /// whole.
@@ -332,7 +342,7 @@ pub struct WatchStatus {
 }
 
 /// The state of a [`Watcher`] of one partition.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PartStatus {
     /// The number of the partition, as Linux counts.
     pub number: u32,

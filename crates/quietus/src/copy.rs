@@ -25,6 +25,7 @@ use pieces::PIECE_BYTES;
 use quietus_core::blocks::BlockSet;
 use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sink::Sink;
 use std::fs::File;
@@ -35,7 +36,7 @@ const HELD_BYTES_MAX: u64 = 16 << 20;
 const ROUNDS_MAX: usize = 32;
 
 /// Figures of a copy.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Copied {
     /// Size of the disk, bytes.
     pub size_bytes: u64,

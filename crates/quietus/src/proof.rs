@@ -23,6 +23,7 @@ use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::watch::WaitsFor;
 use ring::digest;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const VIOLATIONS_MAX: usize = 1000;
 
 /// Findings about a disk. All sizes are bytes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
     /// `quietus-proof-1`.
     pub format: String,
@@ -45,6 +46,8 @@ pub struct Proof {
     /// Path of the medium.
     pub medium: String,
     /// Time of the proof, milliseconds since 1970.
+    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Program and version that made the proof.
     pub program: String,
@@ -65,7 +68,7 @@ pub struct Proof {
     /// Those of them with a receipt in the audit log: overwritten before their space was given back.
     pub destroyed_bytes: u64,
     /// Dead bytes that are not zeros: first byte and length. Of an overlay: on its medium.
-    pub violations: Vec<(u64, u64)>,
+    pub violations: Vec<Extent<Addr>>,
     /// SHA-256 over the map of liveness: each run's start, length and kind.
     pub map_digest: String,
     /// Counters since the disk was created.
@@ -87,7 +90,7 @@ pub struct Proof {
 }
 
 /// The epochs that a proof is about.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EpochsProven {
     /// The epoch that took changes.
     pub open: u64,
@@ -241,7 +244,7 @@ struct Search<'a, F> {
     /// What the audit log says was destroyed.
     destroyed: BlockSet<Addr>,
     destroyed_bytes: u64,
-    violations: Vec<(u64, u64)>,
+    violations: Vec<Extent<Addr>>,
     digest: digest::Context,
 }
 
@@ -342,7 +345,7 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             self.engine.data().read_uncached(block.start, &mut self.buf[..block.len as usize])?;
             let something = !is_zeros(&self.buf[..block.len as usize]);
             if something && self.is_dead(block) && self.violations.len() < VIOLATIONS_MAX {
-                self.violations.push((block.start.0, block.len));
+                self.violations.push(Extent::new(block.start.0, block.len));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ mod tests;
 
 use crate::hex::{hex, unhex};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,7 +36,7 @@ impl SigningKey {
 }
 
 /// A statement with its signature.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Signed<T> {
     /// The statement that is signed.
     pub statement: T,

@@ -3,9 +3,9 @@
 mod versions;
 
 use crate::audit_log::Checked;
+use crate::control::{CheckLine, Checks};
 use crate::disk::Step;
 use crate::open_disk::OpenDisk;
-use serde_json::{Value, json};
 
 /// One thing that was checked, and what is the matter with it.
 pub(crate) struct Check {
@@ -24,7 +24,7 @@ impl Check {
 impl OpenDisk {
     /// Checks every file. The journal, the map of an overlay and the base were checked when the disk was opened, and
     /// `disk.toml` before. With `read_data`, all content of a disk that keeps versions is opened.
-    pub(crate) fn verify(&self, read_data: bool, step: Step<'_>) -> Value {
+    pub(crate) fn verify(&self, read_data: bool, step: Step<'_>) -> Checks {
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
         let mut checks = vec![Check::new("disk.toml", Ok::<_, String>("whole"))];
@@ -39,10 +39,12 @@ impl OpenDisk {
         ]);
         checks.extend(versions::verify(self, read_data, step));
         let ok = checks.iter().all(|check| check.found.is_ok());
-        let checks = checks.into_iter().map(|Check { what, found }| {
-            json!({ "what": what, "ok": found.is_ok(), "detail": found.unwrap_or_else(|error| error) })
+        let checks = checks.into_iter().map(|Check { what, found }| CheckLine {
+            what: what.into(),
+            ok: found.is_ok(),
+            detail: found.unwrap_or_else(|error| error),
         });
-        json!({ "ok": ok, "checks": checks.collect::<Vec<_>>() })
+        Checks { ok, checks: checks.collect() }
     }
 
     /// The state of the audit log, in words, or its fault.

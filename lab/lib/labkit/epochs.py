@@ -1,6 +1,7 @@
 """Kept epochs of a disk: each must show, for as long as it is kept, what the disk showed when it closed."""
 
 import hashlib
+from datetime import datetime
 
 from . import wire
 
@@ -10,6 +11,11 @@ READ_BYTES = 4 << 20
 def digest(content):
     """What a content is compared by."""
     return hashlib.blake2b(content).hexdigest()
+
+
+def seconds(time):
+    """Seconds since 1970 of a time as reports have it (RFC 3339)."""
+    return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
 
 
 class Epochs:
@@ -27,7 +33,7 @@ class Epochs:
 
     def closed(self):
         """The kept epochs, and when each closed, in seconds since 1970."""
-        return [(it["epoch"], it["closed_ms"] / 1000) for it in self.server.kept()]
+        return [(it["epoch"], seconds(it["closed"])) for it in self.server.kept()]
 
     def close(self, content):
         """Closes an epoch that shows `content`: nothing is under way. Its number."""

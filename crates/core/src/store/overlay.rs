@@ -42,13 +42,14 @@ pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes, mend_head};
 use packing::Search;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How the space of purged blocks is given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// The last blocks move into the holes at once.
@@ -70,7 +71,7 @@ pub struct Setup {
 }
 
 /// The state of an overlay. All sizes are bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OverlayStatus {
     /// How space is given back.
     pub mode: Mode,

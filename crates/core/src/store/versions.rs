@@ -64,6 +64,7 @@ use positions::{blocks, in_slot, outline, page_place};
 pub use rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
 pub use room::ROOM_BYTES;
 pub use root::{ROOT_BYTES, RootError, format_root, halves};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use sessions::Sessions;
 use span::slots_of;
@@ -81,7 +82,7 @@ pub struct Setup {
 }
 
 /// The state of a disk that keeps versions. All sizes are bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VersionsStatus {
     /// The epoch that takes the changes that arrive.
     pub open_epoch: u64,

@@ -9,6 +9,7 @@ use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
 use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use crate::watch::WaitsFor;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ const WAITING_RUNS_MAX: usize = 1 << 16;
 const WAITING_RUN_BYTES_MAX: u64 = 256 << 20;
 
 /// The state of a volume. All sizes are bytes.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The size of the disk.
     pub size_bytes: u64,
@@ -43,7 +44,7 @@ pub struct Status {
 }
 
 /// The content to be destroyed. All sizes are bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OwedStatus {
     /// Dead bytes that are still to be destroyed.
     pub queued_bytes: u64,
@@ -66,7 +67,7 @@ pub struct OwedStatus {
 }
 
 /// The requests that were not answered yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RequestsStatus {
     /// How many requests are under way.
     pub running: usize,

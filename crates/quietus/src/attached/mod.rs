@@ -15,6 +15,7 @@ pub use peer::Peer;
 use crate::directory::{remove, replace};
 use crate::host::Roots;
 use quietus_core::watch::Attached;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub enum Mode {
 }
 
 /// Finding about a client, from its process or from the owner.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// A cache may be between guest and disk.
     pub cached: bool,

@@ -2,6 +2,7 @@
 
 use super::directory::{Directory, LogFile};
 use crate::hex::sha256;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -13,7 +14,7 @@ pub const LINE_BYTES_MAX: usize = 1 << 20;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The end of a log.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Head {
     /// Lines so far.
     pub lines: u64,

@@ -11,10 +11,12 @@ mod repair;
 mod values;
 mod vault;
 
+use super::complete::policies;
 use crate::control::Require;
 use crate::disk::{StoreKind, parse_duration_ms};
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 pub use consent::ConsentArgs;
 pub use detect::{Detect, DetectArgs, GradeArg, SensitiveArg};
 pub use epochs::{EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
@@ -55,6 +57,10 @@ pub enum Command {
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
+    /// List the disks and vaults in a directory.
+    List(ListDisksArgs),
+    /// Find out what this host, its media and file systems can promise, and which store gets more.
+    Doctor(DoctorArgs),
     /// Show whether everything deleted is gone, what still waits, and what the medium guarantees.
     Status(StatusArgs),
     /// List what is still to be destroyed, and the audit log: deaths and receipts.
@@ -107,6 +113,27 @@ pub enum Command {
     },
 }
 
+/// `list`.
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus list /srv/disks"))]
+pub struct ListDisksArgs {
+    /// Directories to look into. Default: the current one.
+    #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub directories: Vec<PathBuf>,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = help!("quietus doctor /srv/disks", "quietus doctor /dev/sdb --root /mnt/hdd"))]
+pub struct DoctorArgs {
+    /// Where a disk would lie: a directory, a file or a block device.
+    #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
+    pub path: PathBuf,
+    /// Where the root of a disk with `--store versions` would lie. Default: with the disk.
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub root: Option<PathBuf>,
+}
+
 /// One disk.
 #[derive(Debug, Args)]
 pub struct DiskArgs {
@@ -150,7 +177,7 @@ pub struct CreateArgs {
     pub mode: Option<ModeArg>,
     /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
     /// random,ff,zero. An overlay may also have none, which only frees space.
-    #[arg(long, default_value = "clear", value_parser = parse_policy)]
+    #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
     /// Idle time without a request after which queued content is destroyed.
     #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]

@@ -7,17 +7,17 @@ use super::args::ConsentArgs;
 use super::report::{Report, bytes};
 use super::stop::Stop;
 use crate::host::{self, Layer};
-use serde_json::{Value, json};
+use crate::output::Plan;
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// What a command is about to do.
-pub(super) struct Plan {
-    /// The plan in a sentence.
+pub(super) struct Act {
+    /// The act in a sentence.
     pub(super) text: String,
     /// The same, as a report.
-    pub(super) json: Value,
+    pub(super) plan: Plan,
 }
 
 impl ConsentArgs {
@@ -31,11 +31,11 @@ impl ConsentArgs {
 pub(super) fn agreed(
     consent: ConsentArgs,
     out: &Report,
-    plan: impl FnOnce() -> Result<Plan, Failure>,
+    plan: impl FnOnce() -> Result<Act, Failure>,
 ) -> Result<bool, Failure> {
     if consent.dry_run {
-        let Plan { text, json } = plan()?;
-        out.planned(&json, &format!("would {text}; nothing was changed"));
+        let Act { text, plan } = plan()?;
+        out.planned(&plan, &format!("would {text}; nothing was changed"));
         return Ok(false);
     }
     if consent.asks() {
@@ -62,15 +62,15 @@ pub(super) fn ask(what: &str) -> Result<(), Failure> {
 }
 
 /// The plan to make `what`, on these block devices, whose content dies.
-pub(super) fn making(what: &Path, devices: &[PathBuf]) -> Plan {
+pub(super) fn making(what: &Path, devices: &[PathBuf]) -> Act {
     let named: Vec<String> = devices.iter().map(|path| device(path)).collect();
     let dies = match named.is_empty() {
         true => String::new(),
         false => format!(", and destroy the present content of {}", named.join(" and ")),
     };
-    Plan {
+    Act {
         text: format!("make {}{dies}", what.display()),
-        json: json!({ "makes": what, "destroys": devices }),
+        plan: Plan::Make { makes: what.into(), destroys: devices.to_vec() },
     }
 }
 

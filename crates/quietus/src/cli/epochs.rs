@@ -5,7 +5,7 @@ use super::consent;
 use super::report::Report;
 use super::{Failure, ask, with_bar};
 use crate::control::{self, Call, Epochs, Refused};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// The state after Ctrl-C during `forget --wait`.
@@ -86,8 +86,7 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     }
     let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
     let weigh = || {
-        let answer = ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() })?;
-        out.blocks_weighed(&answer);
+        out.blocks_weighed(&ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() })?);
         Ok(())
     };
     if !weighed(args.consent, weigh)? {
@@ -99,18 +98,19 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
 }
 
 /// Asks for a forget, and waits for the answer.
-fn carry_out(disk: &Path, call: &Call, interrupted: &str) -> Result<Value, Failure> {
-    with_bar(|step| match control::ask(disk, call, None, step) {
+fn carry_out<T: DeserializeOwned>(disk: &Path, call: &Call, interrupted: &str) -> Result<T, Failure> {
+    let answer = with_bar(|step| match control::ask(disk, call, None, step) {
         Err(Refused::Interrupted) => Err(Failure::Interrupted(interrupted.into())),
         answer => Ok(answer?),
-    })
+    })?;
+    Ok(serde_json::from_value(answer)?)
 }
 
 pub(super) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
     let (disk, epochs) = named(&args.target)?;
     let HoldArgs { name, who, why, .. } = args;
     let call = Call::Hold { name: name.clone(), epochs, who: who.clone(), why: why.clone() };
-    out.held(name, &ask(&disk, &call)?);
+    out.held(&ask(&disk, &call)?);
     Ok(())
 }
 

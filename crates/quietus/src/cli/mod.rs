@@ -1,10 +1,13 @@
 //! The command line.
 
 mod args;
+mod complete;
 mod consent;
+mod doctor;
 mod epochs;
 mod failure;
 mod key;
+mod list;
 mod past;
 mod repair;
 mod report;
@@ -13,20 +16,25 @@ mod stop;
 mod vault;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{self, Call, Require, Verdict};
+use crate::control::{
+    self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
+};
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
+use crate::output::{self, ErrorReport, Plan};
 use crate::paths::{self, Subject};
-use crate::proof;
+use crate::proof::{self, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
-use consent::Plan;
+use consent::Act;
 pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_core::units::BLOCK_BYTES;
 use report::{Checked, Report};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom};
 use std::path::Path;
@@ -50,6 +58,7 @@ pub fn command() -> clap::Command {
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     let cli = Cli::parse();
     log_to_stderr();
     let json = cli.json;
@@ -59,7 +68,7 @@ pub fn main() -> ExitCode {
     };
     if let Some(error) = failure.text() {
         if json {
-            println!("{}", json!({ "error": error }));
+            println!("{}", output::line(&ErrorReport { error: error.to_string() }));
         }
         eprintln!("quietus: {error}");
     }
@@ -83,8 +92,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::serve(args, &out),
         Command::Status(args) => status(&args, &out),
         Command::Deaths(args) => deaths(&args, &out),
+        Command::List(args) => list::list(&args, &out),
+        Command::Doctor(args) => doctor::doctor(&args, &out),
         Command::Sensitive(args) => {
-            out.sensitive(&serde_json::from_value(ask(&args.disk, &Call::Status)?)?);
+            out.sensitive(&ask(&args.disk, &Call::Status)?);
             Ok(())
         }
         Command::Shred(args) => {
@@ -111,17 +122,18 @@ fn run(cli: Cli) -> Result<(), Failure> {
             None => commit(&args, &out),
         },
         Command::Compact(args) => {
-            let answer = ask(&args.disk, &Call::Compact)?;
+            let answer: Compacted = ask(&args.disk, &Call::Compact)?;
             out.compacted(&answer);
-            done(&answer, "interrupted: the rest is packed later")
+            done(answer.done, "interrupted: the rest is packed later")
         }
         Command::Verify(args) => {
             let source = args.read_data.then(|| args.credential.source());
             let call = Call::Verify { read_data: args.read_data };
             let answer =
                 with_bar(|step| Ok(control::ask_unlocked(&args.disk, &call, None, source.as_ref(), step)?))?;
-            out.verify(&answer);
-            good(answer["ok"] == true)
+            let checks: Checks = serde_json::from_value(answer)?;
+            out.verify(&checks);
+            good(checks.ok)
         }
         Command::Repair(args) => repair::repair(&args, &out),
         Command::Key(args) => key::key(&args, &out),
@@ -135,21 +147,23 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Prove(args) => prove(&args, &out),
         Command::Vault(args) => vault::vault(&args.command, &out),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "quietus", &mut std::io::stdout());
-            Ok(())
+            let shells = clap_complete::env::Shells::builtins();
+            let shell = shells.completer(&shell.to_string()).expect("each shell has a completer");
+            let name = "quietus";
+            Ok(shell.write_registration("COMPLETE", name, name, name, &mut io::stdout())?)
         }
     }
 }
 
 /// Fails if an operation was interrupted whose answer has been reported.
-fn done(answer: &Value, interrupted: &str) -> Result<(), Failure> {
-    if answer["done"] == true { Ok(()) } else { Err(Failure::Interrupted(interrupted.into())) }
+fn done(done: bool, interrupted: &str) -> Result<(), Failure> {
+    if done { Ok(()) } else { Err(Failure::Interrupted(interrupted.into())) }
 }
 
 fn shred(disk: &Path, out: &Report) -> Result<(), Failure> {
-    let answer = ask(disk, &Call::Shred)?;
+    let answer: Shredded = ask(disk, &Call::Shred)?;
     out.shred(&answer);
-    done(&answer, "interrupted: the rest stays queued")
+    done(answer.done, "interrupted: the rest stays queued")
 }
 
 fn commit(args: &CommitArgs, out: &Report) -> Result<(), Failure> {
@@ -159,7 +173,7 @@ fn commit(args: &CommitArgs, out: &Report) -> Result<(), Failure> {
         let text = format!(
             "write up to {written} of changes to {base}; other overlays above it can no longer be opened then"
         );
-        Ok(Plan { text, json: json!(found) })
+        Ok(Act { text, plan: Plan::Commit(found) })
     };
     if consent::agreed(args.consent, out, plan)? {
         out.committed(&with_bar(|step| Ok(offline::commit(&args.disk, step)?))?);
@@ -233,11 +247,10 @@ fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
     let stop = Stop::get()?;
     let mut before = None;
     loop {
-        let answer = match ask(&args.disk, &Call::Status) {
+        let answer: StatusAnswer = match ask(&args.disk, &Call::Status) {
             Err(_) if args.watch && stop.is_asked() => return Ok(()),
             answer => answer?,
         };
-        let answer: control::StatusAnswer = serde_json::from_value(answer)?;
         out.status(&answer, before.as_ref(), args.watch, args.verbose);
         if let Some(require) = args.require {
             return good(require.is_met(&answer.verdict, &answer.status.policy));
@@ -308,8 +321,7 @@ fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> R
 fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
     let ranges: Vec<_> = args.ranges.iter().map(|range| (range.start, range.len)).collect();
     let plan = || {
-        let json = ask(&args.disk, &Call::WeighPurge { ranges: ranges.clone() })?;
-        let size = |name: &str| report::bytes(json[name].as_u64().unwrap_or(0));
+        let weighed: PurgeWeighed = ask(&args.disk, &Call::WeighPurge { ranges: ranges.clone() })?;
         let act = match args.conservative {
             true => "destroy older content below, and keep the present content",
             false => "end that content for ever",
@@ -318,16 +330,16 @@ fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
             "{act}: {} ranges of {}, {} of {}, of which {} hold content",
             ranges.len(),
             args.disk.display(),
-            size("bytes"),
-            size("size_bytes"),
-            size("live_bytes")
+            report::bytes(weighed.bytes),
+            report::bytes(weighed.size_bytes),
+            report::bytes(weighed.live_bytes)
         );
-        Ok(Plan { text, json })
+        Ok(Act { text, plan: Plan::Purge(weighed) })
     };
     if !consent::agreed(args.consent, out, plan)? {
         return Ok(());
     }
-    let answer = ask(&args.disk, &Call::Purge { ranges, conservative: args.conservative })?;
+    let answer: Purged = ask(&args.disk, &Call::Purge { ranges, conservative: args.conservative })?;
     out.purged(&answer);
     if args.now {
         return shred(&args.disk, out);
@@ -346,11 +358,9 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
             proof::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?
         }
         (None, Some(disk)) => {
-            let answer = ask(disk, &Call::Prove)?;
-            if let Some(path) = &args.output {
-                write_receipt(path, &answer)?;
-            }
-            serde_json::from_value(answer)?
+            let receipt: Receipt = ask(disk, &Call::Prove)?;
+            args.output.as_ref().map_or(Ok(()), |path| write_receipt(path, &receipt))?;
+            receipt
         }
         (None, None) => {
             return Err(Failure::Usage(
@@ -406,13 +416,13 @@ fn refused_receipt(path: &Path, error: &impl std::fmt::Display) -> Failure {
     Failure::Error(format!("{}: {error}", path.display()))
 }
 
-fn write_receipt(path: &Path, receipt: &Value) -> Result<(), Failure> {
+fn write_receipt(path: &Path, receipt: &impl Serialize) -> Result<(), Failure> {
     Ok(paths::write_output(path, &serde_json::to_string_pretty(receipt)?)?)
 }
 
 /// Asks with a progress bar, until Ctrl-C.
-fn ask(disk: &Path, call: &Call) -> Result<Value, Failure> {
-    with_bar(|step| Ok(control::ask(disk, call, None, step)?))
+fn ask<T: DeserializeOwned>(disk: &Path, call: &Call) -> Result<T, Failure> {
+    Ok(serde_json::from_value(with_bar(|step| Ok(control::ask(disk, call, None, step)?))?)?)
 }
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.

@@ -1,12 +1,12 @@
 //! The commands about states of the past.
 
 use super::args::{DiffArgs, RestoreArgs};
-use super::consent::{self, Plan};
+use super::consent::{self, Act};
 use super::epochs::split;
 use super::report::{Report, bytes};
 use super::{Failure, ask, with_bar};
 use crate::control::{self, Call, Diff, Restored};
-use serde_json::json;
+use crate::output::Plan;
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
@@ -32,7 +32,7 @@ pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
     let (mut from, mut to, mut start) = (from, to.map(|(_, at)| at), 0);
     let mut total = (0, 0);
     loop {
-        let part: Diff = serde_json::from_value(ask(&disk, &Call::Diff { from, to, start })?)?;
+        let part: Diff = ask(&disk, &Call::Diff { from, to, start })?;
         total = (total.0 + part.ranges.len(), total.1 + part.differing_bytes);
         out.differing(&part, total);
         let Some(next) = part.next else { return Ok(()) };
@@ -70,10 +70,10 @@ pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
 }
 
 /// What a restore would change.
-fn plan(disk: &Path, at: &str) -> Result<Plan, Failure> {
+fn plan(disk: &Path, at: &str) -> Result<Act, Failure> {
     let (mut from, mut start, mut sum) = (at.to_string(), 0, 0);
     loop {
-        let part: Diff = serde_json::from_value(ask(disk, &Call::Diff { from, to: None, start })?)?;
+        let part: Diff = ask(disk, &Call::Diff { from, to: None, start })?;
         sum += part.differing_bytes;
         (from, start) = match part.next {
             Some(next) => (part.from.to_string(), next),
@@ -84,7 +84,8 @@ fn plan(disk: &Path, at: &str) -> Result<Plan, Failure> {
                     disk.display(),
                     bytes(sum)
                 );
-                return Ok(Plan { text, json: json!({ "epoch": part.from, "differing_bytes": sum }) });
+                let plan = Plan::Restore { epoch: part.from, differing_bytes: sum };
+                return Ok(Act { text, plan });
             }
         };
     }

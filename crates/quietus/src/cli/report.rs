@@ -2,6 +2,7 @@
 
 mod epochs;
 mod past;
+mod places;
 mod sensitive;
 mod status;
 mod vault;
@@ -11,14 +12,20 @@ mod waiting;
 pub(crate) use vault::VaultStatus;
 
 use crate::audit_log::Batch;
-use crate::control::{StatusAnswer, Verdict, Waiting};
+use crate::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::disk::DiskToml;
 use crate::host::{self, DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
+use crate::output::{
+    self, AuditEntry, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport, Serving,
+};
 use crate::proof::{Proof, Receipt};
+use crate::rfc3339;
+use crate::signed::Signed;
+use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -43,21 +50,35 @@ pub(crate) struct Report {
 impl Report {
     /// Prints `json`, or what `text` writes. Ends the process in silence when nobody reads any more
     /// (`quietus … | head`).
-    fn say(&self, json: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
+    fn say(&self, report: &impl Output, text: impl FnOnce(&mut String) -> std::fmt::Result) {
+        if self.print(output::line(report), text).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    fn say_untyped(&self, report: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
+        let json = serde_json::to_string(report).expect("a report is plain data");
         if self.print(json, text).is_err() {
             std::process::exit(0);
         }
     }
 
-    fn print(
+    /// The same for a signed statement, whose format is in the statement.
+    fn say_signed<T: Serialize>(
         &self,
-        json: &impl Serialize,
+        signed: &Signed<T>,
         text: impl FnOnce(&mut String) -> std::fmt::Result,
-    ) -> io::Result<()> {
-        let mut out = String::new();
-        if self.json {
-            out = serde_json::to_string(json).expect("a report is plain data");
-        } else {
+    ) {
+        let json = serde_json::to_string(signed).expect("a statement is plain data");
+        if self.print(json, text).is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    fn print(&self, json: String, text: impl FnOnce(&mut String) -> std::fmt::Result) -> io::Result<()> {
+        let mut out = json;
+        if !self.json {
+            out = String::new();
             text(&mut out).expect("writing to memory does not fail");
         }
         let mut stdout = io::stdout();
@@ -74,10 +95,13 @@ impl Report {
         guarantees: &DiskGuarantees,
     ) {
         let rounded = asked.filter(|asked| *asked != toml.size_bytes);
-        let json = json!({
-            "created": path, "disk": toml, "rounded_up_from_bytes": rounded, "guarantees": guarantees,
-        });
-        self.say(&json, |out| {
+        let report = Created {
+            created: path.into(),
+            disk: toml.clone(),
+            rounded_up_from_bytes: rounded,
+            guarantees: guarantees.clone(),
+        };
+        self.say(&report, |out| {
             let size = bytes(toml.size_bytes);
             writeln!(out, "created {} ({size}, policy {})", path.display(), toml.behaviour.policy)?;
             if let Some(asked) = rounded {
@@ -99,8 +123,8 @@ impl Report {
     }
 
     /// Reports what a command would do.
-    pub(crate) fn planned(&self, json: &Value, text: &str) {
-        self.say(json, |out| out.write_str(text));
+    pub(crate) fn planned(&self, plan: &Plan, text: &str) {
+        self.say(plan, |out| out.write_str(text));
     }
 
     /// Prints the key slots that are not empty.
@@ -110,22 +134,21 @@ impl Report {
             SlotState::Used(kind) => Some((number, kind.name())),
             SlotState::Damaged => Some((number, "damaged")),
         });
-        let used: Vec<(u8, &str)> = used.collect();
-        let json: Vec<Value> =
-            used.iter().map(|(number, kind)| json!({ "slot": number, "kind": kind })).collect();
-        self.say(&json!({ "slots": json, "slots_max": slots.len() }), |out| {
-            writeln!(out, "{} of {} key slots in use", used.len(), slots.len())?;
-            used.iter().try_for_each(|(number, kind)| writeln!(out, "{number}  {kind}"))
+        let used = used.map(|(slot, kind)| KeySlot { slot, kind: kind.into() });
+        let report = KeySlots { slots: used.collect(), slots_max: slots.len() };
+        self.say(&report, |out| {
+            writeln!(out, "{} of {} key slots in use", report.slots.len(), report.slots_max)?;
+            report.slots.iter().try_for_each(|it| writeln!(out, "{}  {}", it.slot, it.kind))
         });
     }
 
     pub(crate) fn key_added(&self, slot: SlotNumber) {
-        self.say(&json!({ "added": slot.0 }), |out| write!(out, "key slot {} added", slot.0));
+        self.say(&KeyAdded { added: slot.0 }, |out| write!(out, "key slot {} added", slot.0));
     }
 
     /// `level` is how far overwriting reached.
     pub(crate) fn key_removed(&self, slot: u8, passes: usize, level: Level) {
-        self.say(&json!({ "removed": slot, "passes": passes, "level": level }), |out| {
+        self.say(&KeyRemoved { removed: slot, passes, level }, |out| {
             writeln!(out, "key slot {slot} removed, and overwritten ({passes} passes)")?;
             match level {
                 Level::Clear => Ok(()),
@@ -137,14 +160,15 @@ impl Report {
     }
 
     pub(crate) fn key_rotated(&self, generation: u32) {
-        self.say(&json!({ "generation": generation }), |out| {
+        self.say(&KeyRotated { generation }, |out| {
             write!(out, "master key {generation} made; it seals what is written from the next start on")
         });
     }
 
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
         // A server goes on, whether or not anybody reads this.
-        let _ = self.print(&json!({ "serving": disks, "uri": uri }), |out| {
+        let report = Serving { serving: disks.to_vec(), uri: uri.into() };
+        let _ = self.print(output::line(&report), |out| {
             write!(out, "serving {} at {uri}", disks.join(", "))
         });
     }
@@ -172,34 +196,34 @@ impl Report {
 
     /// Prints which content is sensitive.
     pub(crate) fn sensitive(&self, now: &StatusAnswer) {
-        let json = json!({ "name": now.name, "sensitive": now.sensitive, "waiting": now.waiting });
-        self.say(&json, |out| sensitive::report(out, now));
+        let report = SensitiveReport {
+            name: now.name.clone(),
+            sensitive: now.sensitive.clone(),
+            waiting: now.waiting.clone(),
+        };
+        self.say(&report, |out| sensitive::report(out, now));
     }
 
-    pub(crate) fn owed(&self, answer: &Value) {
+    pub(crate) fn owed(&self, answer: &Owed) {
         self.say(answer, |out| {
-            let owed = answer["owed"].as_array().map(Vec::as_slice).unwrap_or_default();
-            for it in owed {
-                writeln!(
-                    out,
-                    "owed     {:>14} {:>12}  {} ({})",
-                    it["start"],
-                    bytes(it["len"].as_u64().unwrap_or(0)),
-                    it["due"].as_str().unwrap_or("?"),
-                    it["cause"].as_str().unwrap_or("?")
-                )?;
+            for it in &answer.owed {
+                let (start, len, due) = (it.start, bytes(it.len), it.due.name());
+                writeln!(out, "owed     {start:>14} {len:>12}  {due} ({})", it.cause.name())?;
             }
-            match answer["more"].as_u64() {
-                Some(more) if more > 0 => writeln!(out, "… and {more} more"),
-                _ if owed.is_empty() => writeln!(out, "nothing is left to destroy"),
-                _ => Ok(()),
+            match answer.more {
+                0 if answer.owed.is_empty() => writeln!(out, "nothing is left to destroy"),
+                0 => Ok(()),
+                more => writeln!(out, "… and {more} more"),
             }
         });
     }
 
-    /// One line of the audit log.
+    /// One line of the audit log: as JSON a line for each event in it.
     pub(crate) fn entry(&self, entry: &Value) {
-        self.say(entry, |out| {
+        if self.json {
+            return entries(entry).iter().for_each(|it| self.say(it, |_| Ok(())));
+        }
+        let text = |out: &mut String| {
             let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
             let now = time(entry["time_ms"].as_u64().unwrap_or(0));
             match text("event").as_str() {
@@ -214,31 +238,27 @@ impl Report {
                 }
                 other => write!(out, "{now} {other}"),
             }
-        });
+        };
+        if self.print(String::new(), text).is_err() {
+            std::process::exit(0);
+        }
     }
 
-    pub(crate) fn shred(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
-            let done = if answer["done"] == true { "" } else { " (interrupted: the rest stays queued)" };
-            writeln!(
-                out,
-                "destroyed {}, overwritten conservatively {}{done}",
-                number("destroyed_bytes"),
-                number("rewritten_bytes")
-            )?;
-            if answer["plain_bytes"].as_u64().unwrap_or(0) > 0 {
-                writeln!(out, "freed {} of plain content, which is not destroyed", number("plain_bytes"))?;
+    pub(crate) fn shred(&self, it: &Shredded) {
+        self.say(it, |out| {
+            let done = if it.done { "" } else { " (interrupted: the rest stays queued)" };
+            let (destroyed, rewritten) = (bytes(it.destroyed_bytes), bytes(it.rewritten_bytes));
+            writeln!(out, "destroyed {destroyed}, overwritten conservatively {rewritten}{done}")?;
+            if it.plain_bytes > 0 {
+                let plain = bytes(it.plain_bytes);
+                writeln!(out, "freed {plain} of plain content, which is not destroyed")?;
             }
-            let waiting = Vec::<Waiting>::deserialize(&answer["waiting"]).unwrap_or_default();
-            waiting::still_waiting(out, &waiting)
+            waiting::still_waiting(out, &it.waiting)
         });
     }
 
-    pub(crate) fn purged(&self, answer: &Value) {
-        self.say(answer, |out| {
-            write!(out, "newly dead: {}", bytes(answer["newly_dead_bytes"].as_u64().unwrap_or(0)))
-        });
+    pub(crate) fn purged(&self, answer: &Purged) {
+        self.say(answer, |out| write!(out, "newly dead: {}", bytes(answer.newly_dead_bytes)));
     }
 
     pub(crate) fn exported(&self, done: &Exported) {
@@ -294,28 +314,49 @@ impl Report {
         });
     }
 
-    pub(crate) fn compacted(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let number = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
-            let done = if answer["done"] == true { "" } else { " (interrupted: the rest is packed later)" };
-            write!(out, "medium: {} before, {} now{done}", number("bytes_before"), number("bytes_after"))
+    pub(crate) fn compacted(&self, it: &Compacted) {
+        self.say(it, |out| {
+            let done = if it.done { "" } else { " (interrupted: the rest is packed later)" };
+            write!(out, "medium: {} before, {} now{done}", bytes(it.bytes_before), bytes(it.bytes_after))
         });
     }
 
-    pub(crate) fn verify(&self, answer: &Value) {
+    pub(crate) fn verify(&self, answer: &Checks) {
         self.say(answer, |out| {
-            for check in answer["checks"].as_array().into_iter().flatten() {
-                let mark = if check["ok"] == true { "ok " } else { "BAD" };
-                let text = |name: &str| check[name].as_str().unwrap_or("?").to_string();
-                writeln!(out, "{mark} {:<12} {}", text("what"), text("detail"))?;
+            for check in &answer.checks {
+                let mark = if check.ok { "ok " } else { "BAD" };
+                writeln!(out, "{mark} {:<12} {}", check.what, check.detail)?;
             }
             Ok(())
         });
     }
 
     pub(crate) fn proof(&self, receipt: &Receipt, checked: Checked) {
-        self.say(receipt, |out| proof_text(out, receipt, checked));
+        self.say_signed(receipt, |out| proof_text(out, receipt, checked));
     }
+}
+
+/// The events in a line of the audit log.
+fn entries(line: &Value) -> Vec<AuditEntry> {
+    let Value::Object(fields) = line else { return Vec::new() };
+    let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let of = |time_ms: u64, place: Option<(u64, u64)>, more: Map<String, Value>| AuditEntry {
+        n: number("n"),
+        time_ms,
+        event: fields.get("event").and_then(Value::as_str).unwrap_or_default().into(),
+        start: place.map(|it| it.0),
+        len: place.map(|it| it.1),
+        more,
+    };
+    if let Ok(batch) = Batch::<Map<String, Value>>::deserialize(line) {
+        return batch.all().map(|it| of(it.time_ms, Some((it.start, it.len)), it.kind.clone())).collect();
+    }
+    let mut more = fields.clone();
+    ["n", "time_ms", "event"].iter().for_each(|name| _ = more.remove(*name));
+    if let Some(since) = more.remove("since_ms").and_then(|ms| ms.as_u64()) {
+        more.insert("since".into(), rfc3339::text(since).into());
+    }
+    vec![of(number("time_ms"), None, more)]
 }
 
 /// Prints a line for the events of one instant.
@@ -405,8 +446,8 @@ fn found_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
     let stubs = proof.stubs.as_ref();
     let residue = stubs.map_or(&[][..], |found| &found.residue);
     let cells = stubs.map_or(&[][..], |found| &found.root.residue);
-    for (start, len) in proof.violations.iter().take(10) {
-        writeln!(out, "DEAD CONTENT at {start}, {len} bytes")?;
+    for Extent { start, len } in proof.violations.iter().take(10) {
+        writeln!(out, "DEAD CONTENT at {}, {len} bytes", start.0)?;
     }
     for start in residue.iter().take(10) {
         writeln!(out, "STUB OF DEAD CONTENT at {start} of the stub medium")?;

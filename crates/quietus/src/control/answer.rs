@@ -2,6 +2,7 @@
 
 use super::call::{Call, Space, StatusAnswer};
 use super::refused::Refused;
+use super::reports::{Compacted, DueName, Owed, OwedRange, PurgeWeighed, Purged, Shredded};
 use super::verdict::Verdict;
 use super::waiting;
 use crate::attached::Finding;
@@ -37,26 +38,26 @@ impl OpenDisk {
         };
         Ok(match call {
             Call::Status => json!(self.status()),
-            Call::Deaths => self.deaths(),
-            Call::Shred => self.shred(step)?,
-            Call::WeighPurge { ranges } => self.weigh_purge(ranges)?,
-            Call::Purge { ranges, conservative } => self.purge(ranges, *conservative)?,
-            Call::Compact => self.compact(step)?,
+            Call::Deaths => json!(self.deaths()),
+            Call::Shred => json!(self.shred(step)?),
+            Call::WeighPurge { ranges } => json!(self.weigh_purge(ranges)?),
+            Call::Purge { ranges, conservative } => json!(self.purge(ranges, *conservative)?),
+            Call::Compact => json!(self.compact(step)?),
             Call::Export => json!(copy(&self.engine, sent("export")?, step)?),
-            Call::Epoch { name, confirm_clock } => self.close_epoch(name.as_deref(), *confirm_clock)?,
-            Call::Versions { from, unique } => self.versions(*from, *unique, step)?,
-            Call::Forget { epochs, wait } => self.forget(epochs, *wait, step)?,
-            Call::Weigh { epochs } => self.weigh(epochs, step)?,
+            Call::Epoch { name, confirm_clock } => json!(self.close_epoch(name.as_deref(), *confirm_clock)?),
+            Call::Versions { from, unique } => json!(self.versions(*from, *unique, step)?),
+            Call::Forget { epochs, wait } => json!(self.forget(epochs, *wait, step)?),
+            Call::Weigh { epochs } => json!(self.weigh(epochs, step)?),
             Call::ForgetBlocks { ranges, current, wait } => {
-                self.forget_blocks(ranges, *current, *wait, step)?
+                json!(self.forget_blocks(ranges, *current, *wait, step)?)
             }
             Call::WeighBlocks { ranges } => json!(self.weigh_blocks(ranges, step)?),
-            Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?,
-            Call::Release { name } => self.release(name)?,
-            Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?,
+            Call::Hold { name, epochs, who, why } => json!(self.hold(name, epochs, who, why)?),
+            Call::Release { name } => json!(self.release(name)?),
+            Call::ExportPast { at } => json!(self.export_past(at, sent("export-past")?, step)?),
             Call::Diff { from, to, start } => json!(self.diff(from, to.as_deref(), *start, step)?),
             Call::Restore { at } => json!(self.restore(at, step)?),
-            Call::Verify { read_data } => self.verify(*read_data, step),
+            Call::Verify { read_data } => json!(self.verify(*read_data, step)),
             Call::Prove => {
                 let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
                 let said = (json!(self.dir.guarantees()), marks.map(|it| json!(it)));
@@ -120,21 +121,21 @@ impl OpenDisk {
         }
     }
 
-    fn deaths(&self) -> Value {
+    fn deaths(&self) -> Owed {
         let (obligations, more) = self.engine.obligations(OBLIGATIONS_MAX);
         let list = obligations.iter().map(|(extent, it)| {
             let due = match it.due {
-                Due::Shred { .. } => "shred",
-                Due::Free { .. } => "free",
-                Due::ConservativeOverwrite => "conservative",
-                Due::Suspicious => "suspicious",
+                Due::Shred { .. } => DueName::Shred,
+                Due::Free { .. } => DueName::Free,
+                Due::ConservativeOverwrite => DueName::Conservative,
+                Due::Suspicious => DueName::Suspicious,
             };
-            json!({ "start": extent.start.0, "len": extent.len, "due": due, "cause": it.cause })
+            OwedRange { start: extent.start.0, len: extent.len, due, cause: it.cause }
         });
-        json!({ "owed": list.collect::<Vec<_>>(), "more": more })
+        Owed { owed: list.collect(), more }
     }
 
-    fn shred(&self, step: Step<'_>) -> Result<Value, String> {
+    fn shred(&self, step: Step<'_>) -> Result<Shredded, String> {
         let owed = |status: &Status| status.owed.queued_bytes + status.owed.conservative_bytes;
         let before = self.engine.status();
         let total = owed(&before).max(1);
@@ -143,16 +144,17 @@ impl OpenDisk {
             self.engine.wait_until_destroyed(|status| step(total.saturating_sub(owed(status)), total));
         let (after, waiting) = waiting::standing(&self.engine);
         refuse(&after, drained)?;
-        let destroyed = after.counters.destroyed_bytes - before.counters.destroyed_bytes;
-        let plain = after.counters.plain_bytes - before.counters.plain_bytes;
-        let rewritten = after.counters.rewritten_bytes - before.counters.rewritten_bytes;
-        Ok(json!({
-            "done": drained, "destroyed_bytes": destroyed, "rewritten_bytes": rewritten, "plain_bytes": plain,
-            "waiting": waiting,
-        }))
+        let (before, after) = (before.counters, after.counters);
+        Ok(Shredded {
+            done: drained,
+            destroyed_bytes: after.destroyed_bytes - before.destroyed_bytes,
+            rewritten_bytes: after.rewritten_bytes - before.rewritten_bytes,
+            plain_bytes: after.plain_bytes - before.plain_bytes,
+            waiting,
+        })
     }
 
-    fn compact(&self, step: Step<'_>) -> Result<Value, String> {
+    fn compact(&self, step: Step<'_>) -> Result<Compacted, String> {
         let medium_bytes = |status: &Status| status.store.packed_bytes();
         let before = self.engine.status();
         let Some(bytes_before) = medium_bytes(&before) else {
@@ -167,11 +169,11 @@ impl OpenDisk {
         let after = self.engine.status();
         let bytes_after = medium_bytes(&after).unwrap_or(bytes_before);
         refuse(&after, done)?;
-        Ok(json!({ "done": done, "bytes_before": bytes_before, "bytes_after": bytes_after }))
+        Ok(Compacted { done, bytes_before, bytes_after })
     }
 
     /// Counts what a purge would end.
-    fn weigh_purge(&self, ranges: &[(u64, u64)]) -> Result<Value, String> {
+    fn weigh_purge(&self, ranges: &[(u64, u64)]) -> Result<PurgeWeighed, String> {
         let mut live_bytes = 0;
         for range in ranges {
             let runs = liveness_runs(&*self.engine, self.within(*range)?);
@@ -180,10 +182,8 @@ impl OpenDisk {
                 .map(|(run, _)| run.len)
                 .sum::<u64>();
         }
-        let bytes: u64 = ranges.iter().map(|(_, len)| len).sum();
-        Ok(
-            json!({ "ranges": ranges.len(), "bytes": bytes, "live_bytes": live_bytes, "size_bytes": self.engine.size() }),
-        )
+        let bytes = ranges.iter().map(|(_, len)| len).sum();
+        Ok(PurgeWeighed { ranges: ranges.len(), bytes, live_bytes, size_bytes: self.engine.size() })
     }
 
     fn within(&self, (start, len): (u64, u64)) -> Result<Extent<Addr>, String> {
@@ -192,7 +192,7 @@ impl OpenDisk {
         Extent::within(start, len, size).ok_or_else(refused)
     }
 
-    pub(super) fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Value, String> {
+    pub(super) fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Purged, String> {
         let before = self.engine.status().counters;
         for range in ranges {
             let extent = self.within(*range)?;
@@ -202,7 +202,7 @@ impl OpenDisk {
         }
         let after = self.engine.status().counters;
         let died = |it: quietus_core::ledger::Counters| it.dead_bytes.iter().sum::<u64>();
-        Ok(json!({ "ranges": ranges.len(), "newly_dead_bytes": died(after) - died(before) }))
+        Ok(Purged { ranges: ranges.len(), newly_dead_bytes: died(after) - died(before) })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::disk::Size;
 use crate::engine::RecordStatus;
 use crate::host::DiskGuarantees;
 use quietus_core::volume::Status;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Calls of the control socket.
@@ -157,7 +158,7 @@ impl Call {
 }
 
 /// The answer to [`Call::Status`].
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StatusAnswer {
     /// Name of the disk.
     pub name: String,
@@ -199,7 +200,7 @@ pub struct StatusAnswer {
 }
 
 /// Sizes of an overlay, now and before.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Space {
     /// Path of the base.
     pub base: String,

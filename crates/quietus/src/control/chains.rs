@@ -1,6 +1,7 @@
 //! The answers to calls that forget blocks in all epochs: *chains* of versions.
 
 use super::refused::Refused;
+use super::reports::BlocksForgotten;
 use crate::disk::Step;
 use crate::engine::Entry;
 use crate::epochs;
@@ -8,8 +9,8 @@ use crate::export::Export;
 use crate::open_disk::OpenDisk;
 use quietus_core::request::{Liveness, Refusal};
 use quietus_core::units::{Addr, BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Scope, Slot};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Most ranges in one call: each is a forget, and the disk notes at most 256 at a time.
@@ -20,7 +21,7 @@ const TRIES_MAX: u32 = 100;
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The versions of some blocks in kept epochs.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct BlocksWeighed {
     /// The last epoch that is kept: what epochs up to this one show is counted.
     pub to: u64,
@@ -31,7 +32,7 @@ pub struct BlocksWeighed {
     /// Bytes of versions that the current state shows, too.
     pub current_bytes: u64,
     /// The first and the last epoch that showed any of these versions.
-    pub shown_by: Option<(u64, u64)>,
+    pub shown_by: Option<EpochRange>,
     /// Why the forget would be refused: a hold.
     pub held: Option<String>,
 }
@@ -107,8 +108,8 @@ impl OpenDisk {
             _ => weighed.dies_blocks += 1,
         }
         let last = died.map_or(weighed.to, |died| (died.0 - 1).min(weighed.to));
-        let (first, end) = weighed.shown_by.unwrap_or((born.0, last));
-        weighed.shown_by = Some((first.min(born.0), end.max(last)));
+        let EpochRange { from, to } = weighed.shown_by.unwrap_or(EpochRange { from: born, to: Epoch(last) });
+        weighed.shown_by = Some(EpochRange { from: from.min(born), to: to.max(Epoch(last)) });
         if weighed.held.is_none() {
             let held = self.names.check_held(EpochRange { from: born, to: Epoch(last) });
             weighed.held = held.err().map(|error| error.to_string());
@@ -156,7 +157,7 @@ impl OpenDisk {
         current: bool,
         wait: bool,
         step: Step<'_>,
-    ) -> Result<Value, Refused> {
+    ) -> Result<BlocksForgotten, Refused> {
         let blocks = self.whole_blocks(ranges)?;
         for _ in 0..TRIES_MAX {
             let deciding = self.names.decide();
@@ -182,7 +183,7 @@ impl OpenDisk {
                 if wait {
                     scopes.into_iter().try_for_each(|scope| self.wait_until_forgotten(scope, step))?;
                 }
-                return Ok(json!({ "ranges": ranges, "to": to.0, "done": wait }));
+                return Ok(BlocksForgotten { ranges: blocks, to: to.0, done: wait });
             }
             std::thread::sleep(AGAIN_AFTER);
         }

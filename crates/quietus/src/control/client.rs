@@ -57,6 +57,12 @@ pub fn ask_unlocked(
     answer
 }
 
+/// Whether a server runs the disk at `path`.
+#[must_use]
+pub fn is_served(path: &Path) -> bool {
+    connect(path).is_some()
+}
+
 fn connect(path: &Path) -> Option<UnixStream> {
     through_fd(path, SOCKET, |socket| UnixStream::connect(socket)).ok()
 }

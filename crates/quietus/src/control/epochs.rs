@@ -1,7 +1,8 @@
 //! The answers to calls about epochs.
 
 use super::refused::Refused;
-use crate::copy;
+use super::reports::{Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed};
+use crate::copy::{self, Copied};
 use crate::disk::Step;
 use crate::engine::Entry;
 use crate::epochs::{self, At, HoldOf, Listed, Past};
@@ -10,8 +11,8 @@ use quietus_core::request::Weighing;
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;
 use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub struct Epochs {
 }
 
 /// The epochs that a disk keeps, and by which rules.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EpochsKept {
     /// The first kept epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +68,7 @@ impl From<&str> for Epochs {
 }
 
 impl OpenDisk {
-    pub(super) fn close_epoch(&self, name: Option<&str>, confirm_clock: bool) -> Result<Value, Refused> {
+    pub(super) fn close_epoch(&self, name: Option<&str>, confirm_clock: bool) -> Result<Closed, Refused> {
         name.map_or(Ok(()), |name| self.names.check_free(name))?;
         epochs::note_doubts(self);
         let now = self.clock.now_ms();
@@ -86,11 +87,11 @@ impl OpenDisk {
             self.clock.trust();
             self.names.confirm(self.dir.directory(), epoch, now)?;
         }
-        Ok(json!({ "epoch": epoch.0, "name": self.names.by_epoch().get(&epoch.0) }))
+        Ok(Closed { epoch: epoch.0, name: self.names.by_epoch().get(&epoch.0).cloned() })
     }
 
     /// The kept epochs from `from` on; with `count_unique`, also what forgetting each alone would destroy.
-    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Value, Refused> {
+    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Versions, Refused> {
         let (mut listed, mut next, mut more) = (Vec::<Listed>::new(), from, false);
         while listed.len() < LISTED_MAX && !more {
             let part = epochs::list(&self.engine, Epoch(next))?;
@@ -104,17 +105,18 @@ impl OpenDisk {
         let mut versions = Vec::new();
         for (n, it) in listed.iter().enumerate() {
             let Listed { epoch, closed_ms, changed_bytes } = *it;
-            let mut version = json!({
-                "epoch": epoch, "closed_ms": closed_ms, "name": names.get(&epoch), "changed_bytes": changed_bytes,
+            let (done, of) = (n as u64, listed.len() as u64);
+            let unique =
+                count_unique.then(|| epochs::unique(&self.engine, Epoch(epoch), || step(done, of)));
+            versions.push(VersionLine {
+                epoch,
+                closed_ms,
+                name: names.get(&epoch).cloned(),
+                changed_bytes,
+                unique_bytes: unique.transpose().map_err(|refusal| refusal.to_string())?,
             });
-            if count_unique {
-                let (done, of) = (n as u64, listed.len() as u64);
-                let unique = epochs::unique(&self.engine, Epoch(epoch), || step(done, of));
-                version["unique_bytes"] = unique.map_err(|refusal| refusal.to_string())?.into();
-            }
-            versions.push(version);
         }
-        Ok(json!({ "versions": versions, "more": more, "holds": self.names.holds() }))
+        Ok(Versions { versions, more, holds: self.names.holds() })
     }
 
     /// The kept epochs that are meant. The ends of a range are bounds: they may be forgotten.
@@ -129,7 +131,7 @@ impl OpenDisk {
         }
     }
 
-    pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Value, Refused> {
+    pub(super) fn forget(&self, epochs: &Epochs, wait: bool, step: Step<'_>) -> Result<Forgotten, Refused> {
         let deciding = self.names.decide();
         let range = self.range(epochs)?;
         self.names.check_held(range)?;
@@ -141,11 +143,11 @@ impl OpenDisk {
         if wait {
             self.wait_until_forgotten(range.into(), step)?;
         }
-        Ok(json!({ "from": from, "to": to, "done": wait }))
+        Ok(Forgotten { from, to, done: wait })
     }
 
     /// Counts what a forget would destroy.
-    pub(super) fn weigh(&self, epochs: &Epochs, step: Step<'_>) -> Result<Value, Refused> {
+    pub(super) fn weigh(&self, epochs: &Epochs, step: Step<'_>) -> Result<Weighed, Refused> {
         let range = self.range(epochs)?;
         self.wait_until_all_forgotten(step)?;
         let mut weighing = Weighing::new(range);
@@ -158,12 +160,17 @@ impl OpenDisk {
         let Weighing { dies, stays, before, after, .. } = weighing;
         let after =
             Some(after.0).filter(|after| self.engine.open_epoch().is_some_and(|open| *after < open.0));
-        Ok(json!({
-            "from": range.from.0, "to": range.to.0, "epochs": self.count(range)?,
-            "dies_blocks": dies, "dies_bytes": dies * BLOCK_BYTES,
-            "stays_before_bytes": stays * BLOCK_BYTES, "before": Some(before.0).filter(|before| *before > 0),
-            "after": after, "held": self.names.check_held(range).err().map(|error| error.to_string()),
-        }))
+        Ok(Weighed {
+            from: range.from.0,
+            to: range.to.0,
+            epochs: self.count(range)?,
+            dies_blocks: dies,
+            dies_bytes: dies * BLOCK_BYTES,
+            stays_before_bytes: stays * BLOCK_BYTES,
+            before: Some(before.0).filter(|before| *before > 0),
+            after,
+            held: self.names.check_held(range).err().map(|error| error.to_string()),
+        })
     }
 
     /// How many of some epochs are kept.
@@ -232,7 +239,7 @@ impl OpenDisk {
         }
     }
 
-    pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Value, Refused> {
+    pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Held, Refused> {
         if who.trim().is_empty() || why.trim().is_empty() {
             return Err("a hold names who asks for it, and why: --who and --why must not be empty".into());
         }
@@ -241,7 +248,7 @@ impl OpenDisk {
         let hold = HoldOf { from, to, who: who.into(), why: why.into(), since_ms: self.clock.now_ms() };
         self.names.hold(self.dir.directory(), name, hold.clone())?;
         self.record(Entry::Held(hold.line(name)))?;
-        Ok(json!({ "holds": BTreeMap::from([(name, hold)]) }))
+        Ok(Held { holds: BTreeMap::from([(name.to_string(), hold)]) })
     }
 
     /// Puts on record, durably, what has changed in the names and holds: the log is their second copy.
@@ -251,17 +258,16 @@ impl OpenDisk {
         recorded.map(drop).map_err(|why| format!("it is done, and not in the audit log yet: {why}").into())
     }
 
-    pub(super) fn release(&self, name: &str) -> Result<Value, Refused> {
+    pub(super) fn release(&self, name: &str) -> Result<Released, Refused> {
         let hold = self.names.release(self.dir.directory(), name)?;
         self.record(Entry::Released(hold.line(name)))?;
-        Ok(json!({ "released": name, "hold": hold }))
+        Ok(Released { released: name.into(), hold })
     }
 
     /// Copies the disk as it was at an epoch to `file`.
-    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Value, Refused> {
+    pub(super) fn export_past(&self, at: &str, file: &File, step: Step<'_>) -> Result<Copied, Refused> {
         let epoch = at.parse::<At>()?.find(&self.engine, &self.names)?;
         let past = Past::new(Arc::clone(&self.engine), format!("{}@{at}", self.dir.name()), epoch);
-        let copied = copy::copy_past(&past, file, step)?;
-        Ok(json!(copied))
+        Ok(copy::copy_past(&past, file, step)?)
     }
 }

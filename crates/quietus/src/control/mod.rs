@@ -11,6 +11,7 @@ mod client;
 mod epochs;
 mod past;
 mod refused;
+mod reports;
 mod restoring;
 mod sensitivity;
 mod server;
@@ -20,10 +21,14 @@ mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
 pub use chains::BlocksWeighed;
-pub use client::{ask, ask_unlocked};
+pub use client::{ask, ask_unlocked, is_served};
 pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
+pub use reports::{
+    BlocksForgotten, CheckLine, Checks, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange, PurgeWeighed,
+    Purged, Released, Shredded, VersionLine, Versions, Weighed,
+};
 pub use restoring::Restored;
 pub use sensitivity::{Coverage, Sensitivity, ShowingDead};
 pub use server::{Control, serve};

@@ -7,20 +7,21 @@ use crate::export::Export;
 use crate::open_disk::OpenDisk;
 use quietus_core::request::AsOf;
 use quietus_core::units::{Addr, Epoch, Extent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An answer with so many ranges ends.
 const RANGES_MAX: usize = 100_000;
 
 /// The answer to [`Call::Diff`](super::Call::Diff).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Diff {
     /// The number of the epoch.
     pub from: u64,
     /// The number of the other epoch; none for the current state.
     pub to: Option<u64>,
     /// The first byte of each range that differs, and its length.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<Extent<Addr>>,
     /// Bytes in these ranges.
     pub differing_bytes: u64,
     /// Where to go on: more ranges may follow; none if these were the last.
@@ -32,8 +33,8 @@ impl Diff {
     fn add(&mut self, run: Extent<Addr>) {
         self.differing_bytes += run.len;
         match self.ranges.last_mut() {
-            Some((start, len)) if *start + *len == run.start.0 => *len += run.len,
-            _ => self.ranges.push((run.start.0, run.len)),
+            Some(last) if last.end() == run.start.0 => last.len += run.len,
+            _ => self.ranges.push(run),
         }
     }
 }

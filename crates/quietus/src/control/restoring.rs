@@ -10,6 +10,7 @@ use crate::open_disk::OpenDisk;
 use crate::zeros::runs_where;
 use quietus_core::request::{AsOf, Op, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The answer to [`Call::Restore`](super::Call::Restore).
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
     /// The number of the epoch whose state is the current one.
     pub epoch: u64,

@@ -2,8 +2,10 @@
 
 use crate::epochs::{self, Listed};
 use crate::open_disk::OpenDisk;
+use quietus_core::named::{Named, pairs};
 use quietus_core::watch::WatchStatus;
 use quietus_detect::options::Sensitive;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Words in the names of the watcher's figures that are about marks.
@@ -18,7 +20,7 @@ const LIMITS: [&str; 3] = [
 const LIMIT_OF_VERSIONS: &str = "epochs that are kept show what they showed, marked or not, until they are forgotten: see `quietus versions`";
 
 /// Which content of a disk is sensitive.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sensitivity {
     /// The choice at `quietus serve --sensitive`.
     pub mode: Sensitive,
@@ -35,7 +37,7 @@ pub struct Sensitivity {
 }
 
 /// A kept epoch that still shows content which was not plain and has died since, or may.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowingDead {
     /// The epoch.
     #[serde(flatten)]
@@ -46,7 +48,7 @@ pub struct ShowingDead {
 }
 
 /// Whether marks are followed in a place of the disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Coverage {
     /// `the disk`, or a partition: `partition 2`.
     pub place: String,
@@ -57,6 +59,8 @@ pub struct Coverage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub everything: Option<String>,
     /// Figures about marks, by name: blocks, unless the name says otherwise.
+    #[serde(with = "pairs")]
+    #[schemars(with = "Vec<Named<u64>>")]
     pub figures: Vec<(String, u64)>,
 }
 

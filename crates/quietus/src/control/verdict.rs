@@ -7,10 +7,11 @@ use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::volume::Status;
 use quietus_core::watch::WatchStatus;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether everything that is known to be deleted is gone.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Verdict {
     /// All of it, as far as this host can tell.

@@ -4,10 +4,11 @@ use crate::engine::Engine;
 use quietus_core::units::Millis;
 use quietus_core::volume::{Status, WaitingBytes};
 use quietus_core::watch;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Content that waits.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Waiting {
     /// Reason for the wait.
     #[serde(rename = "for")]
@@ -23,7 +24,7 @@ pub struct Waiting {
 }
 
 /// Reasons why dead content waits, or content that may be dead.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitsFor {
     /// Dead: waits for idle time, or the deadline.

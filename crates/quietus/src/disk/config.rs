@@ -18,6 +18,7 @@ use quietus_core::store::overlay::Mode;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_core::volume::Config;
 use quietus_seal::Seal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -28,12 +29,13 @@ const VERSION: i64 = 1;
 const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// The content of `disk.toml`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskToml {
     /// Version of the format.
     pub version: i64,
     /// Identity of the disk, for ever.
+    #[schemars(with = "String")]
     pub uuid: Uuid,
     /// Size that the guest sees, bytes.
     pub size_bytes: u64,
@@ -54,7 +56,7 @@ pub struct DiskToml {
 }
 
 /// Kinds of store: the place of content on the medium.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoreKind {
     /// Byte n of the disk is byte n of the medium.
@@ -75,7 +77,7 @@ impl StoreKind {
 }
 
 /// Place of the content.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MediumToml {
     /// Path, relative to the directory or absolute.
@@ -85,7 +87,7 @@ pub struct MediumToml {
 }
 
 /// Behaviour of the disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BehaviourToml {
     /// Policy: the passes.
@@ -104,9 +106,11 @@ pub struct BehaviourToml {
     pub mode: Option<Mode>,
     /// When an epoch of a disk that keeps versions closes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub epoch: Option<EpochEnd>,
     /// Which epochs such a disk keeps; all, if there is no rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub retention: Option<Retention>,
 }
 

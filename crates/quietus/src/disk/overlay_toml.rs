@@ -1,11 +1,12 @@
 //! The table `overlay` of `disk.toml`: the base, and how it is known again.
 
 use super::DiskErrorKind;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The base of an overlay, and how it is known again.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OverlayToml {
     /// Path of the base, absolute or relative to the directory.
@@ -23,7 +24,7 @@ pub struct OverlayToml {
 }
 
 /// How far writing an overlay to its base has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Committing {
     /// The base may have the old or the new content.

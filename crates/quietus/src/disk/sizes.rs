@@ -1,6 +1,7 @@
 //! Sizes of an overlay over time: the file `sizes`, a line of JSON each.
 
 use super::DiskDir;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Size of an overlay at one time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Size {
     /// Milliseconds since 1970.
+    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Bytes that the overlay took up on the host.
     pub host_bytes: u64,

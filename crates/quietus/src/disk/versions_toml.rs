@@ -6,6 +6,7 @@ use super::names::KEYS_FILE;
 use quietus_core::store::versions::Layout;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_seal::Seal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,12 @@ const HALF_VERSIONS: u64 = 240 << 10;
 const EPOCH_MS_MIN: u64 = 1000;
 
 /// How a disk keeps its versions, from its creation on.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VersionsToml {
     /// How blocks are sealed.
     #[serde(with = "as_text")]
+    #[schemars(with = "String")]
     pub seal: Seal,
     /// Path of the stub medium, relative to the directory or absolute.
     pub stubs: PathBuf,

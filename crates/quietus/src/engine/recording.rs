@@ -10,6 +10,7 @@ use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use quietus_core::watch::Class;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Writes the audit log of a disk.
@@ -59,7 +60,7 @@ pub struct Completion {
 }
 
 /// State of a disk's audit log.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecordStatus {
     /// Lines in the audit log.
     pub lines: u64,

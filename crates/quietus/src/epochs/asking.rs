@@ -6,14 +6,17 @@ use quietus_core::request::{
     Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
 };
 use quietus_core::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An epoch in a list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Listed {
     /// The number.
     pub epoch: u64,
     /// When it closed, in milliseconds since 1970.
+    #[serde(rename = "closed", with = "crate::rfc3339::or_unknown")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_ms: u64,
     /// Bytes in blocks that were written or freed in it.
     pub changed_bytes: u64,

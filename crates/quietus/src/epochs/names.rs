@@ -7,6 +7,7 @@ use crate::directory::Directory;
 use crate::naming::{self, NoName};
 use crate::recorder::HoldLine;
 use quietus_core::units::{Epoch, EpochRange};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -63,7 +64,7 @@ pub struct Confirmed {
 }
 
 /// A hold: these epochs must not be forgotten.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldOf {
     /// The first epoch.
@@ -75,6 +76,8 @@ pub struct HoldOf {
     /// Why.
     pub why: String,
     /// When, in milliseconds since 1970.
+    #[serde(rename = "since", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub since_ms: u64,
 }
 

@@ -1,10 +1,11 @@
 //! Facts about the host, without an opinion.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 /// Everything that is known of what lies below a file or block device.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// Path that was asked about.
     #[serde(serialize_with = "as_text")]
@@ -20,7 +21,7 @@ pub struct Facts {
 }
 
 /// One layer of storage.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
 pub enum Layer {
     /// A file in a file system.
@@ -30,7 +31,7 @@ pub enum Layer {
 }
 
 /// A file and its file system. `None`: could not be found out.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileFacts {
     /// Path of the file.
     #[serde(serialize_with = "as_text")]
@@ -55,7 +56,7 @@ pub struct FileFacts {
 }
 
 /// A block device. `None`: could not be found out.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceFacts {
     /// Name of the device, as the kernel says it.
     pub name: String,
@@ -74,7 +75,7 @@ pub struct DeviceFacts {
 }
 
 /// Kinds of block device.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// A kind that is not known here.
@@ -113,7 +114,7 @@ pub enum DeviceKind {
 }
 
 /// Way to a disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// A way that is not known here.

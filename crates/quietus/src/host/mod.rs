@@ -26,6 +26,7 @@ pub use session::session;
 pub use whole::{DiskGuarantees, Holds, Part, PartFound, inspect_disk};
 pub use words::Code;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// How far overwriting reaches.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// Overwriting reaches the bytes, as far as the host can tell.
@@ -45,7 +46,7 @@ pub enum Level {
 }
 
 /// Effect of a [`Finding`] on the guarantee.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// No effect; worth knowing.
@@ -57,7 +58,7 @@ pub enum Severity {
 }
 
 /// One finding, in plain words.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Kind of the finding; stable.
     pub code: Code,
@@ -74,7 +75,7 @@ pub struct Finding {
 }
 
 /// The effect of overwriting a file or a block device on this host.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Guarantees {
     /// Level of the worst finding.
     pub level: Level,

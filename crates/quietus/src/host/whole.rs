@@ -1,6 +1,7 @@
 //! The guarantees of a whole disk: overwriting must reach each of its parts that may hold content.
 
 use super::{Finding, Guarantees, Level, Severity, inspect_or_doubt, name_of};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// A part of a disk that lies in a file or on a device of its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
     /// The medium of content.
@@ -24,7 +25,7 @@ pub enum Part {
 }
 
 /// What a part of a disk holds, and so whether it has to be overwritten when content dies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
     /// Content, all of the time.
@@ -53,7 +54,7 @@ impl Holds {
 }
 
 /// A part: what it holds, and the effect of overwriting there.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PartFound {
     /// What the part holds.
     pub holds: Holds,
@@ -63,7 +64,7 @@ pub struct PartFound {
 }
 
 /// The effect of overwriting on a whole disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct DiskGuarantees {
     /// Level of the weakest part among those that decide.
     pub level: Level,

@@ -1,12 +1,13 @@
 //! The findings in plain words.
 
 use super::{Finding, Severity};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident: $severity:ident, $why:literal, $instead:literal;)*) => {
         /// The kinds of [`Finding`]; their names in JSON are stable.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum Code {
             $($(#[$doc])* $code,)*

@@ -22,12 +22,13 @@ use quietus_core::medium::Medium;
 use quietus_core::request::Liveness;
 use quietus_core::store::overlay::MAP_HEAD_BYTES;
 use quietus_core::units::{Extent, Pos};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Result of a commit.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Committed {
     /// Path of the base.
     pub base: PathBuf,

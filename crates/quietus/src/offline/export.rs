@@ -8,6 +8,7 @@ use crate::disk::{self, DiskError, DiskErrorKind, Step};
 use crate::keys::Source;
 use crate::paths::Kind;
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,7 @@ const OTHER: &str = "other";
 const PLAN: Plan = Plan { ending: "export", files: &[RAW, OTHER], maker: "another `quietus export`" };
 
 /// Formats of an image.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, ValueEnum, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ImageFormat {
     /// Byte for byte, with holes where nothing is live.
@@ -32,7 +33,7 @@ pub enum ImageFormat {
 }
 
 /// Result of an export.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Exported {
     /// Path of the image.
     pub image: PathBuf,

@@ -10,12 +10,13 @@ use crate::zeros::{filled, is_zeros, runs_where};
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Result of a rebase.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Rebased {
     /// Path of the new base.
     pub base: PathBuf,

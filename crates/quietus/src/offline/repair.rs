@@ -14,13 +14,14 @@ use quietus_core::store::overlay;
 use quietus_core::store::versions::{self, RebuildMedia, Sessions, Setup, VersionsError};
 use quietus_core::units::{Extent, Pos};
 use quietus_core::volume::Checkpoint;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Result of a repair.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Repaired {
     /// Whether nothing was written.
     pub dry_run: bool,

@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    fn is_at(self, path: &Path) -> bool {
+    pub(crate) fn is_at(self, path: &Path) -> bool {
         path.join(self.marker()).is_file()
     }
 }

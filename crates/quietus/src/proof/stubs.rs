@@ -9,11 +9,12 @@ use crate::disk::DiskDir;
 use crate::export::Export;
 use crate::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// What was found on a stub medium.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StubsFound {
     /// Path of the stub medium.
     pub medium: String,
@@ -30,7 +31,7 @@ pub struct StubsFound {
 }
 
 /// Findings in a root.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RootFound {
     /// Path of the medium of the root.
     pub medium: String,

@@ -105,7 +105,7 @@ impl VaultToml {
         }
     }
 
-    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         Ok(Self::parse(&read(path)?, path)?.0)
     }
 

@@ -5,5 +5,6 @@
 mod cli;
 mod damage;
 mod nbd;
+mod schemas;
 mod vault;
 mod versions;

@@ -214,9 +214,9 @@ def all_that_is_known(server, progress):
     """The figures of what the server watches, once it has read everything; None before, when `progress` gets how much it has read."""
     watch = server.tool("status")["watch"]
     if watch["progress"]:
-        progress.add(tuple(watch["progress"]))
+        progress.add((watch["progress"]["done_bytes"], watch["progress"]["of_bytes"]))
     if watch["file_system"] and watch["progress"] is None:
-        return dict(watch["figures"])
+        return {it["name"]: it["value"] for it in watch["figures"]}
     if watch["file_system"] is None and "looking" not in watch["state"] and "nothing" not in watch["state"]:
         raise LabError(f"quietus does not watch the image: {watch['state']}")
     return None

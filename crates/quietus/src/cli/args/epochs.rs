@@ -2,7 +2,9 @@
 
 use super::values::parse_range;
 use super::{ConsentArgs, Range};
+use super::super::complete::epochs;
 use clap::{Args, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
 /// `epoch`.
@@ -43,7 +45,7 @@ pub struct VersionsListArgs {
 pub struct ForgetArgs {
     /// The disk's directory and the epochs: DISK@17, DISK@17..20, DISK@17.., DISK@last, DISK@before-upgrade, or all up to a time
     /// with DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
-    #[arg(value_name = "DISK[@EPOCHS]", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "DISK[@EPOCHS]", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
     /// Forget these blocks in all epochs, and no epoch as a whole: OFFSET+LENGTH or FIRST-LAST in whole blocks of 4096
     /// bytes, several with commas, such as 1M+64K,4096-8191. Refused if the current state shows some of that content, too.
@@ -65,7 +67,7 @@ pub struct ForgetArgs {
 #[command(after_help = help!("quietus hold vm1@17..20 --name case-4711 --who legal --why subpoena"))]
 pub struct HoldArgs {
     /// The disk's directory and the epochs, as for `forget`.
-    #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
     /// Name of the hold.
     #[arg(long)]

@@ -2,7 +2,9 @@
 
 use super::ConsentArgs;
 use super::keys::CredentialArgs;
+use super::super::complete::epochs;
 use clap::{Args, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
 /// `diff`.
@@ -11,10 +13,10 @@ use std::path::PathBuf;
 pub struct DiffArgs {
     /// The disk's directory and an epoch: DISK@17, DISK@last, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC), the
     /// last one that had closed by then.
-    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub from: PathBuf,
     /// The same disk and another epoch. Default: the current state.
-    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub to: Option<PathBuf>,
 }
 
@@ -24,7 +26,7 @@ pub struct DiffArgs {
 pub struct RestoreArgs {
     /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). The disk may be
     /// served, without a client.
-    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
     /// Whether to go on.
     #[command(flatten)]

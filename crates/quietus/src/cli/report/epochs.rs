@@ -1,59 +1,50 @@
 //! Reports about epochs.
 
 use super::{Report, bytes};
-use crate::epochs::At;
+use crate::control::{
+    BlocksForgotten, BlocksWeighed, Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed,
+};
+use crate::epochs::{At, HoldOf};
+use quietus_core::units::EpochRange;
 use serde_json::Value;
 use std::fmt::Write;
 
 impl Report {
     /// Reports an epoch that has closed.
-    pub(crate) fn epoch_closed(&self, answer: &Value) {
-        self.say(answer, |out| match answer["name"].as_str() {
-            Some(name) => write!(out, "epoch {} is kept, as {name}", answer["epoch"]),
-            None => write!(out, "epoch {} is kept", answer["epoch"]),
+    pub(crate) fn epoch_closed(&self, it: &Closed) {
+        self.say(it, |out| match &it.name {
+            Some(name) => write!(out, "epoch {} is kept, as {name}", it.epoch),
+            None => write!(out, "epoch {} is kept", it.epoch),
         });
     }
 
     /// Lists epochs.
-    pub(crate) fn versions(&self, answer: &Value) {
+    pub(crate) fn versions(&self, answer: &Versions) {
         self.say(answer, |out| {
-            let versions = answer["versions"].as_array().map_or(&[][..], Vec::as_slice);
-            let has_unique = versions.first().is_some_and(|it| it["unique_bytes"].is_u64());
+            let versions = &answer.versions;
+            let has_unique = versions.first().is_some_and(|it| it.unique_bytes.is_some());
             let unique = if has_unique { "      unique" } else { "" };
             match versions.is_empty() {
                 true => writeln!(out, "no epoch is kept")?,
                 false => writeln!(out, "{:>12}  {:<20}  {:>10}{unique}  name", "epoch", "closed", "changed")?,
             }
-            for it in versions {
-                let name = it["name"].as_str().unwrap_or_default();
-                let closed = match it["closed_ms"].as_u64() {
-                    None | Some(0) => "unknown".into(),
-                    Some(ms) => At::Time(ms).to_string(),
-                };
-                let size = |name: &str| it[name].as_u64().map(bytes);
-                let changed = size("changed_bytes").unwrap_or_default();
-                let unique = size("unique_bytes").map_or(String::new(), |size| format!("  {size:>10}"));
-                let epoch = it["epoch"].as_u64().unwrap_or_default();
-                let line = format!("{epoch:>12}  {closed:<20}  {changed:>10}{unique}  {name}");
-                writeln!(out, "{}", line.trim_end())?;
+            versions.iter().try_for_each(|it| version(out, it))?;
+            if let Some(last) = versions.last().filter(|_| answer.more) {
+                writeln!(out, "there are more: --from {}", last.epoch + 1)?;
             }
-            if let Some(last) = versions.last().filter(|_| answer["more"] == true) {
-                writeln!(out, "there are more: --from {}", last["epoch"].as_u64().unwrap_or_default() + 1)?;
-            }
-            for (name, hold) in answer["holds"].as_object().into_iter().flatten() {
-                let (who, why) = (&hold["who"], &hold["why"]);
-                writeln!(out, "hold {name}: epochs {} to {}, by {who}: {why}", hold["from"], hold["to"])?;
-            }
-            Ok(())
+            answer.holds.iter().try_for_each(|(name, hold)| {
+                let HoldOf { from, to, who, why, .. } = hold;
+                writeln!(out, "hold {name}: epochs {from} to {to}, by {who}: {why}")
+            })
         });
     }
 
     /// Reports a forget.
-    pub(crate) fn forgotten(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let (from, to) = (&answer["from"], &answer["to"]);
+    pub(crate) fn forgotten(&self, it: &Forgotten) {
+        self.say(it, |out| {
+            let Forgotten { from, to, done } = it;
             let epochs = if from == to { format!("epoch {from}") } else { format!("epochs {from} to {to}") };
-            match answer["done"] == true {
+            match done {
                 true => write!(out, "{epochs}: forgotten; what only they showed is destroyed"),
                 false => write!(
                     out,
@@ -65,33 +56,31 @@ impl Report {
     }
 
     /// Reports what a forget would destroy.
-    pub(crate) fn weighed(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let number = |name: &str| answer[name].as_u64();
-            let size = |name: &str| bytes(number(name).unwrap_or(0));
-            let (from, to, blocks) = (&answer["from"], &answer["to"], &answer["dies_blocks"]);
-            let kept = &answer["epochs"];
+    pub(crate) fn weighed(&self, it: &Weighed) {
+        self.say(it, |out| {
+            let (from, to, blocks, kept) = (it.from, it.to, it.dies_blocks, it.epochs);
             writeln!(out, "epochs {from} to {to}, {kept} of them kept: nothing was changed")?;
-            writeln!(out, "dies   {:>12}  in {blocks} blocks, which only they show", size("dies_bytes"))?;
-            if let Some(before) = number("before") {
-                let stays = size("stays_before_bytes");
+            writeln!(out, "dies   {:>12}  in {blocks} blocks, which only they show", bytes(it.dies_bytes))?;
+            if let Some(before) = it.before {
+                let stays = bytes(it.stays_before_bytes);
                 writeln!(out, "stays  {stays:>12}  which epoch {before} shows, too, and no later one")?;
             }
-            let after = number("after").map_or("the current state".into(), |after| format!("epoch {after}"));
+            let after = it.after.map_or("the current state".into(), |after| format!("epoch {after}"));
             writeln!(out, "stays  all else that they show: {after} shows it, too")?;
-            match answer["held"].as_str() {
-                Some(held) => writeln!(out, "refused: {held}"),
-                None => Ok(()),
-            }
+            held(out, it.held.as_deref())
         });
     }
 
     /// Reports a forget of blocks.
-    pub(crate) fn blocks_forgotten(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let (ranges, to) = (ranges(&answer["ranges"]), &answer["to"]);
-            match answer["done"] == true {
-                true => write!(out, "{ranges}: forgotten in all epochs up to {to}; what they showed there is destroyed"),
+    pub(crate) fn blocks_forgotten(&self, it: &BlocksForgotten) {
+        self.say(it, |out| {
+            let all = it.ranges.iter().map(|range| format!("{}+{}", range.start.0, range.len));
+            let (ranges, to) = (all.collect::<Vec<_>>().join(","), it.to);
+            match it.done {
+                true => write!(
+                    out,
+                    "{ranges}: forgotten in all epochs up to {to}; what they showed there is destroyed"
+                ),
                 false => write!(
                     out,
                     "{ranges}: no epoch up to {to} can be read there any more; what they showed is being destroyed \
@@ -102,63 +91,59 @@ impl Report {
     }
 
     /// Reports what a forget of blocks would destroy.
-    pub(crate) fn blocks_weighed(&self, answer: &Value) {
-        self.say(answer, |out| {
-            let size = |name: &str| bytes(answer[name].as_u64().unwrap_or(0));
-            let shown = match (answer["shown_by"][0].as_u64(), answer["shown_by"][1].as_u64()) {
-                (Some(first), Some(last)) if first < last => {
-                    format!("epochs {first} to {last} show some of it")
+    pub(crate) fn blocks_weighed(&self, it: &BlocksWeighed) {
+        self.say(it, |out| {
+            let shown = match it.shown_by {
+                Some(EpochRange { from, to }) if from < to => {
+                    format!("epochs {} to {} show some of it", from.0, to.0)
                 }
-                (Some(only), _) => format!("epoch {only} shows it"),
-                _ => "no epoch shows any of it".into(),
+                Some(only) => format!("epoch {} shows it", only.from.0),
+                None => "no epoch shows any of it".into(),
             };
-            writeln!(out, "all epochs up to {}: nothing was changed", answer["to"])?;
-            writeln!(
-                out,
-                "dies   {:>12}  in {} versions; {shown}",
-                size("dies_bytes"),
-                answer["dies_blocks"]
-            )?;
-            if answer["current_bytes"].as_u64().unwrap_or(0) > 0 {
-                let current = size("current_bytes");
+            writeln!(out, "all epochs up to {}: nothing was changed", it.to)?;
+            writeln!(out, "dies   {:>12}  in {} versions; {shown}", bytes(it.dies_bytes), it.dies_blocks)?;
+            if it.current_bytes > 0 {
+                let current = bytes(it.current_bytes);
                 writeln!(out, "shared {current:>12}  with the current state: refused without --current")?;
             }
-            match answer["held"].as_str() {
-                Some(held) => writeln!(out, "refused: {held}"),
-                None => Ok(()),
-            }
+            held(out, it.held.as_deref())
         });
     }
 
     /// Reports a hold.
-    pub(crate) fn held(&self, name: &str, answer: &Value) {
-        let hold = &answer["holds"][name];
-        self.say(answer, |out| {
-            write!(
-                out,
-                "epochs {} to {} are held by {name}: none of them can be forgotten",
-                hold["from"], hold["to"]
-            )
+    pub(crate) fn held(&self, it: &Held) {
+        self.say(it, |out| {
+            it.holds.iter().try_for_each(|(name, hold)| {
+                let HoldOf { from, to, .. } = hold;
+                write!(out, "epochs {from} to {to} are held by {name}: none of them can be forgotten")
+            })
         });
     }
 
     /// Reports the release of a hold.
-    pub(crate) fn released(&self, answer: &Value) {
-        let hold = &answer["hold"];
-        self.say(answer, |out| {
+    pub(crate) fn released(&self, it: &Released) {
+        self.say(it, |out| {
             write!(
                 out,
-                "epochs {} to {} are no longer held by {}",
-                hold["from"], hold["to"], answer["released"]
+                "epochs {} to {} are no longer held by {:?}",
+                it.hold.from, it.hold.to, it.released
             )
         });
     }
 }
 
-/// First byte and length of each range.
-fn ranges(all: &Value) -> String {
-    let one = |range: &Value| format!("{}+{}", range[0], range[1]);
-    all.as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join(",")
+/// The line of a kept epoch.
+fn version(out: &mut String, it: &VersionLine) -> std::fmt::Result {
+    let closed = if it.closed_ms == 0 { "unknown".into() } else { At::Time(it.closed_ms).to_string() };
+    let (changed, name) = (bytes(it.changed_bytes), it.name.as_deref().unwrap_or_default());
+    let unique = it.unique_bytes.map_or(String::new(), |size| format!("  {:>10}", bytes(size)));
+    let line = format!("{:>12}  {closed:<20}  {changed:>10}{unique}  {name}", it.epoch);
+    writeln!(out, "{}", line.trim_end())
+}
+
+/// Why a forget would be refused, if so.
+fn held(out: &mut String, held: Option<&str>) -> std::fmt::Result {
+    held.map_or(Ok(()), |held| writeln!(out, "refused: {held}"))
 }
 
 /// A line of the audit log that is about epochs.

@@ -8,8 +8,8 @@ impl Report {
     /// Lists ranges that differ; after the last, the `total` number of ranges and their bytes.
     pub(crate) fn differing(&self, diff: &Diff, total: (usize, u64)) {
         self.say(diff, |out| {
-            for (start, len) in &diff.ranges {
-                writeln!(out, "{start:>16} {len:>16}")?;
+            for range in &diff.ranges {
+                writeln!(out, "{:>16} {:>16}", range.start.0, range.len)?;
             }
             if diff.next.is_some() {
                 return Ok(());

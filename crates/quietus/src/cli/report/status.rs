@@ -257,8 +257,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     for cause in Cause::ALL {
         let (count, dead) = (counters.deaths[cause as usize], counters.dead_bytes[cause as usize]);
         if count > 0 {
-            let name = serde_json::to_value(cause).ok().and_then(|it| it.as_str().map(String::from));
-            writeln!(out, "  {:<12} {:>10}  in {count} deaths", name.unwrap_or_default(), bytes(dead))?;
+            writeln!(out, "  {:<12} {:>10}  in {count} deaths", cause.name(), bytes(dead))?;
         }
     }
     writeln!(

@@ -138,7 +138,7 @@ fn all_of(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt:
 
 impl Report {
     pub(crate) fn vault_made(&self, path: &Path, toml: &VaultToml, guarantees: &DiskGuarantees) {
-        self.say(&json!({ "created": path, "vault": toml, "guarantees": guarantees }), |out| {
+        self.say_untyped(&json!({ "created": path, "vault": toml, "guarantees": guarantees }), |out| {
             writeln!(out, "created {} (policy {})", path.display(), toml.policy)?;
             match guarantees.level {
                 Level::Clear => Ok(()),
@@ -157,7 +157,7 @@ impl Report {
             put: &'p Put,
             unmatched_excludes: &'p [String],
         }
-        self.say(&Json { put, unmatched_excludes: unmatched }, |out| {
+        self.say_untyped(&Json { put, unmatched_excludes: unmatched }, |out| {
             let (all, new) = (bytes(put.bytes), bytes(put.new_bytes));
             let (name, unchanged) = (safe(put.label.name.as_bytes()), put.unchanged);
             writeln!(
@@ -172,7 +172,7 @@ impl Report {
     }
 
     pub(crate) fn restored_snapshot(&self, restored: &Restored) {
-        self.say(restored, |out| {
+        self.say_untyped(restored, |out| {
             let (all, into) = (bytes(restored.bytes), restored.into.display());
             let snapshot = restored.snapshot;
             writeln!(out, "restored snapshot {snapshot} into {into}: {} files, {all}", restored.files)?;
@@ -191,7 +191,7 @@ impl Report {
     }
 
     pub(crate) fn snapshots(&self, lines: &[Line]) {
-        self.say(&json!({ "snapshots": lines }), |out| {
+        self.say_untyped(&json!({ "snapshots": lines }), |out| {
             if lines.is_empty() {
                 return writeln!(out, "no snapshots");
             }
@@ -226,7 +226,7 @@ impl Report {
             "mode": about.mode, "user": about.user, "group": about.group, "modified_ns": about.modified_ns,
             "hard_link": about.hard_link, "attributes": about.attributes.len(),
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             let (when, letter) = (modified(node), letter(node));
             write!(
                 out,
@@ -241,7 +241,7 @@ impl Report {
     }
 
     pub(crate) fn mounted(&self, at: &Path) {
-        self.say(&json!({ "mounted": at }), |out| {
+        self.say_untyped(&json!({ "mounted": at }), |out| {
             let at = at.display();
             write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
         });
@@ -254,7 +254,7 @@ impl Report {
             "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size,
             "modified_ns": node.metadata.modified_ns, "snapshots": snapshots,
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             let (letter, size, when) = (letter(node), bytes(size), modified(node));
             write!(
                 out,
@@ -267,7 +267,7 @@ impl Report {
 
     pub(crate) fn found_end(&self, count: u64, snapshots: usize, unread: &[String]) {
         let json = json!({ "found": count, "searched": snapshots, "unread": unread });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             writeln!(out, "found {count} in {snapshots} snapshots")?;
             all_of(out, "NOT SEARCHED", unread, unread.len() as u64)
         });
@@ -284,7 +284,7 @@ impl Report {
             "change": it.change, "path": String::from_utf8_lossy(it.path), "what": it.what,
             "before": about(it.before), "after": about(it.after),
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             let path = it.after.or(it.before).map_or_else(|| safe(it.path), |node| shown(it.path, node));
             match it.change {
                 Change::Added => write!(out, "+ {path}"),
@@ -305,7 +305,7 @@ impl Report {
         let json = json!({
             "snapshots": [one.0, other.0], "added": added, "removed": removed, "changed": changed, "unread": unread,
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             writeln!(
                 out,
                 "{added} added, {removed} removed, {changed} changed from snapshot {} to {}",
@@ -316,7 +316,7 @@ impl Report {
     }
 
     pub(crate) fn forgotten_snapshots(&self, vault: &Path, forgotten: &Forgotten) {
-        self.say(forgotten, |out| {
+        self.say_untyped(forgotten, |out| {
             let count = forgotten.snapshots.len();
             let would = if forgotten.is_dry_run { "would be " } else { "" };
             match (forgotten.chunks, forgotten.stored_bytes) {
@@ -351,14 +351,14 @@ impl Report {
 
     pub(crate) fn held_snapshots(&self, name: &str, snapshots: &[u64], is_held: bool) {
         let what = if is_held { "held" } else { "released" };
-        self.say(&json!({ what: snapshots, "hold": name }), |out| {
+        self.say_untyped(&json!({ what: snapshots, "hold": name }), |out| {
             let all: Vec<String> = snapshots.iter().map(u64::to_string).collect();
             write!(out, "{what}: snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
         });
     }
 
     pub(crate) fn sanitized(&self, receipt: &SanitizeReceipt, is_dry_run: bool) {
-        self.say(receipt, |out| {
+        self.say_untyped(receipt, |out| {
             let it = &receipt.statement;
             let (dead, copied) = (bytes(it.dead_bytes), bytes(it.copied_bytes));
             if is_dry_run {
@@ -402,11 +402,11 @@ impl Report {
             Control::Resume => "resumed",
             Control::Cancel => "cancelled",
         };
-        self.say(&serde_json::json!({ "sanitization": done }), |out| write!(out, "sanitization {done}"));
+        self.say_untyped(&serde_json::json!({ "sanitization": done }), |out| write!(out, "sanitization {done}"));
     }
 
     pub(crate) fn vault_status(&self, status: &VaultStatus) {
-        self.say(status, |out| {
+        self.say_untyped(status, |out| {
             let vault = status.vault.display();
             if status.owed.is_empty() && status.condemned_bytes == 0 {
                 writeln!(out, "nothing is left to destroy")?;
@@ -436,7 +436,7 @@ impl Report {
             "all_bytes": all_bytes, "data": amount(data), "metadata": amount(metadata), "dead": amount(dead),
             "containers": { "data": containers.0, "metadata": containers.1 },
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             let ratio = |one: u64, other: u64| one as f64 / other.max(1) as f64;
             let (all, unique, stored) = (bytes(all_bytes), bytes(data.raw_bytes), bytes(data.stored_bytes));
             writeln!(out, "files of all snapshots {all:>14}")?;
@@ -471,7 +471,7 @@ impl Report {
             "damaged": damaged.damaged, "damaged_count": damaged.damaged_count, "unread": damaged.unread,
             "unread_count": damaged.unread_count,
         });
-        self.say(&json, |out| {
+        self.say_untyped(&json, |out| {
             let Verified { containers, chunks, reached, .. } = verified;
             match verified.faults_count {
                 0 => writeln!(out, "every chunk is as it was put")?,
@@ -495,7 +495,7 @@ impl Report {
     }
 
     pub(crate) fn vault_repaired(&self, path: &Path, it: &RepairedVault) {
-        self.say(it, |out| {
+        self.say_untyped(it, |out| {
             let (path, all) = (path.display(), |them: &[u64]| {
                 let them: Vec<SnapshotId> = them.iter().copied().map(SnapshotId).collect();
                 ranges(&them)
@@ -531,7 +531,7 @@ impl Report {
     }
 
     pub(crate) fn vault_proof(&self, receipt: &VaultReceipt, is_checked: bool) {
-        self.say(receipt, |out| {
+        self.say_untyped(receipt, |out| {
             let it = &receipt.statement;
             match it.violations_count {
                 0 if it.is_clean() => writeln!(out, "nothing on the medium but what snapshots have")?,

@@ -76,7 +76,7 @@ fn dead_content_that_comes_back_fails_the_proof() {
     let output = disk.run("prove", &[]);
     assert_eq!(output.status.code(), Some(3));
     let receipt: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(receipt["statement"]["violations"], serde_json::json!([[4096, 4096]]));
+    assert_eq!(receipt["statement"]["violations"], serde_json::json!([{ "start": 4096, "len": 4096 }]));
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Disk {
     pub fn json(&self, command: &str, args: &[&str]) -> Value {
         let output = self.run(command, args);
         assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
     }
 
     pub fn serve(&self, args: &[&str]) -> Server {

@@ -94,7 +94,7 @@ impl Bench {
         let unsettled = || {
             let found = json("sensitive", &self.disk, &[]);
             let figures = found["sensitive"]["places"][0]["figures"].as_array().unwrap().clone();
-            figures.iter().find(|it| it[0] == "unsettled blocks").and_then(|it| it[1].as_u64()).unwrap()
+            figures.iter().find(|it| it["name"] == "unsettled blocks").and_then(|it| it["value"].as_u64()).unwrap()
         };
         let first = unsettled();
         wait_until(|| {

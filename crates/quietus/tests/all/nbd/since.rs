@@ -44,8 +44,8 @@ fn changed(client: &mut Client<UnixStream>, flags: u16, size: u64, bytes: u64) -
 }
 
 fn ranges(diff: &Value) -> Vec<(u64, u64)> {
-    let number = |run: &Value, n: usize| run[n].as_u64().unwrap();
-    diff["ranges"].as_array().unwrap().iter().map(|run| (number(run, 0), number(run, 1))).collect()
+    let number = |run: &Value, name: &str| run[name].as_u64().unwrap();
+    diff["ranges"].as_array().unwrap().iter().map(|run| (number(run, "start"), number(run, "len"))).collect()
 }
 
 #[test]

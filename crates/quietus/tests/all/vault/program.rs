@@ -59,7 +59,7 @@ impl Vault {
     pub fn json(&self, command: &str, args: &[&str]) -> Value {
         let output = self.run(command, args);
         assert!(output.status.success(), "{command} {args:?}: {output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
     }
 
     /// What a command says that fails.

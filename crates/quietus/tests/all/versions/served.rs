@@ -76,7 +76,7 @@ impl Bench {
     pub(super) fn forget(&self, at: &str) -> Value {
         let output = self.at("forget", at, &["--wait"]);
         assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
     }
 
     /// Why `command` refuses, and its exit status.
@@ -90,8 +90,11 @@ impl Bench {
         let listed = self.disk.json("versions", &[])["versions"].clone();
         let number = |it: &Value| it.as_u64().expect("a number");
         let all = listed.as_array().expect("a list").iter();
-        all.map(|it| (number(&it["epoch"]), it["name"].as_str().map(Into::into), number(&it["closed_ms"])))
-            .collect()
+        let closed = |it: &Value| {
+            let time = humantime::parse_rfc3339(it["closed"].as_str().expect("it is known")).expect("a time");
+            time.duration_since(std::time::UNIX_EPOCH).expect("later").as_millis() as u64
+        };
+        all.map(|it| (number(&it["epoch"]), it["name"].as_str().map(Into::into), closed(it))).collect()
     }
 
     pub(super) fn kept(&self) -> Vec<u64> {

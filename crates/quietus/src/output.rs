@@ -1,0 +1,327 @@
+//! What `--json` prints: an object a line, with the name and version of its format. Documented by the schemas in `docs/schemas/`.
+
+use crate::control::{
+    BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
+    Released, Restored, Sensitivity, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+};
+use crate::disk::{DiskToml, StoreKind};
+use crate::host::{DiskGuarantees, Finding, Level};
+use crate::offline::{Committed, Exported, Rebased, Repaired};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// A report.
+pub trait Output: Serialize + JsonSchema {
+    /// Its name, which stands in the format between `quietus-` and the version.
+    const NAME: &'static str;
+}
+
+/// Version of all formats.
+const VERSION: u32 = 1;
+
+/// The format of reports with this name.
+#[must_use]
+pub fn format(name: &str) -> String {
+    format!("quietus-{name}-{VERSION}")
+}
+
+/// A report as it is printed.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    format: String,
+    #[serde(flatten)]
+    report: &'a T,
+}
+
+/// The line of a report.
+///
+/// # Panics
+/// If a report is not plain data.
+#[must_use]
+pub fn line<T: Output>(report: &T) -> String {
+    let line = Line { format: format(T::NAME), report };
+    serde_json::to_string(&line).expect("a report is plain data")
+}
+
+fn schema<T: Output>() -> (&'static str, Schema) {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    let object = schema.ensure_object();
+    object.insert("title".into(), json!(format(T::NAME)));
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    properties["format"] = json!({ "const": format(T::NAME) });
+    match object.entry("required").or_insert_with(|| json!([])) {
+        Value::Array(required) => required.insert(0, json!("format")),
+        _ => unreachable!("a list of names"),
+    }
+    (T::NAME, schema)
+}
+
+macro_rules! outputs {
+    ($($name:literal: $report:ty,)*) => {
+        $(impl Output for $report {
+            const NAME: &'static str = $name;
+        })*
+
+        /// The name and the schema of every report but for signed statements, whose formats are in their statements.
+        #[must_use]
+        pub fn schemas() -> Vec<(&'static str, Schema)> {
+            vec![$(schema::<$report>(),)*]
+        }
+    };
+}
+
+outputs! {
+    "audit-entry": AuditEntry,
+    "blocks-forgotten": BlocksForgotten,
+    "blocks-weighed": BlocksWeighed,
+    "committed": Committed,
+    "compacted": Compacted,
+    "created": Created,
+    "diff": Diff,
+    "doctor": Doctor,
+    "epoch": Closed,
+    "error": ErrorReport,
+    "exported": Exported,
+    "forgotten": Forgotten,
+    "held": Held,
+    "homes": Homes,
+    "key-added": KeyAdded,
+    "key-removed": KeyRemoved,
+    "key-rotated": KeyRotated,
+    "key-slots": KeySlots,
+    "owed": Owed,
+    "plan": Plan,
+    "purged": Purged,
+    "rebased": Rebased,
+    "released": Released,
+    "repaired": Repaired,
+    "restored": Restored,
+    "sensitive": SensitiveReport,
+    "serving": Serving,
+    "shredded": Shredded,
+    "status": StatusAnswer,
+    "verify": Checks,
+    "versions": Versions,
+    "weighed": Weighed,
+}
+
+/// Why a command failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ErrorReport {
+    /// The reason, and the remedy.
+    pub error: String,
+}
+
+/// A new disk.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Created {
+    /// Path of its directory.
+    pub created: PathBuf,
+    /// Its properties.
+    pub disk: DiskToml,
+    /// The size that was asked for, if that was rounded up.
+    pub rounded_up_from_bytes: Option<u64>,
+    /// What its medium can promise.
+    pub guarantees: DiskGuarantees,
+}
+
+/// What a command would do: with `--dry-run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "act", rename_all = "kebab-case")]
+pub enum Plan {
+    /// Make a disk or a vault.
+    Make {
+        /// Path of the directory.
+        makes: PathBuf,
+        /// Block devices whose content is destroyed.
+        destroys: Vec<PathBuf>,
+    },
+    /// Write an overlay to its base.
+    Commit(Committed),
+    /// End content.
+    Purge(PurgeWeighed),
+    /// Make the state of an epoch the current one.
+    Restore {
+        /// The epoch.
+        epoch: u64,
+        /// Bytes that differ.
+        differing_bytes: u64,
+    },
+}
+
+/// The key slots that are used.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeySlots {
+    /// The slots, by number.
+    pub slots: Vec<KeySlot>,
+    /// How many there can be.
+    pub slots_max: usize,
+}
+
+/// A key slot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeySlot {
+    /// Its number.
+    pub slot: u8,
+    /// What opens it; `damaged` if nothing does.
+    pub kind: String,
+}
+
+/// A new key slot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyAdded {
+    /// Its number.
+    pub added: u8,
+}
+
+/// A key slot that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyRemoved {
+    /// Its number.
+    pub removed: u8,
+    /// How many times it was overwritten.
+    pub passes: usize,
+    /// How far overwriting reached.
+    pub level: Level,
+}
+
+/// A new master key.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyRotated {
+    /// Its number.
+    pub generation: u32,
+}
+
+/// A server that accepts clients.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Serving {
+    /// The disks.
+    pub serving: Vec<String>,
+    /// The URI of the first one.
+    pub uri: String,
+}
+
+/// Which content of a disk is sensitive.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SensitiveReport {
+    /// Name of the disk.
+    pub name: String,
+    /// The marks that are followed, on a disk that is served.
+    pub sensitive: Option<Sensitivity>,
+    /// Content that was deleted and is not destroyed yet.
+    pub waiting: Vec<Waiting>,
+}
+
+/// An event of the audit log.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AuditEntry {
+    /// Number of the line.
+    pub n: u64,
+    /// When.
+    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub time_ms: u64,
+    /// The event: `died`, `owed`, `receipt` and others ([formats/audit.md](../../docs/formats/audit.md)).
+    pub event: String,
+    /// First byte on the disk, of an event about a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Length, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub len: Option<u64>,
+    /// What else the line says.
+    #[serde(flatten)]
+    pub more: serde_json::Map<String, Value>,
+}
+
+/// Disks and vaults.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Homes {
+    /// The disks and vaults, by path.
+    pub homes: Vec<Home>,
+}
+
+/// A disk or a vault.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Home {
+    /// Path of its directory.
+    pub path: PathBuf,
+    /// Its kind.
+    pub kind: HomeKind,
+    /// Size of a disk.
+    pub size_bytes: Option<u64>,
+    /// Whether a server runs the disk.
+    pub served: bool,
+    /// Why nothing is known of it but its kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// The kind of a disk, by its store, or a vault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HomeKind {
+    /// A disk whose store is not known.
+    Disk,
+    /// A disk in place.
+    InPlace,
+    /// An overlay.
+    Overlay,
+    /// A disk that keeps versions.
+    Versions,
+    /// A vault.
+    Vault,
+}
+
+impl HomeKind {
+    /// That of a disk with this store.
+    #[must_use]
+    pub fn of_disk(store: StoreKind) -> Self {
+        match store {
+            StoreKind::InPlace => Self::InPlace,
+            StoreKind::Overlay => Self::Overlay,
+            StoreKind::Versions => Self::Versions,
+        }
+    }
+
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::InPlace => "in-place",
+            Self::Overlay => "overlay",
+            Self::Versions => "versions",
+            Self::Vault => "vault",
+        }
+    }
+}
+
+/// What a host can promise for content at a path.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Doctor {
+    /// How far overwriting reaches there.
+    pub level: Level,
+    /// What each store promises there.
+    pub promises: Vec<Promise>,
+    /// The findings that the level rests on.
+    pub findings: Vec<Finding>,
+    /// Those at the path of the root, if one was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<Vec<Finding>>,
+}
+
+/// What a store promises.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Promise {
+    /// The store.
+    pub store: StoreKind,
+    /// How far deletion reaches.
+    pub level: Level,
+    /// How content dies.
+    pub how: String,
+}
