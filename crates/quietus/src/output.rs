@@ -66,12 +66,21 @@ macro_rules! outputs {
             const NAME: &'static str = $name;
         })*
 
-        /// The name and the schema of every report but for signed statements, whose formats are in their statements.
-        #[must_use]
-        pub fn schemas() -> Vec<(&'static str, Schema)> {
+        /// The name and the schema of each of these reports.
+        fn registered() -> Vec<(&'static str, Schema)> {
             vec![$(schema::<$report>(),)*]
         }
     };
+}
+
+pub mod vault;
+
+/// The name and the schema of every report, by name, but for signed statements, whose formats are in their statements.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, Schema)> {
+    let mut all = [registered(), vault::all()].concat();
+    all.sort_by_key(|(name, _)| *name);
+    all
 }
 
 outputs! {

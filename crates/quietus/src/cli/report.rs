@@ -9,8 +9,6 @@ mod vault;
 mod verdict;
 mod waiting;
 
-pub(crate) use vault::VaultStatus;
-
 use crate::audit_log::Batch;
 use crate::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::disk::DiskToml;
@@ -52,13 +50,6 @@ impl Report {
     /// (`quietus … | head`).
     fn say(&self, report: &impl Output, text: impl FnOnce(&mut String) -> std::fmt::Result) {
         if self.print(output::line(report), text).is_err() {
-            std::process::exit(0);
-        }
-    }
-
-    fn say_untyped(&self, report: &impl Serialize, text: impl FnOnce(&mut String) -> std::fmt::Result) {
-        let json = serde_json::to_string(report).expect("a report is plain data");
-        if self.print(json, text).is_err() {
             std::process::exit(0);
         }
     }

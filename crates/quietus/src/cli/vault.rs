@@ -5,7 +5,7 @@ use super::args::{
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
 use super::consent;
-use super::report::{Report, VaultStatus};
+use super::report::Report;
 use super::stop::Stop;
 use super::{
     Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
@@ -13,6 +13,9 @@ use super::{
 };
 use crate::keys::Source;
 use crate::locked::forbid_core_dumps;
+use crate::output::vault::{
+    VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
+};
 use crate::paths::{self, Subject};
 use crate::vault::{
     self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
@@ -113,8 +116,9 @@ fn put(args: &PutArgs, out: &Report) -> Result<(), Failure> {
             (None, None) => Ok(vault::put_files(client, &label, wanted, step)?),
             (None, Some(path)) => put_tar(client, &label, path, &exclude, step),
         })?;
-        out.put(&put, &exclude.unmatched());
-        good(put.left_out_count == 0)
+        let is_all = put.left_out_count == 0;
+        out.put(put, exclude.unmatched());
+        good(is_all)
     })
 }
 
@@ -204,7 +208,7 @@ fn cat(args: &CatArgs) -> Result<(), Failure> {
 fn list(args: &ListArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
         let Some(snapshot) = &args.snapshot else {
-            out.snapshots(&selected(client, &args.filter.of(args.name.as_deref()))?);
+            out.snapshots(selected(client, &args.filter.of(args.name.as_deref()))?);
             return Ok(());
         };
         let snapshot = select(client, snapshot)?;
@@ -229,14 +233,15 @@ fn find(args: &FindArgs, out: &Report) -> Result<(), Failure> {
     let pattern = Globs::new("the pattern", std::slice::from_ref(&args.pattern))?;
     with(&args.vault, |client| {
         let all = all_snapshots(client)?;
-        let mut count = 0;
+        let mut found = 0;
         let unread = vault::find(client, &all, &pattern, &mut |path, version| {
-            count += 1;
+            found += 1;
             out.found_version(path, version);
             Ok(())
         })?;
-        out.found_end(count, all.len(), &unread);
-        good(unread.is_empty())
+        let searched = VaultSearched { found, searched: all.len(), unread };
+        out.searched(&searched);
+        good(searched.unread.is_empty())
     })
 }
 
@@ -250,8 +255,9 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
             out.difference(&difference);
             Ok(())
         })?;
-        out.differences_end(one, other, counts, &unread);
-        good(unread.is_empty())
+        let compared = VaultCompared::new(one, other, counts, unread);
+        out.compared(&compared);
+        good(compared.unread.is_empty())
     })
 }
 
@@ -345,15 +351,16 @@ fn hold(args: &VaultHoldArgs, out: &Report) -> Result<(), Failure> {
         let wanted = args.snapshots.iter().map(|text| select(client, text));
         let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
         client.hold(&args.name, &wanted, &args.why)?;
-        out.held_snapshots(&args.name, &wanted.iter().map(|it| it.0).collect::<Vec<_>>(), true);
+        let snapshots = wanted.iter().map(|it| it.0).collect();
+        out.held_snapshots(&VaultHeld { held: args.name.clone(), snapshots });
         Ok(())
     })
 }
 
 fn release(args: &VaultReleaseArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let released = client.release(&args.name)?;
-        out.held_snapshots(&args.name, &released, false);
+        let snapshots = client.release(&args.name)?;
+        out.released_snapshots(&VaultReleased { released: args.name.clone(), snapshots });
         Ok(())
     })
 }
@@ -407,8 +414,8 @@ fn status(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
 fn stats(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     vault::with_vault_alone(&args.vault, |session| {
         let contents = counting("chunks", |step| Ok(session.vault.contents(step)?))?;
-        let bytes = snapshots(&mut session.vault)?.iter().map(|line| line.bytes).sum();
-        out.vault_stats(&contents, bytes);
+        let all_bytes = snapshots(&mut session.vault)?.iter().map(|line| line.bytes).sum();
+        out.vault_stats(&VaultStats { all_bytes, contents });
         Ok(())
     })
 }
@@ -422,9 +429,10 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
                 Ok(vault::damaged(&mut session.vault, &|chunk| verified.is_whole(chunk), step)?)
             })?,
         };
-        let log = session.check_log();
-        out.vault_verified(&verified, &damaged, &log);
-        good(verified.faults_count == 0 && log.is_ok())
+        let log = session.check_log().err().map(|error| error.to_string());
+        let verified = VaultVerified::new(&verified, damaged, log);
+        out.vault_verified(&verified);
+        good(verified.ok)
     })
 }
 

@@ -4,9 +4,11 @@
 
 use super::restore::DEPTH_MAX;
 use super::{Error, Globs, Step};
+use crate::output::vault::PathText;
 use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe, Span};
 use quietus_vault::{Reference, SnapshotId, VaultError};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -20,7 +22,7 @@ pub struct Version {
 }
 
 /// How something is not the same in two snapshots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
     /// Only the second one has it.
@@ -104,23 +106,23 @@ pub fn diff(
 const DAMAGED_MAX: usize = 100;
 
 /// The files of snapshots whose content is not whole.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Damaged {
-    /// The first hundred, in the order of their paths.
+    /// The first hundred damaged files, in the order of their paths.
     pub damaged: Vec<DamagedFile>,
-    /// How many.
+    /// How many files are damaged.
     pub damaged_count: u64,
-    /// Folders and snapshots that cannot be read, so that nothing is known of what is in them; the first hundred.
+    /// The first hundred folders and snapshots that cannot be read, so that nothing is known of what is in them: the path, a colon and the reason.
     pub unread: Vec<String>,
-    /// How many.
+    /// How many folders and snapshots cannot be read.
     pub unread_count: u64,
 }
 
 /// A file whose content is not whole.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct DamagedFile {
-    /// Its path.
-    pub path: String,
+    /// Its path in the snapshots.
+    pub path: PathText,
     /// The snapshots that have it so.
     pub snapshots: Vec<u64>,
 }
@@ -156,8 +158,7 @@ pub fn damaged(
         found.damaged_count += 1;
         if found.damaged.len() < DAMAGED_MAX {
             snapshots.sort_unstable();
-            let path = String::from_utf8_lossy(path).into_owned();
-            found.damaged.push(DamagedFile { path, snapshots });
+            found.damaged.push(DamagedFile { path: path.into(), snapshots });
         }
         Ok(())
     };

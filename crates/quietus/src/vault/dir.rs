@@ -111,7 +111,7 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
         medium,
         policy: options.policy.clone(),
         compress: options.compress,
-        container: options.container.unwrap_or(SLOT_BYTES as u64) as u32,
+        container_bytes: options.container.unwrap_or(SLOT_BYTES as u64) as u32,
         slots: 0,
     };
     let toml = build(&mut draft, toml, policy, options, step)?;

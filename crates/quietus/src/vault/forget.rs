@@ -5,10 +5,11 @@ use super::{Client, Error, Globs, Step, snapshots};
 use quietus_vault::client::{Access, Thinning, Writer};
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The report of a forget, or of its dry run.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Forgotten {
     /// The snapshots that lose something.
     pub snapshots: Vec<Line>,
@@ -25,6 +26,7 @@ pub struct Forgotten {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
     /// Whether nothing was done.
+    #[serde(rename = "dry_run")]
     pub is_dry_run: bool,
 }
 

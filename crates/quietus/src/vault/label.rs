@@ -1,6 +1,7 @@
 //! What snapshots are called and selected by: a name, a host, tags.
 
 use super::Error;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Longest name of a snapshot, or of a host, and longest tag.
@@ -9,7 +10,7 @@ const NAME_BYTES_MAX: usize = 255;
 const TAGS_MAX: usize = 32;
 
 /// What a snapshot is called. Snapshots of one name and host are a series.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Label {
     /// The name.
     pub name: String,

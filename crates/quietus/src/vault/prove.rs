@@ -7,6 +7,7 @@ use crate::hex::sha256;
 use crate::signed::Signed;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 const VIOLATIONS_MAX: usize = 1000;
 
 /// Findings in a vault. All sizes are bytes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct VaultProof {
     /// `quietus-vault-proof-1`.
     pub format: String,
@@ -23,7 +24,9 @@ pub struct VaultProof {
     pub vault: String,
     /// Path of the pool.
     pub medium: String,
-    /// Milliseconds since 1970.
+    /// Time of the proof.
+    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Program and version that made the proof.
     pub program: String,
@@ -45,14 +48,23 @@ pub struct VaultProof {
     pub condemned: u64,
     /// Content still to be destroyed.
     pub owed: Vec<OwedLine>,
-    /// Slots that hold what is to be nowhere: the first byte of each, and what was found; the first thousand.
-    pub violations: Vec<(u64, String)>,
-    /// How many.
+    /// The first thousand slots that hold what is to be nowhere.
+    pub violations: Vec<Violation>,
+    /// How many slots hold that.
     pub violations_count: u64,
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
     pub guarantees: Value,
+}
+
+/// A slot that holds what is to be nowhere.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Violation {
+    /// Its first byte in the pool.
+    pub start: u64,
+    /// What was found there.
+    pub what: String,
 }
 
 /// A proof with its signature.
@@ -180,7 +192,7 @@ impl VaultProof {
         };
         self.violations_count += 1;
         if self.violations.len() < VIOLATIONS_MAX {
-            self.violations.push((at.start.0, in_words(&residue)));
+            self.violations.push(Violation { start: at.start.0, what: in_words(&residue) });
         }
     }
 }

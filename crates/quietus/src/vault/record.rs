@@ -1,10 +1,12 @@
 //! The audit log of a vault: what was put, forgotten, held, sanitized. Never a name: a line could not be destroyed.
 
+use quietus_vault::ForgetId;
 use quietus_vault::catalog::{Owed, Receipt};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The cause of dead content, in a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwedLine {
     /// The snapshot of this number was forgotten.
@@ -25,8 +27,23 @@ impl From<Owed> for OwedLine {
     }
 }
 
+/// A forget whose content is not destroyed yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OwedForget {
+    /// The number of the forget.
+    pub forget: u64,
+    /// The cause of the dead content.
+    pub of: OwedLine,
+}
+
+impl From<(ForgetId, Owed)> for OwedForget {
+    fn from((forget, owed): (ForgetId, Owed)) -> Self {
+        Self { forget: forget.0, of: owed.into() }
+    }
+}
+
 /// A receipt, in a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ReceiptLine {
     /// The number of the forget.
     pub forget: u64,

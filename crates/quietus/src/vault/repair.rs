@@ -12,6 +12,7 @@ use quietus_core::units::Extent;
 use quietus_vault::catalog::Numbers;
 use quietus_vault::vault::{Repair, Repaired};
 use quietus_vault::{ForgetId, PutId, RunId, SnapshotId, Vault};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -27,28 +28,45 @@ const OLD_FILE: &str = "catalog.old";
 const MENDED_BYTES_MAX: u64 = 4096;
 
 /// What a repair has found.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct RepairedVault {
     /// Files of which one bit was set right.
     pub mended: Vec<String>,
-    /// Whether there was an old catalog, which is kept.
+    /// Whether there was an old catalog, which is kept as `catalog.old`.
+    #[serde(rename = "old_catalog_kept")]
     pub is_old_kept: bool,
     /// Whether the old catalog could be read to its end.
+    #[serde(rename = "old_catalog_whole")]
     pub is_log_whole: bool,
     /// Containers of the pool.
     pub containers: u64,
-    /// Those of them that are damaged, in whole or in part.
+    /// How many of the containers are damaged, in whole or in part.
     pub damaged: u64,
     /// Snapshots that the old catalog knew.
     pub known: Vec<u64>,
-    /// Snapshots that it did not know, by their new numbers.
+    /// Snapshots that the old catalog did not know, by their new numbers.
     pub found: Vec<u64>,
     /// Snapshots that were forgotten by the audit log, and are back.
     pub back: Vec<u64>,
     /// Snapshots that were forgotten by the audit log without a receipt: those in `found` may be among them.
     pub unmet: Vec<u64>,
-    /// Holds of the audit log that are gone: the name of each, and the snapshots that it kept.
-    pub lost_holds: Vec<(String, Vec<u64>)>,
+    /// Holds of the audit log that are gone.
+    pub lost_holds: Vec<LostHold>,
+}
+
+/// A hold that is gone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+pub struct LostHold {
+    /// Its name.
+    pub name: String,
+    /// The snapshots that it kept, by the numbers that they had.
+    pub snapshots: Vec<u64>,
+}
+
+impl From<(&String, &BTreeSet<u64>)> for LostHold {
+    fn from((name, snapshots): (&String, &BTreeSet<u64>)) -> Self {
+        Self { name: name.clone(), snapshots: snapshots.iter().copied().collect() }
+    }
 }
 
 impl RepairedVault {
@@ -94,9 +112,7 @@ pub fn repair(path: &Path, step: Step<'_>) -> Result<RepairedVault, Error> {
         back: history.forgotten.iter().filter(is_there).copied().collect(),
         unmet: if found.is_empty() { Vec::new() } else { history.unmet.iter().copied().collect() },
         found,
-        lost_holds: lost_holds
-            .map(|(name, snapshots)| (name.clone(), snapshots.iter().copied().collect()))
-            .collect(),
+        lost_holds: lost_holds.map(LostHold::from).collect(),
     })
 }
 

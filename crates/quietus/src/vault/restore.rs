@@ -12,6 +12,7 @@ mod selection;
 
 use super::attributes::{self, Place, Refused};
 use super::{Error, Step};
+use crate::output::vault::PathText;
 pub use existing::Overwrite;
 use existing::{Act, decide, differs, is_one_file};
 pub(super) use partial::Partial;
@@ -22,6 +23,7 @@ use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use schemars::JsonSchema;
 pub(super) use selection::{Selection, Wanted};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -43,12 +45,12 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 type Take<'a> = &'a mut dyn FnMut(&[u8], &Node) -> Result<(), Error>;
 
 /// The result of a restore.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Restored {
     /// The snapshot.
     pub snapshot: u64,
-    /// Where it was restored.
-    pub into: PathBuf,
+    /// Path of the folder, or of the archive, that has it now.
+    pub into: PathText,
     /// Entries, folders apart.
     pub files: u64,
     /// Folders.
@@ -59,9 +61,9 @@ pub struct Restored {
     pub there_already: u64,
     /// Entries that did not get what only root sets: their owner, attributes of the system.
     pub needs_root: u64,
-    /// Paths that could not be restored, or not wholly, with the reason; the first thousand.
+    /// The first thousand paths that could not be restored, or not wholly: the path, a colon and the reason.
     pub refused: Vec<String>,
-    /// How much could not be restored.
+    /// How many paths could not be restored.
     pub refused_count: u64,
 }
 

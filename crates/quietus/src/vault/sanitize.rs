@@ -6,6 +6,7 @@ use crate::hex::sha256;
 use crate::host::{self, Roots};
 use crate::signed::Signed;
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub struct Sanitize {
 }
 
 /// The report of a sanitization, or of its dry run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Sanitized {
     /// `quietus-sanitization-1`.
     pub format: String,
@@ -35,9 +36,13 @@ pub struct Sanitized {
     pub medium: String,
     /// The sanitization's number.
     pub run: u64,
-    /// When it began and ended, in milliseconds since 1970.
+    /// When it began.
+    #[serde(rename = "from", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub from_ms: u64,
     /// When it ended.
+    #[serde(rename = "to", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub to_ms: u64,
     /// Program and version.
     pub program: String,
@@ -77,7 +82,7 @@ pub struct Sanitized {
 }
 
 /// A phase of a sanitization.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     /// Name of the phase.
     pub phase: String,
@@ -86,7 +91,7 @@ pub struct Phase {
 }
 
 /// A place where forgotten content may lie.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Residue {
     /// The place.
     pub at: String,

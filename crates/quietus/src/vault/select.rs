@@ -4,18 +4,21 @@ use super::{Error, Filter, Keep, Label, now_ms};
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A snapshot, as it is listed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Line {
     /// Its number.
     pub snapshot: u64,
     /// Its name and host, which are those of its series, and its tags.
     #[serde(flatten)]
     pub label: Label,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was made; `null` if that is not known.
+    #[serde(rename = "created", with = "crate::rfc3339::or_unknown")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub created_ms: u64,
     /// Entries, folders apart.
     pub files: u64,

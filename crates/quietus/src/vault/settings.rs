@@ -7,6 +7,7 @@ use crate::paths::{Subject, absent};
 use quietus_vault::VaultId;
 use quietus_vault::catalog::Layout;
 use quietus_vault::chunk::{Compression, KEY_BYTES, VaultKey};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use zeroize::Zeroizing;
 
 pub(super) const TOML_FILE: &str = "vault.toml";
 pub(super) const SECRET_FILE: &str = "secret";
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 /// What the lines begin with that check those before them.
 const CHECK: &str = "\n[check]\n";
 /// Least bytes of a half of the catalog's log.
@@ -26,7 +27,7 @@ const HALF_BYTES_MAX: u64 = 1 << 30;
 const PAGE_BYTES: u64 = 4096;
 
 /// How chunks are compressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::ValueEnum, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
     /// LZ4: fast.
@@ -48,14 +49,17 @@ impl From<Codec> for Compression {
 }
 
 /// The file `vault.toml`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VaultToml {
     /// Version of the directory.
     pub version: u32,
     /// Identity of the vault.
+    #[schemars(with = "String")]
     pub uuid: Uuid,
-    /// When the vault was made, in milliseconds since 1970.
+    /// When the vault was made.
+    #[serde(rename = "created", with = "crate::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_ms: u64,
     /// Path of the pool, from the directory on.
     pub medium: PathBuf,
@@ -64,7 +68,7 @@ pub struct VaultToml {
     /// How chunks are compressed from now on.
     pub compress: Codec,
     /// Bytes of a container.
-    pub container: u32,
+    pub container_bytes: u32,
     /// Containers that the pool has place for.
     pub slots: u32,
 }
@@ -100,7 +104,7 @@ impl VaultToml {
         Layout {
             vault: VaultId(*self.uuid.as_bytes()),
             slots: self.slots,
-            slot_bytes: self.container,
+            slot_bytes: self.container_bytes,
             half_bytes: half_bytes.next_multiple_of(PAGE_BYTES).min(HALF_BYTES_MAX),
         }
     }

@@ -21,6 +21,7 @@ use quietus_vault::container::Class;
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe, Snapshot, Totals};
 use quietus_vault::{SnapshotId, VaultError};
 use read::{Order, Part, Parts, Reader, order};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs;
@@ -43,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const NAMED_MAX: usize = 1000;
 
 /// The result of a put.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Put {
     /// The snapshot.
     pub snapshot: u64,
@@ -58,17 +59,17 @@ pub struct Put {
     pub bytes: u64,
     /// Files that were not read, because nobody has changed them since the snapshot before.
     pub unchanged: u64,
-    /// Chunks that were new, and the bytes that they took.
+    /// Chunks that were new.
     pub new_chunks: u64,
     /// Bytes that the new chunks took.
     pub new_bytes: u64,
-    /// Paths that were left out, with the reason; the first thousand.
+    /// The first thousand paths that were left out: the path, a colon and the reason.
     pub left_out: Vec<String>,
-    /// How much was left out.
+    /// How many paths were left out.
     pub left_out_count: u64,
-    /// Files that changed while they were read, so that their content may be of no one instant; the first thousand.
+    /// The first thousand files that changed while they were read, so that their content may be of no one instant.
     pub changed: Vec<String>,
-    /// How many.
+    /// How many files changed while they were read.
     pub changed_count: u64,
 }
 

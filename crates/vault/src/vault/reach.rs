@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use roaring::RoaringTreemap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Step, Vault};
@@ -11,7 +12,7 @@ use crate::tree::{Child, Role, children};
 use crate::{Reference, SnapshotId, VaultError};
 
 /// So many chunks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// Their number.
     pub chunks: u64,
@@ -22,16 +23,25 @@ pub struct Amount {
 }
 
 /// The content of a vault, in amounts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Contents {
-    /// Containers of content, of metadata.
-    pub containers: (u64, u64),
+    /// Containers, by what is in them.
+    pub containers: Containers,
     /// Chunks of content that snapshots reach.
     pub data: Amount,
     /// Chunks of metadata that snapshots reach.
     pub metadata: Amount,
     /// Chunks that no snapshot reaches.
     pub dead: Amount,
+}
+
+/// Numbers of containers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
+pub struct Containers {
+    /// Those of content.
+    pub data: u64,
+    /// Those of metadata.
+    pub metadata: u64,
 }
 
 impl Vault<'_> {
@@ -112,7 +122,7 @@ impl Vault<'_> {
         let reached = self.reached_by_all(step)?;
         let containers = self.chunk_containers();
         let metadata = containers.iter().filter(|(_, slot)| self.class_at(*slot) == Class::Metadata).count();
-        let counts = ((containers.len() - metadata) as u64, metadata as u64);
+        let counts = Containers { data: (containers.len() - metadata) as u64, metadata: metadata as u64 };
         let mut contents = Contents { containers: counts, ..Contents::default() };
         self.each_chunk(step, &mut |class, ordinal, one| match (reached.contains(ordinal), class) {
             (false, _) => contents.dead.add(one),

@@ -27,6 +27,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 from ..backups import MIB, Vault
+from ..epochs import seconds as instant
 from ..measure import table
 from ..servers import parse_size
 from . import Benchmark, medians
@@ -100,7 +101,7 @@ class Bench(Benchmark):
             run.result()
         with open(path) as file:
             receipt = json.load(file)["statement"]
-        seconds = (receipt["to_ms"] - receipt["from_ms"]) / 1000
+        seconds = instant(receipt["to"]) - instant(receipt["from"])
         copied, destroyed = receipt["copied_bytes"], receipt["destroyed_containers"] * CONTAINER
         logical = count * GENERATIONS[kind] * self.size / QUARTERS
         took = {it["phase"]: it["us"] / 1000 for it in receipt["phases"]}

@@ -1,62 +1,24 @@
 //! Reports about vaults.
 
 use super::{Report, bytes, time};
-use crate::audit_log::{CheckError, Checked};
 use crate::host::{DiskGuarantees, Level};
-use crate::vault::{
-    Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedLine, Put, RepairedVault, Restored,
-    SanitizeReceipt, VaultReceipt, VaultToml, Version,
+use crate::output::vault::{
+    EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
+    VaultMounted, VaultPut, VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats,
+    VaultStatus, VaultVerified,
 };
-use quietus_vault::SnapshotId;
+use crate::rfc3339;
+use crate::vault::{
+    Change, Control, Difference, Forgotten, Line, LostHold, OwedLine, Put, RepairedVault, Restored,
+    SanitizeReceipt, VaultReceipt, VaultToml, Version, Violation,
+};
 use quietus_vault::tree::{Kind, Node};
-use quietus_vault::vault::{Amount, Contents, Verified};
-use serde::Serialize;
-use serde_json::json;
+use quietus_vault::vault::Contents;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Lines of a kind that a report for people has.
 const LINES_MAX: usize = 10;
-
-/// The state of a vault.
-#[derive(Serialize)]
-pub(crate) struct VaultStatus {
-    vault: PathBuf,
-    #[serde(flatten)]
-    toml: VaultToml,
-    snapshots: usize,
-    /// Content still to be destroyed: the number of each forget, and its cause.
-    owed: Vec<(u64, OwedLine)>,
-    condemned_bytes: u64,
-    used_bytes: u64,
-    size_bytes: u64,
-    container_bytes: u64,
-    chunks: u64,
-    guarantees: DiskGuarantees,
-}
-
-impl VaultStatus {
-    pub(crate) fn new(
-        vault: &Path,
-        toml: VaultToml,
-        Fill { layout, status, owed }: Fill,
-        guarantees: DiskGuarantees,
-    ) -> Self {
-        let container_bytes = u64::from(layout.slot_bytes);
-        Self {
-            vault: vault.into(),
-            toml,
-            snapshots: status.snapshots,
-            owed,
-            condemned_bytes: status.condemned as u64 * container_bytes,
-            used_bytes: (layout.slots as usize - status.free) as u64 * container_bytes,
-            size_bytes: layout.pool_bytes(),
-            container_bytes,
-            chunks: status.chunks,
-            guarantees,
-        }
-    }
-}
 
 /// The cause of dead content, in words.
 fn in_words(owed: OwedLine) -> String {
@@ -92,33 +54,27 @@ fn shown(path: &[u8], node: &Node) -> String {
     if let Kind::Folder(_) = node.kind { format!("{path}/") } else { path }
 }
 
-/// The kind of an entry, and the bytes of its content.
-fn kind_and_size(node: &Node) -> (&'static str, u64) {
-    match &node.kind {
-        Kind::File(recipe) => ("file", recipe.bytes()),
-        Kind::Folder(_) => ("folder", 0),
-        Kind::Link(_) => ("link", 0),
-        Kind::BlockDevice(..) => ("block-device", 0),
-        Kind::CharacterDevice(..) => ("character-device", 0),
-        Kind::Pipe => ("pipe", 0),
-        Kind::Socket => ("socket", 0),
-    }
-}
-
-/// When an entry was changed last, for people.
-fn modified(node: &Node) -> String {
-    time(u64::try_from(node.metadata.modified_ns / 1_000_000).unwrap_or(0))
+/// When an entry was changed last, for people: without micro- and nanoseconds.
+fn modified(ns: i64) -> String {
+    let text = rfc3339::text_ns(ns);
+    format!("{}Z", &text[.."2026-11-20T10:00:00.000".len()])
 }
 
 /// Numbers of snapshots that follow one another, in short.
-fn ranges(snapshots: &[SnapshotId]) -> String {
-    let follows = |one: &SnapshotId, other: &SnapshotId| other.0 == one.0 + 1;
-    let in_short = |run: &[SnapshotId]| match run {
-        [one] => one.0.to_string(),
-        [one, .., last] => format!("{}-{}", one.0, last.0),
+fn ranges(snapshots: &[u64]) -> String {
+    let follows = |one: &u64, other: &u64| *other == one + 1;
+    let in_short = |run: &[u64]| match run {
+        [one] => one.to_string(),
+        [one, .., last] => format!("{one}-{last}"),
         [] => String::new(),
     };
     snapshots.chunk_by(follows).map(in_short).collect::<Vec<_>>().join(", ")
+}
+
+/// The snapshots of a hold, and its name.
+fn of_hold(snapshots: &[u64], name: &str) -> String {
+    let all: Vec<String> = snapshots.iter().map(u64::to_string).collect();
+    format!("snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
 }
 
 fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
@@ -138,7 +94,9 @@ fn all_of(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt:
 
 impl Report {
     pub(crate) fn vault_made(&self, path: &Path, toml: &VaultToml, guarantees: &DiskGuarantees) {
-        self.say_untyped(&json!({ "created": path, "vault": toml, "guarantees": guarantees }), |out| {
+        let report =
+            VaultCreated { created: path.into(), vault: toml.clone(), guarantees: guarantees.clone() };
+        self.say(&report, |out| {
             writeln!(out, "created {} (policy {})", path.display(), toml.policy)?;
             match guarantees.level {
                 Level::Clear => Ok(()),
@@ -149,15 +107,11 @@ impl Report {
         });
     }
 
-    /// `unmatched` are the patterns of `--exclude` that nothing matched.
-    pub(crate) fn put(&self, put: &Put, unmatched: &[String]) {
-        #[derive(Serialize)]
-        struct Json<'p> {
-            #[serde(flatten)]
-            put: &'p Put,
-            unmatched_excludes: &'p [String],
-        }
-        self.say_untyped(&Json { put, unmatched_excludes: unmatched }, |out| {
+    /// `unmatched_excludes` are the patterns of `--exclude` that nothing matched.
+    pub(crate) fn put(&self, put: Put, unmatched_excludes: Vec<String>) {
+        let report = VaultPut { put, unmatched_excludes };
+        let (put, unmatched) = (&report.put, &report.unmatched_excludes);
+        self.say(&report, |out| {
             let (all, new) = (bytes(put.bytes), bytes(put.new_bytes));
             let (name, unchanged) = (safe(put.label.name.as_bytes()), put.unchanged);
             writeln!(
@@ -172,8 +126,8 @@ impl Report {
     }
 
     pub(crate) fn restored_snapshot(&self, restored: &Restored) {
-        self.say_untyped(restored, |out| {
-            let (all, into) = (bytes(restored.bytes), restored.into.display());
+        self.say(restored, |out| {
+            let (all, into) = (bytes(restored.bytes), &restored.into);
             let snapshot = restored.snapshot;
             writeln!(out, "restored snapshot {snapshot} into {into}: {} files, {all}", restored.files)?;
             if restored.there_already > 0 {
@@ -190,8 +144,10 @@ impl Report {
         });
     }
 
-    pub(crate) fn snapshots(&self, lines: &[Line]) {
-        self.say_untyped(&json!({ "snapshots": lines }), |out| {
+    pub(crate) fn snapshots(&self, lines: Vec<Line>) {
+        let report = VaultSnapshots { snapshots: lines };
+        self.say(&report, |out| {
+            let lines = &report.snapshots;
             if lines.is_empty() {
                 return writeln!(out, "no snapshots");
             }
@@ -218,22 +174,17 @@ impl Report {
     }
 
     pub(crate) fn snapshot_entry(&self, path: &[u8], node: &Node) {
-        let (kind, size) = kind_and_size(node);
+        let entry = VaultEntry::new(path, node);
         let target = if let Kind::Link(target) = &node.kind { Some(safe(target)) } else { None };
-        let about = &node.metadata;
-        let json = json!({
-            "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size, "target": target,
-            "mode": about.mode, "user": about.user, "group": about.group, "modified_ns": about.modified_ns,
-            "hard_link": about.hard_link, "attributes": about.attributes.len(),
-        });
-        self.say_untyped(&json, |out| {
-            let (when, letter) = (modified(node), letter(node));
+        self.say(&entry, |out| {
+            let EntryState { bytes: size, modified_ns, .. } = entry.state;
+            let (when, letter) = (modified(modified_ns), letter(node));
             write!(
                 out,
                 "{letter} {:04o} {:>5}:{:<5} {:>12} {when} ",
-                about.mode,
-                about.user,
-                about.group,
+                entry.mode,
+                entry.user,
+                entry.group,
                 bytes(size)
             )?;
             write!(out, "{}{}", shown(path, node), target.map_or(String::new(), |it| format!(" -> {it}")))
@@ -241,50 +192,30 @@ impl Report {
     }
 
     pub(crate) fn mounted(&self, at: &Path) {
-        self.say_untyped(&json!({ "mounted": at }), |out| {
+        self.say(&VaultMounted { mounted: at.into() }, |out| {
             let at = at.display();
             write!(out, "mounted at {at}; Ctrl-C unmounts it, or `fusermount3 -u {at}`")
         });
     }
 
     pub(crate) fn found_version(&self, path: &[u8], version: &Version) {
-        let (node, (kind, size)) = (&version.node, kind_and_size(&version.node));
-        let snapshots: Vec<u64> = version.snapshots.iter().map(|it| it.0).collect();
-        let json = json!({
-            "path": String::from_utf8_lossy(path), "kind": kind, "bytes": size,
-            "modified_ns": node.metadata.modified_ns, "snapshots": snapshots,
-        });
-        self.say_untyped(&json, |out| {
-            let (letter, size, when) = (letter(node), bytes(size), modified(node));
-            write!(
-                out,
-                "{letter} {size:>12} {when} {}  (in {})",
-                shown(path, node),
-                ranges(&version.snapshots)
-            )
+        let (node, found) = (&version.node, VaultFound::new(path, version));
+        self.say(&found, |out| {
+            let EntryState { bytes: size, modified_ns, .. } = found.state;
+            let (letter, size, when) = (letter(node), bytes(size), modified(modified_ns));
+            write!(out, "{letter} {size:>12} {when} {}  (in {})", shown(path, node), ranges(&found.snapshots))
         });
     }
 
-    pub(crate) fn found_end(&self, count: u64, snapshots: usize, unread: &[String]) {
-        let json = json!({ "found": count, "searched": snapshots, "unread": unread });
-        self.say_untyped(&json, |out| {
-            writeln!(out, "found {count} in {snapshots} snapshots")?;
-            all_of(out, "NOT SEARCHED", unread, unread.len() as u64)
+    pub(crate) fn searched(&self, it: &VaultSearched) {
+        self.say(it, |out| {
+            writeln!(out, "found {} in {} snapshots", it.found, it.searched)?;
+            all_of(out, "NOT SEARCHED", &it.unread, it.unread.len() as u64)
         });
     }
 
     pub(crate) fn difference(&self, it: &Difference<'_>) {
-        let about = |node: Option<&Node>| {
-            node.map(|node| {
-                let (kind, size) = kind_and_size(node);
-                json!({ "kind": kind, "bytes": size, "modified_ns": node.metadata.modified_ns })
-            })
-        };
-        let json = json!({
-            "change": it.change, "path": String::from_utf8_lossy(it.path), "what": it.what,
-            "before": about(it.before), "after": about(it.after),
-        });
-        self.say_untyped(&json, |out| {
+        self.say(&VaultDifference::from(it), |out| {
             let path = it.after.or(it.before).map_or_else(|| safe(it.path), |node| shown(it.path, node));
             match it.change {
                 Change::Added => write!(out, "+ {path}"),
@@ -294,29 +225,19 @@ impl Report {
         });
     }
 
-    /// `counts` are of what was added, removed, changed.
-    pub(crate) fn differences_end(
-        &self,
-        one: SnapshotId,
-        other: SnapshotId,
-        [added, removed, changed]: [u64; 3],
-        unread: &[String],
-    ) {
-        let json = json!({
-            "snapshots": [one.0, other.0], "added": added, "removed": removed, "changed": changed, "unread": unread,
-        });
-        self.say_untyped(&json, |out| {
+    pub(crate) fn compared(&self, it: &VaultCompared) {
+        self.say(it, |out| {
+            let VaultCompared { before, after, added, removed, changed, unread } = it;
             writeln!(
                 out,
-                "{added} added, {removed} removed, {changed} changed from snapshot {} to {}",
-                one.0, other.0
+                "{added} added, {removed} removed, {changed} changed from snapshot {before} to {after}"
             )?;
             all_of(out, "NOT COMPARED", unread, unread.len() as u64)
         });
     }
 
     pub(crate) fn forgotten_snapshots(&self, vault: &Path, forgotten: &Forgotten) {
-        self.say_untyped(forgotten, |out| {
+        self.say(forgotten, |out| {
             let count = forgotten.snapshots.len();
             let would = if forgotten.is_dry_run { "would be " } else { "" };
             match (forgotten.chunks, forgotten.stored_bytes) {
@@ -349,16 +270,16 @@ impl Report {
         });
     }
 
-    pub(crate) fn held_snapshots(&self, name: &str, snapshots: &[u64], is_held: bool) {
-        let what = if is_held { "held" } else { "released" };
-        self.say_untyped(&json!({ what: snapshots, "hold": name }), |out| {
-            let all: Vec<String> = snapshots.iter().map(u64::to_string).collect();
-            write!(out, "{what}: snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
-        });
+    pub(crate) fn held_snapshots(&self, it: &VaultHeld) {
+        self.say(it, |out| write!(out, "held: {}", of_hold(&it.snapshots, &it.held)));
+    }
+
+    pub(crate) fn released_snapshots(&self, it: &VaultReleased) {
+        self.say(it, |out| write!(out, "released: {}", of_hold(&it.snapshots, &it.released)));
     }
 
     pub(crate) fn sanitized(&self, receipt: &SanitizeReceipt, is_dry_run: bool) {
-        self.say_untyped(receipt, |out| {
+        self.say_signed(receipt, |out| {
             let it = &receipt.statement;
             let (dead, copied) = (bytes(it.dead_bytes), bytes(it.copied_bytes));
             if is_dry_run {
@@ -402,12 +323,12 @@ impl Report {
             Control::Resume => "resumed",
             Control::Cancel => "cancelled",
         };
-        self.say_untyped(&serde_json::json!({ "sanitization": done }), |out| write!(out, "sanitization {done}"));
+        self.say(&VaultSanitization { sanitization: control }, |out| write!(out, "sanitization {done}"));
     }
 
     pub(crate) fn vault_status(&self, status: &VaultStatus) {
-        self.say_untyped(status, |out| {
-            let vault = status.vault.display();
+        self.say(status, |out| {
+            let vault = &status.vault;
             if status.owed.is_empty() && status.condemned_bytes == 0 {
                 writeln!(out, "nothing is left to destroy")?;
             } else {
@@ -418,8 +339,8 @@ impl Report {
                     "{owed} forgets are not destroyed yet, and {condemned} of containers; run `quietus vault sanitize {vault}`"
                 )?;
             }
-            for (_, owed) in status.owed.iter().take(LINES_MAX) {
-                writeln!(out, "to be destroyed: {}", in_words(*owed))?;
+            for owed in status.owed.iter().take(LINES_MAX) {
+                writeln!(out, "to be destroyed: {}", in_words(owed.of))?;
             }
             let (used, size) = (bytes(status.used_bytes), bytes(status.size_bytes));
             writeln!(out, "{} snapshots, {} chunks; {used} of {size} used", status.snapshots, status.chunks)?;
@@ -429,14 +350,9 @@ impl Report {
     }
 
     /// `all_bytes` are those of all files in all snapshots.
-    pub(crate) fn vault_stats(&self, contents: &Contents, all_bytes: u64) {
-        let amount = |it: &Amount| json!({ "chunks": it.chunks, "stored_bytes": it.stored_bytes, "raw_bytes": it.raw_bytes });
-        let Contents { containers, data, metadata, dead } = contents;
-        let json = json!({
-            "all_bytes": all_bytes, "data": amount(data), "metadata": amount(metadata), "dead": amount(dead),
-            "containers": { "data": containers.0, "metadata": containers.1 },
-        });
-        self.say_untyped(&json, |out| {
+    pub(crate) fn vault_stats(&self, stats: &VaultStats) {
+        self.say(stats, |out| {
+            let VaultStats { all_bytes, contents: Contents { containers, data, metadata, dead } } = *stats;
             let ratio = |one: u64, other: u64| one as f64 / other.max(1) as f64;
             let (all, unique, stored) = (bytes(all_bytes), bytes(data.raw_bytes), bytes(data.stored_bytes));
             writeln!(out, "files of all snapshots {all:>14}")?;
@@ -452,54 +368,40 @@ impl Report {
             writeln!(out, "folders and recipes    {names:>14}  in {count} chunks")?;
             let (gone, count) = (bytes(dead.stored_bytes), dead.chunks);
             writeln!(out, "dead                   {gone:>14}  in {count} chunks, to be destroyed")?;
-            write!(out, "containers             {:>14}  and {} of metadata", containers.0, containers.1)
+            write!(
+                out,
+                "containers             {:>14}  and {} of metadata",
+                containers.data, containers.metadata
+            )
         });
     }
 
-    pub(crate) fn vault_verified(
-        &self,
-        verified: &Verified,
-        damaged: &Damaged,
-        log: &Result<Checked, CheckError>,
-    ) {
-        let faults: Vec<String> = verified.faults.iter().map(ToString::to_string).collect();
-        let fault = log.as_ref().err().map(ToString::to_string);
-        let json = json!({
-            "ok": verified.faults_count == 0 && log.is_ok(), "containers": verified.containers,
-            "chunks": verified.chunks, "entries": verified.entries, "reached": verified.reached,
-            "faults": faults, "faults_count": verified.faults_count, "audit_log": fault,
-            "damaged": damaged.damaged, "damaged_count": damaged.damaged_count, "unread": damaged.unread,
-            "unread_count": damaged.unread_count,
-        });
-        self.say_untyped(&json, |out| {
-            let Verified { containers, chunks, reached, .. } = verified;
-            match verified.faults_count {
+    pub(crate) fn vault_verified(&self, it: &VaultVerified) {
+        self.say(it, |out| {
+            let VaultVerified { faults, faults_count, damaged, .. } = it;
+            match faults_count {
                 0 => writeln!(out, "every chunk is as it was put")?,
                 count => writeln!(out, "{count} FAULTS")?,
             }
-            left(out, "BAD", &faults, verified.faults_count)?;
-            let lines = damaged.damaged.iter().map(|it| {
-                let snapshots: Vec<SnapshotId> = it.snapshots.iter().copied().map(SnapshotId).collect();
-                format!("{} (in {})", it.path, ranges(&snapshots))
-            });
+            left(out, "BAD", faults, *faults_count)?;
+            let lines =
+                damaged.damaged.iter().map(|it| format!("{} (in {})", it.path, ranges(&it.snapshots)));
             all_of(out, "DAMAGED", &lines.collect::<Vec<_>>(), damaged.damaged_count)?;
             all_of(out, "NOT READ", &damaged.unread, damaged.unread_count)?;
             if damaged.damaged_count > 0 || damaged.unread_count > 0 {
                 writeln!(out, "put these files again, which makes the snapshots whole, or forget them")?;
             }
-            if let Some(fault) = &fault {
+            if let Some(fault) = &it.audit_log {
                 writeln!(out, "BAD: audit log: {fault}")?;
             }
+            let VaultVerified { chunks, containers, reached, .. } = it;
             write!(out, "read {chunks} chunks in {containers} containers; snapshots reach {reached}")
         });
     }
 
     pub(crate) fn vault_repaired(&self, path: &Path, it: &RepairedVault) {
-        self.say_untyped(it, |out| {
-            let (path, all) = (path.display(), |them: &[u64]| {
-                let them: Vec<SnapshotId> = them.iter().copied().map(SnapshotId).collect();
-                ranges(&them)
-            });
+        self.say(it, |out| {
+            let path = path.display();
             let count = it.known.len() + it.found.len();
             writeln!(out, "the catalog is made anew: {count} snapshots, {} containers", it.containers)?;
             it.mended.iter().try_for_each(|file| writeln!(out, "one changed bit was set right in the file {file}"))?;
@@ -507,11 +409,11 @@ impl Report {
                 writeln!(out, "{} containers are DAMAGED; `quietus vault verify {path}` says what is lost", it.damaged)?;
             }
             if !it.back.is_empty() {
-                let back = all(&it.back);
+                let back = ranges(&it.back);
                 writeln!(out, "FORGOTTEN, and back: snapshots {back}; run `quietus vault forget` for them again")?;
             }
             if !it.found.is_empty() {
-                let found = all(&it.found);
+                let found = ranges(&it.found);
                 writeln!(
                     out,
                     "FOUND in the pool, and not in the old catalog: snapshots {found} (new numbers, the oldest first). Any of them may have \
@@ -519,11 +421,11 @@ impl Report {
                 )?;
             }
             if !it.unmet.is_empty() {
-                let unmet = all(&it.unmet);
+                let unmet = ranges(&it.unmet);
                 writeln!(out, "the audit log has forgets without a receipt, of the snapshots that had the numbers {unmet}")?;
             }
-            for (name, snapshots) in &it.lost_holds {
-                let (name, snapshots) = (safe(name.as_bytes()), all(snapshots));
+            for LostHold { name, snapshots } in &it.lost_holds {
+                let (name, snapshots) = (safe(name.as_bytes()), ranges(snapshots));
                 writeln!(out, "LOST: the hold {name} of the snapshots that had the numbers {snapshots}")?;
             }
             if it.is_old_kept { write!(out, "the old catalog is kept as catalog.old") } else { Ok(()) }
@@ -531,14 +433,14 @@ impl Report {
     }
 
     pub(crate) fn vault_proof(&self, receipt: &VaultReceipt, is_checked: bool) {
-        self.say_untyped(receipt, |out| {
+        self.say_signed(receipt, |out| {
             let it = &receipt.statement;
             match it.violations_count {
                 0 if it.is_clean() => writeln!(out, "nothing on the medium but what snapshots have")?,
                 0 => writeln!(out, "not all is destroyed yet; run `quietus vault sanitize`")?,
                 count => writeln!(out, "{count} PLACES HOLD WHAT NO SNAPSHOT HAS")?,
             }
-            for (at, what) in it.violations.iter().take(LINES_MAX) {
+            for Violation { start: at, what } in it.violations.iter().take(LINES_MAX) {
                 writeln!(out, "DEAD CONTENT at {at}: {what}")?;
             }
             for owed in it.owed.iter().take(LINES_MAX) {

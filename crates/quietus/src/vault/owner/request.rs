@@ -1,10 +1,11 @@
 //! What is asked of a vault's owner. Answers are values in postcard's form.
 
-use crate::vault::record::OwedLine;
+use crate::vault::record::OwedForget;
 use crate::vault::sanitize::Sanitize;
 use quietus_vault::catalog::Layout;
 use quietus_vault::vault::Status;
 use quietus_vault::{Fingerprint, PutId, Reference, SnapshotId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most chunks that a request names or brings to be stored, so that none keeps others waiting for long: a client's megabyte has some 550.
@@ -62,14 +63,17 @@ pub(in crate::vault) enum Write<P> {
     Drop,
 }
 
-/// What can be done with a sanitization under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// What can be done with a sanitization under way. In reports it is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Control {
     /// Do nothing more for it.
+    #[serde(rename = "paused")]
     Pause,
     /// Go on with it.
+    #[serde(rename = "resumed")]
     Resume,
     /// End it. What it owes is still owed.
+    #[serde(rename = "cancelled")]
     Cancel,
 }
 
@@ -80,8 +84,8 @@ pub struct Fill {
     pub layout: Layout,
     /// The counts.
     pub status: Status,
-    /// Content still to be destroyed: the number of each forget, and its cause.
-    pub owed: Vec<(u64, OwedLine)>,
+    /// Content still to be destroyed.
+    pub owed: Vec<OwedForget>,
 }
 
 impl<P> Request<P> {

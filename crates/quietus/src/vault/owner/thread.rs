@@ -224,6 +224,6 @@ fn replace(
 }
 
 fn fill(session: &Session<'_>) -> Fill {
-    let owed = session.vault.owed().map(|(forget, owed)| (forget.0, owed.into())).collect();
+    let owed = session.vault.owed().map(Into::into).collect();
     Fill { layout: session.vault.layout(), status: session.vault.status(), owed }
 }

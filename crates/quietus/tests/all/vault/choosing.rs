@@ -1,5 +1,6 @@
 //! What of the host is put, under which label, and which snapshots are meant.
 
+use crate::schemas::all_valid;
 use crate::vault::program::{Vault, folder, noise};
 use serde_json::Value;
 use std::fs;
@@ -8,13 +9,11 @@ use std::path::{Path, PathBuf};
 /// The paths that a snapshot has below the folder `top`, or below `a` if that was put as a relative path.
 fn listed(vault: &Vault, snapshot: &str) -> Vec<String> {
     let output = vault.run("list", &[snapshot]);
-    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let path = |line: &[u8]| {
-        let line: Value = serde_json::from_slice(line).expect("JSON");
+    let path = |line: Value| {
         let path = line["path"].as_str().expect("a path").to_owned();
         format!("/{path}").rsplit_once("/a/").map(|(_, inside)| inside.to_owned())
     };
-    lines.filter_map(path).collect()
+    all_valid(&output.stdout).into_iter().filter_map(path).collect()
 }
 
 fn tree(vault: &Vault) -> PathBuf {

@@ -1,6 +1,7 @@
 //! A medium that was changed behind the vault's back.
 
-use crate::vault::program::{Vault, folder, noise};
+use crate::schemas::valid;
+use crate::vault::program::{Vault, folder, noise, report};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -35,7 +36,7 @@ fn damage_is_named_by_the_files_and_snapshots_that_it_hits() {
     write(&vault, find(&vault, &noise(2, 5 << 20)[4 << 20..][..64]) + 5, b"?");
     write(&vault, find(&vault, &noise(3, 64)) + 5, b"?");
     let output = vault.run("verify", &[]);
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let said = report(&output);
     let path = |name: &str| text(&top.join(name))[1..].to_owned();
     let expected = serde_json::json!([
         { "path": path("large"), "snapshots": [0, 1] },
@@ -68,7 +69,7 @@ fn a_changed_chunk_is_found_and_costs_its_file_alone() {
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let said = String::from_utf8(output.stdout).expect("text");
     assert!(said.contains("checksum") && said.contains("restore the pool from a copy"), "{said}");
-    let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let said = valid(&said);
     let (damaged, path) = (&said["damaged"][0], text(&top.join("file 2")));
     assert_eq!((&said["damaged_count"], &damaged["path"]), (&1.into(), &path[1..].into()), "{said}");
     assert_eq!(damaged["snapshots"], serde_json::json!([0]));
@@ -112,7 +113,7 @@ fn a_damaged_container_is_named_in_the_receipt_and_destroyed_once_its_files_were
     vault.json("forget", &[&snapshot]);
     let output = vault.run("sanitize", &["-o", "receipt.json"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let receipt: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let receipt = report(&output);
     let said = &receipt["statement"];
     assert_eq!(
         (said["left"].as_u64(), said["receipts"].as_array().map(Vec::len)),

@@ -1,18 +1,20 @@
 //! Paths are found in all snapshots, and two snapshots are compared.
 
+use crate::schemas::all_valid;
 use crate::vault::program::{Vault, folder, noise};
 use memchr::memmem;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The lines that a command answers, and its exit status.
 fn lines(vault: &Vault, command: &str, args: &[&str]) -> (Vec<Value>, i32) {
     let output = vault.run(command, args);
-    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let lines = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
-    (lines, output.status.code().expect("no signal"))
+    (all_valid(&output.stdout), output.status.code().expect("no signal"))
 }
 
 /// The paths of a find below `top`, each with its size and snapshots; and the last line.
@@ -68,6 +70,30 @@ fn each_version_of_a_path_is_found_with_the_snapshots_that_have_it() {
     assert_eq!(all, [("old/deep/bob.pst".into(), 5, "[0,1]".into())]);
     assert_eq!(found(&vault, &top, "*.doc").0, []);
     assert!(vault.refused("find", &["["]).contains("the pattern \"[\" is no pattern"));
+}
+
+#[test]
+fn a_time_before_1970_and_a_name_that_is_not_text_are_told() {
+    let vault = Vault::new(&[]);
+    let top = vault.beside("tree");
+    let path = top.join(OsStr::from_bytes(b"no \xff text"));
+    write(&path, b"old");
+    let file = fs::File::open(&path).expect("a file");
+    let before = UNIX_EPOCH - Duration::new(2, 1);
+    file.set_modified(before).expect("a time");
+    vault.json("put", &["daily", "tree"]);
+    let (found, _) = lines(&vault, "find", &["no*"]);
+    let (listed, _) = lines(&vault, "list", &["daily", "tree"]);
+    folder(&vault.beside("other"), &[1]);
+    vault.json("put", &["other", "other"]);
+    let (compared, _) = lines(&vault, "diff", &["daily", "other"]);
+    let removed = compared.iter().find(|it| it["path"] == "tree/no \u{fffd} text").expect("it is told");
+    for entry in [&found[0], &listed[1]] {
+        assert_eq!(entry["path"], "tree/no \u{fffd} text");
+        assert_eq!(entry["modified"], "1969-12-31T23:59:57.999999999Z");
+    }
+    assert_eq!(removed["before"]["modified"], "1969-12-31T23:59:57.999999999Z");
+    assert!(vault.plain("find", &["no*"]).contains(" 1969-12-31T23:59:57.999Z "));
 }
 
 #[test]

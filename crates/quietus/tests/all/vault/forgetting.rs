@@ -1,6 +1,6 @@
 //! What is forgotten is destroyed, and nothing else is; who holds something keeps it.
 
-use crate::vault::program::{Vault, assert_same, folder, noise};
+use crate::vault::program::{Vault, assert_same, folder, noise, report};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -83,7 +83,7 @@ fn a_path_is_taken_out_of_all_snapshots_at_once() {
     {
         let output = vault.run("forget", args);
         assert_eq!(output.status.code(), Some(3), "nothing was forgotten: {output:?}");
-        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let said = report(&output);
         assert_eq!((&said["files"], said["forgets"].as_array().map(Vec::len)), (&Value::from(0), Some(0)));
     }
     assert_eq!(owed(), Some(0), "no receipt claims anything for it");

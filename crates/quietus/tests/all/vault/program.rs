@@ -59,7 +59,7 @@ impl Vault {
     pub fn json(&self, command: &str, args: &[&str]) -> Value {
         let output = self.run(command, args);
         assert!(output.status.success(), "{command} {args:?}: {output:?}");
-        crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
+        report(&output)
     }
 
     /// What a command says that fails.
@@ -123,6 +123,11 @@ impl Vault {
         assert_eq!(proof["statement"]["violations_count"], 0, "{proof}");
         receipt
     }
+}
+
+/// What a command has reported, in one line.
+pub fn report(output: &Output) -> Value {
+    crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
 }
 
 /// Content that does not compress, and is nowhere else: SplitMix64.

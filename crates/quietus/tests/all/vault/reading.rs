@@ -1,6 +1,7 @@
 //! Vaults that can only be read: all that does not write is done as ever, and nothing is written.
 
 use crate::cli::read_only::View;
+use crate::schemas::all_valid;
 use crate::vault::program::{Vault, assert_same, folder};
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,6 +50,9 @@ fn read_all(vault: &Vault, path: &Path, top: &Path, quietus: &dyn Fn() -> Comman
     ] {
         let output = run(command, args);
         assert!(output.status.success() && output.stderr.is_empty(), "{command}: {output:?}");
+        if command != "cat" {
+            all_valid(&output.stdout);
+        }
     }
     assert_same(top, &vault.beside("out/back/a"));
     fs::remove_dir_all(vault.beside("out/back")).expect("a folder");

@@ -1,7 +1,6 @@
 //! A restore that was killed, or is repeated, goes on; what is newer stays; and no file is there in part.
 
-use crate::vault::program::{Vault, assert_same, folder, noise};
-use serde_json::Value;
+use crate::vault::program::{Vault, assert_same, folder, noise, report};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -26,7 +25,7 @@ fn a_repeated_restore_makes_what_is_missing_and_replaces_only_what_it_is_told_to
     vault.json("put", &["some", "a"]);
     let get = |args: &[&str]| {
         let output = vault.run("get", &[&["some", "--into", "into"], args].concat());
-        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let said = report(&output);
         (output.status.code(), said["there_already"].as_u64(), said["refused_count"].as_u64(), said)
     };
     let (code, there, ..) = get(&[]);
@@ -144,4 +143,5 @@ fn a_normal_user_restores_what_it_may_and_hears_of_owners_once() {
     assert_eq!((about.mode() & 0o7777, about.uid()), (0o755, USER), "a program that acts for its owner");
     let again = text(&["--json"]);
     assert!(again.status.success(), "{again:?}");
+    assert_eq!(report(&again)["there_already"], 3);
 }

@@ -248,11 +248,11 @@ fn a_vault_of_another_version_is_refused_and_stays_as_it_is() {
     let vault = Vault::new(&[]);
     let toml = vault.path().join("vault.toml");
     let text = fs::read_to_string(&toml).expect("a file");
-    assert!(text.contains("version = 2"), "{text}");
+    assert!(text.contains("version = 3"), "{text}");
     let before = fs::read(vault.path().join("catalog")).expect("a file");
     for (version, remedy) in [(1, "use the program that made it"), (9, "use a newer program")] {
         let other = format!("version = {version}");
-        fs::write(&toml, text.replace("version = 2", &other)).expect("a file");
+        fs::write(&toml, text.replace("version = 3", &other)).expect("a file");
         for (command, args) in [("status", &[][..]), ("sanitize", &[]), ("put", &["some", "vault"])] {
             let said = vault.refused(command, args);
             let is_named = said.contains(&format!("version {version}")) && said.contains(remedy);

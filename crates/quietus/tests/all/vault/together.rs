@@ -1,6 +1,6 @@
 //! Several commands at once on one vault: the first one that has opened it serves the others.
 
-use crate::vault::program::{Vault, assert_same, folder, needles, noise};
+use crate::vault::program::{Vault, assert_same, folder, needles, noise, report};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -216,7 +216,7 @@ fn a_put_after_one_that_was_killed_stores_only_what_that_had_not_made_durable() 
         let mut second = Held::begin(&vault, "second");
         second.add("big", &content).expect("it is read");
         let second = second.end();
-        let put: serde_json::Value = serde_json::from_slice(&second.stdout).expect("JSON");
+        let put = report(&second);
         assert!(put["new_bytes"].as_u64().is_some_and(|bytes| bytes < stored_max), "{put}");
         assert_eq!(vault.json("verify", &[])["ok"], true);
         vault.json("forget", &[&put["snapshot"].to_string()]);
@@ -266,7 +266,7 @@ fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
     assert_eq!(vault.json("sanitize", &["--resume"])["sanitization"], "resumed");
     assert!(sanitize.wait().expect("it has ended").success());
     let watched = watch.wait_with_output().expect("it has ended");
-    let receipt: serde_json::Value = serde_json::from_slice(&watched.stdout).expect("JSON");
+    let receipt = report(&watched);
     assert_eq!(receipt["statement"]["owed"].as_array().map(Vec::len), Some(0), "{receipt}");
     assert_eq!(vault.missing(&needles(100..140)), 40);
 }
