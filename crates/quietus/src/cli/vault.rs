@@ -267,17 +267,16 @@ fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
             true => forget_snapshots(client, args, is_dry_run),
             false => forget_paths(client, args, is_dry_run),
         };
-        let matches = |it: &Forgotten| args.paths.is_empty() || !it.snapshots.is_empty();
         let mut is_matched = true;
         let weigh = || {
             let weighed = forget(true)?;
-            is_matched = matches(&weighed);
+            is_matched = weighed.unmatched_paths.is_empty();
             out.forgotten_snapshots(&args.vault, &weighed);
             Ok(())
         };
         if epochs::weighed(args.consent, weigh)? {
             let forgotten = forget(false)?;
-            is_matched = matches(&forgotten);
+            is_matched = forgotten.unmatched_paths.is_empty();
             out.forgotten_snapshots(&args.vault, &forgotten);
         }
         // A pattern that matches nothing may be a slip: what was meant is still there.
@@ -334,6 +333,7 @@ fn forget_snapshots(
         bytes: lines.iter().map(|line| line.bytes).sum(),
         snapshots: lines,
         forgets,
+        unmatched_paths: Vec::new(),
         chunks: weight.map(|it| it.chunks),
         stored_bytes: weight.map(|it| it.stored_bytes),
         is_dry_run,

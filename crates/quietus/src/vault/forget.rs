@@ -1,7 +1,7 @@
 //! Taking paths out of snapshots, all at once.
 
 use super::select::Line;
-use super::{Client, Error, Globs, Step, snapshots};
+use super::{Client, Error, Globs, Step, find, snapshots};
 use quietus_vault::client::{Access, Thinning, Writer};
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};
@@ -25,6 +25,8 @@ pub struct Forgotten {
     /// Bytes that these chunks take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stored_bytes: Option<u64>,
+    /// The patterns of `--path` that no snapshot has a path for.
+    pub unmatched_paths: Vec<String>,
     /// Whether nothing was done.
     #[serde(rename = "dry_run")]
     pub is_dry_run: bool,
@@ -63,12 +65,14 @@ pub fn forget_paths(
             affected.push(Affected { snapshot: *snapshot, root, old, gone });
         }
     }
+    let unmatched_paths = unmatched(client, wanted, paths)?;
     let lines = snapshots(client)?;
     let is_affected = |line: &Line| affected.iter().any(|it| it.snapshot.0 == line.snapshot);
     let mut forgotten = Forgotten {
         snapshots: lines.into_iter().filter(is_affected).collect(),
         files: affected.iter().map(|it| it.gone.files).sum(),
         bytes: affected.iter().map(|it| it.gone.bytes).sum(),
+        unmatched_paths,
         is_dry_run,
         ..Forgotten::default()
     };
@@ -78,6 +82,15 @@ pub fn forget_paths(
         forgotten.forgets = forgets.into_iter().map(|forget| forget.0).collect();
     }
     Ok(forgotten)
+}
+
+/// The patterns that no snapshot has a path for. Those of paths below what is taken out have not been tried yet.
+fn unmatched(client: &mut Client, wanted: &[SnapshotId], paths: &Globs) -> Result<Vec<String>, Error> {
+    let untried = Globs::new("--path", &paths.unmatched())?;
+    if !untried.unmatched().is_empty() {
+        find(client, wanted, &untried, &mut |_, _| Ok(()))?;
+    }
+    Ok(untried.unmatched())
 }
 
 /// Refuses what a hold forbids, before anything is stored for it.

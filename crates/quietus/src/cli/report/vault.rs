@@ -263,6 +263,9 @@ impl Report {
                     safe(line.label.name.as_bytes())
                 )?;
             }
+            for pattern in &forgotten.unmatched_paths {
+                writeln!(out, "NOTHING MATCHED --path {pattern:?}")?;
+            }
             if forgotten.is_dry_run || forgotten.forgets.is_empty() {
                 return Ok(());
             }

@@ -108,6 +108,34 @@ fn a_path_is_taken_out_of_all_snapshots_at_once() {
 }
 
 #[test]
+fn a_pattern_that_matches_nothing_is_named_also_beside_others() {
+    let vault = Vault::new(&[]);
+    let top = vault.beside("a");
+    folder(&top.join("ann/mail"), &[1]);
+    folder(&top.join("bob"), &[2]);
+    vault.json("put", &["daily", "a"]);
+    let forget = |args: &[&str]| {
+        let output = vault.run("forget", args);
+        (output.status.code(), report(&output)["unmatched_paths"].clone())
+    };
+    // What lies below a path that is taken out is matched, too.
+    let covered = ["--path", "a/ann", "--path", "a/ann/mail/*", "--dry-run"];
+    assert_eq!(forget(&covered), (Some(0), serde_json::json!([])));
+    let args = ["--path", "a/ann", "--path", "a/anne/mail", "--path", "*.pst"];
+    let unmatched = serde_json::json!(["a/anne/mail", "*.pst"]);
+    assert_eq!(forget(&[&args[..], &["--dry-run"]].concat()), (Some(3), unmatched.clone()));
+    let output = vault.command_plain("forget").args(args).output().expect("it runs");
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(3), "what was meant may still be there: {said}");
+    assert!(said.starts_with("1 files (") && said.contains("forgotten in 1 snapshots"), "{said}");
+    assert!(
+        said.contains("NOTHING MATCHED --path \"a/anne/mail\"\nNOTHING MATCHED --path \"*.pst\"\n"),
+        "{said}"
+    );
+    assert_eq!(forget(&args), (Some(3), serde_json::json!(["a/ann", "a/anne/mail", "*.pst"])), "it is gone");
+}
+
+#[test]
 fn rules_thin_each_series_by_itself() {
     let vault = Vault::new(&[]);
     let top = vault.beside("a");
