@@ -368,12 +368,8 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
             ));
         }
     };
-    let how = match (&args.check, &known) {
-        (None, _) => Checked::Made,
-        (Some(_), Some(_)) => Checked::ByKey,
-        (Some(_), None) => Checked::SelfSigned,
-    };
-    out.proof(&receipt, how);
+    let checked = if args.check.is_some() { Checked::with(known.as_deref()) } else { Checked::Made };
+    out.proof(&receipt, checked);
     let is_met =
         |require: Require| require.is_met(&Verdict::of_proof(&receipt.statement), &receipt.statement.policy);
     good(receipt.statement.is_clean() && args.require.is_none_or(is_met))

@@ -17,6 +17,7 @@ use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{
     self, AuditEntry, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport, Serving,
 };
+use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
 use crate::rfc3339;
 use crate::signed::Signed;
@@ -38,6 +39,13 @@ pub(crate) enum Checked {
     ByKey,
     /// Checked against the key in the receipt, which anybody may have made.
     SelfSigned,
+}
+
+impl Checked {
+    /// What is known of the key of a receipt that was read: whether the one to check it with was given.
+    pub(crate) fn with(known: Option<&str>) -> Self {
+        if known.is_some() { Self::ByKey } else { Self::SelfSigned }
+    }
 }
 
 /// The output for reports.
@@ -375,7 +383,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt
     writeln!(out, "result       {}", result(proof))?;
     writeln!(out, "time         {}", time(proof.time_ms))?;
     writeln!(out, "policy       {}", proof.policy)?;
-    signature_text(out, receipt, checked)?;
+    signature_text(out, &receipt.public_key, checked, Subject::Disk)?;
     found_text(out, proof)?;
     writeln!(out, "disk         {} ({})", proof.name, proof.disk)?;
     for (liveness, amount) in &proof.bytes {
@@ -389,17 +397,22 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt
         )?;
     }
     proof.sensitive.iter().try_for_each(|it| sensitive::proven(out, it))?;
-    read_text(out, &proof.read_ways)?;
+    read_text(out, &proof.read_ways, "of the dead bytes")?;
     holes_text(out, proof)?;
     epochs_text(out, proof)?;
-    match DiskGuarantees::deserialize(&proof.guarantees) {
+    guarantees_text(out, &proof.guarantees, checked, "quietus status")
+}
+
+/// What a medium could promise when a statement was signed. The command `status` says that of a disk or vault that is there.
+fn guarantees_text(out: &mut String, signed: &Value, checked: Checked, status: &str) -> std::fmt::Result {
+    match DiskGuarantees::deserialize(signed) {
         // The person who checks a receipt may not have the disk.
         Ok(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
         Ok(guarantees) if guarantees.level != Level::Clear => {
-            writeln!(out, "note: {}; `quietus status` says why, and what to do", guarantees.level)
+            writeln!(out, "note: {}; `{status}` says why, and what to do", guarantees.level)
         }
         Ok(_) => Ok(()),
-        Err(_) => writeln!(out, "guarantee    of another version of Quietus: {}", proof.guarantees),
+        Err(_) => writeln!(out, "guarantee    of another version of Quietus: {signed}"),
     }
 }
 
@@ -419,14 +432,13 @@ fn result(proof: &Proof) -> String {
 }
 
 /// Whose signature a receipt has.
-fn signature_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {
-    let key = &receipt.public_key;
+fn signature_text(out: &mut String, key: &str, checked: Checked, subject: Subject) -> std::fmt::Result {
     match checked {
         Checked::Made => writeln!(out, "signed       by the key {key}"),
         Checked::ByKey => writeln!(out, "signed       the signature is valid, by the given key {key}"),
         Checked::SelfSigned => writeln!(
             out,
-            "signed       self-signed: nobody vouches for the key {key}; get `key.pub` from the disk's owner, and give it \
+            "signed       self-signed: nobody vouches for the key {key}; get `key.pub` from the {subject}'s owner, and give it \
              with --key"
         ),
     }
@@ -495,19 +507,18 @@ fn epochs_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
     )
 }
 
-/// The amounts of dead bytes by the way they were read.
-fn read_text(out: &mut String, ways: &BTreeMap<String, u64>) -> std::fmt::Result {
+/// The amounts of bytes by the way they were read, `of` the dead bytes or of what else was read.
+fn read_text(out: &mut String, ways: &BTreeMap<String, u64>, of: &str) -> std::fmt::Result {
     for (way, amount) in ways {
         let how = match way.as_str() {
-            "around-cache" => "of the dead bytes, from the medium, around the host's cache",
-            "after-eviction" => "of the dead bytes, from the medium: the host's cache was emptied first",
+            "around-cache" => "from the medium, around the host's cache",
+            "after-eviction" => "from the medium: the host's cache was emptied first",
             "from-cache" => {
-                "of the dead bytes, FROM THE HOST'S CACHE, which cannot be emptied here: \
-                 these reads do not show the medium"
+                "FROM THE HOST'S CACHE, which cannot be emptied here: these reads do not show the medium"
             }
             other => other,
         };
-        writeln!(out, "read         {:>12}  {how}", bytes(*amount))?;
+        writeln!(out, "read         {:>12}  {of}, {how}", bytes(*amount))?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::args::{
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
 use super::consent;
-use super::report::Report;
+use super::report::{Checked, Report};
 use super::stop::Stop;
 use super::{
     Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
@@ -381,7 +381,7 @@ fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
         if let Some(path) = &args.output {
             write_receipt(path, &serde_json::to_value(&receipt)?)?;
         }
-        out.sanitized(&receipt, args.dry_run);
+        out.sanitized(&receipt, Checked::Made);
         good(receipt.statement.left == 0)
     })
 }
@@ -449,15 +449,16 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
     if let Some(path) = &args.check {
         let text = paths::read_text("--check", path)?;
         refuse_receipt_of(Subject::Disk, path, &text)?;
+        let checked = Checked::with(known.as_deref());
         let format = serde_json::from_str::<Value>(&text).unwrap_or_default();
         if format["statement"]["format"] == "quietus-sanitization-1" {
             let receipt = vault::check_sanitized(&text, known.as_deref());
             let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
-            out.sanitized(&receipt, false);
-            return good(receipt.statement.left == 0);
+            out.sanitized(&receipt, checked);
+            return good(receipt.statement.left == 0 && !receipt.statement.is_dry_run);
         }
         let receipt = vault::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?;
-        out.vault_proof(&receipt, true);
+        out.vault_proof(&receipt, checked);
         return good(receipt.statement.is_clean());
     }
     let path = args.vault.as_deref().unwrap_or(Path::new(""));
@@ -466,7 +467,7 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
         if let Some(path) = &args.output {
             write_receipt(path, &serde_json::to_value(&receipt)?)?;
         }
-        out.vault_proof(&receipt, false);
+        out.vault_proof(&receipt, Checked::Made);
         good(receipt.statement.is_clean())
     })
 }

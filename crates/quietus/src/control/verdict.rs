@@ -3,6 +3,7 @@
 use super::waiting::Waiting;
 use crate::host::DiskGuarantees;
 use crate::proof::Proof;
+use crate::vault::{Sanitized, VaultProof};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::volume::Status;
@@ -84,6 +85,32 @@ impl Verdict {
         match DiskGuarantees::deserialize(&proof.guarantees) {
             _ if proof.has_dead_content() => Self::Found { places: proof.places_found() },
             _ if !proof.is_clean() => Self::Waits { bytes: queued, at_least: queued == 0, oldest_ms: None },
+            medium => Self::allowed_by_signed(medium),
+        }
+    }
+
+    /// The verdict of a vault's proof.
+    #[must_use]
+    pub fn of_vault(proof: &VaultProof) -> Self {
+        match proof.violations_count {
+            0 if proof.is_clean() => Self::allowed_by_signed(DiskGuarantees::deserialize(&proof.guarantees)),
+            0 => Self::Waits { bytes: 0, at_least: true, oldest_ms: None },
+            places => Self::Found { places },
+        }
+    }
+
+    /// The verdict on what a sanitization had to destroy.
+    #[must_use]
+    pub fn of_sanitization(it: &Sanitized) -> Self {
+        match it.left {
+            0 if !it.is_dry_run => Self::allowed_by_signed(DiskGuarantees::deserialize(&it.guarantees)),
+            _ => Self::Waits { bytes: it.dead_bytes, at_least: true, oldest_ms: None },
+        }
+    }
+
+    /// The verdict where nothing is left, by the guarantees that were signed.
+    fn allowed_by_signed(medium: serde_json::Result<DiskGuarantees>) -> Self {
+        match medium {
             Ok(medium) => Self::allowed_by(&medium),
             Err(_) => Self::Unknown { why: "another version of Quietus graded the medium".into() },
         }

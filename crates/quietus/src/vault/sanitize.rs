@@ -36,6 +36,9 @@ pub struct Sanitized {
     pub medium: String,
     /// The sanitization's number.
     pub run: u64,
+    /// Nothing was destroyed: the statement says what would be.
+    #[serde(rename = "dry_run")]
+    pub is_dry_run: bool,
     /// When it began.
     #[serde(rename = "from", with = "crate::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -120,7 +123,7 @@ pub(super) fn receipt(
     session.record_receipts()?;
     let Figures { found, done, .. } = meter.figures;
     let done = if how.is_dry_run { found } else { done };
-    let statement = statement(session, (run, from_ms), (done, meter), receipts);
+    let statement = statement(session, how, (run, from_ms), (done, meter), receipts);
     let signed = Signed::sign(statement, &key);
     if !how.is_dry_run {
         let digest = sha256(signed.covered().as_bytes());
@@ -131,6 +134,7 @@ pub(super) fn receipt(
 
 fn statement(
     session: &Session<'_>,
+    how: Sanitize,
     (run, from_ms): (u64, u64),
     (done, meter): (Findings, &Meter),
     receipts: Vec<ReceiptLine>,
@@ -142,6 +146,7 @@ fn statement(
         vault: toml.uuid.to_string(),
         medium: session.dir.home().pool_path().display().to_string(),
         run,
+        is_dry_run: how.is_dry_run,
         from_ms,
         to_ms: now_ms(),
         program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),

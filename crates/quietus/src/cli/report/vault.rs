@@ -1,6 +1,8 @@
 //! Reports about vaults.
 
-use super::{Report, bytes, time};
+mod signed;
+
+use super::{Checked, Report, bytes, time};
 use crate::host::{DiskGuarantees, Level};
 use crate::output::vault::{
     EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
@@ -10,7 +12,7 @@ use crate::output::vault::{
 use crate::rfc3339;
 use crate::vault::{
     Change, Control, Difference, Forgotten, Line, LostHold, OwedLine, Put, RepairedVault, Restored,
-    SanitizeReceipt, VaultReceipt, VaultToml, Version, Violation,
+    SanitizeReceipt, VaultReceipt, VaultToml, Version,
 };
 use quietus_vault::tree::{Kind, Node};
 use quietus_vault::vault::Contents;
@@ -281,43 +283,8 @@ impl Report {
         self.say(it, |out| write!(out, "released: {}", of_hold(&it.snapshots, &it.released)));
     }
 
-    pub(crate) fn sanitized(&self, receipt: &SanitizeReceipt, is_dry_run: bool) {
-        self.say_signed(receipt, |out| {
-            let it = &receipt.statement;
-            let (dead, copied) = (bytes(it.dead_bytes), bytes(it.copied_bytes));
-            if is_dry_run {
-                return write!(
-                    out,
-                    "would destroy {} dead chunks, {dead}: overwrite {} of {} containers, and copy {copied} of live chunks",
-                    it.dead_chunks, it.destroyed_containers, it.judged
-                );
-            }
-            match it.left {
-                0 => writeln!(out, "nothing is left of {} forgets: {} dead chunks, {dead}", it.receipts.len(), it.dead_chunks)?,
-                left => writeln!(
-                    out,
-                    "{left} damaged containers were left, and forgotten content may lie there, so that all of it stays owed; \
-                     destroyed elsewhere: {} dead chunks, {dead}",
-                    it.dead_chunks
-                )?,
-            }
-            let passes = it.passes;
-            writeln!(
-                out,
-                "overwrote {} of {} containers ({passes} passes), copied {copied} of live chunks",
-                it.destroyed_containers, it.judged
-            )?;
-            for line in it.receipts.iter().take(LINES_MAX) {
-                writeln!(out, "receipt for {}", in_words(line.of))?;
-            }
-            for owed in it.owed.iter().take(LINES_MAX) {
-                writeln!(out, "still to be destroyed: {}", in_words(*owed))?;
-            }
-            for line in it.residue.iter().take(LINES_MAX) {
-                writeln!(out, "not destroyed: {}: {}", line.at, line.why)?;
-            }
-            write!(out, "signed by the key {}", receipt.public_key)
-        });
+    pub(crate) fn sanitized(&self, receipt: &SanitizeReceipt, checked: Checked) {
+        self.say_signed(receipt, |out| signed::sanitization(out, receipt, checked));
     }
 
     pub(crate) fn sanitization_controlled(&self, control: Control) {
@@ -435,35 +402,7 @@ impl Report {
         });
     }
 
-    pub(crate) fn vault_proof(&self, receipt: &VaultReceipt, is_checked: bool) {
-        self.say_signed(receipt, |out| {
-            let it = &receipt.statement;
-            match it.violations_count {
-                0 if it.is_clean() => writeln!(out, "nothing on the medium but what snapshots have")?,
-                0 => writeln!(out, "not all is destroyed yet; run `quietus vault sanitize`")?,
-                count => writeln!(out, "{count} PLACES HOLD WHAT NO SNAPSHOT HAS")?,
-            }
-            for Violation { start: at, what } in it.violations.iter().take(LINES_MAX) {
-                writeln!(out, "DEAD CONTENT at {at}: {what}")?;
-            }
-            for owed in it.owed.iter().take(LINES_MAX) {
-                writeln!(out, "to be destroyed: {}", in_words(*owed))?;
-            }
-            writeln!(out, "vault        {}", it.vault)?;
-            writeln!(out, "snapshots    {}, of {} chunks", it.snapshots, it.live_chunks)?;
-            writeln!(
-                out,
-                "containers   {}; free slots {}, condemned {}",
-                it.containers, it.free, it.condemned
-            )?;
-            super::read_text(out, &it.read_ways)?;
-            writeln!(
-                out,
-                "no space     {:>12}  without space on the medium: nothing to read",
-                bytes(it.hole_bytes)
-            )?;
-            let signed = if is_checked { "the signature is valid, by the key" } else { "by the key" };
-            write!(out, "signed       {signed} {}", receipt.public_key)
-        });
+    pub(crate) fn vault_proof(&self, receipt: &VaultReceipt, checked: Checked) {
+        self.say_signed(receipt, |out| signed::proof(out, receipt, checked));
     }
 }

@@ -205,3 +205,44 @@ fn a_receipt_is_signed_and_a_changed_one_is_refused() {
         assert_eq!(check(&path), Some(1), "{name}");
     }
 }
+
+#[test]
+fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() {
+    let vault = Vault::new(&[]);
+    folder(&vault.beside("a"), &[1, 2]);
+    vault.json("put", &["some", "a"]);
+    vault.json("forget", &["some"]);
+    vault.json("sanitize", &["--dry-run", "-o", "dry.json"]);
+    vault.run("prove", &["-o", "waiting.json"]);
+    vault.json("sanitize", &["-o", "sanitized.json"]);
+    vault.json("prove", &["-o", "clean.json"]);
+    let check = |name: &str, key: &[&str]| {
+        let mut quietus = std::process::Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.args(["vault", "prove", "--check", name]).args(key).current_dir(vault.dir.path());
+        let output = quietus.output().expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        (output.status.code(), text.lines().map(str::to_owned).collect::<Vec<_>>())
+    };
+    for (name, status, result) in [
+        ("dry.json", 3, "result       nothing was destroyed: a dry run"),
+        ("waiting.json", 3, "result       NOT gone: 3 places hold what no snapshot has; run `quietus vault sanitize`"),
+        ("sanitized.json", 0, "result       gone"),
+        ("clean.json", 0, "result       gone"),
+    ] {
+        for (key, said) in [
+            (&[][..], "signed       self-signed: nobody vouches for the key "),
+            (&["--key", "vault/key.pub"], "signed       the signature is valid, by the given key "),
+        ] {
+            let (code, lines) = check(name, key);
+            assert_eq!(code, Some(status), "{name}: {lines:?}");
+            assert!(lines[0].starts_with(result), "{name}: {lines:?}");
+            assert!(lines[1].starts_with("time         20") && lines[1].ends_with('Z'), "{name}: {lines:?}");
+            assert_eq!(lines[2], "policy       clear", "{name}");
+            assert!(lines[3].starts_with(said), "{name}: {lines:?}");
+        }
+    }
+    let said = check("clean.json", &[]).1.join("\n");
+    assert!(said.contains("get `key.pub` from the vault's owner, and give it with --key"), "{said}");
+    assert!(check("clean.json", &[]).1[0].ends_with(": nothing is on the medium but what snapshots have"));
+    assert!(check("sanitized.json", &[]).1[0].ends_with(": nothing is left of 1 forgets"));
+}
