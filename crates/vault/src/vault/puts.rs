@@ -139,7 +139,8 @@ impl Vault<'_> {
     }
 
     /// For each name, the chunk if the vault has it, and None if it is wanted. The put refers to those that are there. A chunk
-    /// of metadata is wanted, too, if the vault has no whole copy of something below it.
+    /// of metadata is wanted, too, if the vault has no whole copy of something below it. Damage of metadata is found here, and
+    /// noted; that of content by [`verify`](Vault::verify).
     ///
     /// # Errors
     ///
@@ -352,7 +353,13 @@ impl Vault<'_> {
             }
             let Some(class) = self.catalog.table().class(location.container) else { return Ok(None) };
             let (role, named) = match class {
-                Class::Metadata => children(&self.get(&chunk)?)?,
+                Class::Metadata => match self.get(&chunk) {
+                    Err(error) if below == Below::Whole && !error.is_of_media() => {
+                        self.note_damage(location.container)?;
+                        return Ok(None);
+                    }
+                    read => children(&read?)?,
+                },
                 Class::Data | Class::Index | Class::Spill => (Role::Content, Vec::new()),
             };
             if location.ordinal != chunk.ordinal || wanted.is_some_and(|wanted| wanted != role) {

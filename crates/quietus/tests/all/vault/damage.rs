@@ -1,7 +1,7 @@
 //! A medium that was changed behind the vault's back.
 
 use crate::schemas::valid;
-use crate::vault::program::{Vault, folder, noise, report};
+use crate::vault::program::{Vault, assert_same, folder, noise, report};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -80,6 +80,23 @@ fn a_changed_chunk_is_found_and_costs_its_file_alone() {
     for name in ["file 1", "file 3"] {
         assert!(fs::read(top.join(name)).expect("a file") == fs::read(back.join(name)).expect("a file"));
     }
+}
+
+#[test]
+fn a_damaged_folder_is_whole_again_once_its_files_were_put_again() {
+    let vault = Vault::new(&["--compress", "none"]);
+    let top = vault.beside("a");
+    folder(&top, &[1, 2, 3]);
+    folder(&top.join("deep/er"), &[4]);
+    vault.put("daily", &top);
+    for name in [&b"file 2"[..], b"file 4"] {
+        write(&vault, find(&vault, name), b"F");
+        // The damage is found where a put needs the folder: nothing has read all of the vault.
+        vault.put("daily", &top);
+        let (_into, back) = vault.get("0", &top);
+        assert_same(&top, &back);
+    }
+    assert_eq!(vault.json("verify", &[])["ok"], true);
 }
 
 #[test]
