@@ -104,6 +104,10 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
     } else {
         std::path::absolute(&medium).map_err(|error| Error::io("find the medium", &medium, error))?
     };
+    if medium.to_str().is_none() {
+        let what = "--medium names a path that is not UTF-8, as vault.toml has to be; name another one";
+        return Err(Error::Invalid(format!("{}: {what}", medium.display())));
+    }
     let toml = VaultToml {
         version: VERSION,
         uuid: Uuid::new_v4(),

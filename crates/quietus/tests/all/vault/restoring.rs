@@ -3,9 +3,9 @@
 use crate::vault::program::{Vault, assert_same, folder, noise};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -280,6 +280,12 @@ fn sizes_and_policies_that_make_no_vault_are_refused_and_leave_nothing() {
         assert!(said.contains(why), "{args:?}: {said}");
         assert!(!vault.path().exists());
     }
+    let mut init = vault.command("init");
+    let output = init.arg("--medium").arg(OsStr::from_bytes(b"no \xff text")).output().expect("it runs");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--medium names a path that is not UTF-8"), "{said}");
+    assert!(!vault.path().exists());
     assert_eq!(fs::read(vault.beside("there")).expect("a file"), b"precious");
     vault.json("init", &["--medium", "elsewhere", "--size", "64M"]);
     assert!(vault.beside("elsewhere").exists() && vault.refused("init", &[]).contains("already exists"));
