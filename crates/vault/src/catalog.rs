@@ -93,6 +93,11 @@ impl<'m> Catalog<'m> {
         Catalog::restore(medium, layout, State::default(), &[])
     }
 
+    fn new(medium: &'m dyn Medium, layout: Layout, log: Log, table: Table) -> Catalog<'m> {
+        let state = State::default();
+        Catalog { medium, layout, log, table, state, is_broken: false, is_doubtful: false, is_damaged: false }
+    }
+
     /// A catalog of what is known of a vault, durable on `medium`: its state, and what slots have that are not free.
     ///
     /// # Errors
@@ -108,17 +113,7 @@ impl<'m> Catalog<'m> {
         medium.write(layout.head(), &layout.to_bytes(), false)?;
         let mut table = Table::new(layout.slots);
         slots.iter().for_each(|(slot, entry)| table.set(*slot, *entry));
-        let log = Log::new(layout);
-        let mut catalog = Catalog {
-            medium,
-            layout,
-            log,
-            table,
-            state,
-            is_broken: false,
-            is_doubtful: false,
-            is_damaged: false,
-        };
+        let mut catalog = Catalog { state, ..Catalog::new(medium, layout, Log::new(layout), table) };
         catalog.turn()?;
         catalog.turn()?;
         Ok(catalog)
@@ -139,17 +134,9 @@ impl<'m> Catalog<'m> {
         });
         let newer = is_older.then(|| log.next_generation() - 1);
         let table = Table::read(medium, layout, generations.unwrap_or_default(), newer)?;
-        let (state, is_damaged) = (State::default(), is_damaged || !is_head_whole);
-        let mut catalog = Catalog {
-            medium,
-            layout,
-            log,
-            table,
-            state,
-            is_broken: false,
-            is_doubtful: is_older,
-            is_damaged,
-        };
+        let is_damaged = is_damaged || !is_head_whole;
+        let new = Catalog::new(medium, layout, log, table);
+        let mut catalog = Catalog { is_doubtful: is_older, is_damaged, ..new };
         frames.iter().try_for_each(|changes| catalog.replay(changes))?;
         Ok(catalog)
     }
