@@ -97,6 +97,12 @@ impl Client {
         Ok(false)
     }
 
+    /// Puts all of it, and commits.
+    pub fn put_all(&mut self, vault: &mut Vault<'_>) -> Result<SnapshotId, VaultError> {
+        while !self.step(vault)? {}
+        self.commit(vault)
+    }
+
     /// Puts the folder, and commits.
     pub fn commit(&mut self, vault: &mut Vault<'_>) -> Result<SnapshotId, VaultError> {
         let folder = match self.folder.take() {

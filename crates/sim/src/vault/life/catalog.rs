@@ -80,11 +80,7 @@ fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng)
         let shot = Shot { name: model.last_number, files };
         let put = vault.begin_put().map_err(refused)?;
         let mut client = Client::new(put, shot.clone(), bench.setup.key.clone());
-        let mut put_all = || {
-            while !client.step(vault)? {}
-            client.commit(vault)
-        };
-        match put_all() {
+        match client.put_all(vault) {
             Ok(snapshot) => drop(model.live.insert(snapshot, shot)),
             Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => {
                 model.end(&shot);

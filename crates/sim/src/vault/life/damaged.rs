@@ -161,11 +161,7 @@ fn put_again(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model) -> Result<
     for shot in model.live.values().cloned().collect::<Vec<_>>() {
         let put = vault.begin_put().map_err(refused)?;
         let mut client = Client::new(put, shot.clone(), bench.setup.key.clone());
-        let mut put_all = || {
-            while !client.step(vault)? {}
-            client.commit(vault)
-        };
-        match put_all() {
+        match client.put_all(vault) {
             Ok(snapshot) => drop(model.live.insert(snapshot, shot)),
             Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => return Ok(false),
             Err(error) => return Err(refused(error)),
