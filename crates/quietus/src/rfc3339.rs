@@ -47,7 +47,6 @@ pub fn text_ns(ns: i64) -> String {
 
 /// # Errors
 /// Those of `serializer`.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 pub fn serialize_ns<S: Serializer>(ns: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text_ns(*ns))
 }
