@@ -225,7 +225,11 @@ fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() 
     };
     for (name, status, result) in [
         ("dry.json", 3, "result       nothing was destroyed: a dry run"),
-        ("waiting.json", 3, "result       NOT gone: 3 places hold what no snapshot has; run `quietus vault sanitize`"),
+        (
+            "waiting.json",
+            3,
+            "result       NOT gone: 3 places hold what no snapshot has; run `quietus vault sanitize`",
+        ),
         ("sanitized.json", 0, "result       gone"),
         ("clean.json", 0, "result       gone"),
     ] {
