@@ -70,7 +70,7 @@ impl Bench {
     pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
         let target = format!("{}@{at}", self.disk.path().display());
-        quietus.args(["--json", command, &target]).args(args).output().expect("it runs")
+        crate::schemas::checked(quietus.args(["--json", command, &target]).args(args).output().expect("it runs"))
     }
 
     pub(super) fn forget(&self, at: &str) -> Value {
@@ -137,7 +137,7 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
     bench.write(0, 1);
     assert_eq!(
         bench.disk.json("epoch", &["--name", "before-upgrade"]),
-        json!({ "epoch": 1, "name": "before-upgrade" })
+        json!({ "format": "quietus-epoch-1", "epoch": 1, "name": "before-upgrade" })
     );
     bench.write(0, 2);
     assert_eq!(bench.disk.json("epoch", &[])["epoch"], 2);
@@ -200,12 +200,12 @@ fn one_epoch_a_range_and_all_before_a_time_are_forgotten_and_the_rest_stays() {
     let _server = bench.serve();
     bench.fill(8);
     let closed = bench.versions();
-    assert_eq!(bench.forget("2"), json!({ "from": 2, "to": 2, "done": true }));
-    assert_eq!(bench.forget("4..5"), json!({ "from": 4, "to": 5, "done": true }));
+    assert_eq!(bench.forget("2"), json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true }));
+    assert_eq!(bench.forget("4..5"), json!({ "format": "quietus-forgotten-1", "from": 4, "to": 5, "done": true }));
     // A time means the last kept epoch that had closed by then.
     let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(closed[5].2));
     assert_eq!(bench.kept(), [1, 3, 6, 7, 8]);
-    assert_eq!(bench.forget(&format!("..{time}")), json!({ "from": 1, "to": 6, "done": true }));
+    assert_eq!(bench.forget(&format!("..{time}")), json!({ "format": "quietus-forgotten-1", "from": 1, "to": 6, "done": true }));
     assert_eq!(bench.kept(), [7, 8]);
     for block in 1..=8 {
         assert_eq!(u64::from(bench.byte("", block)), block);
@@ -462,12 +462,12 @@ fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
     };
     // Block 0 has another content in each epoch; block 10 shows the first one up to epoch 3.
     let middle = json!({
-        "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
+        "format": "quietus-weighed-1", "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
         "before": 1, "after": 4, "held": null,
     });
     assert_eq!(count("2..3"), middle);
     let first = json!({
-        "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
+        "format": "quietus-weighed-1", "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
         "before": null, "after": 4, "held": null,
     });
     assert_eq!(count("..3"), first);
