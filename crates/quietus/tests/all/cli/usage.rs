@@ -382,6 +382,8 @@ const USAGES: &[(&str, i32, &str)] = &[
         "vault1: a vault, and not a disk; use the commands of `quietus vault`",
     ),
     ("vault get vault1 daily --into text", 1, "text: --into names a regular file; name a folder"),
+    ("vault get vault1 odl", 1, "unknown snapshot \"odl\"; did you mean \"old\"?"),
+    ("vault get vault1 daily", 1, "unknown snapshot \"daily\"; `quietus vault list` names all"),
     ("vault mount vault1 text", 1, "text: not a folder; name an empty one to mount the vault there"),
     (
         "vault mount vault1 nope",

@@ -160,6 +160,8 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
             && bytes[..BLOCK] == [1; BLOCK]
             && bytes[BLOCK..].iter().all(|byte| *byte == 0)
     );
+    let slip = bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
+    assert!(slip.1.contains(r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#), "{slip:?}");
     // The name of a kept epoch is no other's, and a number is no name.
     for name in ["before-upgrade", "17", "a b"] {
         assert_eq!(bench.disk.run("epoch", &["--name", name]).status.code(), Some(1), "{name}");
@@ -251,7 +253,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
         }
         for (at, why) in [
             ("3", "epoch 3 has not closed yet"),
-            ("never", "no epoch has the name \"never\""),
+            ("never", "no epoch has the name \"never\"; `quietus versions` lists those that are kept"),
             ("2001-01-01", "no kept epoch had closed by 2001-01-01T00:00:00Z"),
         ] {
             let (code, error) = bench.refused("export", at, &[image, "--key-file", &bench.key]);
@@ -354,6 +356,9 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
     let _server = bench.serve();
     bench.forget("1");
     bench.forget("4");
+    let slip = bench.disk.run("release", &["case-4171"]);
+    let said = String::from_utf8_lossy(&slip.stderr);
+    assert!(said.contains(r#"no hold has the name "case-4171"; did you mean "case-4711"?"#), "{said}");
     assert_eq!(bench.disk.json("release", &["case-4711"])["hold"]["why"], "subpoena");
     assert_eq!(bench.disk.run("release", &["case-4711"]).status.code(), Some(1));
     bench.forget("2..3");
