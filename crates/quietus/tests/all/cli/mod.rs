@@ -1,5 +1,6 @@
 //! The program as a user runs it.
 
+mod completing;
 mod consent;
 mod idle;
 mod keys;
