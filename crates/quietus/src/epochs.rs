@@ -24,6 +24,7 @@ pub use export::{Past, Versioned};
 pub use gate::{Closed, Gate};
 pub(crate) use keeper::note_doubts;
 pub use keeper::timers;
+pub(crate) use names::names_at;
 pub use names::{Confirmed, Doubt, HoldOf, NAMES_FILE, Names, NamesError};
 pub use timer::Timer;
 pub(crate) use told::Told;

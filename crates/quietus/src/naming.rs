@@ -57,9 +57,67 @@ pub fn check_disk(name: &str) -> Result<(), NoName> {
     Err(NoName { name: name.into(), what: "a disk", why })
 }
 
+/// The one of `others` that is most like `name`, if a hand may have slipped.
+#[must_use]
+pub fn meant<T: AsRef<str> + Ord>(name: &str, others: impl Iterator<Item = T>) -> Option<String> {
+    let most = (name.chars().count() / 3).clamp(1, 3);
+    // Lengths that differ by more are no slip of a hand, and need no count.
+    let near = others.filter(|other| other.as_ref().len().abs_diff(name.len()) <= 4 * most);
+    let near = near.map(|other| (distance(name, other.as_ref()), other));
+    let nearest = near.filter(|(distance, _)| *distance <= most).min();
+    nearest.map(|(_, other)| other.as_ref().into())
+}
+
+/// The end of an error about a name that nothing has: the one that was `meant`, or what to do `else`.
+#[must_use]
+pub(crate) fn meant_or(meant: &Option<String>, otherwise: &str) -> String {
+    meant.as_ref().map_or_else(|| otherwise.into(), |meant| format!("did you mean {meant:?}?"))
+}
+
+/// Characters to insert, remove, replace or swap with the next one, until `one` is `other`.
+fn distance(one: &str, other: &str) -> usize {
+    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
+    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(!a.eq_ignore_ascii_case(b));
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_distance_of_two_names_counts_slips_of_a_hand() {
+        for (one, other, slips) in [
+            ("vm1", "vm1", 0),
+            ("vm1", "vm2", 1),
+            ("vm1", "mv1", 1),
+            ("VM1", "vm1", 0),
+            ("", "abc", 3),
+            ("disk", "dik", 1),
+        ] {
+            assert_eq!(distance(one, other), slips, "{one}, {other}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_meant_and_one_that_is_far_from_all_is_none() {
+        let names = || ["before-upgrade", "after-upgrade", "x"].into_iter();
+        assert_eq!(meant("before-upgarde", names()).as_deref(), Some("before-upgrade"));
+        assert_eq!(meant("y", names()).as_deref(), Some("x"));
+        assert_eq!(meant("christmas", names()), None);
+    }
 
     #[test]
     fn a_name_is_nothing_that_a_command_could_read_otherwise() {

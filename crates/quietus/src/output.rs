@@ -1,16 +1,23 @@
 //! What `--json` prints: an object a line, with the name and version of its format. Documented by the schemas in `docs/schemas/`.
 
+mod audit;
+mod closed;
+
+pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
+
 use crate::control::{
     BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
     Released, Restored, Sensitivity, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
 use crate::disk::{DiskToml, StoreKind};
-use crate::host::{DiskGuarantees, Finding, Level};
+use crate::host::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
+use crate::proof::Proof;
+use crate::signed::Signed;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 /// A report.
@@ -46,18 +53,47 @@ pub fn line<T: Output>(report: &T) -> String {
     serde_json::to_string(&line).expect("a report is plain data")
 }
 
+/// The schema of what [`line`] prints.
 fn schema<T: Output>() -> (&'static str, Schema) {
+    let of_report = |schema: &mut Map<String, Value>| {
+        let own = schema.get("properties").and_then(|it| it.get("format"));
+        assert!(own.is_none(), "{}: a report has a `format`, and not two", T::NAME);
+        name_format(schema, T::NAME);
+    };
+    (T::NAME, closed_schema::<T>(T::NAME, of_report))
+}
+
+/// The schema of a signed statement, whose format is in the statement, where the signature covers it.
+fn signed_schema<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
+    let of_statement = |schema: &mut Map<String, Value>| {
+        let statement = schema.get("properties").and_then(|it| it["statement"]["$ref"].as_str());
+        let statement = statement.and_then(|it| it.strip_prefix("#/$defs/")).map(String::from);
+        let definitions = schema.get_mut("$defs").and_then(Value::as_object_mut);
+        let definition = definitions.zip(statement).and_then(|(all, name)| all.get_mut(&name)?.as_object_mut());
+        name_format(definition.expect("a statement is a structure"), name);
+    };
+    (name, closed_schema::<Signed<T>>(name, of_statement))
+}
+
+/// Says in the schema of an object that its format is that of reports with this `name`.
+fn name_format(object: &mut Map<String, Value>, name: &str) {
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    properties["format"] =
+        json!({ "const": format(name), "description": "The name and version of the format." });
+    let required = object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
+    if !required.contains(&json!("format")) {
+        required.insert(0, json!("format"));
+    }
+}
+
+fn closed_schema<T: JsonSchema>(name: &str, change: impl FnOnce(&mut Map<String, Value>)) -> Schema {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>();
     let object = schema.ensure_object();
-    object.insert("title".into(), json!(format(T::NAME)));
-    let properties = object.entry("properties").or_insert_with(|| json!({}));
-    properties["format"] = json!({ "const": format(T::NAME) });
-    match object.entry("required").or_insert_with(|| json!([])) {
-        Value::Array(required) => required.insert(0, json!("format")),
-        _ => unreachable!("a list of names"),
-    }
-    (T::NAME, schema)
+    object.insert("title".into(), json!(format(name)));
+    change(object);
+    closed::close(object);
+    schema
 }
 
 macro_rules! outputs {
@@ -75,10 +111,10 @@ macro_rules! outputs {
 
 pub mod vault;
 
-/// The name and the schema of every report, by name, but for signed statements, whose formats are in their statements.
+/// The name and the schema of every report and signed statement, by name.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Schema)> {
-    let mut all = [registered(), vault::all()].concat();
+    let mut all = [registered(), vec![signed_schema::<Proof>("proof")], vault::all()].concat();
     all.sort_by_key(|(name, _)| *name);
     all
 }
@@ -97,11 +133,11 @@ outputs! {
     "exported": Exported,
     "forgotten": Forgotten,
     "held": Held,
-    "homes": Homes,
     "key-added": KeyAdded,
     "key-removed": KeyRemoved,
     "key-rotated": KeyRotated,
     "key-slots": KeySlots,
+    "list": Listing,
     "owed": Owed,
     "plan": Plan,
     "purged": Purged,
@@ -225,33 +261,13 @@ pub struct SensitiveReport {
     pub waiting: Vec<Waiting>,
 }
 
-/// An event of the audit log.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AuditEntry {
-    /// Number of the line.
-    pub n: u64,
-    /// When.
-    #[serde(rename = "time", with = "crate::rfc3339")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
-    pub time_ms: u64,
-    /// The event: `died`, `owed`, `receipt` and others ([formats/audit.md](../../docs/formats/audit.md)).
-    pub event: String,
-    /// First byte on the disk, of an event about a range.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub start: Option<u64>,
-    /// Length, bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub len: Option<u64>,
-    /// What else the line says.
-    #[serde(flatten)]
-    pub more: serde_json::Map<String, Value>,
-}
-
 /// Disks and vaults.
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Homes {
+pub struct Listing {
     /// The disks and vaults, by path.
-    pub homes: Vec<Home>,
+    pub found: Vec<Home>,
+    /// Directories in which there may be more.
+    pub unread: Vec<Unread>,
 }
 
 /// A disk or a vault.
@@ -265,9 +281,18 @@ pub struct Home {
     pub size_bytes: Option<u64>,
     /// Whether a server runs the disk.
     pub served: bool,
-    /// Why nothing is known of it but its kind.
+    /// Why only its kind is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+/// A directory that was not read as a whole.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Unread {
+    /// Its path.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
 }
 
 /// The kind of a disk, by its store, or a vault.
@@ -313,15 +338,18 @@ impl HomeKind {
 /// What a host can promise for content at a path.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Doctor {
-    /// How far overwriting reaches there.
-    pub level: Level,
+    /// How far deletion reaches with the best store.
+    pub most: Level,
+    /// The stores that promise that.
+    pub best: Vec<StoreKind>,
     /// What each store promises there.
     pub promises: Vec<Promise>,
-    /// The findings that the level rests on.
-    pub findings: Vec<Finding>,
-    /// Those at the path of the root, if one was given.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub root: Option<Vec<Finding>>,
+    /// How to get more.
+    pub advice: Option<String>,
+    /// What was found at the path.
+    pub here: Guarantees,
+    /// What was found at the path of the root, if one was given.
+    pub root: Option<Guarantees>,
 }
 
 /// What a store promises.

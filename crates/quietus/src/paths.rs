@@ -9,7 +9,7 @@ mod homes;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use homes::{Subject, absent};
+pub(crate) use homes::{Found, Subject, absent};
 
 use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of, sync_dir};
 use crate::{disk, host};
@@ -379,6 +379,33 @@ pub(crate) fn check_socket(path: &Path) -> Result<(), DirectoryError> {
         Kind::Nothing => check_parent(path),
         Kind::Socket => Ok(()),
         other => Err(unfit(path, format_args!("--nbd names {other}; name a socket to make"))),
+    }
+}
+
+/// Checks a directory that is searched.
+///
+/// # Errors
+/// What the path is instead.
+pub(crate) fn check_directory(path: &Path) -> Result<(), DirectoryError> {
+    match kind(path)? {
+        Kind::Directory => Ok(()),
+        Kind::Nothing => Err(unfit(path, "no such directory; check the path")),
+        other => Err(unfit(path, format_args!("{other}, and not a directory; check the path"))),
+    }
+}
+
+/// The place on the host that decides for a disk at `path`: what is there, or the directory in which it would be made.
+///
+/// # Errors
+/// What the path is instead.
+pub(crate) fn place_of<'a>(option: &str, path: &'a Path) -> Result<&'a Path, DirectoryError> {
+    match kind(path)? {
+        Kind::Directory | Kind::File | Kind::BlockDevice => Ok(path),
+        Kind::Nothing => check_parent(path).map(|()| parent_of(path)),
+        other => Err(unfit(
+            path,
+            format_args!("{option} names {other}; name a directory, a file or a block device"),
+        )),
     }
 }
 

@@ -8,10 +8,12 @@ mod stubs;
 pub use stubs::{RootFound, StubsFound};
 
 use crate::audit_log::Head;
+use crate::control::Sensitivity;
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
 use crate::hex::{hex, sha256};
+use crate::host::DiskGuarantees;
 use crate::signed::{Signed, SignedError};
 use crate::stub_medium::ScanError;
 use crate::zeros::is_zeros;
@@ -77,6 +79,7 @@ pub struct Proof {
     pub record: Head,
     /// Guarantees of the medium and the journal ([`DiskGuarantees`](crate::host::DiskGuarantees)),
     /// as they were signed, whatever version of the program did that.
+    #[schemars(with = "DiskGuarantees")]
     pub guarantees: Value,
     /// The epochs of a disk that keeps versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +89,7 @@ pub struct Proof {
     pub stubs: Option<StubsFound>,
     /// Which content had to be destroyed ([`Sensitivity`](crate::control::Sensitivity)), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Sensitivity>")]
     pub sensitive: Option<Value>,
 }
 

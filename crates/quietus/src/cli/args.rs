@@ -11,7 +11,7 @@ mod repair;
 mod values;
 mod vault;
 
-use super::complete::policies;
+use super::complete::{epochs as epochs_of_disk, policies};
 use crate::control::Require;
 use crate::disk::{StoreKind, parse_duration_ms};
 use crate::offline::ImageFormat;
@@ -57,7 +57,7 @@ pub enum Command {
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
-    /// List the disks and vaults in a directory.
+    /// List the disks and vaults below directories.
     List(ListDisksArgs),
     /// Find out what this host, its media and file systems can promise, and which store gets more.
     Doctor(DoctorArgs),
@@ -115,18 +115,21 @@ pub enum Command {
 
 /// `list`.
 #[derive(Debug, Args)]
-#[command(after_help = help!("quietus list /srv/disks"))]
+#[command(after_help = help!("quietus list /srv/disks", "quietus list /srv --depth 3"))]
 pub struct ListDisksArgs {
-    /// Directories to look into. Default: the current one.
+    /// Directories to look into.
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub directories: Vec<PathBuf>,
+    /// How many levels of directories to look into. Names that begin with a dot are left out.
+    #[arg(long, value_name = "LEVELS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub depth: u32,
 }
 
 /// `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus doctor /srv/disks", "quietus doctor /dev/sdb --root /mnt/hdd"))]
 pub struct DoctorArgs {
-    /// Where a disk would lie: a directory, a file or a block device.
+    /// Where a disk would lie: a directory, a block device, or a file, which need not exist yet.
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
     /// Where the root of a disk with `--store versions` would lie. Default: with the disk.
@@ -370,7 +373,7 @@ pub struct PurgeArgs {
 #[command(after_help = help!("quietus export vm1 vm1.qcow2 --format qcow2", "quietus export vm1@before-upgrade old.img"))]
 pub struct ExportArgs {
     /// The disk's directory. If it is served, the image is the disk at one instant.
-    #[arg(value_hint = ValueHint::DirPath)]
+    #[arg(value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs_of_disk))]
     pub disk: PathBuf,
     /// Image file to make.
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,4 +1,4 @@
-//! `quietus doctor`: what a host, its media and file systems can promise, and which store gets more.
+//! `quietus doctor`: what this host, the medium and the file system can promise, and which store gets more.
 
 use super::args::DoctorArgs;
 use super::report::Report;
@@ -6,42 +6,54 @@ use super::{Failure, good};
 use crate::disk::StoreKind;
 use crate::host::{self, Guarantees, Level};
 use crate::output::{Doctor, Promise};
-use std::path::{Path, PathBuf};
+use crate::paths;
+use std::path::Path;
+
+/// How content dies on a disk in place, where the medium is a device: the directory lies elsewhere.
+const ON_DEVICE: &str =
+    "deletion overwrites content where it lies, if the journal, in the disk's directory, lies on a medium as good";
+const IN_PLACE: &str = "deletion overwrites content where it lies";
+const OVERLAY: &str = "deletion overwrites content in the overlay's file; its base image is left as it is";
+const ROOT_HERE: &str = "deletion destroys a key in the root, which lies here";
+const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; all else may lie anywhere";
+const ADVICE: &str = "with `--store versions --root PATH` only the root has to be overwritten: lay it on a medium that overwrites in \
+     place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
+const ADVICE_ROOT: &str =
+    "lay the root on a medium that overwrites in place, such as a magnetic disk: the rest may stay where it is";
 
 pub(super) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
-    let here = examined(&args.path)?;
-    let root = args.root.as_deref().map(examined).transpose()?;
-    let diagnosis = diagnose(&here, root.as_ref());
+    let here = examined("PATH", &args.path)?;
+    let root = args.root.as_deref().map(|root| examined("--root", root)).transpose()?;
+    let is_device = paths::Kind::of(&args.path).is_ok_and(|it| it == paths::Kind::BlockDevice);
+    let diagnosis = diagnose(here, root, is_device);
     out.doctor(&diagnosis);
     good(diagnosis.promises.iter().any(|it| it.level == Level::Clear))
 }
 
-/// The guarantees at `path`, or, where nothing is yet, in the directory that would have it.
-fn examined(path: &Path) -> Result<Guarantees, Failure> {
-    let there: PathBuf = path.ancestors().find(|it| it.exists()).map_or_else(|| ".".into(), Into::into);
-    let there = if there.as_os_str().is_empty() { ".".into() } else { there };
-    host::inspect(&there)
-        .map_err(|error| Failure::Error(format!("cannot examine {}: {error}", there.display())))
+/// The guarantees of the host for what is at `path`, or would be.
+fn examined(option: &str, path: &Path) -> Result<Guarantees, Failure> {
+    let place = paths::place_of(option, path)?;
+    host::inspect(place)
+        .map_err(|error| Failure::Error(format!("{}: cannot examine it: {error}", place.display())))
 }
 
 /// What each store promises at `here`, with its root at `root`.
-fn diagnose(here: &Guarantees, root: Option<&Guarantees>) -> Doctor {
+pub(super) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_device: bool) -> Doctor {
     let promise = |store, level, how: &str| Promise { store, level, how: how.into() };
-    let beside = root.map_or(here.level, |root| root.level);
-    let how = match root {
-        Some(_) => "deletion destroys keys in the root, at the path of --root; all else may lie anywhere",
-        None => "deletion destroys keys in the root, here; with --root PATH on a medium that overwrites, all else may stay",
+    let root_level = root.as_ref().map_or(here.level, |root| root.level);
+    let promises = vec![
+        promise(StoreKind::InPlace, here.level, if is_device { ON_DEVICE } else { IN_PLACE }),
+        promise(StoreKind::Overlay, here.level, OVERLAY),
+        promise(StoreKind::Versions, root_level, if root.is_some() { ROOT_THERE } else { ROOT_HERE }),
+    ];
+    let most = promises.iter().map(|it| it.level).min().unwrap_or(Level::NotReached);
+    let best = promises.iter().filter(|it| it.level == most).map(|it| it.store).collect();
+    let advice = match (most, &root) {
+        (Level::Clear, _) => None,
+        (_, None) => Some(ADVICE.into()),
+        (_, Some(_)) => Some(ADVICE_ROOT.into()),
     };
-    Doctor {
-        level: here.level,
-        promises: vec![
-            promise(StoreKind::InPlace, here.level, "deletion overwrites the content in its place"),
-            promise(StoreKind::Overlay, here.level, "deletion overwrites the content in the overlay's file"),
-            promise(StoreKind::Versions, beside, how),
-        ],
-        findings: here.findings.clone(),
-        root: root.map(|root| root.findings.clone()),
-    }
+    Doctor { most, best, promises, advice, here, root }
 }
 
 #[cfg(test)]
@@ -53,12 +65,31 @@ mod tests {
         Guarantees { level, findings: Vec::new(), facts: Facts::default() }
     }
 
+    fn levels(it: &Doctor) -> Vec<Level> {
+        it.promises.iter().map(|it| it.level).collect()
+    }
+
     #[test]
     fn a_root_that_overwrites_makes_versions_the_store_that_promises_more() {
-        let levels = |it: &Doctor| it.promises.iter().map(|it| it.level).collect::<Vec<_>>();
-        let (ssd, disk) = (of(Level::NotAssured), of(Level::Clear));
-        assert_eq!(levels(&diagnose(&ssd, None)), [Level::NotAssured; 3]);
-        let with_root = diagnose(&ssd, Some(&disk));
+        let without = diagnose(of(Level::NotAssured), None, false);
+        assert_eq!(levels(&without), [Level::NotAssured; 3]);
+        assert_eq!((without.best.len(), without.most), (3, Level::NotAssured));
+        assert!(without.advice.is_some_and(|it| it.contains("--root PATH")));
+        let with_root = diagnose(of(Level::NotAssured), Some(of(Level::Clear)), false);
         assert_eq!(levels(&with_root), [Level::NotAssured, Level::NotAssured, Level::Clear]);
+        assert_eq!((&with_root.best[..], with_root.advice), (&[StoreKind::Versions][..], None));
+    }
+
+    #[test]
+    fn a_root_that_is_worse_leaves_versions_behind() {
+        let found = diagnose(of(Level::Clear), Some(of(Level::NotReached)), false);
+        assert_eq!(levels(&found), [Level::Clear, Level::Clear, Level::NotReached]);
+        assert_eq!(found.best, [StoreKind::InPlace, StoreKind::Overlay]);
+    }
+
+    #[test]
+    fn a_device_is_not_all_of_a_disk() {
+        let how = |is_device| diagnose(of(Level::Clear), None, is_device).promises[0].how.clone();
+        assert!(how(true).contains("journal") && !how(false).contains("journal"));
     }
 }

@@ -58,7 +58,7 @@ pub fn command() -> clap::Command {
 /// Runs the command line.
 #[must_use]
 pub fn main() -> ExitCode {
-    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    complete::answer(Cli::command);
     let cli = Cli::parse();
     log_to_stderr();
     let json = cli.json;
@@ -146,12 +146,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Restore(args) => past::restore(&args, &out),
         Command::Prove(args) => prove(&args, &out),
         Command::Vault(args) => vault::vault(&args.command, &out),
-        Command::Completions { shell } => {
-            let shells = clap_complete::env::Shells::builtins();
-            let shell = shells.completer(&shell.to_string()).expect("each shell has a completer");
-            let name = "quietus";
-            Ok(shell.write_registration("COMPLETE", name, name, name, &mut io::stdout())?)
-        }
+        Command::Completions { shell } => Ok(complete::write_registration(shell, &mut io::stdout())?),
     }
 }
 

@@ -15,16 +15,15 @@ use crate::disk::DiskToml;
 use crate::host::{self, DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{
-    self, AuditEntry, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport, Serving,
+    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport, Serving,
 };
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
-use crate::rfc3339;
 use crate::signed::Signed;
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -220,7 +219,7 @@ impl Report {
     /// One line of the audit log: as JSON a line for each event in it.
     pub(crate) fn entry(&self, entry: &Value) {
         if self.json {
-            return entries(entry).iter().for_each(|it| self.say(it, |_| Ok(())));
+            return output::audit_entries(entry).iter().for_each(|it| self.say(it, |_| Ok(())));
         }
         let text = |out: &mut String| {
             let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
@@ -333,29 +332,6 @@ impl Report {
     pub(crate) fn proof(&self, receipt: &Receipt, checked: Checked) {
         self.say_signed(receipt, |out| proof_text(out, receipt, checked));
     }
-}
-
-/// The events in a line of the audit log.
-fn entries(line: &Value) -> Vec<AuditEntry> {
-    let Value::Object(fields) = line else { return Vec::new() };
-    let number = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let of = |time_ms: u64, place: Option<(u64, u64)>, more: Map<String, Value>| AuditEntry {
-        n: number("n"),
-        time_ms,
-        event: fields.get("event").and_then(Value::as_str).unwrap_or_default().into(),
-        start: place.map(|it| it.0),
-        len: place.map(|it| it.1),
-        more,
-    };
-    if let Ok(batch) = Batch::<Map<String, Value>>::deserialize(line) {
-        return batch.all().map(|it| of(it.time_ms, Some((it.start, it.len)), it.kind.clone())).collect();
-    }
-    let mut more = fields.clone();
-    ["n", "time_ms", "event"].iter().for_each(|name| _ = more.remove(*name));
-    if let Some(since) = more.remove("since_ms").and_then(|ms| ms.as_u64()) {
-        more.insert("since".into(), rfc3339::text(since).into());
-    }
-    vec![of(number("time_ms"), None, more)]
 }
 
 /// Prints a line for the events of one instant.

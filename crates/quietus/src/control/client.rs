@@ -8,6 +8,7 @@ use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
 use crate::keys::Source;
 use crate::open_disk::{OpenDisk, backlog_bytes};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -57,10 +58,22 @@ pub fn ask_unlocked(
     answer
 }
 
-/// Whether a server runs the disk at `path`.
+/// Whether a server runs the disk at `path`. Does not wait for it.
 #[must_use]
 pub fn is_served(path: &Path) -> bool {
-    connect(path).is_some()
+    let connected = through_fd(path, SOCKET, |socket| {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let stream = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(rustix::net::connect(&stream, &SocketAddrUnix::new(socket)?)?)
+    });
+    // A server that many connect to at once may have no room for one more.
+    connected.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |()| true)
+}
+
+/// Asks the server of the disk at `path`; `None` if there is none, or it refuses. Nothing is opened here.
+#[must_use]
+pub fn ask_served(path: &Path, call: &Call) -> Option<Value> {
+    ask_server(&connect(path)?, call, None, &mut |_, _| true).ok()
 }
 
 fn connect(path: &Path) -> Option<UnixStream> {

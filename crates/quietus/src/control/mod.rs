@@ -21,7 +21,7 @@ mod wire;
 
 pub use call::{Call, Space, StatusAnswer};
 pub use chains::BlocksWeighed;
-pub use client::{ask, ask_unlocked, is_served};
+pub use client::{ask, ask_served, ask_unlocked, is_served};
 pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;

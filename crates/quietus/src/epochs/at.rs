@@ -36,9 +36,9 @@ pub enum FindError {
     /// The epoch is open, or later than that.
     #[error("epoch {0} has not closed yet; `quietus epoch` closes the open one")]
     Open(u64),
-    /// No epoch has the name.
-    #[error("no epoch has the name {0:?}; `quietus versions` lists those that are kept")]
-    NoName(String),
+    /// No epoch has the name; perhaps another one was meant.
+    #[error("no epoch has the name {0:?}; {meant}", meant = naming::meant_or(.1, "`quietus versions` lists those that are kept"))]
+    NoName(String, Option<String>),
     /// There is nothing to find.
     #[error("no epoch is kept; `quietus epoch` keeps the current state as one")]
     NoneKept,
@@ -129,7 +129,9 @@ impl At {
             Self::First => first_from(engine, Epoch(0))?.ok_or(FindError::NoneKept)?,
             Self::Last => last_before(engine, None)?.ok_or(FindError::NoneKept)?,
             Self::Number(epoch) => *epoch,
-            Self::Name(name) => names.epoch(name).ok_or_else(|| FindError::NoName(name.clone()))?,
+            Self::Name(name) => {
+                names.epoch(name).ok_or_else(|| FindError::NoName(name.clone(), names.meant(name)))?
+            }
             Self::Time(ms) => {
                 closed_by(engine, names, *ms)?.ok_or_else(|| FindError::NoneBy(self.clone()))?
             }

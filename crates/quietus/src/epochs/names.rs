@@ -5,13 +5,14 @@ use super::told::Told;
 use crate::audit_log::CheckError;
 use crate::directory::Directory;
 use crate::naming::{self, NoName};
+use crate::paths;
 use crate::recorder::HoldLine;
 use quietus_core::units::{Epoch, EpochRange};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Name of the file.
@@ -98,9 +99,9 @@ pub enum NamesError {
     /// The name is another's.
     #[error("the name {0:?} is taken; choose another one")]
     Taken(String),
-    /// There is no such hold.
-    #[error("no hold has the name {0:?}")]
-    NoHold(String),
+    /// There is no such hold; perhaps another one was meant.
+    #[error("no hold has the name {0:?}; {meant}", meant = naming::meant_or(.1, "`quietus versions` lists the holds"))]
+    NoHold(String, Option<String>),
     /// A hold refuses to forget.
     #[error("epochs {from} to {to} are held by {name:?} (asked for by {who}: {why}); release it first")]
     Held {
@@ -145,6 +146,12 @@ pub enum NamesError {
         /// The failure.
         error: io::Error,
     },
+}
+
+/// The names of epochs of the disk at `path`, as far as they can be read without a look at anything else.
+pub(crate) fn names_at(path: &Path) -> Vec<String> {
+    let content = paths::read_text("the file of names", &path.join(NAMES_FILE)).unwrap_or_default();
+    serde_json::from_str::<Content>(&content).unwrap_or_default().names.into_keys().collect()
 }
 
 /// See the module's documentation.
@@ -236,6 +243,12 @@ impl Names {
     #[must_use]
     pub fn epoch(&self, name: &str) -> Option<Epoch> {
         self.lock().names.get(name).copied().map(Epoch)
+    }
+
+    /// The name of an epoch that is most like `name`.
+    #[must_use]
+    pub fn meant(&self, name: &str) -> Option<String> {
+        naming::meant(name, self.lock().names.keys().map(String::as_str))
     }
 
     /// The name of each epoch that has one; of several, all of them, with commas.
@@ -337,7 +350,8 @@ impl Names {
     /// [`NamesError`].
     pub fn release(&self, directory: &Directory, name: &str) -> Result<HoldOf, NamesError> {
         self.change(directory, |content| {
-            content.holds.remove(name).ok_or_else(|| NamesError::NoHold(name.into()))
+            let meant = naming::meant(name, content.holds.keys().map(String::as_str));
+            content.holds.remove(name).ok_or_else(|| NamesError::NoHold(name.into(), meant))
         })
     }
 

@@ -38,7 +38,7 @@ pub struct Exported {
     /// Path of the image.
     pub image: PathBuf,
     /// Format of the image.
-    pub format: ImageFormat,
+    pub image_format: ImageFormat,
     /// Figures of the copy.
     #[serde(flatten)]
     pub copied: Copied,
@@ -79,7 +79,7 @@ pub fn export(
     let copied =
         serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string().into()))?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
-    Ok(Exported { image: image.into(), format, copied, host_bytes })
+    Ok(Exported { image: image.into(), image_format: format, copied, host_bytes })
 }
 
 /// Syncs the image that is copied to, converts it if need be, and gives it its name. Returns the

@@ -1,10 +1,10 @@
 //! What `quietus vault --json` prints.
 
-use super::{Output, schema};
+use super::{Output, schema, signed_schema};
 use crate::host::DiskGuarantees;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
-    VaultToml, Version,
+    Sanitized, VaultProof, VaultToml, Version,
 };
 use quietus_vault::SnapshotId;
 use quietus_vault::tree::{Kind, Node};
@@ -36,9 +36,10 @@ outputs! {
     "vault-verified": VaultVerified,
 }
 
-/// The name and the schema of each report about a vault.
+/// The name and the schema of each report and signed statement about a vault.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
-    registered()
+    let signed = vec![signed_schema::<VaultProof>("vault-proof"), signed_schema::<Sanitized>("sanitization")];
+    [registered(), signed].concat()
 }
 
 /// A path as text. Bytes that are not UTF-8 are shown as U+FFFD, so that two paths may look the same.

@@ -2,11 +2,15 @@
 
 use super::{Kind, unfit};
 use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of};
+use crate::naming;
 use std::fmt;
+use std::io;
 use std::path::Path;
 
 /// Entries of a directory that are looked at for a name that was meant.
 const ENTRIES_MAX: usize = 1000;
+/// Longest marker that is read.
+const MARKER_BYTES_MAX: u64 = 1 << 20;
 
 /// What has a directory of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,6 +73,43 @@ impl fmt::Display for Subject {
     }
 }
 
+/// What says that a directory is that of a disk or a vault.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    /// Which of them.
+    pub(crate) subject: Subject,
+    /// Why its marker cannot be read, if that is known.
+    pub(crate) fault: Option<String>,
+}
+
+impl Found {
+    /// What is at `path`. Nothing is opened.
+    ///
+    /// # Errors
+    /// The host does not let anybody look into the directory.
+    pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
+        for subject in Subject::ALL {
+            let marker = path.join(subject.marker());
+            let has = |name: &&str| path.join(name).symlink_metadata().is_ok();
+            let fault = match Kind::of(&marker)? {
+                Kind::File if is_small(&marker) => None,
+                Kind::File => Some(format!("{} has more than {MARKER_BYTES_MAX} bytes", subject.marker())),
+                Kind::Nothing if subject.others().iter().all(|name| has(name)) => {
+                    Some(format!("{} is missing; restore it from a backup", subject.marker()))
+                }
+                Kind::Nothing => continue,
+                other => Some(format!("{} is {other}; restore it from a backup", subject.marker())),
+            };
+            return Ok(Some(Self { subject, fault }));
+        }
+        Ok(None)
+    }
+}
+
+fn is_small(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX)
+}
+
 /// The error for `path`, which is to be the directory of a `wanted` and has no file that says so.
 pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
     let noun = wanted.noun();
@@ -120,46 +161,5 @@ fn meant(wanted: Subject, path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let entries = std::fs::read_dir(parent_of(path)).ok()?.flatten().take(ENTRIES_MAX);
     let all = entries.filter(|entry| wanted.is_at(&entry.path()));
-    let near = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let near = near.map(|other| (distance(&name, &other), other));
-    let most = (name.chars().count() / 3).clamp(1, 3);
-    near.filter(|(distance, _)| *distance <= most).min().map(|(_, other)| other)
-}
-
-/// Characters to insert, remove, replace or swap with the next one, until `one` is `other`.
-fn distance(one: &str, other: &str) -> usize {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(!a.eq_ignore_ascii_case(b));
-            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn the_distance_of_two_names_counts_slips_of_a_hand() {
-        for (one, other, slips) in [
-            ("vm1", "vm1", 0),
-            ("vm1", "vm2", 1),
-            ("vm1", "mv1", 1),
-            ("VM1", "vm1", 0),
-            ("", "abc", 3),
-            ("disk", "dik", 1),
-        ] {
-            assert_eq!(distance(one, other), slips, "{one}, {other}");
-        }
-    }
+    naming::meant(&name, all.map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }

@@ -277,6 +277,15 @@ impl VaultDir {
         }
     }
 
+    /// Opens the directory at `path` to be read, whoever may write there.
+    ///
+    /// # Errors
+    /// As those of [`VaultDir::open`].
+    pub fn open_to_read(path: &Path) -> Result<Self, Error> {
+        VaultToml::read(path)?;
+        Self::open_for(path, Access::ReadOnly)
+    }
+
     fn open_for(path: &Path, access: Access) -> Result<Self, Error> {
         let directory = Directory::open(path, access)?;
         let home = Home::open(path)?;

@@ -1,6 +1,7 @@
 //! Which snapshots are meant: by number, or by name.
 
 use super::{Error, Filter, Keep, Label, now_ms};
+use crate::naming;
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
@@ -90,8 +91,13 @@ pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
         vault.root(SnapshotId(number))?;
         return Ok(SnapshotId(number));
     }
-    let named = snapshots(vault)?.into_iter().rev().find(|line| line.label.name == text);
-    let unknown = || Error::Invalid(format!("unknown snapshot {text:?}; `quietus vault list` names all"));
+    let all = snapshots(vault)?;
+    let named = all.iter().rev().find(|line| line.label.name == text);
+    let unknown = || {
+        let meant = naming::meant(text, all.iter().map(|line| line.label.name.as_str()));
+        let remedy = naming::meant_or(&meant, "`quietus vault list` names all");
+        Error::Invalid(format!("unknown snapshot {text:?}; {remedy}"))
+    };
     named.map(|line| SnapshotId(line.snapshot)).ok_or_else(unknown)
 }
 

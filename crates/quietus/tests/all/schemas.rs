@@ -1,35 +1,53 @@
 //! What the program prints with `--json`, against the schemas in `docs/schemas/`.
 
+use jsonschema::Validator;
 use quietus::output;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::process::Output;
+use std::sync::{Arc, LazyLock, Mutex};
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
+}
+
+/// The validator of the format `quietus-NAME-1`, as the documents have it.
+fn validator(name: &str) -> Arc<Validator> {
+    static KNOWN: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+    // A report that is not valid may be asked for on purpose.
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let made = known.entry(name.into()).or_insert_with(|| {
+        let path = directory().join(format!("{name}.json"));
+        let schema = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let schema = serde_json::from_str(&schema).expect("JSON");
+        Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema"))
+    });
+    Arc::clone(made)
 }
 
 /// The report in `line`, which has to be as its schema says.
 pub fn valid(line: &str) -> Value {
     let report: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     // The format of a signed statement is in the statement, where the signature covers it.
-    let Some(format) = report["format"].as_str() else {
-        let format = report["statement"]["format"].as_str().expect("a format");
-        assert!(format.starts_with("quietus-") && report["signature"].is_string(), "{line}");
-        return report;
-    };
-    let name = format.strip_prefix("quietus-").and_then(|it| it.strip_suffix("-1")).expect("a name");
-    let path = directory().join(format!("{name}.json"));
-    let schema = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let schema = serde_json::from_str(&schema).expect("a schema");
-    let validator = jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema");
-    let faults: Vec<_> = validator.iter_errors(&report).map(|it| format!("{}: {it}", it.instance_path())).collect();
+    let format = report["format"].as_str().or_else(|| report["statement"]["format"].as_str());
+    let name = format.and_then(|it| it.strip_prefix("quietus-")?.strip_suffix("-1"));
+    let validator = validator(name.unwrap_or_else(|| panic!("no format: {line}")));
+    let faults: Vec<_> =
+        validator.iter_errors(&report).map(|it| format!("{}: {it}", it.instance_path())).collect();
     assert!(faults.is_empty(), "{faults:#?}\n{line}");
     report
 }
 
-/// All reports in `lines`.
+/// All reports in `lines`, each of which has to be as its schema says.
 pub fn all_valid(lines: &[u8]) -> Vec<Value> {
-    std::str::from_utf8(lines).expect("text").lines().map(valid).collect()
+    String::from_utf8_lossy(lines).lines().map(valid).collect()
+}
+
+/// What a command with `--json` has printed, each line of which has to be as its schema says.
+pub fn checked(output: Output) -> Output {
+    all_valid(&output.stdout);
+    output
 }
 
 /// `QUIETUS_WRITE_SCHEMAS=1 cargo test -p quietus --test all schemas::` writes them.
@@ -48,20 +66,109 @@ fn the_schemas_in_the_documents_are_those_of_the_code() {
         expected.push(format!("{name}.json"));
     }
     let names = std::fs::read_dir(directory()).expect("a directory").flatten().map(|it| it.file_name());
-    let mut names: Vec<_> = names.map(|it| it.into_string().expect("text")).filter(|it| it != "README.md").collect();
+    let mut names: Vec<_> =
+        names.map(|it| it.into_string().expect("text")).filter(|it| it != "README.md").collect();
     names.sort();
     assert_eq!(names, expected);
 }
 
 #[test]
-fn a_report_with_a_wrong_time_or_without_a_field_is_not_valid() {
+fn a_report_with_a_wrong_time_without_a_field_or_with_one_too_many_is_not_valid() {
     let good = r#"{"format":"quietus-epoch-1","epoch":1,"name":null}"#;
     valid(good);
+    let event = r#"{"format":"quietus-audit-entry-1","n":0,"time":"2026-11-20T10:00:00.000Z","event":"opened"}"#;
+    valid(event);
     for bad in [
         good.replace("\"epoch\":1,", ""),
         good.replace(":1,", ":-1,"),
-        r#"{"format":"quietus-audit-entry-1","n":0,"time":"yesterday","event":"opened"}"#.into(),
+        good.replace("\"name\"", "\"more\":1,\"name\""),
+        good.replace("epoch-1", "epoch-2"),
+        event.replace("2026-11-20T10:00:00.000Z", "yesterday"),
+        event.replace("opened", "died"),
+        event.replace("\"n\":0", "\"n\":0,\"start\":0"),
     ] {
         assert!(std::panic::catch_unwind(|| valid(&bad)).is_err(), "{bad}");
+    }
+}
+
+/// Fields whose unit is milliseconds or nanoseconds, and which are no times but durations; and the one time that `disk.toml` has so.
+const NUMBERS: [&str; 5] =
+    ["base_mtime_ns", "deadline_ms", "held_ms", "idle_after_ms", "oldest_ms"];
+/// Fields that may be anything: a line that only a later version understands.
+const UNTYPED: [&str; 1] = ["line"];
+/// Keywords one of which says what a value is.
+const TYPES: [&str; 7] = ["type", "$ref", "const", "enum", "anyOf", "oneOf", "allOf"];
+
+/// Walks over a schema; `faults` takes what a reader of the reports would stumble over. An `open` schema is closed by the one around it.
+fn judge(schema: &Value, path: &str, open: bool, faults: &mut Vec<String>) {
+    let mut fault = |what: &str| faults.push(format!("{path}: {what}"));
+    let is_list = |it: &Value| it["type"] == "array" || it.get("items").is_some();
+    if schema.get("prefixItems").is_some() || schema.get("items").is_some_and(is_list) {
+        fault("a list whose places have meanings");
+    }
+    let is_closed = ["additionalProperties", "unevaluatedProperties"].iter().any(|it| schema.get(it).is_some());
+    let properties = schema.get("properties").and_then(Value::as_object);
+    if properties.is_some() && !open && !is_closed {
+        fault("fields that are not described are allowed");
+    }
+    let is_only = properties.is_some_and(|it| it.len() == 1) && schema["description"].is_string();
+    for (name, property) in properties.into_iter().flatten() {
+        judge_field(name, property, &format!("{path}.{name}"), is_only, faults);
+    }
+    let definitions = schema.get("$defs").and_then(Value::as_object).into_iter().flatten();
+    definitions.for_each(|(name, it)| judge(it, &format!("{path}#{name}"), false, faults));
+    for name in ["items", "additionalProperties"] {
+        schema.get(name).into_iter().for_each(|it| judge(it, &format!("{path}/{name}"), false, faults));
+    }
+    for name in ["allOf", "anyOf", "oneOf"] {
+        let parts = schema.get(name).and_then(Value::as_array).into_iter().flatten().enumerate();
+        let open = open || schema.get("unevaluatedProperties").is_some();
+        parts.for_each(|(n, it)| judge(it, &format!("{path}/{name}/{n}"), open, faults));
+    }
+}
+
+/// The same for a field; the only one of its structure has the description of that.
+fn judge_field(name: &str, schema: &Value, path: &str, is_only: bool, faults: &mut Vec<String>) {
+    let mut fault = |what: &str| faults.push(format!("{path}: {what}"));
+    if !name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_') {
+        fault("a name that is prose");
+    }
+    if (name.ends_with("_ms") || name.ends_with("_ns")) && !NUMBERS.contains(&name) {
+        fault("a time that is a number");
+    }
+    if !TYPES.iter().any(|it| schema.get(it).is_some()) && !UNTYPED.contains(&name) {
+        fault("anything at all");
+    }
+    if !is_only && schema["description"].as_str().is_none_or(str::is_empty) && schema.get("const").is_none() {
+        fault("no description");
+    }
+    judge(schema, path, false, faults);
+}
+
+#[test]
+fn every_field_has_a_name_a_type_and_a_description() {
+    let mut faults = Vec::new();
+    for (name, schema) in output::schemas() {
+        judge(schema.as_value(), name, false, &mut faults);
+    }
+    faults.sort();
+    faults.dedup();
+    assert!(faults.is_empty(), "{} faults: {faults:#?}", faults.len());
+}
+
+#[test]
+fn what_a_reader_would_stumble_over_is_found() {
+    for bad in [
+        r#"{"type":"array","prefixItems":[{"type":"integer"}]}"#,
+        r#"{"type":"array","items":{"type":"array"}}"#,
+        r#"{"properties":{"a":{"type":"integer","description":"A."}}}"#,
+        r#"{"properties":{"two words":{"type":"integer","description":"A."}},"additionalProperties":false}"#,
+        r#"{"properties":{"closed_ms":{"type":"integer","description":"A."}},"additionalProperties":false}"#,
+        r#"{"properties":{"a":{"description":"A."}},"additionalProperties":false}"#,
+        r#"{"$defs":{"A":{"properties":{"a":{"type":"integer"}},"additionalProperties":false}}}"#,
+    ] {
+        let mut faults = Vec::new();
+        judge(&serde_json::from_str(bad).expect("JSON"), "", false, &mut faults);
+        assert_eq!(faults.len(), 1, "{bad}: {faults:?}");
     }
 }

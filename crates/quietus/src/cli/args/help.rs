@@ -20,7 +20,7 @@ pub(super) const PROGRAM: &str = "Examples:\n  \
     1    failure; the error says why and what to do\n  \
     2    wrong command line, whatever the host is like\n  \
     3    success with a bad result: a check failed, dead content was found, less than --require asks for, an epoch that was \
-         named is forgotten, or files were left out\n  \
+         named is forgotten, no store promises enough (doctor), or files were left out\n  \
     130  interrupted by Ctrl-C or SIGTERM\n\n\
     Environment:\n  \
     QUIETUS_LOG  what the log on standard error has: error, warn, info (default), debug or trace, also for parts of the \

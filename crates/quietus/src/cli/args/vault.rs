@@ -1,10 +1,12 @@
 //! `quietus vault`: deduplicated backups that can be sanitized.
 
+use super::super::complete::{policies, snapshots};
 use super::values::{parse_disk_size, parse_policy};
 use super::{ConsentArgs, CredentialArgs};
 use crate::disk::{parse_duration_ms, parse_size};
 use crate::vault::{Codec, Control, Filter, Keep, Label, Overwrite, host_name};
 use clap::{Args, Subcommand, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
 /// `vault`.
@@ -88,7 +90,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub container: Option<u64>,
     /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
-    #[arg(long, default_value = "clear", value_parser = parse_policy)]
+    #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
     /// How each chunk is compressed. One that does not get smaller is stored as it is.
     #[arg(long, value_enum, default_value_t = Codec::Lz4)]
@@ -185,6 +187,7 @@ pub struct GetArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the snapshot, or its name: then the newest of that name.
+    #[arg(add = ArgValueCompleter::new(snapshots))]
     pub snapshot: String,
     /// Folder to restore into.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
@@ -208,6 +211,7 @@ pub struct CatArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the snapshot, or its name: then the newest of that name.
+    #[arg(add = ArgValueCompleter::new(snapshots))]
     pub snapshot: String,
     /// The file, as `list` shows it.
     pub path: PathBuf,
@@ -221,7 +225,7 @@ pub struct ListArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the snapshot to list, or its name. Default: list the snapshots.
-    #[arg(conflicts_with = "filter")]
+    #[arg(conflicts_with = "filter", add = ArgValueCompleter::new(snapshots))]
     pub snapshot: Option<String>,
     /// Only this and what is below it.
     pub path: Option<PathBuf>,
@@ -244,7 +248,7 @@ pub struct MountArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub at: PathBuf,
     /// Number of a snapshot, or its name (then the newest of that name): only its files, without a folder of its own.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(snapshots))]
     pub snapshot: Option<String>,
 }
 
@@ -268,8 +272,10 @@ pub struct VaultDiffArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Number of the first snapshot, or its name: then the newest of that name.
+    #[arg(add = ArgValueCompleter::new(snapshots))]
     pub one: String,
     /// Number or name of the second one.
+    #[arg(add = ArgValueCompleter::new(snapshots))]
     pub other: String,
 }
 
@@ -281,7 +287,7 @@ pub struct VaultForgetArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
-    #[arg(conflicts_with = "filter")]
+    #[arg(conflicts_with = "filter", add = ArgValueCompleter::new(snapshots))]
     pub snapshots: Vec<String>,
     /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
     /// a slash, a path such as `home/ann/**`. May be given again.
@@ -364,7 +370,7 @@ pub struct VaultHoldArgs {
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Numbers of snapshots, or their names: then the newest of that name.
-    #[arg(required = true)]
+    #[arg(required = true, add = ArgValueCompleter::new(snapshots))]
     pub snapshots: Vec<String>,
     /// Name of the hold, at most 64 bytes. It is not destroyed with the snapshots.
     #[arg(long)]

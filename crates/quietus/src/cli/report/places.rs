@@ -1,53 +1,88 @@
-//! Reports about places: the disks and vaults of a directory, and what a host can promise.
+//! Reports about places: the disks and vaults below a directory, and what a host can promise.
 
 use super::{Report, bytes};
 use crate::disk::StoreKind;
 use crate::host::{Finding, Severity};
-use crate::output::{Doctor, Homes};
-use std::fmt::Write;
+use crate::output::{Doctor, Home, Listing};
+use std::fmt::{self, Write};
 
 impl Report {
     /// Lists disks and vaults.
-    pub(crate) fn homes(&self, it: &Homes) {
+    pub(crate) fn listing(&self, it: &Listing) {
         self.say(it, |out| {
-            if it.homes.is_empty() {
-                return writeln!(out, "no disks or vaults; make one with `quietus create` or `quietus vault init`");
+            if it.found.is_empty() {
+                writeln!(out, "no disk or vault was found; `quietus create` and `quietus vault init` make one")?;
             }
-            for home in &it.homes {
-                let size = home.size_bytes.map_or("-".into(), bytes);
-                let state = match (&home.fault, home.served) {
-                    (Some(fault), _) => format!("DAMAGED: {fault}"),
-                    (None, true) => "served".into(),
-                    (None, false) => String::new(),
-                };
-                let line = format!("{:<10} {size:>12}  {}  {state}", home.kind.name(), home.path.display());
-                writeln!(out, "{}", line.trim_end())?;
-            }
-            Ok(())
+            it.found.iter().try_for_each(|it| home(out, it))?;
+            it.unread.iter().try_for_each(|it| writeln!(out, "NOT READ {}: {}", it.path.display(), it.why))
         });
     }
 
     /// Reports what a host can promise.
     pub(crate) fn doctor(&self, it: &Doctor) {
-        self.say(it, |out| {
-            writeln!(out, "here         {}", it.level)?;
-            it.promises.iter().try_for_each(|promise| {
-                let store = match promise.store {
-                    StoreKind::InPlace => "in-place",
-                    StoreKind::Overlay => "overlay",
-                    StoreKind::Versions => "versions",
-                };
-                writeln!(out, "{store:<12} {}: {}", promise.level, promise.how)
-            })?;
-            findings(out, "finding", &it.findings)?;
-            it.root.as_deref().map_or(Ok(()), |root| findings(out, "root", root))
-        });
+        self.say(it, |out| diagnosis(out, it));
     }
 }
 
-fn findings(out: &mut String, title: &str, findings: &[Finding]) -> std::fmt::Result {
+fn diagnosis(out: &mut String, it: &Doctor) -> fmt::Result {
+    let best: Vec<_> = it.best.iter().map(|it| name(*it)).collect();
+    writeln!(out, "at best      {} (store {})", it.most, best.join(", "))?;
+    it.advice.iter().try_for_each(|advice| writeln!(out, "advice       {advice}"))?;
+    for promise in &it.promises {
+        writeln!(out, "{:<12} {}: {}", name(promise.store), promise.level, promise.how)?;
+    }
+    findings(out, "here", &it.here.findings)?;
+    it.root.iter().try_for_each(|root| findings(out, "root", &root.findings))
+}
+
+fn home(out: &mut String, it: &Home) -> fmt::Result {
+    let size = it.size_bytes.map_or("-".into(), bytes);
+    let state = match (&it.fault, it.served) {
+        // A parser shows the place in further lines.
+        (Some(fault), _) => format!("UNREADABLE: {}", fault.lines().next().unwrap_or_default()),
+        (None, true) => "served".into(),
+        (None, false) => String::new(),
+    };
+    let line = format!("{:<10} {size:>12}  {}  {state}", it.kind.name(), it.path.display());
+    writeln!(out, "{}", line.trim_end())
+}
+
+fn name(store: StoreKind) -> &'static str {
+    match store {
+        StoreKind::InPlace => "in-place",
+        StoreKind::Overlay => "overlay",
+        StoreKind::Versions => "versions",
+    }
+}
+
+fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result {
     findings.iter().try_for_each(|finding| {
-        let mark = if finding.severity == Severity::Note { "ok" } else { "!" };
+        let mark = if finding.severity == Severity::Note { "ok" } else { "! " };
         writeln!(out, "{title:<12} {mark} {finding}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::doctor::diagnose;
+    use crate::host::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
+
+    fn drive(name: &str, rotational: bool) -> crate::host::Guarantees {
+        let device = DeviceFacts {
+            name: name.into(),
+            kind: DeviceKind::Disk,
+            transport: Transport::Ata,
+            rotational: Some(rotational),
+            ..DeviceFacts::default()
+        };
+        judge(Facts { layers: vec![Layer::Device(device)], ..Facts::default() })
+    }
+
+    #[test]
+    fn the_doctor_begins_with_the_answer() {
+        let mut told = String::new();
+        diagnosis(&mut told, &diagnose(drive("sda", false), Some(drive("sdb", true)), true)).expect("text");
+        assert_eq!(told, "");
+    }
 }

@@ -62,7 +62,7 @@ fn each_kind_of_credential_opens_a_disk_until_its_slot_is_removed() {
     let phrase = bench.file("--passphrase-file", "phrase");
     let key = bench.file("--key-file", "key");
     let command = ["--key-command".to_string(), format!("head -c 33 {}", bench.file("", "key")[1])];
-    let added = |slot: u64| Ok(serde_json::json!({ "added": slot }));
+    let added = |slot: u64| Ok(serde_json::json!({ "format": "quietus-key-added-1", "added": slot }));
     let new = |[option, value]: &[String; 2]| [option.replacen("--", "--new-", 1), value.clone()];
     assert_eq!(bench.key(&["add"], &[&phrase, &new(&key)]), added(1));
     assert_eq!(bench.key(&["add"], &[&key, &new(&command)]), added(2));

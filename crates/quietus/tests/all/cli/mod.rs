@@ -1,10 +1,12 @@
 //! The program as a user runs it.
 
+mod completing;
 mod consent;
 mod idle;
 mod keys;
 mod killed;
 mod overlay;
+mod places;
 mod private;
 pub(crate) mod program;
 pub(crate) mod read_only;
@@ -181,9 +183,9 @@ fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
     let said = create("a", &["--size", "1.1G"]);
     assert!(said.contains("rounded up from 1181116006 to 1181118464 bytes"), "{said}");
     assert_eq!(std::fs::metadata(dir.path().join("a/data")).expect("a medium").len(), 1_181_118_464);
-    let said: Value = serde_json::from_str(&create("b", &["--json", "--size", "1000"])).expect("JSON");
+    let said = crate::schemas::valid(&create("b", &["--json", "--size", "1000"]));
     assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&4096.into(), &1000.into()));
-    let said: Value = serde_json::from_str(&create("c", &["--json", "--size", "1536"])).expect("JSON");
+    let said = crate::schemas::valid(&create("c", &["--json", "--size", "1536"]));
     assert_eq!((&said["disk"]["size_bytes"], &said["rounded_up_from_bytes"]), (&1536.into(), &Value::Null));
 }
 
@@ -192,7 +194,8 @@ fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let output = Command::new(env!("CARGO_BIN_EXE_quietus")).args(["completions", shell]).output();
         let text = output.expect("it runs").stdout;
-        assert!(String::from_utf8_lossy(&text).contains("prove"), "{shell}");
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.contains("COMPLETE") && text.contains("quietus"), "{shell}: {text}");
     }
 }
 

@@ -33,7 +33,8 @@ impl Disk {
 
     pub fn run(&self, command: &str, args: &[&str]) -> Output {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        quietus.args(["--json", command]).arg(self.path()).args(args).output().expect("it runs")
+        quietus.args(["--json", command]).arg(self.path()).args(args);
+        crate::schemas::checked(quietus.output().expect("it runs"))
     }
 
     pub fn json(&self, command: &str, args: &[&str]) -> Value {

@@ -382,6 +382,8 @@ const USAGES: &[(&str, i32, &str)] = &[
         "vault1: a vault, and not a disk; use the commands of `quietus vault`",
     ),
     ("vault get vault1 daily --into text", 1, "text: --into names a regular file; name a folder"),
+    ("vault get vault1 odl", 1, "unknown snapshot \"odl\"; did you mean \"old\"?"),
+    ("vault get vault1 daily", 1, "unknown snapshot \"daily\"; `quietus vault list` names all"),
     ("vault mount vault1 text", 1, "text: not a folder; name an empty one to mount the vault there"),
     (
         "vault mount vault1 nope",
@@ -399,6 +401,40 @@ const USAGES: &[(&str, i32, &str)] = &[
         1,
         "text: cannot read the signed statement: expected value at line 1 column 1; check that this is the file that was written",
     ),
+    ("list nope", 1, "nope: no such directory; check the path"),
+    ("list text", 1, "text: a regular file, and not a directory; check the path"),
+    ("list fifo", 1, "fifo: a pipe, and not a directory; check the path"),
+    ("list dangling", 1, "dangling: a symbolic link to nothing, and not a directory; check the path"),
+    (
+        "list --depth 0",
+        2,
+        "error: invalid value '0' for '--depth <LEVELS>': 0 is not in 1..=4294967295",
+    ),
+    ("doctor fifo", 1, "fifo: PATH names a pipe; name a directory, a file or a block device"),
+    ("doctor sock", 1, "sock: PATH names a socket; name a directory, a file or a block device"),
+    (
+        "doctor /dev/null",
+        1,
+        "/dev/null: PATH names a character device; name a directory, a file or a block device",
+    ),
+    (
+        "doctor dangling",
+        1,
+        "dangling: PATH names a symbolic link to nothing; name a directory, a file or a block device",
+    ),
+    ("doctor no/d", 1, "no/d: the directory no does not exist; make it first"),
+    ("doctor text/d", 1, "text/d: text is a regular file, and not a directory; check the path"),
+    (
+        "doctor /dev/typo",
+        1,
+        "/dev/typo: there is no device typo, and /dev is no place for files; check the name",
+    ),
+    (
+        "doctor dir --root fifo",
+        1,
+        "fifo: --root names a pipe; name a directory, a file or a block device",
+    ),
+    ("release ver1 case", 1, "no hold has the name \"case\"; `quietus versions` lists the holds"),
     ("nonsense", 2, "error: unrecognized subcommand 'nonsense'"),
 ];
 

@@ -51,7 +51,7 @@ impl Past {
 }
 
 fn run(args: &[&str]) -> Output {
-    quietus().arg("--json").args(args).output().unwrap()
+    crate::schemas::checked(quietus().arg("--json").args(args).output().unwrap())
 }
 
 /// The output of a command that succeeds.

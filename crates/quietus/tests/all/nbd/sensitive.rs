@@ -18,6 +18,7 @@ const PLAIN: &str = "content of the other file. ";
 
 fn json(command: &str, disk: &Disk, args: &[&str]) -> Value {
     let output = quietus().args(["--json", command]).arg(disk.path()).args(args).output().unwrap();
+    let output = crate::schemas::checked(output);
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -70,7 +70,7 @@ impl Bench {
     pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
         let target = format!("{}@{at}", self.disk.path().display());
-        quietus.args(["--json", command, &target]).args(args).output().expect("it runs")
+        crate::schemas::checked(quietus.args(["--json", command, &target]).args(args).output().expect("it runs"))
     }
 
     pub(super) fn forget(&self, at: &str) -> Value {
@@ -137,7 +137,7 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
     bench.write(0, 1);
     assert_eq!(
         bench.disk.json("epoch", &["--name", "before-upgrade"]),
-        json!({ "epoch": 1, "name": "before-upgrade" })
+        json!({ "format": "quietus-epoch-1", "epoch": 1, "name": "before-upgrade" })
     );
     bench.write(0, 2);
     assert_eq!(bench.disk.json("epoch", &[])["epoch"], 2);
@@ -160,6 +160,8 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
             && bytes[..BLOCK] == [1; BLOCK]
             && bytes[BLOCK..].iter().all(|byte| *byte == 0)
     );
+    let slip = bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
+    assert!(slip.1.contains(r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#), "{slip:?}");
     // The name of a kept epoch is no other's, and a number is no name.
     for name in ["before-upgrade", "17", "a b"] {
         assert_eq!(bench.disk.run("epoch", &["--name", name]).status.code(), Some(1), "{name}");
@@ -200,12 +202,12 @@ fn one_epoch_a_range_and_all_before_a_time_are_forgotten_and_the_rest_stays() {
     let _server = bench.serve();
     bench.fill(8);
     let closed = bench.versions();
-    assert_eq!(bench.forget("2"), json!({ "from": 2, "to": 2, "done": true }));
-    assert_eq!(bench.forget("4..5"), json!({ "from": 4, "to": 5, "done": true }));
+    assert_eq!(bench.forget("2"), json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true }));
+    assert_eq!(bench.forget("4..5"), json!({ "format": "quietus-forgotten-1", "from": 4, "to": 5, "done": true }));
     // A time means the last kept epoch that had closed by then.
     let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(closed[5].2));
     assert_eq!(bench.kept(), [1, 3, 6, 7, 8]);
-    assert_eq!(bench.forget(&format!("..{time}")), json!({ "from": 1, "to": 6, "done": true }));
+    assert_eq!(bench.forget(&format!("..{time}")), json!({ "format": "quietus-forgotten-1", "from": 1, "to": 6, "done": true }));
     assert_eq!(bench.kept(), [7, 8]);
     for block in 1..=8 {
         assert_eq!(u64::from(bench.byte("", block)), block);
@@ -251,7 +253,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
         }
         for (at, why) in [
             ("3", "epoch 3 has not closed yet"),
-            ("never", "no epoch has the name \"never\""),
+            ("never", "no epoch has the name \"never\"; `quietus versions` lists those that are kept"),
             ("2001-01-01", "no kept epoch had closed by 2001-01-01T00:00:00Z"),
         ] {
             let (code, error) = bench.refused("export", at, &[image, "--key-file", &bench.key]);
@@ -354,6 +356,9 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
     let _server = bench.serve();
     bench.forget("1");
     bench.forget("4");
+    let slip = bench.disk.run("release", &["case-4171"]);
+    let said = String::from_utf8_lossy(&slip.stderr);
+    assert!(said.contains(r#"no hold has the name "case-4171"; did you mean "case-4711"?"#), "{said}");
     assert_eq!(bench.disk.json("release", &["case-4711"])["hold"]["why"], "subpoena");
     assert_eq!(bench.disk.run("release", &["case-4711"]).status.code(), Some(1));
     bench.forget("2..3");
@@ -462,12 +467,12 @@ fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
     };
     // Block 0 has another content in each epoch; block 10 shows the first one up to epoch 3.
     let middle = json!({
-        "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
+        "format": "quietus-weighed-1", "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
         "before": 1, "after": 4, "held": null,
     });
     assert_eq!(count("2..3"), middle);
     let first = json!({
-        "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
+        "format": "quietus-weighed-1", "from": 1, "to": 3, "epochs": 3, "dies_blocks": 4, "dies_bytes": 4 * BLOCK, "stays_before_bytes": 0,
         "before": null, "after": 4, "held": null,
     });
     assert_eq!(count("..3"), first);

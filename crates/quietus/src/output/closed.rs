@@ -1,0 +1,66 @@
+//! Schemas that allow no field which they do not describe.
+
+use serde_json::{Map, Value, json};
+
+/// Keywords whose schemas apply to the same value as the schema around them.
+const IN_PLACE: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
+
+/// Forbids, in `root` and its definitions, fields that have no description.
+pub(super) fn close(root: &mut Map<String, Value>) {
+    let open = root.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    Closing { open }.value(root);
+}
+
+struct Closing {
+    /// The definitions as they were, to be used where others add fields to theirs.
+    open: Map<String, Value>,
+}
+
+impl Closing {
+    /// Closes the schema of a whole value.
+    fn value(&self, schema: &mut Map<String, Value>) {
+        let has_properties = schema.contains_key("properties");
+        let is_composed = has_properties && IN_PLACE.iter().any(|it| schema.contains_key(*it));
+        match is_composed {
+            true => {
+                self.open_parts(schema);
+                schema.insert("unevaluatedProperties".into(), false.into());
+            }
+            false if has_properties => _ = schema.entry("additionalProperties").or_insert(false.into()),
+            false => {}
+        }
+        self.inner(schema, !is_composed);
+    }
+
+    /// Replaces references, in schemas of the same value, by what they refer to: a closed one would forbid the fields beside it.
+    fn open_parts(&self, schema: &mut Map<String, Value>) {
+        let name = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix("#/$defs/"));
+        if let Some(part) = name.and_then(|name| self.open.get(name)).cloned() {
+            schema.remove("$ref");
+            let all = schema.entry("allOf").or_insert(json!([])).as_array_mut();
+            all.expect("a list of schemas").push(part);
+        }
+        parts(schema).for_each(|part| self.open_parts(part));
+    }
+
+    /// Closes the schemas within `schema`; with `parts` also those of the same value.
+    fn inner(&self, schema: &mut Map<String, Value>, are_values: bool) {
+        for name in ["properties", "$defs"] {
+            let all = schema.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten();
+            all.filter_map(|(_, it)| it.as_object_mut()).for_each(|it| self.value(it));
+        }
+        for name in ["items", "additionalProperties"] {
+            schema.get_mut(name).and_then(Value::as_object_mut).into_iter().for_each(|it| self.value(it));
+        }
+        parts(schema).for_each(|part| match are_values {
+            true => self.value(part),
+            false => self.inner(part, false),
+        });
+    }
+}
+
+/// The schemas in `schema` that apply to the same value.
+fn parts(schema: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let lists = schema.iter_mut().filter(|(name, _)| IN_PLACE.contains(&name.as_str()));
+    lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter_map(Value::as_object_mut)
+}

@@ -1,0 +1,18 @@
+//! A look at a vault that nobody notices.
+
+use super::dir::VaultDir;
+use super::owner::connect;
+use super::select::{Line, snapshots};
+use super::{Client, Error, Home};
+use std::path::Path;
+
+/// The snapshots of the vault at `path`. A vault that another command has open is asked, and any other one is only read.
+///
+/// # Errors
+/// [`Error`].
+pub fn peek(path: &Path) -> Result<Vec<Line>, Error> {
+    match connect(path) {
+        Ok(stream) => snapshots(&mut Client::there(Home::open(path)?, stream)),
+        Err(_) => snapshots(&mut VaultDir::open_to_read(path)?.vault()?),
+    }
+}
