@@ -47,6 +47,19 @@ impl Subject {
         subject
     }
 
+    /// An overlay after a crash: as its files are while it is open, once all is flushed.
+    fn crashed_overlay() -> Self {
+        let Self { _dir: dir, path, source, .. } = Self::plain(StoreKind::Overlay);
+        let crashed = dir.path().join("crashed");
+        let disk = opened(&path, &source, false).expect("it was stopped cleanly");
+        write(&disk, 40..44, 3);
+        ask(&disk, Op::Flush, 0, 0);
+        copy(&path, &crashed);
+        disk.close(false, |_| true);
+        assert!(!crashed.join("stamp").exists(), "the map may have changed");
+        Self::new(dir, crashed, source)
+    }
+
     fn plain(store: StoreKind) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let (path, base) = (dir.path().join("disk"), dir.path().join("base"));
@@ -226,6 +239,60 @@ fn a_wrong_byte_in_any_file_of_a_disk_in_place_is_named_or_harmless() {
 #[test]
 fn a_wrong_byte_in_any_file_of_an_overlay_is_named_or_harmless() {
     flips(&Subject::plain(StoreKind::Overlay), "overlay", false);
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_an_overlay_that_crashed_is_named_or_harmless() {
+    flips(&Subject::crashed_overlay(), "overlay", false);
+}
+
+/// Where the entry of a block lies in the map of an overlay.
+fn entry_at(block: u64) -> u64 {
+    4096 + block / 127 * 512 + block % 127 * 4
+}
+
+#[test]
+fn no_believable_entry_of_a_map_is_believed_after_a_crash_and_all_are_mended() {
+    let subject = Subject::crashed_overlay();
+    let copied = subject.path.with_file_name("copy");
+    let map = std::fs::read(subject.path.join("map")).expect("a map");
+    let entry = |block: u64| map[entry_at(block) as usize];
+    let slots = std::fs::metadata(subject.path.join("data")).expect("a file").len() / BLOCK;
+    // In a slot, purged, and as the base has it.
+    for block in [0, 9, 60] {
+        // The base shows, nothing does, and the first and the last slot.
+        for value in [0, 1, 2, slots as u8 + 1].into_iter().filter(|value| *value != entry(block)) {
+            copy(&subject.path, &copied);
+            let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
+            file.write_all_at(&[value], entry_at(block)).expect("a write");
+            let what = format!("block {block}: {} becomes {value}", entry(block));
+            let refused = opened(&copied, &subject.source, false).err().unwrap_or_else(|| panic!("{what}"));
+            assert!(refused.contains("map: the sector at byte 4096"), "{what}: {refused}");
+            one(&subject, &copied, &what, Must::BeMended);
+        }
+    }
+}
+
+#[test]
+fn a_sector_of_the_map_that_lies_elsewhere_is_refused_after_a_crash_and_nothing_is_destroyed() {
+    let subject = Subject::crashed_overlay();
+    let copied = subject.path.with_file_name("copy");
+    let before = |name: &str| std::fs::read(subject.path.join(name)).expect("a file");
+    copy(&subject.path, &copied);
+    let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
+    file.write_all_at(&before("map")[4096..4608], 4608).expect("a write");
+    let refused = opened(&copied, &subject.source, false).err().expect("it is refused");
+    assert!(
+        refused.contains("map: the sector at byte 4608, with the entries of blocks 127 to 253"),
+        "{refused}"
+    );
+    let repaired = repair(&copied, false, &mut |_, _| true).expect("a report");
+    assert!(repaired.is_empty() && repaired.left.is_some(), "{repaired:?}");
+    assert!(std::fs::read(copied.join("data")).expect("a file") == before("data"));
+    file.write_all_at(&before("map"), 0).expect("a write");
+    let disk = opened(&copied, &subject.source, false).expect("the map is as it was");
+    assert_eq!(subject.check(&disk, false, "restored"), 0);
+    disk.close(true, |_| true);
 }
 
 #[test]
