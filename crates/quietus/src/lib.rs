@@ -12,6 +12,7 @@ pub mod disk;
 pub mod engine;
 pub mod epochs;
 pub mod export;
+mod fiemap;
 pub mod hex;
 pub mod host;
 pub mod keys;

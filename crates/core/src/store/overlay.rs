@@ -23,6 +23,7 @@
 mod leaving;
 mod map;
 mod packing;
+mod sector;
 mod slots;
 
 use super::allocated::{Allocated, outward};
@@ -39,8 +40,8 @@ use crate::places::Places;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use leaving::Uncovered;
 pub use leaving::Unsaid;
-use map::{BASE, FIRST_SLOT, Map, PAGE_BLOCKS, PURGED};
-pub use map::{MAP_HEAD_BYTES, MapError, format_map, map_bytes, mend_head};
+use map::{BASE, FIRST_SLOT, Map, PURGED};
+pub use map::{MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, entry_at, first_block, format_map, map_bytes, mend};
 use packing::Search;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,9 +136,9 @@ impl Overlay {
         let (mut allocated, mut purged, mut used) =
             (BlockSet::default(), BlockSet::default(), BlockSet::default());
         let mut spacious = BlockSet::default();
-        let (stale, unsaid) = leaving::stale(map, owed, &setup.base_data, read_only)?;
+        let (stale, unsaid) = leaving::stale((map, disk), owed, &setup.base_data, read_only)?;
         let rewrite = clean.is_none() && !read_only;
-        map::scan(map, size, rewrite, &mut |block, entry| {
+        map::scan(map, (disk, size), rewrite, &mut |block, entry| {
             let address = Extent::new(block * BLOCK_BYTES, BLOCK_BYTES);
             let page = map::place(block / PAGE_BLOCKS).extent;
             if !spacious.contains(page.start.0 / BLOCK_BYTES) {
@@ -178,7 +179,7 @@ impl Overlay {
             purged,
             based,
             uncovered: Uncovered::default(),
-            map: Map::new(spacious),
+            map: Map::new(disk, spacious),
             slots,
             pending: BTreeMap::new(),
             search: Search::default(),
@@ -412,8 +413,7 @@ impl Store for Overlay {
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
         self.throw_out();
-        self.map.load(place, bytes);
-        Ok(())
+        self.map.load(place, bytes).map_err(|error| error.to_string())
     }
 
     fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {

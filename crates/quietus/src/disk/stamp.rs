@@ -1,7 +1,7 @@
 //! State of an overlay's files at its last clean stop: the file `stamp`.
 //!
-//! An entry of the map counts by itself (`docs/decisions/0013-overlay.md`), so that two that were
-//! exchanged are both believable. While nobody has the disk open for writing, though, the map does
+//! A sector of the map counts by itself (`docs/decisions/0013-overlay.md`), so that one of another time, or one that was
+//! lost to zeros, is believable. While nobody has the disk open for writing, though, the map does
 //! not change, and that can be checked.
 //!
 //! Invariant: the stamp is there only while the map and the length of `data` are as it says. The
@@ -13,19 +13,15 @@ use crate::media::FileMedium;
 use crate::zeros::is_zeros;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
-use quietus_core::mend::one_byte;
-use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, map_bytes};
-use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
-use std::collections::BTreeMap;
+use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, entry_at, first_block, map_bytes};
+use quietus_core::units::{Extent, Pos};
 use std::io;
 
 const MAGIC: &[u8; 8] = b"QUIETSTP";
 const VERSION: u32 = 1;
-/// Bytes of the map that one checksum covers, and the blocks that they are for.
+/// Bytes of the map that one checksum covers.
 const PAGE_BYTES: u64 = 4096;
-const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
-/// The first slot as an entry of the map.
-const FIRST_SLOT: u32 = 2;
+const SECTOR_BYTES: u64 = 512;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "run `quietus repair`, or restore `map` and `data` together, from one backup";
@@ -85,38 +81,8 @@ impl DiskDir {
         }
         match then.differs(&now) {
             None => Ok(()),
-            Some(page) => {
-                let what = what_differs(map, page, data.size()).map_err(unreadable)?;
-                Err(DiskErrorKind::Changed(what).at(&at))
-            }
+            Some(page) => Err(DiskErrorKind::Changed(what_differs(page)).at(&at)),
         }
-    }
-
-    /// Mends the pages of the map in which one byte differs from the last clean stop; says which.
-    ///
-    /// # Errors
-    /// The medium's.
-    pub(crate) fn mend_map(&self, map: &dyn Medium) -> Result<Vec<String>, MediumError> {
-        let bytes = std::fs::read(self.path().join("stamp")).unwrap_or_default();
-        let Some(then) = Stamp::from_bytes(&bytes, *self.toml().uuid.as_bytes()) else {
-            return Ok(Vec::new());
-        };
-        let (sums, mut done): (BTreeMap<u64, u32>, _) = (then.pages.into_iter().collect(), Vec::new());
-        for page in MAP_HEAD_BYTES / PAGE_BYTES..map.size() / PAGE_BYTES {
-            let at = Pos(page * PAGE_BYTES);
-            if !sums.contains_key(&page) && map.next_data(at).0 >= at.0 + PAGE_BYTES {
-                continue;
-            }
-            let mut bytes = vec![0; PAGE_BYTES as usize];
-            map.read(at, &mut bytes)?;
-            let crc = sums.get(&page).copied().unwrap_or_else(|| crc32c::crc32c(&[0; PAGE_BYTES as usize]));
-            if let Some((mended, sum)) = one_byte(&bytes, crc).filter(|(_, sum)| *sum == crc) {
-                debug_assert!(crc32c::crc32c(&mended) == sum, "the page is as at the stop");
-                map.write(at, &mended, true)?;
-                done.push(format!("map: the page at byte {}", at.0));
-            }
-        }
-        Ok(done)
     }
 
     /// Removes the stamp, as the files change from now on.
@@ -144,6 +110,14 @@ impl DiskDir {
                 let entry = entry_names(block, slot);
                 format!("{entry}, which an earlier entry names too: one of the two was changed; {RESTORE}")
             }
+            MapError::Sector { at } => {
+                let (first, next) = (first_block(at), first_block(at + SECTOR_BYTES));
+                format!(
+                    "the sector at byte {at}, with the entries of blocks {first} to {}, does not match its checksum; \
+                     {RESTORE}",
+                    next - 1
+                )
+            }
             _ => return None,
         };
         Some(DiskErrorKind::Changed(what).at(&self.path().join("map")))
@@ -151,28 +125,19 @@ impl DiskDir {
 }
 
 fn entry_names(block: u64, slot: u64) -> String {
-    let at = MAP_HEAD_BYTES + 4 * block;
-    format!("the entry of block {block}, at byte {at}, names slot {slot}")
+    format!("the entry of block {block}, at byte {}, names slot {slot}", entry_at(block))
 }
 
-/// The fault of a page of the map, in words: the entry that cannot be right, if one can be told.
-fn what_differs(map: &FileMedium, page: u64, data_bytes: u64) -> Result<String, MediumError> {
+/// The fault of a page of the map, in words.
+fn what_differs(page: u64) -> String {
     let at = page * PAGE_BYTES;
-    let mut bytes = vec![0; PAGE_BYTES as usize];
-    map.read(Pos(at), &mut bytes)?;
-    let (first, slots) = ((at - MAP_HEAD_BYTES) / 4, data_bytes.div_ceil(BLOCK_BYTES));
-    let entries = bytes.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
-    let slot = |entry: u32| entry.checked_sub(FIRST_SLOT).map(u64::from);
-    let mut slots_named = (first..).zip(entries).filter_map(|(block, entry)| Some((block, slot(entry)?)));
-    let what = match slots_named.find(|(_, slot)| *slot >= slots) {
-        Some((block, slot)) => format!("{}, and `data` has {slots} slots", entry_names(block, slot)),
-        None => format!(
-            "the entries of blocks {first} to {}, at bytes {at} to {}, have changed",
-            first + PAGE_BLOCKS - 1,
-            at + PAGE_BYTES - 1
-        ),
-    };
-    Ok(format!("changed since the last clean stop: {what}; {RESTORE}; {BELIEVE}"))
+    let first = first_block(at);
+    format!(
+        "changed since the last clean stop: the entries of blocks {first} to {}, at bytes {at} to {}, have changed; \
+         {RESTORE}; {BELIEVE}",
+        first + PAGE_BLOCKS - 1,
+        at + PAGE_BYTES - 1
+    )
 }
 
 impl Stamp {

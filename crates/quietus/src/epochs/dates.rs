@@ -3,6 +3,8 @@
 //! An epoch counts as closed no earlier than any before it, and those that closed while the clock was in doubt no earlier than the
 //! time when somebody confirmed it. So what a date names had closed by then, by every clock that said when; what a date does not name,
 //! a forget by date leaves.
+//!
+//! Lists are read page by page: a disk may keep a million epochs.
 
 use super::asking::{Listed, list};
 use super::names::Confirmed;
@@ -10,93 +12,108 @@ use super::{FindError, Names};
 use crate::engine::Engine;
 use quietus_core::request::Refusal;
 use quietus_core::units::Epoch;
+use std::iter::from_fn;
 
-/// All kept epochs.
-pub(super) fn all(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
-    let (mut kept, mut from) = (Vec::<Listed>::new(), 0);
-    loop {
-        let part = list(engine, Epoch(from))?;
-        let Some(end) = part.last() else { return Ok(kept) };
-        from = end.epoch + 1;
-        kept.extend(part);
-    }
-}
-
-/// Gives the epochs that closed by a clock in doubt the time when that was confirmed: they are not older than they are.
-pub(super) fn correct(kept: &mut [Listed], confirmed: &[Confirmed]) {
-    for it in kept {
-        let in_doubt =
-            confirmed.iter().find(|confirmed| confirmed.after < it.epoch && it.epoch <= confirmed.epoch);
-        // No two have closed at the same time: a rule keeps the last one of a time only.
-        let closed = |confirmed: &Confirmed| confirmed.at_ms.saturating_sub(confirmed.epoch - it.epoch);
-        it.closed_ms = in_doubt.map_or(it.closed_ms, closed);
-    }
-}
-
-/// The kept epochs by the date when each counts as closed, the oldest first.
-struct Dated(Vec<Listed>);
-
-impl Dated {
-    fn of(engine: &Engine, names: &Names) -> Result<Self, Refusal> {
-        let mut kept = all(engine)?;
-        correct(&mut kept, &names.confirmed());
-        Ok(Self::ascending(kept, names.doubt().map(|doubt| doubt.after)))
-    }
-
-    /// The epochs with times that never run back; those after `doubted` have none yet.
-    fn ascending(mut kept: Vec<Listed>, doubted: Option<u64>) -> Self {
-        let mut latest = 0;
-        for it in &mut kept {
-            let is_unknown = doubted.is_some_and(|after| it.epoch > after);
-            latest = if is_unknown { u64::MAX } else { latest.max(it.closed_ms) };
-            it.closed_ms = latest;
+/// All kept epochs, the oldest first; one answer of the volume is in memory at a time. Nothing follows an error.
+pub(super) fn kept(engine: &Engine) -> impl Iterator<Item = Result<Listed, Refusal>> {
+    let (mut page, mut next) = (Vec::new().into_iter(), Some(Epoch(0)));
+    from_fn(move || {
+        if page.len() == 0 {
+            match list(engine, next.take()?) {
+                Ok(part) => page = part.into_iter(),
+                Err(refusal) => return Some(Err(refusal)),
+            }
         }
-        Self(kept)
-    }
+        let listed = page.next()?;
+        next = Some(Epoch(listed.epoch + 1));
+        Some(Ok(listed))
+    })
+}
 
-    fn by(&self, ms: u64) -> Option<Epoch> {
-        let end = self.0.partition_point(|it| it.closed_ms <= ms);
-        self.0[..end].last().map(|it| Epoch(it.epoch))
-    }
+/// Gives an epoch that closed by a clock in doubt the time when that was confirmed: it is not older than that.
+pub(super) fn corrected(listed: Listed, confirmed: &[Confirmed]) -> Listed {
+    let covers = |it: &&Confirmed| it.after < listed.epoch && listed.epoch <= it.epoch;
+    // No two have closed at the same time: a rule keeps the last one of a time only.
+    let closed = |it: &Confirmed| it.at_ms.saturating_sub(it.epoch - listed.epoch);
+    Listed { closed_ms: confirmed.iter().find(covers).map_or(listed.closed_ms, closed), ..listed }
+}
 
-    fn from(&self, ms: u64) -> Option<Epoch> {
-        let begin = self.0.partition_point(|it| it.closed_ms < ms);
-        self.0.get(begin).map(|it| Epoch(it.epoch))
+/// The kept epochs with the date when each counts as closed, which never runs back; those that closed in doubt have none yet.
+fn dated(engine: &Engine, names: &Names) -> impl Iterator<Item = Result<Listed, Refusal>> {
+    let (confirmed, doubted) = (names.confirmed(), names.doubt().map(|doubt| doubt.after));
+    let corrected = kept(engine).map(move |it| it.map(|it| corrected(it, &confirmed)));
+    ascending(corrected, doubted)
+}
+
+fn ascending(
+    kept: impl Iterator<Item = Result<Listed, Refusal>>,
+    doubted: Option<u64>,
+) -> impl Iterator<Item = Result<Listed, Refusal>> {
+    let mut latest = 0;
+    kept.map(move |it| {
+        let it = it?;
+        let is_unknown = doubted.is_some_and(|after| it.epoch > after);
+        latest = if is_unknown { u64::MAX } else { latest.max(it.closed_ms) };
+        Ok(Listed { closed_ms: latest, ..it })
+    })
+}
+
+/// The last of the dated epochs that had closed by `ms`.
+fn last_by(
+    mut dated: impl Iterator<Item = Result<Listed, Refusal>>,
+    ms: u64,
+) -> Result<Option<Epoch>, Refusal> {
+    let mut last = None;
+    while let Some(it) = dated.next().transpose()?.filter(|it| it.closed_ms <= ms) {
+        last = Some(Epoch(it.epoch));
     }
+    Ok(last)
+}
+
+/// The first of the dated epochs that had not closed before `ms`.
+fn first_from(
+    mut dated: impl Iterator<Item = Result<Listed, Refusal>>,
+    ms: u64,
+) -> Result<Option<Epoch>, Refusal> {
+    let found = dated.find(|it| it.as_ref().map_or(true, |it| it.closed_ms >= ms)).transpose()?;
+    Ok(found.map(|it| Epoch(it.epoch)))
 }
 
 /// The last kept epoch that had closed by `ms`, if any had.
 pub(super) fn closed_by(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, FindError> {
-    Ok(Dated::of(engine, names)?.by(ms))
+    Ok(last_by(dated(engine, names), ms)?)
 }
 
 /// The first kept epoch that had not closed before `ms`, if there is one.
 pub(super) fn closed_from(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, FindError> {
-    Ok(Dated::of(engine, names)?.from(ms))
+    Ok(first_from(dated(engine, names), ms)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn dated(closed: &[(u64, u64)], doubted: Option<u64>) -> Dated {
-        let listed = |(epoch, closed_ms): &(u64, u64)| Listed {
-            epoch: *epoch,
-            closed_ms: *closed_ms,
-            changed_bytes: 0,
-        };
-        Dated::ascending(closed.iter().map(listed).collect(), doubted)
+    fn dated(closed: &[(u64, u64)], doubted: Option<u64>) -> impl Iterator<Item = Result<Listed, Refusal>> {
+        let listed = |(epoch, closed_ms)| Ok(Listed { epoch, closed_ms, changed_bytes: 0 });
+        ascending(closed.to_vec().into_iter().map(listed), doubted)
     }
 
     #[test]
     fn a_date_names_nothing_that_closed_later_whatever_the_clock_did() {
-        let ran_back = dated(&[(1, 100), (2, 200), (4, 50), (5, 60), (6, 300)], None);
-        let by = |ms| ran_back.by(ms).map(|epoch| epoch.0);
+        let ran_back = || dated(&[(1, 100), (2, 200), (4, 50), (5, 60), (6, 300)], None);
+        let by = |ms| last_by(ran_back(), ms).expect("a list").map(|epoch| epoch.0);
         assert_eq!([49, 60, 100, 199].map(by), [None, None, Some(1), Some(1)]);
         assert_eq!([200, 299, 300].map(by), [Some(5), Some(5), Some(6)]);
-        let from = |ms| ran_back.from(ms).map(|epoch| epoch.0);
+        let from = |ms| first_from(ran_back(), ms).expect("a list").map(|epoch| epoch.0);
         assert_eq!([0, 101, 200, 201, 301].map(from), [Some(1), Some(2), Some(2), Some(6), None]);
-        let doubted = dated(&[(1, 100), (2, 900), (3, 110)], Some(1));
-        assert_eq!([100, 899, u64::MAX - 1].map(|ms| doubted.by(ms)), [Some(Epoch(1)); 3]);
+        let doubted = || dated(&[(1, 100), (2, 900), (3, 110)], Some(1));
+        assert!([100, 899, u64::MAX - 1].iter().all(|ms| last_by(doubted(), *ms) == Ok(Some(Epoch(1)))));
+    }
+
+    #[test]
+    fn a_list_that_is_refused_names_no_epoch() {
+        let refused = || dated(&[(1, 100)], None).chain([Err(Refusal::ShuttingDown)]);
+        assert_eq!(last_by(refused(), 200), Err(Refusal::ShuttingDown));
+        assert_eq!(first_from(refused(), 200), Err(Refusal::ShuttingDown));
     }
 }

@@ -4,7 +4,7 @@
 //! its time, and stays until somebody confirms the clock: else a clock that leapt ahead would have everything expire after
 //! the next start.
 
-use super::dates::{all, correct};
+use super::dates::{corrected, kept};
 use super::{Doubt, Listed, Names, Timer, close, forget};
 use crate::disk::EpochEnd;
 use crate::engine::Entry;
@@ -12,6 +12,7 @@ use crate::open_disk::OpenDisk;
 use quietus_core::request::Refusal;
 use quietus_core::retention::{Candidate, Retention};
 use quietus_core::units::{Epoch, EpochRange};
+use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,23 +61,25 @@ fn carry_out(disk: &OpenDisk) {
 
 fn expire(disk: &OpenDisk, rules: &Retention) -> Result<(), String> {
     check_clock(disk)?;
-    let mut kept = all(&disk.engine).map_err(|refusal| refusal.to_string())?;
-    correct(&mut kept, &disk.names.confirmed());
-    forget_runs(disk, expired(&kept, rules, &disk.names, disk.clock.now_ms()))
+    let (confirmed, said) = (disk.names.confirmed(), |refusal: Refusal| refusal.to_string());
+    let count = kept(&disk.engine).try_fold(0, |count, it| it.map(|_| count + 1)).map_err(said)?;
+    let dated = kept(&disk.engine).map(|it| it.map(|it| corrected(it, &confirmed)));
+    for run in expired((dated, count), rules, &disk.names, disk.clock.now_ms()) {
+        forget_run(disk, run.map_err(said)?)?;
+    }
+    Ok(())
 }
 
-/// Forgets runs of epochs that no rule keeps, but for those of which some have been held or named meanwhile.
-fn forget_runs(disk: &OpenDisk, runs: Vec<EpochRange>) -> Result<(), String> {
-    for epochs in runs {
-        let _deciding = disk.names.decide();
-        if disk.names.keep(epochs) {
-            continue;
-        }
-        forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
-        let (from, to) = (epochs.from.0, epochs.to.0);
-        disk.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: true });
-        tracing::info!(from = epochs.from.0, to = epochs.to.0, "epochs are forgotten: no rule keeps them");
+/// Forgets a run of epochs that no rule keeps, unless some have been held or named meanwhile.
+fn forget_run(disk: &OpenDisk, epochs: EpochRange) -> Result<(), String> {
+    let _deciding = disk.names.decide();
+    if disk.names.keep(epochs) {
+        return Ok(());
     }
+    forget(&disk.engine, epochs).map_err(|refusal| refusal.to_string())?;
+    let (from, to) = (epochs.from.0, epochs.to.0);
+    disk.engine.recorder().note(Entry::Forgets { from, to, blocks: None, by_rule: true });
+    tracing::info!(from = epochs.from.0, to = epochs.to.0, "epochs are forgotten: no rule keeps them");
     Ok(())
 }
 
@@ -114,25 +117,38 @@ fn last_known_ms(disk: &OpenDisk) -> Result<u64, Refusal> {
     Ok(last.map_or(0, |last| last.closed_ms).max(confirmed.map_or(0, |it| it.at_ms)))
 }
 
-/// The runs of epochs that no rule, no name and no hold keeps.
-fn expired(kept: &[Listed], rules: &Retention, names: &Names, now: u64) -> Vec<EpochRange> {
-    let (named, mut runs) = (names.by_epoch(), Vec::<EpochRange>::new());
-    let mut follows = false;
-    for (n, it) in kept.iter().enumerate() {
-        let epoch = Epoch(it.epoch);
-        let next_closed = kept.get(n + 1).map(|next| next.closed_ms);
-        let candidate = Candidate { closed: it.closed_ms, next_closed, younger: (kept.len() - n - 1) as u64 };
-        let alone = EpochRange { from: epoch, to: epoch };
-        let is_kept =
-            rules.keeps(candidate, now) || named.contains_key(&it.epoch) || names.check_held(alone).is_err();
-        match runs.last_mut().filter(|_| follows) {
-            _ if is_kept => {}
-            Some(run) => run.to = epoch,
-            None => runs.push(alone),
+/// The runs of epochs, of `count` kept ones, that no rule, no name and no hold keeps. Each is told as soon as it is known: a disk may
+/// keep a million epochs.
+fn expired(
+    (kept, count): (impl Iterator<Item = Result<Listed, Refusal>>, u64),
+    rules: &Retention,
+    names: &Names,
+    now: u64,
+) -> impl Iterator<Item = Result<EpochRange, Refusal>> {
+    let (named, mut kept, mut younger) = (names.by_epoch(), kept.peekable(), count);
+    let is_kept = move |it: &Listed, candidate| {
+        let alone = EpochRange { from: Epoch(it.epoch), to: Epoch(it.epoch) };
+        rules.keeps(candidate, now) || named.contains_key(&it.epoch) || names.check_held(alone).is_err()
+    };
+    from_fn(move || {
+        let mut run: Option<EpochRange> = None;
+        while let Some(it) = kept.next() {
+            let it = match it {
+                Ok(it) => it,
+                Err(refusal) => return Some(Err(refusal)),
+            };
+            let next_closed = kept.peek().and_then(|next| Some(next.as_ref().ok()?.closed_ms));
+            // What closes meanwhile is younger, too.
+            younger = younger.saturating_sub(1);
+            if !is_kept(&it, Candidate { closed: it.closed_ms, next_closed, younger }) {
+                let epoch = Epoch(it.epoch);
+                run = Some(EpochRange { from: run.map_or(epoch, |run| run.from), to: epoch });
+            } else if run.is_some() {
+                break;
+            }
         }
-        follows = !is_kept;
-    }
-    runs
+        run.map(Ok)
+    })
 }
 
 #[cfg(test)]
@@ -149,21 +165,49 @@ mod tests {
 
     const DAY: u64 = 86_400_000;
 
-    fn listed(closed: &[(u64, u64)]) -> Vec<Listed> {
-        closed
-            .iter()
-            .map(|(epoch, closed_ms)| Listed { epoch: *epoch, closed_ms: *closed_ms, changed_bytes: 0 })
-            .collect()
+    fn listed((epoch, closed_ms): (u64, u64)) -> Result<Listed, Refusal> {
+        Ok(Listed { epoch, closed_ms, changed_bytes: 0 })
     }
 
     #[test]
     fn what_no_rule_keeps_expires_in_runs_of_kept_epochs() {
         let rules = "all 1d".parse().expect("rules");
-        let kept = listed(&[(1, DAY), (2, 2 * DAY), (5, 3 * DAY), (7, 4 * DAY), (9, 10 * DAY)]);
-        let run = |from, to| EpochRange { from: Epoch(from), to: Epoch(to) };
-        assert_eq!(expired(&kept, &rules, &Names::default(), 10 * DAY), [run(1, 7)]);
-        assert_eq!(expired(&kept, &rules, &Names::default(), 2 * DAY + DAY / 2), [run(1, 1)]);
-        assert_eq!(expired(&kept, &Retention::default(), &Names::default(), 10 * DAY), []);
+        let run = |from, to| Ok(EpochRange { from: Epoch(from), to: Epoch(to) });
+        let expired = |rules: &Retention, now| {
+            let kept = [(1, DAY), (2, 2 * DAY), (5, 3 * DAY), (7, 4 * DAY), (9, 10 * DAY)];
+            expired((kept.into_iter().map(listed), 5), rules, &Names::default(), now).collect::<Vec<_>>()
+        };
+        assert_eq!(expired(&rules, 10 * DAY), [run(1, 7)]);
+        assert_eq!(expired(&rules, 2 * DAY + DAY / 2), [run(1, 1)]);
+        assert_eq!(expired(&Retention::default(), 10 * DAY), []);
+        let (last, daily) = ("last 2".parse().expect("rules"), "last 1, daily 8d".parse().expect("rules"));
+        assert_eq!(expired(&last, 10 * DAY), [run(1, 5)]);
+        assert_eq!(expired(&daily, 10 * DAY + DAY / 2), [run(1, 2)]);
+    }
+
+    #[test]
+    fn a_million_kept_epochs_are_looked_at_one_by_one() {
+        // One epoch a second; of each minute one is kept.
+        let (rules, looked) = ("minutely 1y".parse().expect("rules"), std::cell::Cell::new(0));
+        let kept = (1..=1_000_000).map(|n| {
+            looked.set(n);
+            listed((n, 1000 * n))
+        });
+        let (names, now) = (Names::default(), 1_000_000_000);
+        let mut runs = expired((kept, 1_000_000), &rules, &names, now);
+        assert_eq!(runs.next(), Some(Ok(EpochRange { from: Epoch(1), to: Epoch(58) })));
+        assert!(looked.get() <= 61, "{} were asked for", looked.get());
+        assert_eq!(runs.next(), Some(Ok(EpochRange { from: Epoch(60), to: Epoch(118) })));
+        assert_eq!((runs.count(), looked.get()), (16_665, 1_000_000));
+    }
+
+    #[test]
+    fn a_list_that_is_refused_has_nothing_more_expire() {
+        let rules = "last 1".parse().expect("rules");
+        let kept = [listed((1, 5)), Err(Refusal::ShuttingDown)].into_iter();
+        let names = Names::default();
+        let found: Vec<_> = expired((kept, 9), &rules, &names, DAY).take(2).collect();
+        assert_eq!(found, [Err(Refusal::ShuttingDown)]);
     }
 
     /// A disk with three epochs; the directory goes with it.
@@ -197,7 +241,7 @@ mod tests {
     }
 
     fn kept(disk: &OpenDisk) -> Vec<u64> {
-        all(&disk.engine).expect("a list").iter().map(|it| it.epoch).collect()
+        super::kept(&disk.engine).map(|it| it.expect("a list").epoch).collect()
     }
 
     #[test]
@@ -206,7 +250,7 @@ mod tests {
         let runs = [1, 2, 3].map(|n| EpochRange { from: Epoch(n), to: Epoch(n) });
         hold(&disk, 2);
         disk.names.name(disk.dir.directory(), "release", Epoch(3)).expect("it is named");
-        forget_runs(&disk, runs.to_vec()).expect("the rest expires");
+        runs.into_iter().for_each(|run| forget_run(&disk, run).expect("the rest expires"));
         assert_eq!(kept(&disk), [2, 3]);
     }
 

@@ -39,6 +39,33 @@ struct Content {
     /// When somebody confirmed it, the last time last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     confirmed: Vec<Confirmed>,
+    /// [`Content::sum`] when the file was written: a hold that a wrong byte has moved would be lost in silence.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    checksum: String,
+}
+
+impl Content {
+    /// The CRC-32C of all but the checksum, as compact JSON.
+    fn sum(&self) -> Result<String, serde_json::Error> {
+        let bytes = serde_json::to_vec(&Self { checksum: String::new(), ..self.clone() })?;
+        Ok(format!("crc32c:{:08x}", crc32c::crc32c(&bytes)))
+    }
+
+    /// The content of the file. That of a new disk has no checksum, and no names and holds either.
+    fn from_json(bytes: &[u8]) -> Result<Self, String> {
+        let content: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let (found, expected) = (&content.checksum, content.sum().map_err(|error| error.to_string())?);
+        if *found != expected && content != Self::default() {
+            return Err(format!("the checksum is {found:?}, and that of the content is {expected:?}"));
+        }
+        Ok(content)
+    }
+
+    /// The bytes of the file.
+    fn to_json(&mut self) -> Result<Vec<u8>, serde_json::Error> {
+        self.checksum = self.sum()?;
+        serde_json::to_vec_pretty(self)
+    }
 }
 
 /// The host's clock is not trusted.
@@ -131,12 +158,15 @@ pub enum NamesError {
     #[error("the disk has {ENTRIES_MAX} names and holds, which is the limit; release some holds")]
     Full,
     /// The file is damaged.
-    #[error("{}: {error}; restore the file from a backup", path.display())]
+    #[error(
+        "{}: {error}; restore the file from a backup, or remove it: the next start makes it anew from the audit log",
+        path.display()
+    )]
     Damaged {
         /// Path of the file.
         path: PathBuf,
         /// The fault.
-        error: serde_json::Error,
+        error: String,
     },
     /// The host failed.
     #[error("{}: {error}", path.display())]
@@ -172,9 +202,7 @@ impl Names {
     pub fn read(directory: &Directory) -> Result<Option<Self>, NamesError> {
         let path = directory.file(NAMES_FILE);
         let content = match std::fs::read(&path) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes).map_err(|error| NamesError::Damaged { path, error })?
-            }
+            Ok(bytes) => Content::from_json(&bytes).map_err(|error| NamesError::Damaged { path, error })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(NamesError::Host { path, error }),
         };
@@ -208,7 +236,7 @@ impl Names {
             names.len()
         );
         tracing::warn!("{why}");
-        let content = Content { names, holds, doubt: Some(Doubt { why, after }), confirmed: Vec::new() };
+        let content = Content { names, holds, doubt: Some(Doubt { why, after }), ..Content::default() };
         let rebuilt = Self { content: Mutex::new(content), ..Self::default() };
         if !read_only {
             rebuilt.change(directory, |_| Ok(()))?;
@@ -394,8 +422,8 @@ impl Names {
             return Err(NamesError::Full);
         }
         let path = directory.file(NAMES_FILE);
-        let bytes = serde_json::to_vec_pretty(&next)
-            .map_err(|error| NamesError::Damaged { path: path.clone(), error })?;
+        let failed = |error: serde_json::Error| NamesError::Host { path: path.clone(), error: error.into() };
+        let bytes = next.to_json().map_err(failed)?;
         directory.replace(NAMES_FILE, &bytes).map_err(|error| NamesError::Host { path, error })?;
         *content = next;
         Ok(done)
@@ -411,5 +439,30 @@ mod tests {
         let content = Content { names: [("b".into(), 7), ("a".into(), 7)].into(), ..Content::default() };
         let names = Names { content: Mutex::new(content), ..Names::default() };
         assert_eq!(names.by_epoch(), BTreeMap::from([(7, "a, b".into())]));
+    }
+
+    #[test]
+    fn names_and_holds_are_believed_only_as_they_were_written() {
+        let hold = HoldOf { from: 17, to: 20, who: "legal".into(), why: "case".into(), since_ms: 5 };
+        let mut content = Content {
+            names: [("before-upgrade".into(), 17)].into(),
+            holds: [("case".into(), hold)].into(),
+            ..Content::default()
+        };
+        let bytes = content.to_json().expect("JSON");
+        assert_eq!(Content::from_json(&bytes), Ok(content.clone()));
+        for bit in 0..8 * bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            // Between the words, another kind of space changes nothing.
+            let found = Content::from_json(&flipped);
+            assert!(found.is_err() || found.as_ref() == Ok(&content), "bit {bit}: {found:?}");
+        }
+        for len in 0..bytes.len() {
+            Content::from_json(&bytes[..len]).expect_err("it was cut off");
+        }
+        content.checksum.clear();
+        Content::from_json(&serde_json::to_vec(&content).expect("JSON")).expect_err("it has no checksum");
+        assert_eq!(Content::from_json(Names::NONE), Ok(Content::default()));
     }
 }

@@ -2,6 +2,8 @@
 //! system can share at all.
 
 use super::FileFacts;
+use crate::fiemap::{Extents, Mapped, Unwritten};
+use quietus_core::units::Extent;
 use rustix::fs::IFlags;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, opcode};
@@ -10,44 +12,10 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Extents asked for at a time.
-const EXTENTS: usize = 128;
 /// Most extents that are examined; of a longer file it is not known whether it shares some.
 const EXTENTS_MAX: usize = 1 << 20;
 
-const FIEMAP_EXTENT_LAST: u32 = 0x1;
-const FIEMAP_EXTENT_SHARED: u32 = 0x2000;
 const XFS_REFLINK: u32 = 1 << 20;
-
-/// `struct fiemap_extent` (linux/fiemap.h).
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct FiemapExtent {
-    fe_logical: u64,
-    fe_physical: u64,
-    fe_length: u64,
-    fe_reserved64: [u64; 2],
-    fe_flags: u32,
-    fe_reserved: [u32; 3],
-}
-
-/// `struct fiemap` without its extents, whose size is in the request's number.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct FiemapHead {
-    fm_start: u64,
-    fm_length: u64,
-    fm_flags: u32,
-    fm_mapped_extents: u32,
-    fm_extent_count: u32,
-    fm_reserved: u32,
-}
-
-#[repr(C)]
-struct Fiemap {
-    head: FiemapHead,
-    extents: [FiemapExtent; EXTENTS],
-}
 
 /// `struct xfs_fsop_geom` (xfs/xfs_fs.h), version 5.
 #[repr(C)]
@@ -62,7 +30,6 @@ struct XfsGeometry {
     after: [u64; 20],
 }
 
-const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
 const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<XfsGeometry>(b'X', 126);
 
 /// Fills in the facts of the file itself.
@@ -88,40 +55,17 @@ fn shares(file: &File) -> io::Result<Option<bool>> {
     if !file.metadata()?.is_file() {
         return Ok(None);
     }
-    let mut start = 0;
-    for _ in 0..EXTENTS_MAX / EXTENTS {
-        let extents = match extents_from(file, start) {
-            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS) => return Ok(None),
-            extents => extents?,
-        };
-        if extents.iter().any(|extent| extent.fe_flags & FIEMAP_EXTENT_SHARED != 0) {
-            return Ok(Some(true));
-        }
-        match extents.last() {
-            None => return Ok(Some(false)),
-            Some(last) if last.fe_flags & FIEMAP_EXTENT_LAST != 0 => return Ok(Some(false)),
-            Some(last) => start = last.fe_logical.saturating_add(last.fe_length),
+    for mapped in
+        Extents::new(file, Extent::new(0, u64::MAX), Unwritten::LeftOut).take(EXTENTS_MAX + 1).enumerate()
+    {
+        match mapped {
+            (_, Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS)) | (EXTENTS_MAX, _) => return Ok(None),
+            (_, Ok(Mapped { is_shared: true, .. })) => return Ok(Some(true)),
+            (_, Ok(_)) => {}
+            (_, Err(error)) => return Err(error.into()),
         }
     }
-    Ok(None)
-}
-
-fn extents_from(file: &File, start: u64) -> Result<Vec<FiemapExtent>, Errno> {
-    let head = FiemapHead {
-        fm_start: start,
-        fm_length: u64::MAX - start,
-        fm_extent_count: EXTENTS as u32,
-        ..FiemapHead::default()
-    };
-    let mut fiemap = Box::new(Fiemap { head, extents: [FiemapExtent::default(); EXTENTS] });
-    // SAFETY: FS_IOC_FIEMAP takes a `struct fiemap` and fills at most
-    // `fm_extent_count` of the extents that follow it, which are there.
-    unsafe {
-        let request = Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut fiemap);
-        rustix::ioctl::ioctl(file, request)?;
-    }
-    let found = (fiemap.head.fm_mapped_extents as usize).min(EXTENTS);
-    Ok(fiemap.extents[..found].to_vec())
+    Ok(Some(false))
 }
 
 fn xfs_reflink(file: &File) -> Result<bool, Errno> {
@@ -149,10 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_have_the_numbers_of_the_kernel() {
-        assert_eq!(FS_IOC_FIEMAP as u64, 0xc020_660b);
+    fn the_request_has_the_number_of_the_kernel() {
         assert_eq!(XFS_IOC_FSGEOMETRY as u64, 0x8100_587e);
-        assert_eq!(size_of::<FiemapExtent>(), 56);
         assert_eq!(std::mem::offset_of!(XfsGeometry, flags), 92);
     }
 }

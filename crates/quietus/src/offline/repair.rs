@@ -82,10 +82,7 @@ fn repair_all(
     let size = dir.toml().size_bytes;
     let map = media.get(MediumId::Map).copied();
     if let Some(map) = map.filter(|_| dir.toml().overlay.is_some()) {
-        if overlay::mend_head(map, disk, size)? {
-            done.mended.push("map: the head at byte 0".into());
-        }
-        done.mended.extend(dir.mend_map(map)?);
+        done.mended.extend(overlay::mend(map, disk, size)?);
     }
     let stubs_root = [MediumId::Stubs, MediumId::Root].map(|id| media.get(id).copied());
     let (Some(map), [Some(stubs), Some(root)], Some(toml)) = (map, stubs_root, &dir.toml().versions) else {

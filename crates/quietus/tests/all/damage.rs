@@ -3,6 +3,7 @@
 
 use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
+use quietus::epochs::HoldOf;
 use quietus::export::carry_out;
 use quietus::keys::Source;
 use quietus::offline::repair;
@@ -12,7 +13,7 @@ use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Epoch, Extent};
 use quietus_seal::Seal;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Blocks that are looked at.
@@ -26,6 +27,8 @@ struct Subject {
     path: PathBuf,
     source: Source,
     shows: Vec<Vec<u8>>,
+    /// The hold, of a disk that keeps versions.
+    hold: Option<HoldOf>,
 }
 
 fn opened(path: &Path, source: &Source, look_only: bool) -> Result<OpenDisk, String> {
@@ -40,11 +43,25 @@ fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
 
 impl Subject {
     fn new(dir: tempfile::TempDir, path: PathBuf, source: Source) -> Self {
-        let mut subject = Self { _dir: dir, path, source, shows: Vec::new() };
+        let mut subject = Self { _dir: dir, path, source, shows: Vec::new(), hold: None };
         let disk = opened(&subject.path, &subject.source, true).expect("it was stopped cleanly");
         subject.shows = (0..BLOCKS).map(|block| seen(&disk, &Op::Read, block).expect("it is read")).collect();
+        subject.hold = disk.names.holds().remove("case");
         disk.close(false, |_| true);
         subject
+    }
+
+    /// An overlay after a crash: as its files are while it is open, once all is flushed.
+    fn crashed_overlay() -> Self {
+        let Self { _dir: dir, path, source, .. } = Self::plain(StoreKind::Overlay);
+        let crashed = dir.path().join("crashed");
+        let disk = opened(&path, &source, false).expect("it was stopped cleanly");
+        write(&disk, 40..44, 3);
+        ask(&disk, Op::Flush, 0, 0);
+        copy(&path, &crashed);
+        disk.close(false, |_| true);
+        assert!(!crashed.join("stamp").exists(), "the map may have changed");
+        Self::new(dir, crashed, source)
     }
 
     fn plain(store: StoreKind) -> Self {
@@ -76,8 +93,14 @@ impl Subject {
     }
 
     fn versions(seal: Seal) -> Self {
-        let bench = Bench::new(seal);
+        Self::filled(Bench::new(seal))
+    }
+
+    fn filled(bench: Bench) -> Self {
         let (disk, _) = filled(&bench);
+        let hold = HoldOf { from: 1, to: 1, who: "legal".into(), why: "case".into(), since_ms: 7 };
+        disk.names.hold(disk.dir.directory(), "case", hold).expect("a hold");
+        disk.names.name(disk.dir.directory(), "before", Epoch(2)).expect("a name");
         bring_home(&disk);
         write(&disk, 40..48, 2);
         ask(&disk, Op::Trim, 50, 4);
@@ -90,6 +113,9 @@ impl Subject {
     /// Checks what the disk at `path` shows: what it has to, or an error where `may_fail`. How many blocks failed.
     fn check(&self, disk: &OpenDisk, may_fail: bool, what: &str) -> usize {
         let mut failed = 0;
+        let holds = disk.names.holds();
+        assert_eq!((holds.get("case"), holds.len()), (self.hold.as_ref(), self.hold.iter().len()), "{what}");
+        assert_eq!(disk.names.epoch("before"), self.hold.as_ref().map(|_| Epoch(2)), "{what}");
         for (block, wanted) in (0..).zip(&self.shows) {
             match seen(disk, &Op::Read, block) {
                 Ok(found) => assert!(found == *wanted, "{what}: block {block} is wrong in silence"),
@@ -147,7 +173,7 @@ enum Must {
 }
 
 /// The table: by file, what must come of damage.
-fn musts(store: &str, is_sealed: bool) -> BTreeMap<&'static str, Must> {
+fn musts(store: &str, seal: Seal) -> BTreeMap<&'static str, Must> {
     let mut musts = BTreeMap::from([
         ("disk.toml", Must::BeNamed),
         ("journal", Must::BeMended),
@@ -155,23 +181,30 @@ fn musts(store: &str, is_sealed: bool) -> BTreeMap<&'static str, Must> {
         ("audit.jsonl", Must::BeHarmless),
         ("key", Must::BeHarmless),
         ("key.pub", Must::BeHarmless),
+        ("lock", Must::BeHarmless),
     ]);
     if store == "overlay" {
         musts.extend([("map", Must::BeMended), ("stamp", Must::BeHarmless), ("sizes", Must::BeHarmless)]);
     }
     if store == "versions" {
         musts.extend([("map", Must::BeMended), ("root", Must::BeMended), ("stubs", Must::FailAlone)]);
-        if is_sealed {
-            musts.extend([("keys", Must::BeNamed), ("data", Must::FailAlone)]);
+        musts.insert("epochs.json", Must::BeNamed);
+        if seal.has_keys() {
+            musts.insert("keys", Must::BeNamed);
+        }
+        if seal.authenticates() {
+            musts.insert("data", Must::FailAlone);
         }
     }
     musts
 }
 
-/// Flips a byte in each file, at some places, and sees what comes of it.
-fn flips(subject: &Subject, store: &str, is_sealed: bool) {
+/// Flips a byte in each of the files, at some places, and sees what comes of it. All files if none is named.
+fn flips_in(subject: &Subject, (store, seal): (&str, Seal), files: &[&str]) {
     let copied = subject.path.with_file_name("copy");
-    for (file, must) in musts(store, is_sealed) {
+    for (file, must) in
+        musts(store, seal).into_iter().filter(|(file, _)| files.is_empty() || files.contains(file))
+    {
         let original = subject.path.join(file);
         if !original.exists() {
             continue;
@@ -179,9 +212,14 @@ fn flips(subject: &Subject, store: &str, is_sealed: bool) {
         for at in places(&original) {
             copy(&subject.path, &copied);
             flip(&copied.join(file), at);
-            one(subject, &copied, &format!("{store}: {file}: byte {at}"), must);
+            one(subject, &copied, &format!("{store}, {seal}: {file}: byte {at}"), must);
         }
     }
+}
+
+/// Flips a byte in each file, at some places.
+fn flips(subject: &Subject, store: &str, seal: Seal) {
+    flips_in(subject, (store, seal), &[]);
 }
 
 fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
@@ -220,22 +258,113 @@ fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
 
 #[test]
 fn a_wrong_byte_in_any_file_of_a_disk_in_place_is_named_or_harmless() {
-    flips(&Subject::plain(StoreKind::InPlace), "in-place", false);
+    flips(&Subject::plain(StoreKind::InPlace), "in-place", Seal::None);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_an_overlay_is_named_or_harmless() {
-    flips(&Subject::plain(StoreKind::Overlay), "overlay", false);
+    flips(&Subject::plain(StoreKind::Overlay), "overlay", Seal::None);
+}
+
+#[test]
+fn a_wrong_byte_in_any_file_of_an_overlay_that_crashed_is_named_or_harmless() {
+    flips(&Subject::crashed_overlay(), "overlay", Seal::None);
+}
+
+/// Where the entry of a block lies in the map of an overlay.
+fn entry_at(block: u64) -> u64 {
+    4096 + block / 127 * 512 + block % 127 * 4
+}
+
+#[test]
+fn no_believable_entry_of_a_map_is_believed_after_a_crash_and_all_are_mended() {
+    let subject = Subject::crashed_overlay();
+    let copied = subject.path.with_file_name("copy");
+    let map = std::fs::read(subject.path.join("map")).expect("a map");
+    let entry = |block: u64| map[entry_at(block) as usize];
+    let slots = std::fs::metadata(subject.path.join("data")).expect("a file").len() / BLOCK;
+    // In a slot, purged, and as the base has it.
+    for block in [0, 9, 60] {
+        // The base shows, nothing does, and the first and the last slot.
+        for value in [0, 1, 2, slots as u8 + 1].into_iter().filter(|value| *value != entry(block)) {
+            copy(&subject.path, &copied);
+            let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
+            file.write_all_at(&[value], entry_at(block)).expect("a write");
+            let what = format!("block {block}: {} becomes {value}", entry(block));
+            let refused = opened(&copied, &subject.source, false).err().unwrap_or_else(|| panic!("{what}"));
+            assert!(refused.contains("map: the sector at byte 4096"), "{what}: {refused}");
+            one(&subject, &copied, &what, Must::BeMended);
+        }
+    }
+}
+
+#[test]
+fn a_sector_of_the_map_that_lies_elsewhere_is_refused_after_a_crash_and_nothing_is_destroyed() {
+    let subject = Subject::crashed_overlay();
+    let copied = subject.path.with_file_name("copy");
+    let before = |name: &str| std::fs::read(subject.path.join(name)).expect("a file");
+    copy(&subject.path, &copied);
+    let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
+    file.write_all_at(&before("map")[4096..4608], 4608).expect("a write");
+    let refused = opened(&copied, &subject.source, false).err().expect("it is refused");
+    assert!(
+        refused.contains("map: the sector at byte 4608, with the entries of blocks 127 to 253"),
+        "{refused}"
+    );
+    let repaired = repair(&copied, false, &mut |_, _| true).expect("a report");
+    assert!(repaired.is_empty() && repaired.left.is_some(), "{repaired:?}");
+    assert!(std::fs::read(copied.join("data")).expect("a file") == before("data"));
+    file.write_all_at(&before("map"), 0).expect("a write");
+    let disk = opened(&copied, &subject.source, false).expect("the map is as it was");
+    assert_eq!(subject.check(&disk, false, "restored"), 0);
+    disk.close(true, |_| true);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_a_disk_that_keeps_versions_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::RandomKey), "versions", true);
+    flips(&Subject::versions(Seal::RandomKey), "versions", Seal::RandomKey);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_versions_without_seals_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::None), "versions", false);
+    flips(&Subject::versions(Seal::None), "versions", Seal::None);
+}
+
+#[test]
+fn a_wrong_byte_under_each_other_seal_is_named_or_harmless() {
+    for seal in Seal::ALL.into_iter().filter(|seal| ![Seal::None, Seal::RandomKey].contains(seal)) {
+        flips_in(&Subject::versions(seal), ("versions", seal), &["data", "map", "root", "stubs", "keys"]);
+    }
+}
+
+#[test]
+fn a_wrong_byte_in_the_keys_below_a_passphrase_or_a_command_is_named_or_harmless() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "correct horse battery staple").expect("a file");
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    let command = "seq 100 150".into();
+    for source in [Source::PassphraseFile(secret), Source::Command(command)] {
+        let subject = Subject::filled(Bench::opened_by(source, Seal::RandomKey));
+        flips_in(&subject, ("versions", Seal::RandomKey), &["keys"]);
+    }
+}
+
+#[test]
+fn small_files_that_were_cut_off_are_named_or_harmless() {
+    let seal = Seal::RandomKey;
+    let subject = Subject::versions(seal);
+    let copied = subject.path.with_file_name("copy");
+    let small = ["disk.toml", "view", "key", "key.pub", "lock", "epochs.json", "keys"];
+    for (file, must) in musts("versions", seal).into_iter().filter(|(file, _)| small.contains(file)) {
+        let len = std::fs::metadata(subject.path.join(file)).expect(file).len();
+        for len in [0, len / 2, len.saturating_sub(1)] {
+            copy(&subject.path, &copied);
+            let cut = std::fs::File::options().write(true).open(copied.join(file)).expect("a file");
+            cut.set_len(len).expect("a cut");
+            one(&subject, &copied, &format!("{file}: cut off at {len}"), must);
+        }
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub type Unsaid = Vec<(Extent<Addr>, Cause)>;
 /// The blocks that the map still names at places that are `owed`. Unless the disk is `read_only`, they are
 /// unmapped on the medium too; those for which the host has no space come second.
 pub(super) fn stale(
-    map: &dyn Medium,
+    (map, disk): (&dyn Medium, [u8; 16]),
     owed: &Owed,
     base_data: &BlockSet,
     read_only: bool,
@@ -107,12 +107,15 @@ pub(super) fn stale(
         let slots = place.extent.start.0 / BLOCK_BYTES..place.extent.end() / BLOCK_BYTES;
         for (block, slot) in (first..).zip(slots) {
             let named = if place.on == MediumId::Base { BASE } else { slot as u32 + FIRST_SLOT };
-            if map::entry(map, block)? != named && !mutant::is(Mutant::UnmapBlindly) {
+            if map::entry(map, disk, block)? != named && !mutant::is(Mutant::UnmapBlindly) {
                 continue;
             }
-            let put = if read_only { Ok(()) } else { map::put(map, block, forgotten(block, base_data)) };
+            let put =
+                if read_only { Ok(()) } else { map::put(map, disk, block, forgotten(block, base_data)) };
             match put {
-                Err(error) if error.kind == MediumErrorKind::NoSpace && place.on == MediumId::Base => {
+                Err(MapError::Medium(error))
+                    if error.kind == MediumErrorKind::NoSpace && place.on == MediumId::Base =>
+                {
                     unsaid.push((address(block), content.cause));
                 }
                 put => {

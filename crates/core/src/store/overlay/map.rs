@@ -3,9 +3,10 @@
 //! The format: `docs/formats/disk.md`. In memory are the pages that are needed, and those that are not
 //! durable.
 //!
-//! Invariant: each entry counts by itself. After a crash some sectors of a page may be old and others new;
+//! Invariant: each sector counts by itself. After a crash some sectors of a page may be old and others new;
 //! the entries of both are true.
 
+use super::sector::{self, SECTOR_BLOCKS, SECTOR_BYTES};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
@@ -21,7 +22,8 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of the map before its entries.
 pub const MAP_HEAD_BYTES: u64 = PAGE_BYTES;
 /// Blocks that a page maps.
-pub(super) const PAGE_BLOCKS: u64 = PAGE_BYTES / 4;
+pub const PAGE_BLOCKS: u64 = PAGE_SECTORS * SECTOR_BLOCKS;
+const PAGE_SECTORS: u64 = PAGE_BYTES / SECTOR_BYTES as u64;
 /// The entry of a block where the base shows through.
 pub(super) const BASE: u32 = 0;
 /// The entry of a block that reads as zeros.
@@ -30,7 +32,7 @@ pub(super) const PURGED: u32 = 1;
 pub(super) const FIRST_SLOT: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"QUIETMAP";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The largest disk, in bytes: an entry names a slot with 32 bits.
 const SIZE_BYTES_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64 * BLOCK_BYTES;
 /// Bytes read at once when a disk is opened.
@@ -47,6 +49,19 @@ pub enum MapError {
     /// The bytes are not a valid map.
     #[error("the map is damaged: {0}; run `quietus repair`, or restore the map together with the data")]
     Damaged(&'static str),
+    /// A sector is not as it was written.
+    #[error(
+        "the sector at byte {at} of the map does not match its checksum; run `quietus repair`, or restore the map together with the data"
+    )]
+    Sector {
+        /// Where the sector begins, in bytes.
+        at: u64,
+    },
+    /// The map has another version of the format.
+    #[error(
+        "the map has format version {0}, and this program knows version {VERSION}: use the program that made or last served the disk"
+    )]
+    Version(u32),
     /// The map belongs to another disk.
     #[error("the map belongs to another disk, or to one of another size; restore the map of this disk")]
     Foreign,
@@ -105,11 +120,36 @@ fn head(disk: [u8; 16], size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Mends the head of the map of this disk if one byte of it is wrong: whether it was.
+/// Mends the map of this disk where one byte is wrong, in its head or in a sector; says where.
 ///
 /// # Errors
 /// The medium's.
-pub fn mend_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<bool, MediumError> {
+pub fn mend(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<Vec<String>, MediumError> {
+    let mut done = Vec::new();
+    if mend_head(map, disk, size)? {
+        done.push("map: the head at byte 0".into());
+    }
+    let (mut bytes, mut at) = (vec![0; SCAN_BYTES], MAP_HEAD_BYTES);
+    let end = map_bytes(size).min(map.size());
+    loop {
+        at = map.next_data(Pos(at)).0 / PAGE_BYTES * PAGE_BYTES;
+        if at >= end {
+            return Ok(done);
+        }
+        let bytes = &mut bytes[..(end - at).min(SCAN_BYTES as u64) as usize];
+        map.read(Pos(at), bytes)?;
+        for (at, sector) in (at..).step_by(SECTOR_BYTES).zip(bytes.chunks(SECTOR_BYTES)) {
+            if let Some(mended) = sector::mended(disk, number(at), sector) {
+                map.write(Pos(at), &mended, true)?;
+                done.push(format!("map: the sector at byte {at}"));
+            }
+        }
+        at += bytes.len() as u64;
+    }
+}
+
+/// Mends the head of the map of this disk if one byte of it is wrong: whether it was.
+fn mend_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<bool, MediumError> {
     let expected = head(disk, size);
     let mut found = vec![0; expected.len()];
     map.read(Pos(0), &mut found)?;
@@ -123,7 +163,7 @@ pub fn mend_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<bool, Me
 /// Checks that the map is of this disk.
 pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<(), MapError> {
     let expected = head(disk, size);
-    if map.size() < map_bytes(size) {
+    if map.size() < MAP_HEAD_BYTES {
         return Err(MapError::Damaged("the file was cut off"));
     }
     let mut found = vec![0; expected.len()];
@@ -132,7 +172,13 @@ pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<
     if !body.starts_with(MAGIC) || crc32c::crc32c(body).to_le_bytes() != crc {
         return Err(MapError::Damaged("bad magic or checksum in the header at offset 0"));
     }
-    if found == expected { Ok(()) } else { Err(MapError::Foreign) }
+    let version = body[MAGIC.len()..].first_chunk().map_or(0, |it| u32::from_le_bytes(*it));
+    match version {
+        VERSION if found != expected => Err(MapError::Foreign),
+        VERSION if map.size() < map_bytes(size) => Err(MapError::Damaged("the file was cut off")),
+        VERSION => Ok(()),
+        other => Err(MapError::Version(other)),
+    }
 }
 
 /// Passes every entry that is not [`BASE`] to `tell`, in order. With `rewrite`, everything that was read is
@@ -140,7 +186,7 @@ pub(super) fn check_head(map: &dyn Medium, disk: [u8; 16], size: u64) -> Result<
 /// where it counts as clean.
 pub(super) fn scan(
     map: &dyn Medium,
-    size: u64,
+    (disk, size): ([u8; 16], u64),
     rewrite: bool,
     tell: &mut dyn FnMut(u64, u32) -> Result<(), MapError>,
 ) -> Result<(), MapError> {
@@ -157,33 +203,72 @@ pub(super) fn scan(
         }
         let len = (end - at).min(SCAN_BYTES as u64) as usize;
         map.read(Pos(at), &mut bytes[..len])?;
+        let found = parse(disk, at, &bytes[..len])?;
         if rewrite {
             write_back(map, at, &bytes[..len])?;
         }
         give_back(map, at, &bytes[..len])?;
-        for (n, entry) in bytes[..len].as_chunks::<4>().0.iter().enumerate() {
-            let (block, entry) = ((at - MAP_HEAD_BYTES) / 4 + n as u64, u32::from_le_bytes(*entry));
-            if entry != BASE && block >= blocks {
+        for (block, entry) in (first_block(at)..).zip(found).filter(|(_, entry)| *entry != BASE) {
+            if block >= blocks {
                 return Err(MapError::Damaged("an entry lies beyond the end of the disk"));
             }
-            if entry != BASE {
-                tell(block, entry)?;
-            }
+            tell(block, entry)?;
         }
         at += len as u64;
     }
 }
 
-/// Reads the entry of `block` from the medium.
-pub(super) fn entry(map: &dyn Medium, block: u64) -> Result<u32, MediumError> {
-    let mut entry = [0; 4];
-    map.read(Pos(MAP_HEAD_BYTES + 4 * block), &mut entry)?;
-    Ok(u32::from_le_bytes(entry))
+/// The entries of whole sectors that were read at `at`.
+pub(super) fn parse(disk: [u8; 16], at: u64, bytes: &[u8]) -> Result<Vec<u32>, MapError> {
+    let mut found = Vec::with_capacity(bytes.len() / 4);
+    for (at, sector) in (at..).step_by(SECTOR_BYTES).zip(bytes.chunks(SECTOR_BYTES)) {
+        found.extend(sector::entries(disk, number(at), sector).ok_or(MapError::Sector { at })?);
+    }
+    Ok(found)
 }
 
-/// Writes the entry of `block` to the medium.
-pub(super) fn put(map: &dyn Medium, block: u64, entry: u32) -> Result<(), MediumError> {
-    map.write(Pos(MAP_HEAD_BYTES + 4 * block), &entry.to_le_bytes(), false)
+/// Reads the entry of `block` from the medium.
+pub(super) fn entry(map: &dyn Medium, disk: [u8; 16], block: u64) -> Result<u32, MapError> {
+    let (_, found) = around(map, disk, block)?;
+    Ok(found[(block % SECTOR_BLOCKS) as usize])
+}
+
+/// Writes the entry of `block` to the medium, and the rest of its sector as it is.
+pub(super) fn put(map: &dyn Medium, disk: [u8; 16], block: u64, entry: u32) -> Result<(), MapError> {
+    let (at, mut found) = around(map, disk, block)?;
+    found[(block % SECTOR_BLOCKS) as usize] = entry;
+    let mut bytes = Vec::with_capacity(SECTOR_BYTES);
+    sector::append(disk, number(at), &found, &mut bytes);
+    Ok(map.write(Pos(at), &bytes, false)?)
+}
+
+/// Where the sector of `block` begins, and its entries.
+fn around(map: &dyn Medium, disk: [u8; 16], block: u64) -> Result<(u64, Vec<u32>), MapError> {
+    let (at, mut bytes) = (sector_of(block), [0; SECTOR_BYTES]);
+    map.read(Pos(at), &mut bytes)?;
+    Ok((at, parse(disk, at, &bytes)?))
+}
+
+/// Where the sector with the entry of `block` begins in the file.
+fn sector_of(block: u64) -> u64 {
+    MAP_HEAD_BYTES + block / SECTOR_BLOCKS * SECTOR_BYTES as u64
+}
+
+/// Where the entry of `block` lies in the file.
+#[must_use]
+pub fn entry_at(block: u64) -> u64 {
+    sector_of(block) + block % SECTOR_BLOCKS * 4
+}
+
+/// The first block of the sector at `at`.
+#[must_use]
+pub fn first_block(at: u64) -> u64 {
+    number(at) * SECTOR_BLOCKS
+}
+
+/// The number of the sector at `at`; the first one behind the head is 0.
+fn number(at: u64) -> u64 {
+    (at - MAP_HEAD_BYTES) / SECTOR_BYTES as u64
 }
 
 /// Writes the pages that were read at `at` once more, except pages that were never written.
@@ -224,14 +309,10 @@ pub(super) fn position(page: u64) -> u64 {
     MAP_HEAD_BYTES + page * PAGE_BYTES
 }
 
-/// The first block that this part of the map is for.
-pub(super) fn first_block(part: Extent<Pos>) -> u64 {
-    (part.start.0 - MAP_HEAD_BYTES) / 4
-}
-
 /// The pages in memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Map {
+    disk: [u8; 16],
     pages: HashMap<u64, Page>,
     /// Pages that changed since the last checkpoint began.
     dirty: BTreeSet<u64>,
@@ -252,9 +333,16 @@ struct Page {
 }
 
 impl Map {
-    /// A map with no page in memory; the pages `spacious` have space on the host.
-    pub(super) fn new(spacious: BlockSet<Pos>) -> Self {
-        Self { spacious, ..Self::default() }
+    /// The map of `disk` with no page in memory; the pages `spacious` have space on the host.
+    pub(super) fn new(disk: [u8; 16], spacious: BlockSet<Pos>) -> Self {
+        Self {
+            disk,
+            pages: HashMap::new(),
+            dirty: BTreeSet::new(),
+            checkpointing: BTreeSet::new(),
+            writes: None,
+            spacious,
+        }
     }
 
     pub(super) fn has_space(&self, page: u64) -> bool {
@@ -294,13 +382,17 @@ impl Map {
         self.dirty.insert(number);
     }
 
-    pub(super) fn load(&mut self, place: Place, bytes: &[u8]) {
+    pub(super) fn load(&mut self, place: Place, bytes: &[u8]) -> Result<(), MapError> {
         let page = (place.extent.start.0 - MAP_HEAD_BYTES) / PAGE_BYTES;
-        if self.has(page) {
-            return;
+        if !self.has(page) {
+            self.pages.insert(page, Page::new(self.parse(place.extent.start, bytes)?));
         }
-        let entries = bytes.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
-        self.pages.insert(page, Page::new(entries.collect()));
+        Ok(())
+    }
+
+    /// The entries of a part of the file that was read.
+    pub(super) fn parse(&self, at: Pos, bytes: &[u8]) -> Result<Vec<u32>, MapError> {
+        parse(self.disk, at.0, bytes)
     }
 
     /// Drops the pages that are durable and were not used since the last time, except those `in_use`.
@@ -332,7 +424,7 @@ impl Map {
         let pages: Vec<u64> = self.checkpointing.iter().copied().collect();
         let written = |pages: &[u64]| {
             let mut bytes = Vec::with_capacity(pages.len() * PAGE_BYTES as usize);
-            pages.iter().for_each(|page| self.pages[page].append_to(&mut bytes));
+            pages.iter().for_each(|page| self.pages[page].append_to(self.disk, *page, &mut bytes));
             (pages.iter().copied().map(place).collect(), bytes)
         };
         let writes: Vec<_> = pages.chunks(WRITE_PAGES_MAX).map(written).collect();
@@ -360,8 +452,10 @@ impl Page {
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 
-    /// Appends the bytes of the page in the file.
-    fn append_to(&self, bytes: &mut Vec<u8>) {
-        self.entries.iter().for_each(|entry| bytes.extend(entry.to_le_bytes()));
+    /// Appends the bytes of page `number` of the map of `disk`.
+    fn append_to(&self, disk: [u8; 16], number: u64, bytes: &mut Vec<u8>) {
+        for (sector, entries) in (number * PAGE_SECTORS..).zip(self.entries.chunks(SECTOR_BLOCKS as usize)) {
+            sector::append(disk, sector, entries, bytes);
+        }
     }
 }

@@ -65,10 +65,12 @@ impl Overlay {
 
     /// Takes a part of the map that was read for the search.
     pub(super) fn searched(&mut self, part: Extent<Pos>, read: &[u8]) {
-        let (dense, first) = (self.dense_slots(), map::first_block(part));
-        let entries = read.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry));
-        self.note_owners(dense, (first..).zip(entries));
-        self.search.next = Some(first + part.len / 4);
+        let (dense, first) = (self.dense_slots(), map::first_block(part.start.0));
+        // The blocks of a damaged part stay where they are; whatever needs its entries is refused.
+        if let Ok(entries) = self.map.parse(part.start, read) {
+            self.note_owners(dense, (first..).zip(entries));
+        }
+        self.search.next = Some(map::first_block(part.end()));
     }
 
     /// How many slots a packed medium would have.

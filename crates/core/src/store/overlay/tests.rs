@@ -126,6 +126,12 @@ impl Bench {
         self.overlay.end_checkpoint();
     }
 
+    fn unmap_and_checkpoint(&mut self, extent: Extent<Addr>) {
+        self.load(extent);
+        self.overlay.unmap(extent);
+        self.checkpoint();
+    }
+
     fn on(&mut self, extent: Extent<Addr>) -> Vec<(MediumId, u64, u64)> {
         self.load(extent);
         self.overlay.locate(extent).iter().map(|it| (it.on, it.extent.start.0, it.extent.len)).collect()
@@ -408,24 +414,92 @@ fn pages_that_nobody_needs_are_not_kept() {
     assert_eq!(bench.on(blocks(0, 2)), [(MediumId::Data, 0, 8192)]);
 }
 
+/// Why an overlay with four blocks in slots is refused after `change` of its map.
+fn refused(change: impl Fn(&Memory)) -> Option<MapError> {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 4));
+    bench.checkpoint();
+    change(&bench.map);
+    bench.reopen().err()
+}
+
 #[test]
 fn a_map_that_lies_is_refused() {
-    let with = |at: u64, entry: u32| {
-        let mut bench = Bench::new(Mode::Lazy);
-        bench.write(blocks(100, 4));
-        bench.checkpoint();
-        bench.map.write(Pos(at), &entry.to_le_bytes(), false).unwrap();
-        bench.reopen().err()
-    };
-    let entry = |block: u64| map::PAGE_BYTES + block * 4;
-    assert_eq!(with(entry(5), 9), Some(MapError::Beyond { block: 5, slot: 7, slots: 4 }));
-    assert_eq!(with(entry(5), 3), Some(MapError::Twice { block: 101, slot: 1 }));
-    assert!(matches!(with(entry(BLOCKS), 1), Some(MapError::Damaged(_))));
-    assert!(matches!(with(0, 1), Some(MapError::Damaged(_))));
+    let with = |block: u64, entry: u32| refused(|map| map::put(map, DISK, block, entry).unwrap());
+    assert_eq!(with(5, 9), Some(MapError::Beyond { block: 5, slot: 7, slots: 4 }));
+    assert_eq!(with(5, 3), Some(MapError::Twice { block: 101, slot: 1 }));
+    assert!(matches!(with(BLOCKS, 1), Some(MapError::Damaged(_))));
+    assert!(matches!(refused(|map| map.write(Pos(0), &[1], false).unwrap()), Some(MapError::Damaged(_))));
     let foreign = Memory::of(map_bytes(SIZE));
     format_map(&foreign, [5; 16], SIZE).unwrap();
     assert_eq!(Bench::open(Mode::Lazy, Memory::default(), foreign).err(), Some(MapError::Foreign));
     assert_eq!(format_map(&Memory::default(), DISK, 1 << 44), Err(MapError::TooLarge));
+}
+
+#[test]
+fn a_map_of_another_version_is_refused_by_name() {
+    let older = |map: &Memory| {
+        let mut head = map.0.borrow()[..36].to_vec();
+        head[8] = 1;
+        head.extend(crc32c::crc32c(&head).to_le_bytes());
+        map.write(Pos(0), &head, false).unwrap();
+    };
+    assert_eq!(refused(older), Some(MapError::Version(1)));
+}
+
+#[test]
+fn a_believable_entry_that_was_not_written_is_refused_with_its_sector() {
+    // Block 100 is in slot 0, and slot 4 is free.
+    for entry in [BASE, PURGED, FIRST_SLOT + 1, FIRST_SLOT + 4] {
+        let changed = |map: &Memory| map.write(Pos(entry_at(100)), &entry.to_le_bytes(), false).unwrap();
+        assert_eq!(refused(changed), Some(MapError::Sector { at: 4096 }), "{entry}");
+    }
+    // Sectors that were exchanged, or are of another disk.
+    let copied = |map: &Memory| {
+        let first = map.0.borrow()[4096..][..512].to_vec();
+        map.write(Pos(4096 + 512), &first, false).unwrap();
+    };
+    assert_eq!(refused(copied), Some(MapError::Sector { at: 4608 }));
+    let foreign = |map: &Memory| map::put(map, [5; 16], 200, PURGED).unwrap();
+    assert_eq!(refused(foreign), Some(MapError::Sector { at: 4608 }));
+}
+
+#[test]
+fn a_page_that_is_damaged_while_the_disk_is_served_is_not_believed() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 4));
+    bench.checkpoint();
+    let mut bench = bench.reopen().unwrap();
+    map::put(&bench.map, [5; 16], 101, PURGED).expect_err("it is another disk's");
+    bench.map.write(Pos(entry_at(101)), &[7], false).unwrap();
+    let place = bench.overlay.missing(blocks(100, 1)).expect("nothing was read");
+    let mut page = vec![0; place.extent.len as usize];
+    bench.map.read(place.extent.start, &mut page).unwrap();
+    let damage = bench.overlay.loaded(place, &page).expect_err("it is damaged");
+    assert!(damage.contains("byte 4096"), "{damage}");
+    // The search for blocks to move passes over it.
+    bench.overlay.searched(place.extent, &page);
+    assert!(bench.overlay.search.owners.is_empty());
+    assert_eq!(bench.overlay.search.next, Some(PAGE_BLOCKS));
+}
+
+#[test]
+fn one_wrong_byte_of_the_map_is_mended_and_nothing_else_changes() {
+    let mut bench = Bench::new(Mode::Lazy);
+    bench.write(blocks(100, 4));
+    bench.unmap_and_checkpoint(blocks(2, 1));
+    let whole = bench.map.0.borrow().clone();
+    // In the head, in an entry, in a checksum, and in a sector without entries.
+    for at in [9, entry_at(100), 4096 + 510, entry_at(400) + 3] {
+        bench.map.0.borrow_mut()[at as usize] ^= 0x24;
+        assert_eq!(mend(&bench.map, DISK, SIZE).unwrap().len(), 1, "byte {at}");
+        assert!(*bench.map.0.borrow() == whole, "byte {at}");
+    }
+    assert_eq!(mend(&bench.map, DISK, SIZE).unwrap(), Vec::<String>::new());
+    // Two wrong bytes of one sector are left as they are.
+    [0, 5].iter().for_each(|n| bench.map.0.borrow_mut()[entry_at(100) as usize + n] ^= 1);
+    assert_eq!(mend(&bench.map, DISK, SIZE).unwrap(), Vec::<String>::new());
+    assert_eq!(bench.reopen().err(), Some(MapError::Sector { at: 4096 }));
 }
 
 #[test]

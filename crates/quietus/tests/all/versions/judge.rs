@@ -56,7 +56,15 @@ impl Bench {
         let key = dir.path().join("key");
         std::fs::write(&key, [7; 32]).expect("a key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
-        let source = Source::KeyFile(key);
+        Self::made(dir, (seal, Source::KeyFile(key)), size)
+    }
+
+    /// A disk whose keys another credential opens.
+    pub(crate) fn opened_by(source: Source, seal: Seal) -> Self {
+        Self::made(tempfile::tempdir().expect("a directory"), (seal, source), 1 << 20)
+    }
+
+    fn made(dir: tempfile::TempDir, (seal, source): (Seal, Source), size: u64) -> Self {
         let versions = VersionsOptions {
             seal: Some(seal),
             epoch: Some("manual".parse().expect("an end of epochs")),
