@@ -317,6 +317,9 @@ pub struct WatchStatus {
     pub properties: Vec<(String, bool)>,
     /// The kinds of death that can be inferred (table 5), by name.
     pub inferred: Vec<(String, bool)>,
+    /// Deleted content that cannot be told from that of files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// Figures, by name: blocks, unless the name says otherwise.
     pub figures: Vec<(String, u64)>,
     /// Why all content is sensitive, although only that of marked files is to be ([`Class`]); none if marks tell.
