@@ -323,6 +323,9 @@ pub struct WatchStatus {
     #[serde(with = "pairs")]
     #[schemars(with = "Vec<Named<bool>>")]
     pub inferred: Vec<(String, bool)>,
+    /// Deleted content that cannot be told from that of files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
     /// Figures, by name: blocks, unless the name says otherwise.
     #[serde(with = "pairs")]
     #[schemars(with = "Vec<Named<u64>>")]

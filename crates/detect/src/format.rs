@@ -326,6 +326,11 @@ pub trait Format: Send + fmt::Debug {
     /// The meaning of a change of `block`, of [`Kind::Geometry`], from `old` to `new`.
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry;
 
+    /// Deleted content that cannot be told from that of files, for the status (decision 34).
+    fn hidden(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Figures for the status, by name.
     fn figures(&self) -> Vec<(&'static str, u64)>;
 }

@@ -60,6 +60,10 @@ pub enum Mutant {
     UnwrittenIsEnough,
     /// A block dies below an unwritten extent that was there before anybody watched.
     UnwrittenAtFirstSight,
+    /// What lies below an unwritten extent is never called dead.
+    UnwrittenLives,
+    /// A file system rests though its last names may be on their way.
+    RestsAtOnce,
     /// Marks: the flag of an inode is not read.
     FlagIgnored,
     /// Marks: a marked folder marks nothing but itself.
@@ -129,7 +133,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// The mutants of rule E.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 18] = [
         Self::NoWindow,
         Self::EchoTrusted,
         Self::NoSecondWitness,
@@ -148,9 +152,6 @@ impl Mutant {
         Self::LevelOutlivesOwner,
         Self::MapHoldsNoPointers,
         Self::NoMapIsFinal,
-        Self::UnwrittenStaysEmpty,
-        Self::UnwrittenIsEnough,
-        Self::UnwrittenAtFirstSight,
     ];
 
     /// The mutants of both rules that every guest finds above a whole volume.
@@ -235,9 +236,22 @@ impl Mutant {
         Self::RereadWithoutExemption,
     ];
 
+    /// The mutants of unwritten extents below no journal.
+    pub const UNWRITTEN: [Self; 5] = [
+        Self::UnwrittenStaysEmpty,
+        Self::UnwrittenIsEnough,
+        Self::UnwrittenAtFirstSight,
+        Self::UnwrittenLives,
+        Self::RestsAtOnce,
+    ];
+
     /// The mutants of unwritten extents below a journal.
-    pub const UNWRITTEN_J: [Self; 3] =
-        [Self::UnwrittenStaysEmptyJ, Self::UnwrittenAtFirstSightJ, Self::UnwrittenAtOnceJ];
+    pub const UNWRITTEN_J: [Self; 4] = [
+        Self::UnwrittenStaysEmptyJ,
+        Self::UnwrittenAtFirstSightJ,
+        Self::UnwrittenAtOnceJ,
+        Self::UnwrittenLives,
+    ];
 }
 
 #[cfg(debug_assertions)]

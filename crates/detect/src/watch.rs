@@ -382,6 +382,7 @@ impl Watcher for Watch {
                 status.state = state_of(&**rule, self.options.sensitive);
                 status.properties = named(&properties.named());
                 status.inferred = named(&properties.inferable().named());
+                status.hidden = rule.format().hidden().iter().map(ToString::to_string).collect();
                 status.figures =
                     rule.figures().into_iter().map(|(name, figure)| (name.to_string(), figure)).collect();
                 status.progress = rule.progress();

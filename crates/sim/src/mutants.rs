@@ -1,7 +1,7 @@
 //! The simulator's own test: deliberate defects of the core and of the rules that it must find.
 
 use crate::differential::Watchers::{self, Both, Product};
-use crate::files::FileSystem::{Ext2, Fat};
+use crate::files::FileSystem::{Ext2, Ext4Reserving, Ext4Unjournaled, Fat};
 use crate::marked::graph::Graph;
 use crate::marked::lives::{Enumerated, enumerated_here};
 use crate::pairs::{Guest, PAIRS, Pair, Store};
@@ -122,13 +122,27 @@ struct Trial {
 }
 
 /// All trials of the rules.
-const TRIALS: [Trial; 6] = [
+const TRIALS: [Trial; 8] = [
     Trial {
         name: "below no journal",
         defects: &Defect::ALL,
         judge: || kept(&known::histories(), Product).or_else(|| lived(&[EXT2, FAT])),
         differential: || rules(&known::histories()),
         needs_both: false,
+    },
+    Trial {
+        name: "of reserved space, below no journal",
+        defects: &Defect::UNWRITTEN,
+        judge: || lived(&[Guest::Files(&[Ext4Unjournaled])]),
+        differential: || rules(&known::histories()),
+        needs_both: true,
+    },
+    Trial {
+        name: "of reserved space, below a journal",
+        defects: &Defect::UNWRITTEN_J,
+        judge: || lived(&[Guest::Files(&[Ext4Reserving])]),
+        differential: || walk(|seed| journal::reserving(seed, Both)),
+        needs_both: true,
     },
     Trial {
         name: "with marks",

@@ -1,6 +1,6 @@
 //! The pairs of guest and store: the histories that a run plays.
 
-use crate::files::FileSystem::{ExFat, Ext2, Ext4, Fat};
+use crate::files::FileSystem::{ExFat, Ext2, Ext4, Ext4Reserving, Ext4Unjournaled, Fat};
 use crate::files::{self, FileSystem, Files};
 use crate::history::{self, History};
 use crate::rng::Rng;
@@ -48,7 +48,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 17] = [
+pub const PAIRS: [Pair; 21] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -66,6 +66,10 @@ pub const PAIRS: [Pair; 17] = [
     Pair { guest: Guest::Cached(Fat), store: Store::InPlace, histories: 1_000 },
     files(&[ExFat], Store::InPlace, 1_000),
     files(&[ExFat], Store::Overlay, 1_000),
+    files(&[Ext4Unjournaled], Store::InPlace, 3_000),
+    files(&[Ext4Unjournaled], Store::Overlay, 2_000),
+    files(&[Ext4Reserving], Store::InPlace, 3_000),
+    files(&[Ext4Reserving], Store::Overlay, 2_000),
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {

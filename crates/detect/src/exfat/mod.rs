@@ -239,6 +239,10 @@ impl Format for ExFat {
         }
     }
 
+    fn hidden(&self) -> &'static [&'static str] {
+        &["content beyond the valid data length of a file"]
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("file system blocks", self.boot.blocks()),

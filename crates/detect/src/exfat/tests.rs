@@ -132,6 +132,11 @@ fn it_becomes_and_ceases_to_be_consistent() {
 }
 
 #[test]
+fn content_beyond_a_valid_data_length_is_said_to_be_hidden() {
+    assert_eq!(exfat().hidden(), ["content beyond the valid data length of a file"]);
+}
+
+#[test]
 fn a_wrong_checksum_is_refused() {
     let mut disk = disk(&boot());
     disk[11 * 512 + 300] ^= 1;

@@ -407,6 +407,14 @@ impl Format for Ext {
         Some(self.superblock.identity())
     }
 
+    fn hidden(&self) -> &'static [&'static str] {
+        match (self.has_unwritten(), self.has_external_journal(), self.journal().is_some()) {
+            (true, true, _) => &["content in reserved space"],
+            (true, false, true) => &["content in the reserved space of a file with more than four extents"],
+            _ => &[],
+        }
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("file system blocks", self.superblock.s_blocks_count.into()),

@@ -334,6 +334,10 @@ impl Format for Fat {
         }
     }
 
+    fn hidden(&self) -> &'static [&'static str] {
+        &["clusters that a file reserves beyond its size"]
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("file system blocks", self.boot.blocks()),

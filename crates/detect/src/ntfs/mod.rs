@@ -280,6 +280,10 @@ impl Format for Ntfs {
         self.layout.inodes() > before
     }
 
+    fn hidden(&self) -> &'static [&'static str] {
+        &["content beyond the initialized size of a file"]
+    }
+
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("file system blocks", self.volume.boot.blocks()),

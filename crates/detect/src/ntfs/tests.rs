@@ -213,6 +213,11 @@ fn a_volume_is_found_for_what_it_is() {
 }
 
 #[test]
+fn content_beyond_an_initialized_size_is_said_to_be_hidden() {
+    assert_eq!(Disk::new().found().hidden(), ["content beyond the initialized size of a file"]);
+}
+
+#[test]
 fn a_mirror_stands_in_for_a_torn_record() {
     let mut disk = Disk::new();
     let torn = Disk::at(0) + 510;

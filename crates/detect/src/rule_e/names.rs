@@ -404,7 +404,7 @@ fn all_levels(block: Block) -> RangeInclusive<(Block, u8)> {
 }
 
 /// Subtracts one from the count of `named`, if there is one.
-fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, named: K) -> bool {
+pub(super) fn take_one<K: Ord>(counts: &mut BTreeMap<K, u32>, named: K) -> bool {
     let Entry::Occupied(mut count) = counts.entry(named) else { return false };
     *count.get_mut() -= 1;
     if *count.get() == 0 {

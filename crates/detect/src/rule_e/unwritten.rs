@@ -8,12 +8,13 @@
 //!    is condemned once nothing stirred it for the settling time, or at rest.
 
 use super::RuleE;
-use super::names::Names;
+use super::names::{Names, take_one};
 use crate::format::{Block, Kind};
 use crate::mutant::{self, Mutant};
 use crate::options::Grade;
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 fn set_of(runs: Vec<Range<Block>>) -> RoaringBitmap {
@@ -29,6 +30,8 @@ fn set_of(runs: Vec<Range<Block>>) -> RoaringBitmap {
 pub(super) struct Unwritten {
     /// Blocks that an observed pointer names as unwritten.
     pub(super) named: RoaringBitmap,
+    /// Number of such pointers beyond the first, by block: a new owner's pointer may come before the old one's goes.
+    pub(super) again: BTreeMap<Block, u32>,
     /// Blocks not written since a pointer came that names them as unwritten.
     pub(super) empty: RoaringBitmap,
     /// Empty blocks that nothing stirred for the settling time.
@@ -50,9 +53,9 @@ impl Unwritten {
     }
 
     /// After a clean stop. Empty blocks wait for the settling time once more.
-    pub(super) fn restore([named, empty, hollow]: [RoaringBitmap; 3]) -> Self {
+    pub(super) fn restore([named, empty, hollow]: [RoaringBitmap; 3], again: BTreeMap<Block, u32>) -> Self {
         let calm = empty.clone();
-        Self { named, empty, calm, hollow, reads_count: true, ..Self::default() }
+        Self { named, again, empty, calm, hollow, reads_count: true, ..Self::default() }
     }
 
     /// The blocks of `run` hold something new, or nothing.
@@ -72,7 +75,8 @@ impl Unwritten {
 
     /// A map or names may not be durable: what they showed counts no more.
     pub(super) fn refused(&mut self) {
-        *self = Self { named: std::mem::take(&mut self.named), ..Self::default() };
+        let (named, again) = (std::mem::take(&mut self.named), std::mem::take(&mut self.again));
+        *self = Self { named, again, ..Self::default() };
     }
 
     /// The blocks that are dead, unless their owner's word has yet to come.
@@ -90,8 +94,24 @@ impl Unwritten {
         Cow::Owned(&names.referenced - (&self.named - again))
     }
 
+    fn name(&mut self, blocks: &RoaringBitmap) {
+        for block in &self.named & blocks {
+            *self.again.entry(block).or_default() += 1;
+        }
+        self.named |= blocks;
+    }
+
+    fn unname(&mut self, blocks: &RoaringBitmap) {
+        let shared = self.again.keys().copied().filter(|it| blocks.contains(*it)).collect::<RoaringBitmap>();
+        for block in &shared {
+            take_one(&mut self.again, block);
+        }
+        self.named -= blocks - shared;
+    }
+
     /// Drops `blocks`.
     pub(super) fn forget(&mut self, blocks: &RoaringBitmap) {
+        self.again.retain(|it, _| !blocks.contains(*it));
         for set in [&mut self.named, &mut self.empty, &mut self.calm, &mut self.hollow] {
             *set -= blocks;
         }
@@ -104,7 +124,7 @@ impl RuleE {
     }
 
     pub(super) fn heeds_unwritten(&self) -> bool {
-        !self.format.has_external_journal()
+        !self.format.has_external_journal() && !mutant::is(Mutant::UnwrittenLives)
     }
 
     /// Notes a write to `run`.
@@ -132,7 +152,7 @@ impl RuleE {
         let [old, new] = [old, new].map(|content| set_of(self.format.unwritten(block, kind, content)));
         let lost = &old - &new;
         if !lost.is_empty() {
-            self.unwritten.named -= &lost;
+            self.unwritten.unname(&lost);
             self.written_after_all(&lost);
             self.young_again(&lost);
         }
@@ -165,7 +185,7 @@ impl RuleE {
         if gained.is_empty() {
             return;
         }
-        self.unwritten.named |= gained;
+        self.unwritten.name(gained);
         self.lately.extend(gained);
         self.unwritten.calm -= gained;
         if came || mutant::is(Mutant::UnwrittenAtFirstSight) {
@@ -210,9 +230,13 @@ impl RuleE {
             return;
         }
         self.unwritten.reads_count = true;
-        if let Some(written) = self.unwritten.rest.take() {
+        let rereads_maps = self.survey.rereads_maps() && !mutant::is(Mutant::RestsAtOnce);
+        // Until the maps are read, the last names may be on their way.
+        if let Some(written) = self.unwritten.rest.take_if(|_| !rereads_maps) {
             let resting = &self.unwritten.named - written;
             self.lately.subtract(&resting);
+            // Blocks of pointers are of the type that is named.
+            self.names.guessed -= &resting;
             self.unwritten.empty |= &resting;
             self.unwritten.calm |= resting;
         }

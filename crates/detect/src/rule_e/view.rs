@@ -45,6 +45,7 @@ impl RuleE {
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
+        put_pairs(self.unwritten.again.iter().map(|(block, more)| (*block, *more)), &mut bytes);
         if let Some(marks) = &self.classes {
             marks.put(&mut bytes);
         }
@@ -59,6 +60,7 @@ impl RuleE {
         let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, rest @ ..] = sets;
         let [condemned, below, unwritten, empty, hollow] = rest;
         let names = Names::restore([referenced, guessed, uncertain], &mut fields, blocks)?;
+        let unwritten_again = take_pairs(&mut fields, blocks)?;
         let classes = match &self.classes {
             Some(marks) => Some(marks.restored(&mut fields)?),
             None => None,
@@ -75,7 +77,7 @@ impl RuleE {
         (self.live, self.suspicious, self.names) = (live, suspicious, names);
         (self.unconfirmed, self.lately) = (RecentBlocks::kept(&unconfirmed), RecentBlocks::kept(&lately));
         self.deaths = Deaths::restore(condemned, &below, self.clock.now);
-        self.unwritten = Unwritten::restore([unwritten, empty, hollow]);
+        self.unwritten = Unwritten::restore([unwritten, empty, hollow], unwritten_again);
         Some(())
     }
 }

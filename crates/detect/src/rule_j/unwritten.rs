@@ -116,6 +116,13 @@ impl Unwritten {
         (old - new, if is_first { gained - &self.touched } else { gained - after })
     }
 
+    /// What inodes name as unwritten, and nothing wrote to since nothing was mounted.
+    fn at_rest(&self) -> RoaringBitmap {
+        let mut named = RoaringBitmap::new();
+        self.tables.values().for_each(|it| named |= set_of(it));
+        named - &self.touched
+    }
+
     fn gained(&mut self, gained: &RoaringBitmap) {
         self.calm.iter_mut().for_each(|(_, calm)| *calm -= gained);
         self.empty |= gained;
@@ -141,7 +148,8 @@ fn set_of(runs: &[Range<Block>]) -> RoaringBitmap {
 
 impl RuleJ {
     fn heeds_unwritten(&self) -> bool {
-        self.options.grade != Grade::Block && !self.attached.is_cached() && self.format.has_unwritten()
+        let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnwrittenLives);
+        counts && !self.attached.is_cached() && self.format.has_unwritten()
     }
 
     /// Takes what a commit says of unwritten blocks.
@@ -194,7 +202,8 @@ impl RuleJ {
         if self.unwritten.rests && self.commits.are_settled() {
             self.unwritten.rests = false;
             self.unwritten.calm.clear();
-            let empty = std::mem::take(&mut self.unwritten.empty);
+            let mut empty = std::mem::take(&mut self.unwritten.empty);
+            empty |= self.unwritten.at_rest() - &self.journal;
             self.condemn_unwritten(empty);
         }
     }

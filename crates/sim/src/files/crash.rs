@@ -150,7 +150,8 @@ impl Files {
                 .map(|(block, _, mark)| (block, mark.stay))
                 .collect()
         };
-        let holds = if is_read { Some(read()) } else { self.system.holds() };
+        let tells = || self.system.stays_on(&self.seen(), &self.truth);
+        let holds = if is_read { Some(read()) } else { self.system.holds().or_else(tells) };
         self.truth.recovered(named, holds);
     }
 

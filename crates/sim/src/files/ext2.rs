@@ -2,8 +2,11 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::guest::{Action, FILES, Guest, IS_POINTERS, Mark, Owner, SLOTS, mend};
-use crate::rule_e::toy::{Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
+use crate::rule_e::guest::{
+    Action, Converts, FILES, Guest, IS_POINTERS, Mark, Owner, Place, Reserving, SLOTS, Stay, mend,
+};
+use crate::rule_e::toy::{AGE, Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
+use crate::rule_j::judge::Holds;
 use quietus_detect::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +18,42 @@ pub struct Ext2 {
     toy: Toy,
     guest: Option<Guest>,
     next_generation: u8,
+    next_age: u8,
+    reserving: Option<Reserving>,
+    /// The stay that each pointer to each block meant: one of another age may mean another stay of the same file.
+    /// Nothing of a guest that does not reserve space.
+    meant: BTreeMap<(Place, Block), Stay>,
 }
 
 impl Ext2 {
     /// An empty one, with so many blocks of data.
     pub fn new(data: Block) -> Self {
-        Self { toy: Toy::new(3 + data), guest: None, next_generation: 1 }
+        Self {
+            toy: Toy::new(3 + data),
+            guest: None,
+            next_generation: 1,
+            next_age: 0,
+            reserving: None,
+            meant: BTreeMap::new(),
+        }
+    }
+
+    /// The same with files that reserve space, as in ext4 without a journal.
+    pub fn reserving(data: Block) -> Self {
+        let converts = if data.is_multiple_of(4) { Converts::Sent } else { Converts::Complete };
+        Self { reserving: Some(Reserving { converts, slots: SLOTS }), ..Self::new(data) }
+    }
+
+    /// The stay that a pointer in `place` to `block` means.
+    fn meant(&self, place: Place, block: Block, truth: &Truth) -> Option<Stay> {
+        self.meant.get(&(place, block)).copied().or_else(|| truth.latest(block, Some(&place.1)))
+    }
+
+    /// Notes what the pointers in memory mean.
+    fn note(&mut self, truth: &Truth) {
+        let contents = self.guest.iter().filter(|it| it.reserves()).flat_map(Guest::contents);
+        let stays = contents.filter_map(|it| Some((it, truth.present(it.1, Some(&it.0.1))?)));
+        self.meant.extend(stays.collect::<Vec<_>>());
     }
 }
 
@@ -44,7 +77,10 @@ impl System for Ext2 {
     }
 
     fn mount(&mut self, seen: &[Bytes]) {
-        self.guest = Some(Guest::mount(self.toy, seen, self.next_generation));
+        let guest = Guest::mount(self.toy, seen, self.next_generation);
+        let mut guest = guest.reserving(self.reserving);
+        guest.next_age = self.next_age;
+        self.guest = Some(guest);
     }
 
     fn at_last(&self, was_clean: bool) -> Option<Super> {
@@ -53,7 +89,9 @@ impl System for Ext2 {
 
     fn leave(&mut self) {
         let left = self.guest.take();
-        self.next_generation = left.map_or(self.next_generation, |it| it.next_generation);
+        if let Some(left) = left {
+            (self.next_generation, self.next_age) = (left.next_generation, left.next_age);
+        }
     }
 
     fn dirty(&self) -> BTreeSet<Block> {
@@ -81,6 +119,33 @@ impl System for Ext2 {
         let Some(guest) = &mut self.guest else { return };
         let freed = guest.does(action, |block, owner| truth.begin(block, owner));
         freed.into_iter().for_each(|it| truth.end(it));
+        self.note(truth);
+    }
+
+    fn replied(&mut self, block: Block) {
+        if let Some(guest) = &mut self.guest {
+            guest.landed(block);
+        }
+    }
+
+    fn files(&self) -> Option<&Guest> {
+        self.guest.as_ref()
+    }
+
+    fn reserved_on(&self, seen: &[Bytes]) -> BTreeSet<Block> {
+        Guest::mount(self.toy, seen, 0).reserved()
+    }
+
+    fn stays_on(&self, seen: &[Bytes], truth: &Truth) -> Option<Holds> {
+        self.reserving?;
+        let guest = Guest::mount(self.toy, seen, 0);
+        let contents = guest.contents();
+        let stay = |(block, owner): (Block, Owner)| {
+            let place = contents.iter().find(|it| it.1 == block && it.0.1 == owner);
+            let meant = place.and_then(|it| self.meant(it.0, block, truth));
+            Some((block, meant.or_else(|| truth.latest(block, Some(&owner)))?))
+        };
+        Some(guest.named().into_iter().filter_map(stay).collect())
     }
 
     fn owners(&self) -> Option<BTreeMap<Block, Owner>> {
@@ -109,18 +174,27 @@ impl System for Ext2 {
         possible: &[Vec<Bytes>],
     ) -> bool {
         let Some(Mark { stay, owner }) = mark else { return false };
-        let names = |at: Block, it: &Bytes| {
+        // Of the pointers in `place`, those that say that something was written.
+        let name = |place: Place, pointers: &[u8], unwritten: u8| {
+            let names_it = |(n, it): (usize, &u8)| Block::from(*it) == block && unwritten >> n & 1 == 0;
+            pointers.iter().enumerate().any(names_it) && self.meant(place, block, truth) == Some(stay)
+        };
+        let below = |at: Block, it: &Bytes| {
             it[IS_POINTERS] != 0
-                && it[..POINTERS].iter().any(|it| Block::from(*it) == block)
+                && name((at, owner, it[AGE]), &it[..POINTERS], it[POINTERS])
                 && Mark::of(it).map(|it| it.stay) == truth.latest(at, Some(&owner))
         };
-        let files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
-        let names_it = |(it, kind): (u8, Kind)| {
+        let is_latest = truth.latest(block, Some(&owner)) == Some(stay);
+        let leads_there = |(it, kind): (u8, Kind)| {
             let at = Block::from(it);
-            at == block || (kind != Kind::Data && possible[it as usize].iter().any(|it| names(at, it)))
+            kind != Kind::Data
+                && ((at == block && is_latest) || possible[it as usize].iter().any(|it| below(at, it)))
         };
-        truth.latest(block, Some(&owner)) == Some(stay)
-            && files.flat_map(|(_, inode)| inode.owns()).any(names_it)
+        let mut files = possible[TABLE as usize].iter().flat_map(inodes).filter(|it| it.0 == owner);
+        files.any(|(_, inode)| {
+            name((TABLE, owner, inode.age), &inode.direct, inode.unwritten)
+                || inode.owns().into_iter().any(leads_there)
+        })
     }
 }
 

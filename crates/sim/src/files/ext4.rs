@@ -5,14 +5,14 @@
 use super::system::{System, Writes};
 use super::traffic::What;
 use super::truth::Truth;
-use crate::rule_e::guest::{Action, FILES, Mark, Owner, SLOTS, mend};
+use crate::rule_e::guest::{Action, FILES, Guest, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest::{self, Journaled, Mode, Start, tag};
 use crate::rule_j::judge::{Holds, Judge};
 use crate::rule_j::log::{Area, Tail, Tid, recovery};
 use crate::rule_j::play::Setup;
-use crate::rule_j::trial::setup_of;
+use crate::rule_j::trial::{converts, setup_of};
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,15 @@ enum Barrier {
 impl Ext4 {
     /// An empty one, as `seed` has it.
     pub(super) fn new(seed: u64) -> Self {
-        let setup = Setup { is_async: false, ..setup_of(seed) };
+        Self::of(Setup { is_async: false, ..setup_of(seed) })
+    }
+
+    /// One whose files reserve space.
+    pub(super) fn reserving(seed: u64) -> Self {
+        Self::of(Setup { is_async: false, reserves: Some(converts(seed)), ..setup_of(seed) })
+    }
+
+    fn of(setup: Setup) -> Self {
         let area = Area { block_bytes: BLOCK_BYTES as u32, ..setup.area() };
         let tail = Tail { start: 0, tid: 1 };
         Self {
@@ -91,9 +99,9 @@ impl Ext4 {
     }
 
     fn commit(&mut self) {
-        let tid = self.guest.as_mut().and_then(Journaled::commit);
-        if let Some(tid) = tid {
-            self.judge.closed(tid);
+        let Some(guest) = &mut self.guest else { return };
+        if let Some(tid) = guest.commit() {
+            self.judge.closed(tid, guest.files.reserved());
         }
     }
 
@@ -138,7 +146,7 @@ impl System for Ext4 {
         let disk: Vec<_> = seen.iter().map(<[u8; 64]>::as_slice).collect();
         let what = (self.toy, self.area, self.setup.mode, self.setup.is_async);
         let guest = Journaled::mount(what, &disk, self.next_generation, self.start);
-        self.guest = Some(guest.lies_at(self.start_bytes));
+        self.guest = Some(guest.lies_at(self.start_bytes).reserving(self.setup.reserving()));
     }
 
     fn at_last(&self, _: bool) -> Option<Super> {
@@ -174,6 +182,14 @@ impl System for Ext4 {
         self.replayed();
         self.judge.unmounted();
         mend(self.toy, seen)
+    }
+
+    fn files(&self) -> Option<&Guest> {
+        self.guest.as_ref().map(|it| &it.files)
+    }
+
+    fn reserved_on(&self, seen: &[Bytes]) -> BTreeSet<Block> {
+        Guest::mount(self.toy, seen, 0).reserved()
     }
 
     fn free(&self) -> Vec<Block> {

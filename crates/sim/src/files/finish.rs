@@ -6,7 +6,7 @@ use super::{Event, Files};
 use crate::cache::{self, HOLD_MS};
 use crate::content::Tag;
 use crate::remanence::Trace;
-use crate::rule_e::guest::Owner;
+use crate::rule_e::guest::{Action, Guest, Owner};
 use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use crate::verdict::found;
@@ -31,8 +31,11 @@ impl Files {
         let hold_ms = if self.setup.is_cached() { HOLD_MS } else { 0 };
         for _ in 0..2 * (self.setup.options.settle_ms + hold_ms).div_ceil(1000) + 2 {
             self.drain()?;
-            for event in [Event::Mount, Event::Unmount(false)] {
-                self.everywhere(|it| it.begin(event))?;
+            for event in [Event::Mount, Event::Do(Action::Stamp), Event::Unmount(false)] {
+                self.everywhere(|it| if it.may_do(event) { it.begin(event) } else { Ok(()) })?;
+                if matches!(event, Event::Do(_)) {
+                    continue;
+                }
                 self.flush_caches()?;
                 self.everywhere(|it| it.begin(Event::Pass(1000)))?;
             }
@@ -46,6 +49,11 @@ impl Files {
             return Err("inference stopped, and the guest has done nothing wrong".into());
         }
         self.judge_remains()
+    }
+
+    /// Whether `event` is for all: what is reserved below a journal is known only by what is logged.
+    fn may_do(&self, event: Event) -> bool {
+        !matches!(event, Event::Do(_)) || self.system.files().is_some_and(Guest::reserves)
     }
 
     fn flush_caches(&mut self) -> Result<(), String> {
@@ -141,7 +149,9 @@ impl Part {
         let (seen, named) = (&self.truth.seen, self.named());
         let mut shown = (0..).zip(seen).flat_map(|(block, page)| self.system.shown(block, page));
         let is_clean = Super::from_bytes(&seen[SUPER as usize]).is_some_and(|it| it.is_clean);
-        let is_leaked = |it: (Block, bool)| it.1 && self.system.is_data(it.0) && !named.contains_key(&it.0);
+        let reserved = self.system.reserved_on(seen);
+        let is_known = |it: &Block| named.contains_key(it) || reserved.contains(it);
+        let is_leaked = |it: (Block, bool)| it.1 && self.system.is_data(it.0) && !is_known(&it.0);
         is_clean && !shown.any(is_leaked)
     }
 

@@ -60,6 +60,10 @@ pub enum FileSystem {
     /// The same, with a table that needs rest.
     ExFat,
     Ext4,
+    /// As ext2, with files that reserve space: ext4 without a journal.
+    Ext4Unjournaled,
+    /// With files that reserve space.
+    Ext4Reserving,
 }
 
 impl fmt::Display for FileSystem {
@@ -69,6 +73,8 @@ impl fmt::Display for FileSystem {
             Self::Fat => "FAT",
             Self::ExFat => "exFAT",
             Self::Ext4 => "ext4",
+            Self::Ext4Unjournaled => "ext4 without a journal, with reserved space",
+            Self::Ext4Reserving => "ext4 with reserved space",
         })
     }
 }
@@ -78,9 +84,9 @@ impl FileSystem {
     /// of ext4, the number of guests to choose from.
     fn data_max(self, is_alone: bool) -> u64 {
         match self {
-            Self::Ext4 => 5_000,
-            Self::Ext2 if is_alone => 7,
-            Self::Ext2 | Self::Fat | Self::ExFat => 4,
+            Self::Ext4 | Self::Ext4Reserving => 5_000,
+            Self::Ext2 | Self::Ext4Unjournaled if is_alone => 7,
+            Self::Ext2 | Self::Ext4Unjournaled | Self::Fat | Self::ExFat => 4,
         }
     }
 }
@@ -135,6 +141,8 @@ impl Setup {
                 FileSystem::Fat => Box::new(Fat::new(data, true)),
                 FileSystem::ExFat => Box::new(Fat::new(data, false)),
                 FileSystem::Ext4 => Box::new(Ext4::new(data.into())),
+                FileSystem::Ext4Unjournaled => Box::new(Ext2::reserving(data)),
+                FileSystem::Ext4Reserving => Box::new(Ext4::reserving(data.into())),
             }
         };
         self.parts.iter().map(system).collect()

@@ -3,7 +3,7 @@
 use super::traffic::What;
 use super::truth::Truth;
 use super::{ext2, fat};
-use crate::rule_e::guest::{Action, Mark, Owner};
+use crate::rule_e::guest::{Action, Guest, Mark, Owner};
 use crate::rule_e::toy::{Bytes, Layout, Super, Toy};
 use crate::rule_j::judge::Holds;
 use quietus_core::units::{BLOCK_BYTES, Extent};
@@ -92,6 +92,16 @@ pub trait System: Debug {
 
     fn free(&self) -> Vec<Block>;
 
+    /// The files in memory, of a file system that may reserve space.
+    fn files(&self) -> Option<&Guest> {
+        None
+    }
+
+    /// The blocks that files have reserved and not written, as it follows from what lies on the disk.
+    fn reserved_on(&self, _seen: &[Bytes]) -> BTreeSet<Block> {
+        BTreeSet::new()
+    }
+
     /// All that processes can do to files, but for writing something again.
     fn actions(&self) -> Vec<Action>;
 
@@ -117,6 +127,11 @@ pub trait System: Debug {
 
     /// The stay in each block, where a journal decides it; else it follows from the owners.
     fn holds(&self) -> Option<Holds> {
+        None
+    }
+
+    /// The stay in each block, where what lies on the disk tells it better than the owners.
+    fn stays_on(&self, _seen: &[Bytes], _truth: &Truth) -> Option<Holds> {
         None
     }
 

@@ -88,7 +88,7 @@ impl Truth {
     pub fn recovered(&mut self, named: &BTreeMap<Block, Owner>, holds: Option<Holds>) {
         for (n, (block, owner, lasts)) in (0..).zip(&mut self.stays) {
             *lasts = match &holds {
-                Some(holds) => holds.get(block) == Some(&Stay(n)),
+                Some(holds) => holds.get(block) == Some(&Stay(n)) && !self.gone.contains(&Stay(n)),
                 None => named.get(block) == Some(owner) && !self.gone.contains(&Stay(n)),
             };
         }

@@ -3,7 +3,7 @@
 use super::part::Part;
 use super::traffic::What;
 use super::{Files, Vain};
-use crate::rule_e::guest::Action;
+use crate::rule_e::guest::{Action, Guest};
 use crate::rule_e::toy::{SUPER, Super};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest;
@@ -71,6 +71,7 @@ impl Files {
     }
 
     pub(super) fn unmount(&mut self, is_late: bool) -> Result<(), String> {
+        self.write_reserved()?;
         self.empty_log()?;
         let at_last = self.system.at_last(self.was_clean);
         let dirty = self.system.dirty().into_iter();
@@ -86,6 +87,18 @@ impl Files {
         self.until_quiet()?;
         self.system.leave();
         self.flush()?;
+        self.until_quiet()
+    }
+
+    /// Ends what goes on in reserved space: the pointers to what was written there change.
+    fn write_reserved(&mut self) -> Result<(), String> {
+        let swapped = self.system.files().map(Guest::swapped).unwrap_or_default();
+        swapped.into_iter().try_for_each(|it| self.does(Action::SwapOff(it)))?;
+        let filled = self.system.files().map(Guest::filled).unwrap_or_default();
+        if filled.is_empty() {
+            return Ok(());
+        }
+        filled.into_iter().try_for_each(|it| self.write_back(it))?;
         self.until_quiet()
     }
 

@@ -104,7 +104,7 @@ pub const INODES: [&[Inode]; 14] = [
 ];
 
 pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: u8) -> Inode {
-    Inode { generation, links: 1, direct, indirect, double, unwritten: 0 }
+    Inode { generation, links: 1, direct, indirect, double, unwritten: 0, age: 0 }
 }
 
 /// A part of all that can happen, which is searched by itself.

@@ -4,10 +4,13 @@
 //! it is in memory; what was freed is not written any more; the superblock says
 //! "in use" before anything else is written, and "whole" after all else. A free
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
-//! freed block of pointers is forgotten with its pointers in place.
+//! freed block of pointers is forgotten with its pointers in place. Some guests reserve space ([`Reserving`]).
+
+mod reserving;
 
 use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Inode, MAP, POINTERS, SUPER, Super, TABLE, Toy, page, table};
-use quietus_detect::format::Block;
+use quietus_detect::format::{Block, Kind};
+pub use reserving::{Converts, Place, Reserving};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const FILES: usize = 3;
@@ -68,16 +71,33 @@ pub enum Action {
     Punch(usize, usize),
     Truncate(usize),
     Delete(usize),
+    /// A file reserves a block for a slot, and writes nothing.
+    Reserve(usize, usize, Block),
+    /// A file writes to a block that it has reserved.
+    Fill(Block),
+    /// A file gives up what it has in a slot, and keeps the block reserved.
+    Zero(usize, usize),
+    /// Something below the file system writes to a reserved block, as Linux does with a swap file.
+    Swap(Block),
+    /// What that wrote is not wanted any more.
+    SwapOff(Block),
+    /// The inodes change, and what they name stays.
+    Stamp,
 }
 
 impl Action {
     pub fn frees(self) -> bool {
-        matches!(self, Self::Punch(..) | Self::Truncate(_) | Self::Delete(_))
+        matches!(
+            self,
+            Self::Punch(..) | Self::Truncate(_) | Self::Delete(_) | Self::Zero(..) | Self::SwapOff(_)
+        )
     }
 
     pub fn allocates(self) -> Option<Block> {
         match self {
-            Self::Grow(_, _, block) | Self::GrowIndirect(_, block) => Some(block),
+            Self::Grow(_, _, block) | Self::GrowIndirect(_, block) | Self::Reserve(_, _, block) => {
+                Some(block)
+            }
             _ => None,
         }
     }
@@ -96,6 +116,12 @@ pub struct Guest {
     /// The superblock, as it was when it was mounted.
     found: Super,
     pub next_generation: u8,
+    reserving: Option<Reserving>,
+    /// Reserved blocks with content in memory whose pointers say that nothing was written, and their files.
+    filled: BTreeMap<Block, usize>,
+    /// Those of them that something below the file system writes to.
+    swapped: BTreeSet<Block>,
+    pub next_age: u8,
 }
 
 impl Guest {
@@ -106,7 +132,7 @@ impl Guest {
         let bits = (0..toy.blocks as usize).map(|it| disk[MAP as usize][it] != 0).collect();
         let found = Super::from_bytes(&disk[SUPER as usize]).unwrap_or_default();
         let (pages, dirty) = (BTreeMap::new(), BTreeSet::new());
-        let mut this = Self { toy, inodes, bits, pages, dirty, found, next_generation };
+        let mut this = Self { toy, inodes, bits, pages, dirty, found, next_generation, ..Self::default() };
         let named: Vec<_> = this.named().keys().copied().collect();
         this.pages = named.iter().map(|it| (*it, disk[*it as usize])).collect();
         let below: Vec<_> = this.named().keys().copied().filter(|it| !named.contains(it)).collect();
@@ -122,17 +148,27 @@ impl Guest {
     /// Which blocks files name, and whose they are.
     pub fn named(&self) -> BTreeMap<Block, Owner> {
         let mut named = BTreeMap::new();
-        for (file, inode) in self.inodes.iter().enumerate().filter(|(_, it)| it.links > 0) {
-            let owner = Owner { file: file as u8, generation: inode.generation };
-            for (block, _) in inode.owns() {
-                named.entry(Block::from(block)).or_insert(owner);
-            }
-            for block in self.below(Block::from(inode.indirect)) {
-                named.entry(block).or_insert(owner);
+        for file in self.present() {
+            let has_content = |it: &(usize, Block, bool)| self.has_content(file, it.1, it.2);
+            let blocks = self.claims(file).into_iter().filter(has_content).map(|it| it.1);
+            let blocks = blocks.chain(self.pointer_blocks(file));
+            for block in blocks {
+                named.entry(block).or_insert(self.owner(file));
             }
         }
         named.retain(|it, _| self.toy.data().contains(it));
         named
+    }
+
+    /// The slots of data that `file` has, the block in each, and whether the pointer says that nothing was written.
+    fn claims(&self, file: usize) -> Vec<(usize, Block, bool)> {
+        let slots = (0..SLOTS).filter_map(|slot| Some((slot, self.at(file, slot)?)));
+        slots.map(|(slot, block)| (slot, block, self.is_unwritten(file, slot))).collect()
+    }
+
+    fn pointer_blocks(&self, file: usize) -> Vec<Block> {
+        let owned = self.inodes[file].owns().into_iter().filter(|(_, kind)| *kind != Kind::Data);
+        owned.map(|(block, _)| Block::from(block)).collect()
     }
 
     /// The blocks that the block of pointers `block` names.
@@ -181,6 +217,9 @@ impl Guest {
     /// Does `action`, if it can be done; returns what was freed. `begin` is told
     /// of each block that gets an owner.
     pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
+        if self.is_refused(action) {
+            return Vec::new();
+        }
         match action {
             Action::Create(file) if self.absent().contains(&file) => {
                 let generation = self.next_generation;
@@ -197,12 +236,18 @@ impl Guest {
                 }
             }
             Action::Punch(file, slot) => return self.punch(file, slot),
+            Action::Reserve(file, slot, block) => self.reserve(file, slot, block),
+            Action::Fill(block) => self.fill(block, false, begin),
+            Action::Swap(block) => self.fill(block, true, begin),
+            Action::Zero(file, slot) => return self.zero(file, slot).into_iter().collect(),
+            Action::SwapOff(block) => return self.swap_off(block).into_iter().collect(),
+            Action::Stamp => drop(self.dirty.insert(TABLE)),
             Action::Truncate(file) | Action::Delete(file) if self.present().contains(&file) => {
                 let freed = self.release(file);
-                let Inode { generation, links, .. } = self.inodes[file];
+                let Inode { generation, links, age, .. } = self.inodes[file];
                 match action {
                     Action::Delete(_) => self.inodes[file].links = 0,
-                    _ => self.inodes[file] = Inode { generation, links, ..Inode::default() },
+                    _ => self.inodes[file] = Inode { generation, links, age, ..Inode::default() },
                 }
                 self.dirty.insert(TABLE);
                 return freed;
@@ -220,13 +265,21 @@ impl Guest {
         block: Block,
         begin: impl FnOnce(Block, Owner) -> Stay,
     ) {
+        if self.can_have(file, slot, block) {
+            self.allocate(file, block, begin(block, self.owner(file)), slot.is_none());
+            self.point(file, slot, block);
+        }
+    }
+
+    fn can_have(&self, file: usize, slot: Option<usize>, block: Block) -> bool {
         let has = slot.map_or_else(|| self.indirect(file), |it| self.at(file, it));
         let is_possible = self.present().contains(&file) && self.free().contains(&block) && has.is_none();
         let is_deep = slot.is_some_and(|it| it >= 2);
-        if !is_possible || (is_deep && self.indirect(file).is_none()) {
-            return;
-        }
-        self.allocate(file, block, begin(block, self.owner(file)), slot.is_none());
+        is_possible && (!is_deep || self.indirect(file).is_some())
+    }
+
+    /// Lets `file` name `block` in `slot`, or as its block of pointers.
+    fn point(&mut self, file: usize, slot: Option<usize>, block: Block) {
         match slot {
             None => self.inodes[file].indirect = block as u8,
             Some(slot @ (0 | 1)) => self.inodes[file].direct[slot] = block as u8,
@@ -264,11 +317,17 @@ impl Guest {
         actions.extend(
             vacant.take(most).flat_map(|slot| free.iter().map(move |it| Action::Grow(file, slot, *it))),
         );
+        self.reserving_actions(file, slots, (free, most), actions);
     }
 
     fn allocate(&mut self, file: usize, block: Block, stay: Stay, is_pointers: bool) {
         assert!(!self.bits[block as usize], "only what is free is allocated");
         self.bits[block as usize] = true;
+        self.put_page(file, block, stay, is_pointers);
+        self.dirty.insert(MAP);
+    }
+
+    fn put_page(&mut self, file: usize, block: Block, stay: Stay, is_pointers: bool) {
         let mut page = [0; BLOCK_BYTES];
         if !is_pointers {
             page[..2].copy_from_slice(&[self.toy.first_data() as u8, block as u8]);
@@ -276,7 +335,7 @@ impl Guest {
         Mark { stay, owner: self.owner(file) }.put(&mut page);
         page[IS_POINTERS] = u8::from(is_pointers);
         self.pages.insert(block, page);
-        self.dirty.extend([MAP, block]);
+        self.dirty.insert(block);
     }
 
     fn set_below(&mut self, file: usize, n: usize, pointer: u8) {
@@ -290,6 +349,7 @@ impl Guest {
     /// Cuts one slot off. Returns what was freed.
     fn punch(&mut self, file: usize, slot: usize) -> Vec<Block> {
         let Some(block) = self.at(file, slot) else { return Vec::new() };
+        self.set_unwritten(file, slot, false);
         if slot < 2 {
             self.inodes[file].direct[slot] = 0;
             self.dirty.insert(TABLE);
@@ -312,14 +372,14 @@ impl Guest {
     /// Delete suppression: what was freed is not written.
     fn free_block(&mut self, block: Block) {
         self.bits[block as usize] = false;
-        self.pages.remove(&block);
-        self.dirty.remove(&block);
+        self.drop_page(block);
         self.dirty.insert(MAP);
     }
 
     /// `block` as it is in memory, to be written.
     pub fn write_back(&mut self, block: Block) -> Bytes {
         self.dirty.remove(&block);
+        self.sent(block);
         match block {
             MAP => page(self.bits.iter().map(|it| u8::from(*it))),
             TABLE => table(&self.inodes),
@@ -385,6 +445,9 @@ impl Fsck {
     }
 
     fn give_up(&mut self, file: usize, slot: usize) {
+        if slot != INDIRECT {
+            self.guest.set_unwritten(file, slot, false);
+        }
         match slot {
             0 | 1 => self.guest.inodes[file].direct[slot] = 0,
             INDIRECT => self.guest.inodes[file].indirect = 0,

@@ -106,17 +106,34 @@ pub fn histories() -> Vec<Known> {
 
 /// Block 3 is a file's, which gives up its content there: the inode calls it unwritten.
 fn unwritten() -> Vec<Known> {
-    let ([in_use, ..], owner) = (supers(), file(1, [3, 0], 0, 0));
+    let ([in_use, clean, _], owner) = (supers(), file(1, [3, 0], 0, 0));
     let written = [Read, in_use, data(3), map(&[3]), files(&[owner])];
     let unwritten = Inode { unwritten: 1, ..owner };
     let (gives_up, active) = (files(&[unwritten]), [Pass(1000), data(4)].repeat(20));
     let both = files(&[unwritten, file(1, [3, 0], 0, 0)]);
+    let (gone, at_rest) = (Inode::default(), [clean, Pass(700), Read, Cut, Proven]);
     vec![
         known(
             "what_an_owner_gave_up_in_place_dies_after_activity",
             3,
             Some(Dead),
             &[&written, &[gives_up], &active, &[Cut, Proven]],
+        ),
+        known(
+            "what_two_owners_had_reserved_at_once_dies_at_rest",
+            3,
+            Some(Dead),
+            &[&written, &[files(&[unwritten, unwritten]), files(&[gone, unwritten])], &at_rest],
+        ),
+        known(
+            "what_is_paged_to_below_an_unwritten_extent_dies_at_rest",
+            3,
+            Some(Dead),
+            &[&written, &[gives_up, data(3)], &at_rest],
+        ),
+        lives(
+            "what_an_owner_writes_lives_though_it_says_so_after_the_superblock",
+            &[&written, &[gives_up, data(3), clean, Pass(100), files(&[owner]), Pass(700), Read]],
         ),
         lives("what_is_paged_to_below_an_unwritten_extent_lives", &[&written, &[gives_up, data(3)], &active]),
         lives("what_another_owner_names_lives_below_an_unwritten_extent", &[&written, &[both], &active]),

@@ -10,7 +10,7 @@
 //!
 //! A block of pointers begins with [`POINTERS`] block numbers of one byte; 0
 //! names nothing. Behind them a byte says which of them name blocks of data that were not
-//! written: a bit each. Data may begin with anything, so with numbers too.
+//! written: a bit each; and one more is as [`Inode::age`]. Data may begin with anything, so with numbers too.
 
 pub mod marking;
 
@@ -28,6 +28,8 @@ pub const INODE_BYTES: usize = 8;
 pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
 /// Pointers in a block of pointers.
 pub const POINTERS: usize = 4;
+/// Place of the age in a block of pointers.
+pub const AGE: usize = POINTERS + 1;
 pub const SUPER: Block = 0;
 pub const MAP: Block = 1;
 pub const TABLE: Block = 2;
@@ -79,13 +81,15 @@ pub struct Inode {
     pub double: u8,
     /// Which of `direct` name blocks that the file has not written: a bit each.
     pub unwritten: u8,
+    /// Changes when the file gives content up and keeps the block, which the rules do not look at.
+    pub age: u8,
 }
 
 impl Inode {
     /// As it lies on the disk.
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
-        [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, 0]
+        [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, self.age]
     }
 
     /// From `bytes`, [`INODE_BYTES`] of them.
@@ -97,6 +101,7 @@ impl Inode {
             indirect: bytes[4],
             double: bytes[5],
             unwritten: bytes[6],
+            age: bytes[7],
         }
     }
 

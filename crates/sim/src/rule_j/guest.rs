@@ -16,10 +16,13 @@
 //!    finished transaction has it, unless one that is not finished has it too.
 //! 6. The tail moves whenever somebody likes, behind what has gone to its place.
 //! 7. Freed metadata is revoked, but not under `data=journal`.
+//! 8. The pointer to a reserved block changes once what was written there is on the disk, in the transaction that runs
+//!    then; or, as an option has it, when that is sent, and then it is as in 2. Under `data=journal` one
+//!    transaction logs both.
 
 use super::log::{Area, At, Logged, Tail, Tid};
 use crate::content::Tag;
-use crate::rule_e::guest::{Action, Guest, Mark, Owner, Stay, TOUCHED};
+use crate::rule_e::guest::{Action, Guest, Mark, Owner, Reserving, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
 use crate::rule_e::wide::{narrowed, place, tagged, widened};
 use quietus_core::units::Extent;
@@ -164,6 +167,11 @@ impl Journaled {
         Self { start_bytes: Some(start_bytes), ..self }
     }
 
+    /// The same guest, with space that it may reserve.
+    pub fn reserving(self, reserving: Option<Reserving>) -> Self {
+        Self { files: self.files.reserving(reserving), ..self }
+    }
+
     /// Blocks that may be allocated.
     pub fn free(&self) -> Vec<Block> {
         let mut free = self.files.free();
@@ -197,6 +205,7 @@ impl Journaled {
         let pointers = self.files.pointers();
         let freed = self.files.does(action, begin);
         freed.iter().for_each(|it| self.freed(*it, pointers.contains(it)));
+        self.files.logged();
         self.join(action.allocates());
         freed
     }
@@ -213,7 +222,7 @@ impl Journaled {
         if is_metadata && self.mode != Mode::Journal {
             self.running.revoked.insert(block);
         }
-        if is_metadata || self.mode != Mode::Writeback {
+        if !self.files.has(block) && (is_metadata || self.mode != Mode::Writeback) {
             self.busy.insert(block, self.running.tid);
         }
     }
@@ -250,10 +259,17 @@ impl Journaled {
 
     /// Sends a block of data to its place.
     pub fn write_data(&mut self, block: Block) {
-        if self.dirty().contains(&block) {
-            let bytes = self.content(block);
-            self.wire.insert(block, Sent { bytes, what: What::Data });
+        if !self.dirty().contains(&block) {
+            return;
         }
+        if self.files.sent(block) {
+            if self.mode == Mode::Ordered {
+                self.running.ordered.insert(block);
+            }
+            self.join(None);
+        }
+        let bytes = self.content(block);
+        self.wire.insert(block, Sent { bytes, what: What::Data });
     }
 
     pub fn can_commit(&self) -> bool {
@@ -404,6 +420,8 @@ impl Journaled {
     /// Everything is in its place: the log is empty.
     pub fn empty(&mut self) {
         if !self.is_empty {
+            // A tail that has not left yet is not sent any more.
+            self.wire.remove(&self.area.block(0));
             self.send_tail(Tail { start: 0, tid: self.running.tid });
         }
     }
@@ -435,7 +453,11 @@ impl Journaled {
                 }
             }
             What::Tail(tail) => self.tail_landed(tail),
-            What::Data | What::Log(_) => {}
+            What::Data => {
+                self.files.landed(block);
+                self.join(None);
+            }
+            What::Log(_) => {}
         }
         Some(sent)
     }

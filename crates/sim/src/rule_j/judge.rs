@@ -10,7 +10,7 @@ use crate::rule_e::guest::{Mark, Owner, Stay};
 use crate::rule_e::toy::marking::is_marked;
 use crate::rule_e::toy::{BLOCK_BYTES, Toy};
 use quietus_detect::format::Block;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The owner's stay in each block.
 pub type Holds = BTreeMap<Block, Stay>;
@@ -44,6 +44,8 @@ pub struct Judge {
     is_mounted: bool,
     /// At the end of each transaction that may be recovered.
     ends: BTreeMap<Tid, Holds>,
+    /// What files had reserved and not written at the end of each transaction.
+    reserved: BTreeMap<Tid, BTreeSet<Block>>,
     /// The newest transaction that is on the disk.
     pub newest: Tid,
     /// The newest transaction whose commit block is.
@@ -87,9 +89,13 @@ impl Judge {
         self.holds.remove(&block);
     }
 
-    /// Transaction `tid` is closed: it begins to commit.
-    pub fn closed(&mut self, tid: Tid) {
-        self.ends.insert(tid, self.holds.clone());
+    /// Transaction `tid` is closed: it begins to commit. It has those blocks `reserved`, and nothing that lies there
+    /// is anybody's after a recovery.
+    pub fn closed(&mut self, tid: Tid, reserved: BTreeSet<Block>) {
+        let mut holds = self.holds.clone();
+        holds.retain(|it, _| !reserved.contains(it));
+        self.ends.insert(tid, holds);
+        self.reserved.insert(tid, reserved);
     }
 
     /// All of `tid` is on the disk.
@@ -98,6 +104,11 @@ impl Judge {
             self.commits += u64::from(brings_map);
         }
         self.newest = tid;
+    }
+
+    /// What the newest transaction that is on the disk has reserved.
+    fn reserved_now(&self) -> BTreeSet<Block> {
+        self.reserved.get(&self.newest).cloned().unwrap_or_default()
     }
 
     pub fn owner(&self, stay: Stay) -> Owner {
@@ -137,6 +148,7 @@ impl Judge {
         let lost = self.log.values_mut().filter(|it| **it > self.newest);
         lost.for_each(|it| *it = 0);
         self.ends = BTreeMap::from([(tid - 1, self.holds.clone())]);
+        self.reserved = BTreeMap::from([(tid - 1, self.reserved_now())]);
         (self.newest, self.is_mounted) = (tid - 1, true);
         self.cut = self.cut.map(|(_, tails)| (tid - 1, tails));
     }
@@ -197,7 +209,9 @@ impl Judge {
         }
         let knows = !self.is_new && self.commits >= self.knows_from;
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
-        for (block, place) in self.places.iter_mut().filter(|(block, _)| !holds.contains_key(block)) {
+        let reserved = self.reserved_now();
+        let is_free = |block: &Block| !holds.contains_key(block) && !reserved.contains(block);
+        for (block, place) in self.places.iter_mut().filter(|(block, _)| is_free(block)) {
             debug_assert!(self.toy.data().contains(block));
             let seen = place.top.as_mut().filter(|it| knows && self.commits > it.commits);
             seen.into_iter().for_each(|it| it.was_shown_free = true);

@@ -7,6 +7,7 @@ use super::log::Flavour;
 use super::play::{ExternalJournal, Play, Setup, Step};
 use super::reference::{RULE, Reading};
 use crate::differential::Watchers;
+use crate::rule_e::guest::Converts;
 use crate::rule_e::search::{Part, happen_and_finish, search, taken, walked_through};
 
 /// How the data of ext3 and ext4 goes to the disk.
@@ -104,6 +105,21 @@ pub fn marked(seed: u64) -> (Part, (u64, u64)) {
     let start = || Play::new(&setup, (Watchers::Product, RULE));
     let part = taken("a guest with marked files", seed, start, |play| plain = play.plain);
     (part, plain)
+}
+
+/// When the pointers to reserved space change in the guest of `seed`.
+pub fn converts(seed: u64) -> Converts {
+    match MODES[seed as usize % 3] {
+        Mode::Journal => Converts::Logged,
+        Mode::Ordered | Mode::Writeback if seed / 3 % 4 == 0 => Converts::Sent,
+        Mode::Ordered | Mode::Writeback => Converts::Complete,
+    }
+}
+
+/// The walk of `seed` through the life of a guest that reserves space.
+pub fn reserving(seed: u64, watchers: Watchers) -> Part {
+    let setup = Setup { reserves: Some(converts(seed)), splits: seed % 11 < 2, ..setup_of(seed) };
+    walked_through("a guest that reserves space", seed, || Play::new(&setup, (watchers, RULE)))
 }
 
 /// The walk of `seed` above the reference alone, as `reading` has it.

@@ -7,7 +7,7 @@ use quietus_sim::rule_j::known::histories;
 use quietus_sim::rule_j::play::Setup;
 use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
 use quietus_sim::rule_j::trial::{
-    MODES, cached, external_journal, lived, marked, parts, read, retold, searched, walked,
+    MODES, cached, external_journal, lived, marked, parts, read, reserving, retold, searched, walked,
 };
 use quietus_sim::silence_panics;
 
@@ -86,6 +86,12 @@ fn both_versions_and_the_judge_agree_in_every_enumerated_state() {
 fn both_versions_and_the_judge_agree_on_long_walks() {
     assert_walked(walked, of(6_000));
     assert_walked(|seed| external_journal(seed, Both), of(4_000));
+}
+
+#[test]
+fn nothing_live_dies_in_reserved_space_and_all_that_is_dead_does() {
+    assert_walked(|seed| reserving(seed, Both), of(4_000));
+    assert_walked(|seed| reserving(seed, Product), of(4_000));
 }
 
 #[test]

@@ -66,6 +66,11 @@ fn it_is_called_ext4() {
 }
 
 #[test]
+fn without_a_journal_nothing_is_hidden() {
+    assert!(ext4().hidden().is_empty());
+}
+
+#[test]
 fn a_file_of_extents_grows_and_shrinks() {
     let format = ext4();
     let diff = |old: &[u8], new: &[u8]| format.diff(TABLE, Kind::Inodes, old, new);

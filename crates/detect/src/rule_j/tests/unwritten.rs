@@ -119,6 +119,24 @@ fn what_a_file_gave_up_in_place_is_dead_at_the_unmount() {
 }
 
 #[test]
+fn what_was_paged_below_an_unwritten_extent_is_dead_at_the_unmount() {
+    let mut disk = given_up();
+    disk.data(50);
+    disk.log(0, &superblock(7, 0));
+    disk.mark(0);
+    assert!(disk.dead().contains(&50));
+}
+
+#[test]
+fn what_is_written_after_the_unmount_lives() {
+    let mut disk = given_up();
+    disk.log(0, &superblock(7, 0));
+    disk.mark(0);
+    disk.data(50);
+    assert!(!disk.dead().contains(&50));
+}
+
+#[test]
 fn what_is_known_of_inodes_ends_with_the_place_in_the_journal() {
     let mut disk = given_up();
     disk.log(0, &superblock(9, 1));

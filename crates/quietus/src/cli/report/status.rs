@@ -343,6 +343,9 @@ fn file_system_text(out: &mut String, title: &str, watch: &WatchStatus) -> fmt::
     if !detects.is_empty() {
         writeln!(out, "  can detect: {}", detects.join(", "))?;
     }
+    if !watch.hidden.is_empty() {
+        writeln!(out, "  cannot detect: {}", watch.hidden.join(", "))?;
+    }
     for (name, figure) in &watch.figures {
         writeln!(out, "  {figure:>12} {name}")?;
     }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Unwritten {
-    /// A pointer names the block so.
-    pub named: bool,
+    /// How many pointers name the block so.
+    pub named: u32,
     /// The block was not written since such a pointer came.
     pub empty: bool,
     /// Condemned for that, whatever maps show.
@@ -60,7 +60,7 @@ impl<F: Format> Reference<F> {
         let is_lower = self.options.grade != Grade::Block;
         for lost in old.difference(&new) {
             let cell = self.cells.get_mut(lost).expect("pointers name data");
-            cell.unwritten.named = false;
+            cell.unwritten.named -= 1;
             if std::mem::take(&mut cell.unwritten.hollow) && cell.stage.take().is_some() {
                 cell.live = true;
                 cell.suspicious |= is_lower;
@@ -74,7 +74,7 @@ impl<F: Format> Reference<F> {
         let moment = self.clock.moment();
         for block in gained {
             let cell = self.cells.get_mut(&block).expect("pointers name data");
-            cell.unwritten.named = true;
+            cell.unwritten.named += 1;
             cell.unwritten.empty |= came || (self.reads_count && !cell.unwritten.meanwhile);
             cell.stirred = Some(moment);
             self.is_young_again(block);
@@ -95,7 +95,7 @@ impl<F: Format> Reference<F> {
 
     /// Its only owner has nothing there.
     pub(super) fn is_without_content(&self, block: Block) -> bool {
-        self.heeds_unwritten() && self.cells[&block].unwritten.named && self.names(block) == 1
+        self.heeds_unwritten() && self.cells[&block].unwritten.named > 0 && self.names(block) == 1
     }
 
     pub(super) fn condemn_unwritten(&mut self) {
@@ -103,10 +103,14 @@ impl<F: Format> Reference<F> {
             return;
         }
         self.reads_count = true;
-        if std::mem::take(&mut self.rests) {
-            for cell in self.cells.values_mut().filter(|it| it.unwritten.named && !it.touched) {
-                (cell.stirred, cell.unwritten.empty) = (None, true);
+        if self.review.is_none() && self.maps.is_empty() && std::mem::take(&mut self.rests) {
+            for cell in self.cells.values_mut().filter(|it| it.unwritten.named > 0 && !it.touched) {
+                (cell.stirred, cell.unwritten.empty, cell.shaky) = (None, true, false);
             }
+            let is_resting =
+                |it: &Block| self.cells.get(it).is_some_and(|it| it.unwritten.named > 0 && !it.touched);
+            let links = self.sources.values_mut().flat_map(|it| &mut it.links);
+            links.filter(|(it, ..)| is_resting(it)).for_each(|(.., is_certain)| *is_certain = true);
         }
         let is_calm = |block: &Block| {
             let cell = &self.cells[block];

@@ -56,7 +56,8 @@ impl Play {
         self.send(SUPER, widened(&in_use.bytes(), self.setup.area().block_bytes), None)?;
         self.judge.mounted(start.tid);
         let what = (self.setup.toy(), self.setup.area(), self.setup.mode, self.setup.is_async);
-        self.guest = Some(Journaled::mount(what, &self.seen(), self.next_generation, start));
+        let guest = Journaled::mount(what, &self.seen(), self.next_generation, start);
+        self.guest = Some(guest.reserving(self.setup.reserving()));
         Ok(())
     }
 
@@ -90,6 +91,8 @@ impl Play {
         if self.guest.is_none() {
             return Ok(());
         }
+        let swapped = self.guest.iter().flat_map(|it| it.files.swapped()).collect::<Vec<_>>();
+        swapped.into_iter().try_for_each(|it| self.does(Action::SwapOff(it)))?;
         self.sync(true)?;
         self.with(Journaled::empty);
         self.land_all()?;
@@ -171,6 +174,10 @@ impl Play {
             }
             if self.setup.is_cached {
                 self.log_something()?;
+            }
+            if self.setup.reserves.is_some() {
+                // What is reserved is known by what is logged.
+                self.step(Step::Do(Action::Stamp))?;
             }
             let flush = Step::Cache(cache::Step::Flush);
             for step in [flush, Step::Pass(1000), Step::Unmount, flush] {

@@ -9,7 +9,7 @@ use super::judge::Judge;
 use super::log::{Area, Flavour, Tail, Tid};
 use super::rules::{Rules, Seen};
 use crate::cache::{self, Cache};
-use crate::rule_e::guest::{Action, SLOTS};
+use crate::rule_e::guest::{Action, Converts, Reserving, SLOTS};
 use crate::rule_e::search::Space;
 use crate::rule_e::toy::Toy;
 use crate::rule_e::wide::widened;
@@ -56,6 +56,8 @@ pub struct Setup {
     pub is_told: bool,
     /// Files have marks, and only what they hold has to be destroyed.
     pub has_marks: bool,
+    /// Files reserve space, and when the pointers to it change.
+    pub reserves: Option<Converts>,
 }
 
 /// Properties of a journal that lies elsewhere.
@@ -89,6 +91,7 @@ impl Setup {
             is_cached: false,
             is_told: true,
             has_marks: false,
+            reserves: None,
         }
     }
 
@@ -111,6 +114,11 @@ impl Setup {
             passes_ms: Vec::new(),
             ..Self::large(mode)
         }
+    }
+
+    /// The space that files reserve: that which inodes themselves name.
+    pub fn reserving(&self) -> Option<Reserving> {
+        self.reserves.map(|converts| Reserving { converts, slots: 2 })
     }
 
     /// Where the toy's parts lie.
@@ -370,9 +378,9 @@ impl Play {
     }
 
     fn commit(&mut self) {
-        let closed = self.guest.as_mut().and_then(Journaled::commit);
-        if let Some(tid) = closed {
-            self.judge.closed(tid);
+        let Some(guest) = &mut self.guest else { return };
+        if let Some(tid) = guest.commit() {
+            self.judge.closed(tid, guest.files.reserved());
         }
     }
 

@@ -113,8 +113,12 @@ impl Reference {
             return;
         }
         self.rests = false;
-        let empty: Vec<_> =
-            self.cells.iter().filter(|(_, it)| it.unwritten.empty).map(|(block, _)| *block).collect();
+        let named: BTreeSet<Block> = self.tables.values().flatten().copied().collect();
+        let rests = |block: &Block, it: &Unwritten| {
+            it.empty || (named.contains(block) && !it.touched && self.area.at(*block).is_none())
+        };
+        let empty = self.cells.iter().filter(|(block, it)| rests(block, &it.unwritten));
+        let empty: Vec<_> = empty.map(|(block, _)| *block).collect();
         empty.into_iter().for_each(|it| self.is_hollow(it));
     }
 

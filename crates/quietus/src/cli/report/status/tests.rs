@@ -44,6 +44,18 @@ fn what_can_be_detected_is_named_with_its_precision() {
 }
 
 #[test]
+fn what_cannot_be_detected_is_named() {
+    let mut said = String::new();
+    let watch = WatchStatus {
+        file_system: Some("exfat".into()),
+        hidden: vec!["content beyond the valid data length of a file".into()],
+        ..WatchStatus::default()
+    };
+    file_system_text(&mut said, "file system", &watch).expect("a text");
+    assert!(said.contains("\n  cannot detect: content beyond the valid data length of a file\n"), "{said}");
+}
+
+#[test]
 fn behind_a_cache_neither_a_map_nor_an_unmount_ends_the_wait() {
     let mut now = fresh();
     now.waiting = vec![Waiting { cause: WaitsFor::Map, bytes: 4096, at_least: false, oldest_ms: None }];
