@@ -55,6 +55,7 @@ pub struct VaultProof {
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
+    #[schemars(with = "crate::host::DiskGuarantees")]
     pub guarantees: Value,
 }
 

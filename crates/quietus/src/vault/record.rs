@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The cause of dead content, in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum OwedLine {
     /// The snapshot of this number was forgotten.
     Snapshot(u64),

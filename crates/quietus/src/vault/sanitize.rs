@@ -81,6 +81,7 @@ pub struct Sanitized {
     /// Lines of the audit log, and the hash of the last one.
     pub record: crate::audit_log::Head,
     /// The host's guarantee for the pool.
+    #[schemars(with = "crate::host::DiskGuarantees")]
     pub guarantees: Value,
 }
 
