@@ -23,7 +23,8 @@ pub fn serialize<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Err
 /// A text that is not a time since 1970.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let invalid = || de::Error::invalid_value(de::Unexpected::Str(&text), &"a time of RFC 3339, from 1970 on");
+    let invalid =
+        || de::Error::invalid_value(de::Unexpected::Str(&text), &"a time of RFC 3339, from 1970 on");
     let time: SystemTime = humantime::parse_rfc3339(&text).map_err(|_| invalid())?;
     let since = time.duration_since(UNIX_EPOCH).map_err(|_| invalid())?;
     u64::try_from(since.as_millis()).map_err(|_| invalid())

@@ -402,7 +402,9 @@ impl Report {
             Control::Resume => "resumed",
             Control::Cancel => "cancelled",
         };
-        self.say_untyped(&serde_json::json!({ "sanitization": done }), |out| write!(out, "sanitization {done}"));
+        self.say_untyped(&serde_json::json!({ "sanitization": done }), |out| {
+            write!(out, "sanitization {done}")
+        });
     }
 
     pub(crate) fn vault_status(&self, status: &VaultStatus) {
