@@ -100,7 +100,7 @@ mod tests {
         let memory: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new([7_u8; 4]);
         let mut buf = Buf::Shared(Arc::clone(&memory));
         assert_eq!((buf.as_ptr(), &buf[..]), ((*memory).as_ref().as_ptr(), &[7; 4][..]));
-        assert_eq!(buf.clone().into_memory(), [], "the front end keeps its memory");
+        assert_eq!(buf.clone().into_memory(), [0_u8; 0], "the front end keeps its memory");
         buf.to_mut()[0] = 9;
         assert_eq!((buf.into_vec(), (*memory).as_ref()), (vec![9, 7, 7, 7], &[7; 4][..]));
     }

@@ -55,7 +55,9 @@ pub struct Slot(pub u64);
 pub struct Session(pub u16);
 
 /// The number of an epoch of a disk that keeps versions, from 1 on.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Epoch(pub u64);
 
 /// Epochs: the first and the last one.
@@ -106,7 +108,9 @@ impl Millis {
 }
 
 /// `len` bytes from `start`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Extent<A> {
     /// The first byte.
     pub start: A,

@@ -6,8 +6,8 @@ mod closed;
 pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
 use crate::control::{
-    BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
-    Released, Restored, Sensitivity, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+    BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
+    Purged, Released, Restored, Sensitivity, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
 use crate::disk::{DiskToml, StoreKind};
 use crate::host::{DiskGuarantees, Guarantees, Level};
@@ -16,9 +16,9 @@ use crate::proof::Proof;
 use crate::signed::Signed;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A report.
 pub trait Output: Serialize + JsonSchema {
@@ -28,6 +28,11 @@ pub trait Output: Serialize + JsonSchema {
 
 /// Version of all formats.
 const VERSION: u32 = 1;
+
+/// A path in a report, which is text: what is not UTF-8 is shown as U+FFFD.
+pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
 
 /// The format of reports with this name.
 #[must_use]
@@ -69,7 +74,8 @@ fn signed_schema<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
         let statement = schema.get("properties").and_then(|it| it["statement"]["$ref"].as_str());
         let statement = statement.and_then(|it| it.strip_prefix("#/$defs/")).map(String::from);
         let definitions = schema.get_mut("$defs").and_then(Value::as_object_mut);
-        let definition = definitions.zip(statement).and_then(|(all, name)| all.get_mut(&name)?.as_object_mut());
+        let definition =
+            definitions.zip(statement).and_then(|(all, name)| all.get_mut(&name)?.as_object_mut());
         name_format(definition.expect("a statement is a structure"), name);
     };
     (name, closed_schema::<Signed<T>>(name, of_statement))
@@ -80,7 +86,8 @@ fn name_format(object: &mut Map<String, Value>, name: &str) {
     let properties = object.entry("properties").or_insert_with(|| json!({}));
     properties["format"] =
         json!({ "const": format(name), "description": "The name and version of the format." });
-    let required = object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
+    let required =
+        object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
     if !required.contains(&json!("format")) {
         required.insert(0, json!("format"));
     }
@@ -165,6 +172,7 @@ pub struct ErrorReport {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Created {
     /// Path of its directory.
+    #[serde(serialize_with = "path_text")]
     pub created: PathBuf,
     /// Its properties.
     pub disk: DiskToml,
@@ -181,9 +189,10 @@ pub enum Plan {
     /// Make a disk or a vault.
     Make {
         /// Path of the directory.
+        #[serde(serialize_with = "path_text")]
         makes: PathBuf,
         /// Block devices whose content is destroyed.
-        destroys: Vec<PathBuf>,
+        destroys: Vec<String>,
     },
     /// Write an overlay to its base.
     Commit(Committed),
@@ -274,6 +283,7 @@ pub struct Listing {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Home {
     /// Path of its directory.
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// Its kind.
     pub kind: HomeKind,
@@ -290,6 +300,7 @@ pub struct Home {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Unread {
     /// Its path.
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// Why.
     pub why: String,

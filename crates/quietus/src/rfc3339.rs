@@ -14,7 +14,6 @@ pub fn text(ms: u64) -> String {
 
 /// # Errors
 /// Those of `serializer`.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 pub fn serialize<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(*ms))
 }
@@ -61,7 +60,6 @@ pub mod or_unknown {
 
     /// # Errors
     /// Those of `serializer`.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
     pub fn serialize<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         Some(Time(*ms)).filter(|time| time.0 > 0).serialize(serializer)
     }

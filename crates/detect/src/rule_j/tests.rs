@@ -15,7 +15,7 @@ fn mounted(free: &[Block]) -> Disk {
     disk.wait(500);
     assert_eq!(disk.dead(), [free, &residue_without(&[])].concat().tap_sort());
     disk.mount();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk
 }
 
@@ -35,7 +35,7 @@ fn a_block_that_is_free_one_commit_after_its_write_lives() {
     let mut disk = mounted(&[]);
     disk.data(50);
     disk.commit(5, 1, &[50]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_write_revives() {
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
     assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit_other(7, 7);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit_other(8, 10);
     assert_eq!(disk.dead(), [50]);
 }
@@ -121,9 +121,9 @@ fn a_new_owner_who_writes_revives_what_was_condemned() {
     disk.commit(6, 4, &[50]);
     disk.commit(7, 7, &[]);
     assert_eq!(disk.write_at(50 * 1024 + 512, &[1; 512]), [50]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(50), []);
+    assert_eq!(disk.data(50), [0; 0]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn at_grade_block_what_is_owned_does_not_die() {
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
     disk.commit(7, 7, &[]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn a_tool_takes_back_what_it_finds_an_owner_of() {
 #[test]
 fn what_is_free_and_written_is_destroyed_before_it_is_written_again() {
     let mut disk = mounted(&[50]);
-    assert_eq!(disk.data(50), []);
+    assert_eq!(disk.data(50), [0; 0]);
     assert_eq!(disk.data(50), [50]);
     disk.commit(5, 1, &[]);
-    assert_eq!(disk.data(50), []);
+    assert_eq!(disk.data(50), [0; 0]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_copy_that_came_before_its_descriptor_is_read() {
     disk.is_lazy = true;
     disk.log(6, &header(2, 6));
     assert!(disk.rule.agenda().is_working);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.read();
     assert_eq!(disk.dead(), [50]);
 }
@@ -226,7 +226,7 @@ fn what_was_written_while_a_copy_was_read_lives() {
     disk.log(6, &header(2, 6));
     disk.data(50);
     disk.read();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn commits_wait_for_those_before_them() {
     disk.is_lazy = true;
     disk.log(6, &header(2, 6));
     disk.commit(7, 7, &[]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.figure("free by a committed map"), 0);
     disk.read();
     assert_eq!(disk.figure("free by a committed map"), 0);
@@ -257,7 +257,7 @@ fn an_escaped_map_is_restored() {
     disk.log(4, &descriptor(6, &[(MAP, 1)]));
     disk.log(5, &copy);
     disk.log(6, &header(2, 6));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.rule.broken(), None);
 }
 
@@ -304,7 +304,7 @@ fn what_was_written_before_a_commit_was_read_may_have_been_written_after_it() {
     disk.read();
     assert_eq!(disk.figure("commits received"), 1);
     disk.commit_other(6, 4);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit_other(7, 7);
     assert_eq!(disk.dead(), [50]);
 }
@@ -316,12 +316,12 @@ fn what_was_written_in_parts_and_not_read_yet_is_no_residue() {
     let at = u64::from(place(2)) * 1024;
     disk.write_at(at, &[9; 512]);
     disk.log(0, &superblock(5, 1));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.write_at(at + 512, &[9; 512]);
     disk.log(0, &superblock(5, 1));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.read();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -332,9 +332,9 @@ fn a_copy_that_is_wanted_is_no_residue_yet() {
     disk.is_lazy = true;
     disk.log(3, &header(2, 5));
     disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     let asked = disk.rule.wants().unwrap();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.observe(Observation::Given { extent: asked, content: Some(&map(&[50])) });
     assert_eq!(disk.dead(), [1, 2, 3].map(place));
     assert_eq!(disk.rule.broken(), None);
@@ -358,7 +358,7 @@ fn what_was_free_and_is_allocated_again_is_suspicious_if_it_was_not_written_sinc
     disk.data(51);
     disk.commit(6, 4, &[]);
     assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(51), []);
+    assert_eq!(disk.data(51), [0; 0]);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn what_was_free_is_suspicious_once_that_is_not_known_any_more() {
     disk.log(0, &superblock(8, 1));
     assert_eq!(disk.figure("free by a committed map"), 0);
     assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(51), []);
+    assert_eq!(disk.data(51), [0; 0]);
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn what_lies_before_the_tail_is_dead() {
     disk.commit_other(5, 1);
     disk.commit_other(6, 4);
     disk.commit_other(7, 7);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.log(10, &descriptor(8, &[(40, 0)]));
     disk.log(0, &superblock(6, 4));
     assert_eq!(disk.dead(), [1, 2, 3].map(place));
@@ -455,7 +455,7 @@ fn a_transaction_that_was_missed_makes_all_maps_unknown() {
     disk.commit_other(6, 4);
     disk.commit_other(7, 7);
     disk.commit_other(8, 10);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.figure("commits received"), 2);
     disk.commit(9, 13, &[50]);
     assert_eq!(disk.dead(), [50]);
@@ -470,7 +470,7 @@ fn a_journal_in_use_is_learned_from_a_commit_block() {
     disk.log(0, &superblock(6, 4));
     assert_eq!(disk.dead(), residue_without(&[4, 5, 6]));
     disk.commit(7, 7, &[50]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit_other(8, 10);
     assert_eq!(disk.dead(), [50]);
 }
@@ -485,7 +485,7 @@ fn a_log_that_begins_anew_is_dead_and_maps_are_unknown() {
     assert_eq!(disk.dead(), [1, 2, 3, 4].map(place));
     disk.commit_other(7, 1);
     disk.commit_other(8, 4);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit(9, 7, &[50]);
     assert_eq!(disk.dead(), [50]);
 }
@@ -497,7 +497,7 @@ fn a_tail_that_makes_no_sense_revives_the_journal() {
     disk.commit_other(6, 4);
     disk.log(0, &superblock(6, 4));
     disk.log(0, &superblock(5, 7));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.figure("free by a committed map"), 0);
 }
 
@@ -539,7 +539,7 @@ fn maps_in_place_say_nothing_while_it_is_mounted() {
     disk.commit_other(6, 4);
     disk.write(MAP, &map(&[50]));
     disk.wait(1000);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -603,7 +603,7 @@ fn what_the_guest_frees_itself_is_dead_by_another_source() {
     disk.commit_other(5, 1);
     disk.commit(6, 4, &[50]);
     disk.observe(Observation::Arrived { extent: Extent::new(50 * 1024, 1024), content: Content::Zeros });
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -639,7 +639,7 @@ fn a_stop_below_an_unmounted_file_system_forgets_nothing() {
     disk.mark(0);
     disk.wait(500);
     let mut disk = disk.restarted(false);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.mark(1);
     disk.log(0, &superblock(6, 3));
     disk.data(50);
@@ -657,7 +657,7 @@ fn what_came_before_the_log_was_found_again_is_no_residue() {
     disk.commit_other(6, 4);
     disk.read();
     disk.log(0, &superblock(5, 1));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.figure("free by a committed map"), 0);
 }
 

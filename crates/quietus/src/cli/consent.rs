@@ -70,7 +70,10 @@ pub(super) fn making(what: &Path, devices: &[PathBuf]) -> Act {
     };
     Act {
         text: format!("make {}{dies}", what.display()),
-        plan: Plan::Make { makes: what.into(), destroys: devices.to_vec() },
+        plan: Plan::Make {
+            makes: what.into(),
+            destroys: devices.iter().map(|it| it.display().to_string()).collect(),
+        },
     }
 }
 

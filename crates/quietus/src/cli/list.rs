@@ -47,7 +47,8 @@ impl Search {
         };
         for entry in entries.flatten() {
             if self.left == 0 {
-                let why = format!("a search ends after {ENTRIES_MAX} entries; name a directory further below");
+                let why =
+                    format!("a search ends after {ENTRIES_MAX} entries; name a directory further below");
                 return self.unread(directory, why);
             }
             self.left -= 1;
@@ -94,6 +95,8 @@ fn home(path: &Path, subject: Subject, fault: Option<String>) -> Home {
             },
             Err(error) => of(HomeKind::Disk, Some(error.to_string())),
         },
-        (Subject::Vault, None) => of(HomeKind::Vault, VaultToml::read(path).err().map(|error| error.to_string())),
+        (Subject::Vault, None) => {
+            of(HomeKind::Vault, VaultToml::read(path).err().map(|error| error.to_string()))
+        }
     }
 }

@@ -36,7 +36,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -59,7 +59,10 @@ pub fn command() -> clap::Command {
 #[must_use]
 pub fn main() -> ExitCode {
     complete::answer(Cli::command);
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => misread(&error),
+    };
     log_to_stderr();
     let json = cli.json;
     let failure = match run(cli) {
@@ -68,11 +71,29 @@ pub fn main() -> ExitCode {
     };
     if let Some(error) = failure.text() {
         if json {
-            println!("{}", output::line(&ErrorReport { error: error.to_string() }));
+            report_error(error);
         }
         eprintln!("quietus: {error}");
     }
     ExitCode::from(failure.status())
+}
+
+/// Says what is wrong with the command line, or what was asked for: the help, the version.
+fn misread(error: &clap::Error) -> ! {
+    let is_json = std::env::args_os().take_while(|it| it != "--").any(|it| it == "--json");
+    if error.use_stderr() && is_json {
+        let text = error.to_string();
+        let text = text.split("\n\nUsage:").next().unwrap_or_default();
+        let text = text.split("\n\nFor more information").next().unwrap_or_default();
+        report_error(text.trim().trim_start_matches("error: "));
+    }
+    error.exit()
+}
+
+/// Prints an error as a report; the text on standard error follows, also if nobody reads this.
+fn report_error(error: &str) {
+    let line = output::line(&ErrorReport { error: error.into() });
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 /// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).

@@ -15,7 +15,8 @@ use crate::disk::DiskToml;
 use crate::host::{self, DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{
-    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport, Serving,
+    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
+    Serving,
 };
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
@@ -166,9 +167,7 @@ impl Report {
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
         // A server goes on, whether or not anybody reads this.
         let report = Serving { serving: disks.to_vec(), uri: uri.into() };
-        let _ = self.print(output::line(&report), |out| {
-            write!(out, "serving {} at {uri}", disks.join(", "))
-        });
+        let _ = self.print(output::line(&report), |out| write!(out, "serving {} at {uri}", disks.join(", ")));
     }
 
     /// Prints the status; with `verbose` all details. `watched` clears the terminal first.

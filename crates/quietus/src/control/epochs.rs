@@ -91,7 +91,12 @@ impl OpenDisk {
     }
 
     /// The kept epochs from `from` on; with `count_unique`, also what forgetting each alone would destroy.
-    pub(super) fn versions(&self, from: u64, count_unique: bool, step: Step<'_>) -> Result<Versions, Refused> {
+    pub(super) fn versions(
+        &self,
+        from: u64,
+        count_unique: bool,
+        step: Step<'_>,
+    ) -> Result<Versions, Refused> {
         let (mut listed, mut next, mut more) = (Vec::<Listed>::new(), from, false);
         while listed.len() < LISTED_MAX && !more {
             let part = epochs::list(&self.engine, Epoch(next))?;
@@ -106,8 +111,7 @@ impl OpenDisk {
         for (n, it) in listed.iter().enumerate() {
             let Listed { epoch, closed_ms, changed_bytes } = *it;
             let (done, of) = (n as u64, listed.len() as u64);
-            let unique =
-                count_unique.then(|| epochs::unique(&self.engine, Epoch(epoch), || step(done, of)));
+            let unique = count_unique.then(|| epochs::unique(&self.engine, Epoch(epoch), || step(done, of)));
             versions.push(VersionLine {
                 epoch,
                 closed_ms,

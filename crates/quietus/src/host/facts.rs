@@ -1,14 +1,15 @@
 //! Facts about the host, without an opinion.
 
+use crate::output::path_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Everything that is known of what lies below a file or block device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// Path that was asked about.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// Layers from the top down; where a device lies on several, one after the other.
     pub layers: Vec<Layer>,
@@ -34,7 +35,7 @@ pub enum Layer {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileFacts {
     /// Path of the file.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "path_text")]
     pub path: PathBuf,
     /// The file system's name, as the kernel says it.
     pub file_system: String,
@@ -134,11 +135,6 @@ pub enum Transport {
     Network,
     /// A hypervisor.
     Virtual,
-}
-
-/// A path need not be text, and its place in a report must.
-fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    path.to_string_lossy().serialize(serializer)
 }
 
 fn as_some_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {

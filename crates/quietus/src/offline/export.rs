@@ -36,6 +36,7 @@ pub enum ImageFormat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Exported {
     /// Path of the image.
+    #[serde(serialize_with = "crate::output::path_text")]
     pub image: PathBuf,
     /// Format of the image.
     pub image_format: ImageFormat,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Rebased {
     /// Path of the new base.
+    #[serde(serialize_with = "crate::output::path_text")]
     pub base: PathBuf,
     /// Bytes copied from the old base.
     pub copied_bytes: u64,

@@ -207,7 +207,9 @@ pub fn audit_entries(line: &Value) -> Vec<AuditEntry> {
         Entry::Stopped => one(AuditEvent::Stopped),
         Entry::Latched { reason } => one(AuditEvent::Latched { reason }),
         Entry::Dropped { deaths, bytes } => one(AuditEvent::Dropped { deaths, bytes }),
-        Entry::Forgets { from, to, blocks, by_rule } => one(AuditEvent::Forgets { from, to, blocks, by_rule }),
+        Entry::Forgets { from, to, blocks, by_rule } => {
+            one(AuditEvent::Forgets { from, to, blocks, by_rule })
+        }
         Entry::Named { name, epoch } => one(AuditEvent::Named { name, epoch }),
         Entry::Held(hold) => one(AuditEvent::Held(hold.into())),
         Entry::Released(hold) => one(AuditEvent::Released(hold.into())),

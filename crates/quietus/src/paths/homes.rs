@@ -94,7 +94,7 @@ impl Found {
             let fault = match Kind::of(&marker)? {
                 Kind::File if is_small(&marker) => None,
                 Kind::File => Some(format!("{} has more than {MARKER_BYTES_MAX} bytes", subject.marker())),
-                Kind::Nothing if subject.others().iter().all(|name| has(name)) => {
+                Kind::Nothing if subject.others().iter().all(has) => {
                     Some(format!("{} is missing; restore it from a backup", subject.marker()))
                 }
                 Kind::Nothing => continue,

@@ -1,11 +1,15 @@
 //! What the program prints with `--json`, against the schemas in `docs/schemas/`.
 
+use crate::cli::program::Server;
 use jsonschema::Validator;
 use quietus::output;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 
 fn directory() -> PathBuf {
@@ -19,7 +23,8 @@ fn validator(name: &str) -> Arc<Validator> {
     let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let made = known.entry(name.into()).or_insert_with(|| {
         let path = directory().join(format!("{name}.json"));
-        let schema = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let schema =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let schema = serde_json::from_str(&schema).expect("JSON");
         Arc::new(jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema"))
     });
@@ -76,7 +81,8 @@ fn the_schemas_in_the_documents_are_those_of_the_code() {
 fn a_report_with_a_wrong_time_without_a_field_or_with_one_too_many_is_not_valid() {
     let good = r#"{"format":"quietus-epoch-1","epoch":1,"name":null}"#;
     valid(good);
-    let event = r#"{"format":"quietus-audit-entry-1","n":0,"time":"2026-11-20T10:00:00.000Z","event":"opened"}"#;
+    let event =
+        r#"{"format":"quietus-audit-entry-1","n":0,"time":"2026-11-20T10:00:00.000Z","event":"opened"}"#;
     valid(event);
     for bad in [
         good.replace("\"epoch\":1,", ""),
@@ -92,8 +98,7 @@ fn a_report_with_a_wrong_time_without_a_field_or_with_one_too_many_is_not_valid(
 }
 
 /// Fields whose unit is milliseconds or nanoseconds, and which are no times but durations; and the one time that `disk.toml` has so.
-const NUMBERS: [&str; 5] =
-    ["base_mtime_ns", "deadline_ms", "held_ms", "idle_after_ms", "oldest_ms"];
+const NUMBERS: [&str; 5] = ["base_mtime_ns", "deadline_ms", "held_ms", "idle_after_ms", "oldest_ms"];
 /// Fields that may be anything: a line that only a later version understands.
 const UNTYPED: [&str; 1] = ["line"];
 /// Keywords one of which says what a value is.
@@ -106,7 +111,8 @@ fn judge(schema: &Value, path: &str, open: bool, faults: &mut Vec<String>) {
     if schema.get("prefixItems").is_some() || schema.get("items").is_some_and(is_list) {
         fault("a list whose places have meanings");
     }
-    let is_closed = ["additionalProperties", "unevaluatedProperties"].iter().any(|it| schema.get(it).is_some());
+    let is_closed =
+        ["additionalProperties", "unevaluatedProperties"].iter().any(|it| schema.get(it).is_some());
     let properties = schema.get("properties").and_then(Value::as_object);
     if properties.is_some() && !open && !is_closed {
         fault("fields that are not described are allowed");
@@ -171,4 +177,113 @@ fn what_a_reader_would_stumble_over_is_found() {
         judge(&serde_json::from_str(bad).expect("JSON"), "", false, &mut faults);
         assert_eq!(faults.len(), 1, "{bad}: {faults:?}");
     }
+}
+
+/// Runs command lines in one directory, and notes the formats of what they print.
+struct Seen {
+    dir: tempfile::TempDir,
+    formats: BTreeSet<String>,
+}
+
+impl Seen {
+    fn command(&self, line: &str) -> Command {
+        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        quietus.arg("--json").args(line.split_whitespace()).current_dir(self.dir.path());
+        quietus.env("QUIETUS_LOG", "error").stdin(Stdio::null()).stdout(Stdio::piped());
+        quietus
+    }
+
+    fn take(&mut self, line: &str) {
+        let report = valid(line);
+        let format = report["format"].as_str().or_else(|| report["statement"]["format"].as_str());
+        self.formats.insert(format.expect("a format").into());
+    }
+
+    fn run(&mut self, line: &str) {
+        let output = self.command(line).output().expect("it runs");
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{line}: {output:?}");
+        String::from_utf8(output.stdout).expect("text").lines().for_each(|line| self.take(line));
+    }
+
+    /// Serves a disk for a moment, while `line` runs.
+    fn served(&mut self, disk: &str, line: &str) {
+        let mut server = Server(self.command(&format!("serve {disk}")).spawn().expect("it runs"));
+        let mut first = String::new();
+        BufReader::new(server.0.stdout.as_mut().expect("a pipe")).read_line(&mut first).expect("a line");
+        self.take(&first);
+        self.run(line);
+    }
+}
+
+#[test]
+fn every_report_about_disks_is_as_its_schema_says() {
+    let mut seen = Seen { dir: tempfile::tempdir().expect("a directory"), formats: BTreeSet::new() };
+    let at = |name: &str| seen.dir.path().join(name);
+    std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
+    std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
+    for key in ["key", "new"] {
+        std::fs::write(at(key), [key.as_bytes()[0]; 32]).expect("a key");
+        std::fs::set_permissions(at(key), Permissions::from_mode(0o600)).expect("a mode");
+    }
+    for line in [
+        "create vm --adopt image --deadline 1h",
+        "purge vm 0+64K --dry-run",
+        "purge vm 0+64K",
+        "deaths vm",
+        "shred vm --now",
+        "deaths vm",
+        "status vm",
+        "sensitive vm",
+        "prove vm",
+        "verify vm",
+        "export vm exported",
+        "create over --store overlay --base golden",
+        "purge over 0+64K --now",
+        "compact over",
+        "rebase over --base image",
+        "commit over --dry-run",
+        "commit over",
+        "create keyed --store versions --size 1M --key-file key",
+        "key keyed add --key-file key --new-key-file new",
+        "key keyed list",
+        "key keyed rotate --key-file key",
+        "key keyed remove 1 --key-file key",
+        "create old --store versions --seal none --from image --epoch manual",
+        "repair old --dry-run",
+        "doctor .",
+        "list",
+    ] {
+        seen.run(line);
+    }
+    assert!(!seen.command("status nope").output().expect("it runs").status.success());
+    let refused = seen.command("status nope").output().expect("it runs").stdout;
+    seen.take(std::str::from_utf8(&refused).expect("text"));
+    for line in [
+        "epoch old --name first-one",
+        "purge old 0+64K --now",
+        "epoch old",
+        "purge old 64K+64K --now",
+        "epoch old",
+        "versions old --unique",
+        "status old",
+        "diff old@1 old@2",
+        "hold old@2 --name case --who legal --why subpoena",
+        "versions old",
+        "release old case",
+        "restore old@1 --dry-run",
+        "restore old@1",
+        "forget old --chain 128K+64K --dry-run",
+        "forget old --chain 128K+64K --current --wait",
+        "forget old@2 --dry-run",
+        "forget old@2 --wait",
+        "prove old",
+        "verify old --read-data",
+        "deaths old",
+    ] {
+        seen.served("old", line);
+    }
+    let all = output::schemas().into_iter().map(|(name, _)| output::format(name));
+    let of_disks = all.filter(|it| !["vault-", "sanitization"].iter().any(|vault| it.contains(vault)));
+    let missing: Vec<_> = of_disks.filter(|it| !seen.formats.contains(it)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

@@ -102,7 +102,7 @@ fn check_recovered(mut bench: Bench) {
     assert!(bench.volume.is_drained());
     let bytes: u64 = bench.receipts.iter().map(|it| it.extent.len).sum();
     assert_eq!(bytes, status.counters.destroyed_bytes);
-    assert_eq!(bytes, status.counters.dead_bytes.iter().sum());
+    assert_eq!(bytes, status.counters.dead_bytes.iter().sum::<u64>());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn two_transactions_in_order_prove_below_a_cache() {
     disk.data(50);
     settle(&mut disk);
     arrives(&mut disk, 5, &[50], IN_ORDER);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     arrives(&mut disk, 6, &[50], IN_ORDER);
     assert_eq!(disk.dead(), [50]);
 }
@@ -60,7 +60,7 @@ fn transactions_that_are_sent_again_are_older_than_any_that_has_come() {
     settle(&mut disk);
     arrives(&mut disk, 8, &[50], IN_ORDER);
     arrives(&mut disk, 9, &[50], IN_ORDER);
-    assert_eq!(disk.dead(), [], "transaction 10 has an owner of it");
+    assert_eq!(disk.dead(), [0; 0], "transaction 10 has an owner of it");
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_commit_block_that_is_read_late_tells_how_far_the_guest_is() {
     disk.read();
     settle(&mut disk);
     (6..9).for_each(|tid| arrives(&mut disk, tid, &[50], IN_ORDER));
-    assert_eq!(disk.dead(), [], "transaction 9 has an owner of it");
+    assert_eq!(disk.dead(), [0; 0], "transaction 9 has an owner of it");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_a_cache_sends_again_of_the_time_before_an_attach_proves_nothing() {
     let mut disk = disk.killed();
     settle(&mut disk);
     (6..9).for_each(|tid| arrives(&mut disk, tid, &[50], IN_ORDER));
-    assert_eq!(disk.dead(), [], "transaction 9 has an owner of it");
+    assert_eq!(disk.dead(), [0; 0], "transaction 9 has an owner of it");
     assert_eq!(disk.figure("place in the journal known (1: yes)"), 0);
     arrives(&mut disk, 10, &[], IN_ORDER);
     assert_eq!(disk.figure("place in the journal known (1: yes)"), 1);
@@ -111,7 +111,7 @@ fn what_was_inferred_before_the_cache_was_seen_is_taken_back() {
     disk.commit(5, 1, &[50]);
     disk.commit_other(6, 4);
     disk.attach(CACHED);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     settle(&mut disk);
     disk.commit_other(7, 7);
     assert_eq!(disk.dead(), [50]);
@@ -125,7 +125,7 @@ fn a_copy_without_a_checksum_may_be_a_later_transactions() {
     settle(&mut disk);
     disk.commit(5, 1, &[50]);
     disk.commit_other(6, 4);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn what_came_before_its_turn_is_no_residue_when_the_cache_is_gone() {
     disk.commit_other(5, 1);
     disk.attach(Attached::Direct);
     disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn copies_before_the_tail_wait_until_everything_has_passed_the_cache() {
     disk.commit_other(5, 1);
     disk.commit_other(6, 4);
     disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     settle(&mut disk);
     disk.log(0, &superblock(6, 4));
     assert_eq!(disk.dead(), [1, 2, 3].map(place));
@@ -160,7 +160,7 @@ fn without_the_cache_two_commits_prove_again() {
     disk.commit_other(5, 1);
     disk.data(50);
     disk.commit(6, 4, &[50]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.commit_other(7, 7);
     assert_eq!(disk.dead(), [50]);
 }

@@ -51,7 +51,7 @@ impl Disk {
 #[test]
 fn without_a_mark_nothing_has_to_be_destroyed() {
     let mut disk = mounted(&[51]);
-    assert_eq!(disk.dies(5, 1), []);
+    assert_eq!(disk.dies(5, 1), [0; 0]);
     assert_eq!((disk.data(51), disk.data(51)), (vec![], vec![]));
     assert_eq!(disk.rule.waiting().count(), 0);
     assert_eq!(disk.rule.agenda().unproven_since, None);
@@ -101,7 +101,7 @@ fn plain_content_dies_for_free_and_other_content_as_always() {
     disk.commit(7, 7, &[50, 52, 53]);
     disk.commit_other(8, 10);
     assert_eq!(disk.dead(), [50, 53]);
-    assert_eq!(disk.data(52), []);
+    assert_eq!(disk.data(52), [0; 0]);
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_commit_that_was_missed_may_have_a_mark_until_the_next_unmount() {
     assert_eq!((disk.class(), disk.dead()), (Class::Plain, vec![]));
     disk.log(0, &superblock(13, 1));
     disk.mark(1);
-    assert_eq!(disk.dies(13, 1), []);
+    assert_eq!(disk.dies(13, 1), [0; 0]);
 }
 
 #[test]

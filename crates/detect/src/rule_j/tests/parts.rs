@@ -24,7 +24,7 @@ fn what_was_written_before_the_last_transaction_was_read_may_be_of_the_next() {
     disk.read();
     assert_eq!(received(&disk), 1);
     disk.log(0, &superblock(5, 1));
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     disk.log(4, &descriptor(6, &[(40, 0)]));
     disk.log(6, &header(2, 6));
     assert_eq!(received(&disk), 2);
@@ -86,6 +86,6 @@ fn a_tail_that_was_read_after_more_had_come_is_no_replay() {
     disk.log_in_parts(0, &superblock(7, 1));
     disk.log(2, &COPY);
     disk.read();
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
     assert!(!is_known(&disk));
 }

@@ -50,7 +50,7 @@ fn what_a_file_gave_up_in_place_is_dead_two_commits_later() {
     let mut disk = given_up();
     let waiting: Vec<_> = disk.rule.waiting().filter(|it| it.0 == WaitsFor::Content).collect();
     assert_eq!(waiting.len(), 1);
-    assert_eq!(disk.commits(&[(7, 7)]), []);
+    assert_eq!(disk.commits(&[(7, 7)]), [0; 0]);
     assert_eq!(disk.commits(&[(8, 10)]), [50]);
     assert_eq!(disk.figure("dead below unwritten extents"), 1);
 }
@@ -61,7 +61,7 @@ fn what_a_file_gave_up_in_place_soon_after_it_was_written_has_to_settle_first() 
     disk.commit_extents(5, 1, &[]);
     disk.data(50);
     disk.commit_extents(6, 4, &[50]);
-    assert_eq!(disk.commits(&[(7, 7), (8, 10), (9, 13)]), []);
+    assert_eq!(disk.commits(&[(7, 7), (8, 10), (9, 13)]), [0; 0]);
     // The log begins anew.
     [0, 1].into_iter().for_each(|start| disk.log(0, &superblock(10, start)));
     disk.be_active();
@@ -74,14 +74,14 @@ fn what_is_written_below_an_unwritten_extent_lives() {
     let mut disk = given_up();
     disk.data(50);
     disk.be_active();
-    assert_eq!(disk.commits(&[(7, 7), (8, 10), (9, 13)]), []);
+    assert_eq!(disk.commits(&[(7, 7), (8, 10), (9, 13)]), [0; 0]);
 }
 
 #[test]
 fn what_its_owner_says_to_have_written_lives() {
     let mut disk = given_up();
     disk.commit_extents(7, 7, &[]);
-    assert_eq!(disk.commits(&[(8, 10), (9, 13)]), []);
+    assert_eq!(disk.commits(&[(8, 10), (9, 13)]), [0; 0]);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn what_was_condemned_lives_again_once_its_owner_says_to_have_written_it() {
     disk.commit_other(7, 7);
     disk.commit_other(8, 10);
     disk.commit_extents(9, 13, &[]);
-    assert_eq!(disk.dead(), []);
+    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]
@@ -99,14 +99,14 @@ fn what_was_written_before_the_inodes_were_seen_lives_below_an_unwritten_extent(
     disk.data(50);
     disk.be_active();
     disk.commit_extents(5, 1, &[50]);
-    assert_eq!(disk.commits(&[(6, 4), (7, 7), (8, 10)]), []);
+    assert_eq!(disk.commits(&[(6, 4), (7, 7), (8, 10)]), [0; 0]);
 }
 
 #[test]
 fn what_was_not_written_since_the_mount_dies_below_an_unwritten_extent() {
     let mut disk = mounted();
     disk.commit_extents(5, 1, &[50]);
-    assert_eq!(disk.commits(&[(6, 4)]), []);
+    assert_eq!(disk.commits(&[(6, 4)]), [0; 0]);
     assert_eq!(disk.commits(&[(7, 7)]), [50]);
 }
 

@@ -63,11 +63,11 @@ fn what_a_smaller_file_system_gave_up_dies_once_it_is_mounted_but_for_what_was_w
         assert_eq!(scene.waits_for(WaitsFor::Mount), u64::from(BEFORE - AFTER - 2));
         assert_eq!(scene.waits_for(WaitsFor::Owner), 2);
         let behind = |dead: BTreeSet<u32>| dead.into_iter().filter(|it| *it >= AFTER).collect::<Vec<_>>();
-        assert_eq!(behind(scene.dead(&*format)), [], "{name}");
+        assert_eq!(behind(scene.dead(&*format)), [0_u32; 0], "{name}");
         scene.is_mounted();
         assert_eq!(behind(scene.dead(&*format)), (AFTER..BEFORE - 2).collect::<Vec<_>>(), "{name}");
         assert_eq!(scene.waits_for(WaitsFor::Mount), 0);
-        assert_eq!(behind(scene.dead(&*format)), []);
+        assert_eq!(behind(scene.dead(&*format)), [0_u32; 0]);
     }
 }
 

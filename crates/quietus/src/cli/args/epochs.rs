@@ -1,8 +1,8 @@
 //! Options of the commands about epochs.
 
+use super::super::complete::epochs;
 use super::values::parse_range;
 use super::{ConsentArgs, Range};
-use super::super::complete::epochs;
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! Options of the commands about states of the past.
 
+use super::super::complete::epochs;
 use super::ConsentArgs;
 use super::keys::CredentialArgs;
-use super::super::complete::epochs;
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;

@@ -123,11 +123,7 @@ impl Report {
     /// Reports the release of a hold.
     pub(crate) fn released(&self, it: &Released) {
         self.say(it, |out| {
-            write!(
-                out,
-                "epochs {} to {} are no longer held by {:?}",
-                it.hold.from, it.hold.to, it.released
-            )
+            write!(out, "epochs {} to {} are no longer held by {:?}", it.hold.from, it.hold.to, it.released)
         });
     }
 }

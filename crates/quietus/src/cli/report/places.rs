@@ -11,7 +11,10 @@ impl Report {
     pub(crate) fn listing(&self, it: &Listing) {
         self.say(it, |out| {
             if it.found.is_empty() {
-                writeln!(out, "no disk or vault was found; `quietus create` and `quietus vault init` make one")?;
+                writeln!(
+                    out,
+                    "no disk or vault was found; `quietus create` and `quietus vault init` make one"
+                )?;
             }
             it.found.iter().try_for_each(|it| home(out, it))?;
             it.unread.iter().try_for_each(|it| writeln!(out, "NOT READ {}: {}", it.path.display(), it.why))
@@ -83,6 +86,14 @@ mod tests {
     fn the_doctor_begins_with_the_answer() {
         let mut told = String::new();
         diagnosis(&mut told, &diagnose(drive("sda", false), Some(drive("sdb", true)), true)).expect("text");
-        assert_eq!(told, "");
+        let expected = "\
+at best      overwriting reaches the bytes, as far as this host can tell (store versions)
+in-place     overwriting does NOT reach every copy of the bytes: deletion overwrites content where it lies, if the journal, in the disk's directory, lies on a medium as good
+overlay      overwriting does NOT reach every copy of the bytes: deletion overwrites content in the overlay's file; its base image is left as it is
+versions     overwriting reaches the bytes, as far as this host can tell: deletion destroys a key in the root, at --root; all else may lie anywhere, but with --seal none or aes-xts
+here         !  solid-state drive (sda). The controller writes changed blocks elsewhere, and the old ones stay in the chips, out of reach, until they are erased; to erase the whole device, use its own command: `nvme sanitize` or `hdparm --security-erase`.
+root         ok magnetic disk (sdb). Overwriting works in place, except for sectors that the firmware has replaced.
+";
+        assert_eq!(told, expected);
     }
 }

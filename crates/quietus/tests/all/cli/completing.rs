@@ -15,7 +15,10 @@ use std::time::SystemTime;
 fn candidates(dir: &Path, words: &[&str]) -> Vec<String> {
     let mut quietus = Command::new("timeout");
     quietus.args(["30", env!("CARGO_BIN_EXE_quietus"), "--", "quietus"]).args(words).current_dir(dir);
-    quietus.env("COMPLETE", "bash").env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    quietus
+        .env("COMPLETE", "bash")
+        .env("_CLAP_IFS", "\n")
+        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     let output = quietus.stdin(Stdio::null()).output().expect("it runs");
     assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text").lines().map(Into::into).collect()
@@ -109,7 +112,8 @@ fn snapshots_of_a_vault_are_completed_and_it_is_left_alone() {
         "put vault no*word file",
     ] {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let quietus = quietus.arg("vault").args(line.split(' ')).current_dir(dir.path()).stdout(Stdio::null());
+        let quietus =
+            quietus.arg("vault").args(line.split(' ')).current_dir(dir.path()).stdout(Stdio::null());
         assert!(quietus.status().expect("it runs").success(), "{line}");
     }
     let vault = dir.path().join("vault");
@@ -121,7 +125,11 @@ fn snapshots_of_a_vault_are_completed_and_it_is_left_alone() {
         all
     };
     for command in ["get", "cat", "list", "forget", "hold", "diff"] {
-        assert_eq!(found(&["vault", command, "vault", ""]), ["daily", "weekly", "0", "1", "2", "3"], "{command}");
+        assert_eq!(
+            found(&["vault", command, "vault", ""]),
+            ["daily", "weekly", "0", "1", "2", "3"],
+            "{command}"
+        );
     }
     assert_eq!(found(&["vault", "diff", "vault", "1", "w"]), ["weekly"]);
     assert_eq!(found(&["vault", "mount", "vault", "/mnt", "--snapshot", "d"]), ["daily"]);
@@ -138,7 +146,8 @@ fn path() -> String {
 #[test]
 fn bash_takes_the_completions_and_asks_for_them() {
     let script = "source <(quietus completions bash) && complete -p quietus";
-    let bash = Command::new("bash").args(["--norc", "--noprofile", "-c", script]).env("PATH", path()).output();
+    let bash =
+        Command::new("bash").args(["--norc", "--noprofile", "-c", script]).env("PATH", path()).output();
     let Ok(output) = bash else { return println!("skipped: there is no bash") };
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && told.contains("-F _quietus quietus"), "{output:?}");

@@ -100,9 +100,17 @@ fn a_listing_goes_as_deep_as_it_is_told_and_says_who_is_served() {
     assert_eq!(paths(&listed(dir, "."), "in-place"), ["./disk", "./link"]);
     assert_eq!(paths(&listed(dir, "--depth 2"), "in-place"), ["./disk", "./link"]);
     let deep = listed(dir, "--depth 9");
-    assert_eq!(paths(&deep, "in-place"), ["./deep/er/vm2", "./disk", "./link"], "a link is no directory to look into");
+    assert_eq!(
+        paths(&deep, "in-place"),
+        ["./deep/er/vm2", "./disk", "./link"],
+        "a link is no directory to look into"
+    );
     let named = listed(dir, "deep deep/er deep/er/vm2 disk .");
-    assert_eq!(paths(&named, "in-place"), ["./disk", "./link", "deep/er/vm2", "disk"], "as it was named, once");
+    assert_eq!(
+        paths(&named, "in-place"),
+        ["./disk", "./link", "deep/er/vm2", "disk"],
+        "as it was named, once"
+    );
     assert_eq!(listed(dir, "deep"), json!({ "format": "quietus-list-1", "found": [], "unread": [] }));
     assert!(said(dir, "list deep").contains("no disk or vault was found"));
     let server = bench.serve(&[]);
@@ -126,7 +134,9 @@ fn a_directory_that_nobody_may_read_is_named_and_no_error() {
         .iter()
         .for_each(|(name, bits)| mode(name, *bits));
     // For a superuser nothing is closed. The program may lie where others may not look.
-    std::fs::copy(env!("CARGO_BIN_EXE_quietus"), at("quietus")).expect("a copy");
+    // A program that this process has open to write cannot be run.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_quietus")).arg(at("quietus")).status();
+    assert!(copied.expect("it runs").success());
     mode("quietus", 0o755);
     let mut quietus = Command::new(at("quietus"));
     quietus.args(["--json", "list", ".", "closed", "--depth", "2"]).current_dir(dir.path());
@@ -162,7 +172,8 @@ fn the_doctor_examines_what_is_there_or_where_it_would_be() {
         assert_eq!((&found["most"], &found["promises"]), (&here["most"], &here["promises"]), "{line}");
     }
     assert_eq!(diagnosed(dir, "")["promises"], here["promises"], "the current directory by default");
-    let stores: Vec<_> = here["promises"].as_array().expect("a list").iter().map(|it| it["store"].clone()).collect();
+    let stores: Vec<_> =
+        here["promises"].as_array().expect("a list").iter().map(|it| it["store"].clone()).collect();
     assert_eq!(stores, ["in-place", "overlay", "versions"]);
     let status = bench.json("status", &[]);
     assert_eq!(here["promises"][0]["level"], status["guarantees"]["level"], "as the disk itself says");
@@ -184,4 +195,37 @@ fn the_doctor_says_what_another_place_of_the_root_changes() {
     let told = run(dir, "doctor . --root /dev/shm/root").stdout;
     let told = String::from_utf8(told).expect("text");
     assert!(told.starts_with("at best      overwriting ") && told.contains("\nroot         "), "{told}");
+}
+
+#[test]
+fn a_path_that_is_no_text_is_shown_as_far_as_it_is() {
+    use std::os::unix::ffi::OsStrExt;
+    let disk = Disk::new(&["--size", "1M"]);
+    let dir = disk.dir.path();
+    let strange = |name: &[u8]| dir.join(std::ffi::OsStr::from_bytes(name));
+    std::fs::rename(disk.path(), strange(b"vm\xff")).expect("a disk");
+    let found = listed(dir, ".");
+    assert_eq!(found["found"][0]["path"], "./vm\u{fffd}", "{found}");
+    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let export = quietus.args(["--json", "export"]).arg(strange(b"vm\xff")).arg(strange(b"image\xff"));
+    let output = crate::schemas::checked(export.output().expect("it runs"));
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_wrong_command_line_is_a_report_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (line, said) in [
+        ("--json nonsense", "unrecognized subcommand 'nonsense'"),
+        ("list --depth 0 --json", "invalid value '0' for '--depth <LEVELS>'"),
+        ("--json shred vm1", "shred: option --now is missing"),
+    ] {
+        let output = run(dir.path(), line);
+        let error = crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"));
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(error["error"].as_str().is_some_and(|it| it.starts_with(said)), "{line}: {error}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{line}: {output:?}");
+    }
+    let help = run(dir.path(), "--json list --help");
+    assert!(help.status.success() && help.stdout.starts_with(b"List the disks"), "{help:?}");
 }

@@ -405,11 +405,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     ("list text", 1, "text: a regular file, and not a directory; check the path"),
     ("list fifo", 1, "fifo: a pipe, and not a directory; check the path"),
     ("list dangling", 1, "dangling: a symbolic link to nothing, and not a directory; check the path"),
-    (
-        "list --depth 0",
-        2,
-        "error: invalid value '0' for '--depth <LEVELS>': 0 is not in 1..=4294967295",
-    ),
+    ("list --depth 0", 2, "error: invalid value '0' for '--depth <LEVELS>': 0 is not in 1..=4294967295"),
     ("doctor fifo", 1, "fifo: PATH names a pipe; name a directory, a file or a block device"),
     ("doctor sock", 1, "sock: PATH names a socket; name a directory, a file or a block device"),
     (
@@ -429,11 +425,7 @@ const USAGES: &[(&str, i32, &str)] = &[
         1,
         "/dev/typo: there is no device typo, and /dev is no place for files; check the name",
     ),
-    (
-        "doctor dir --root fifo",
-        1,
-        "fifo: --root names a pipe; name a directory, a file or a block device",
-    ),
+    ("doctor dir --root fifo", 1, "fifo: --root names a pipe; name a directory, a file or a block device"),
     ("release ver1 case", 1, "no hold has the name \"case\"; `quietus versions` lists the holds"),
     ("nonsense", 2, "error: unrecognized subcommand 'nonsense'"),
 ];

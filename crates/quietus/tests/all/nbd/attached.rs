@@ -9,7 +9,8 @@ fn disk() -> Disk {
 }
 
 fn attached(disk: &Disk) -> Value {
-    let status = crate::schemas::checked(quietus().args(["--json", "status"]).arg(disk.path()).output().unwrap());
+    let status =
+        crate::schemas::checked(quietus().args(["--json", "status"]).arg(disk.path()).output().unwrap());
     assert!(status.status.success(), "{status:?}");
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     status["attached"].clone()

@@ -107,7 +107,9 @@ fn diff_names_the_ranges_that_were_written_or_freed_in_between_served_or_not() {
         let diff = ran(&args);
         assert_eq!(diff["next"], Value::Null);
         let runs = diff["ranges"].as_array().unwrap().iter();
-        let blocks = runs.map(|run| ["start", "len"].map(|name| run[name].as_u64().unwrap() / BLOCK)).collect::<Vec<_>>();
+        let blocks = runs
+            .map(|run| ["start", "len"].map(|name| run[name].as_u64().unwrap() / BLOCK))
+            .collect::<Vec<_>>();
         assert_eq!(diff["differing_bytes"], blocks.iter().map(|it| it[1]).sum::<u64>() * BLOCK);
         blocks
     };

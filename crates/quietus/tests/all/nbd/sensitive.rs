@@ -95,7 +95,11 @@ impl Bench {
         let unsettled = || {
             let found = json("sensitive", &self.disk, &[]);
             let figures = found["sensitive"]["places"][0]["figures"].as_array().unwrap().clone();
-            figures.iter().find(|it| it["name"] == "unsettled blocks").and_then(|it| it["value"].as_u64()).unwrap()
+            figures
+                .iter()
+                .find(|it| it["name"] == "unsettled blocks")
+                .and_then(|it| it["value"].as_u64())
+                .unwrap()
         };
         let first = unsettled();
         wait_until(|| {

@@ -71,7 +71,11 @@ fn judge(seal: Seal, are_at_home: bool) {
     let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
     let weighed = weigh(&disk, BLOCKS);
     assert_eq!((&weighed["dies_blocks"], &weighed["current_bytes"]), (&json!(8), &json!(0)), "{weighed}");
-    assert_eq!((&weighed["to"], &weighed["shown_by"]), (&json!(2), &json!({ "from": 1, "to": 2 })), "{weighed}");
+    assert_eq!(
+        (&weighed["to"], &weighed["shown_by"]),
+        (&json!(2), &json!({ "from": 1, "to": 2 })),
+        "{weighed}"
+    );
     forget(&disk, BLOCKS, false).expect("it is forgotten");
     check_refused(&disk);
     check_others(&disk);

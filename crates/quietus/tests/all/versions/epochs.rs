@@ -21,12 +21,21 @@ fn an_epoch_that_is_asked_for_after_the_last_one_was_forgotten_has_the_current_s
     bench.write(0, 1);
     assert_eq!(bench.disk.json("epoch", &[])["epoch"], 1);
     bench.forget("1");
-    assert_eq!(bench.disk.json("epoch", &["--name", "x"]), json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" }));
+    assert_eq!(
+        bench.disk.json("epoch", &["--name", "x"]),
+        json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
+    );
     assert_eq!((bench.kept(), bench.byte("@x", 0)), (vec![2], 1));
     // That one is kept: no other is made.
-    assert_eq!(bench.disk.json("epoch", &[]), json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" }));
+    assert_eq!(
+        bench.disk.json("epoch", &[]),
+        json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
+    );
     bench.forget("x");
-    assert_eq!(bench.disk.json("epoch", &[]), json!({ "format": "quietus-epoch-1", "epoch": 3, "name": null }));
+    assert_eq!(
+        bench.disk.json("epoch", &[]),
+        json!({ "format": "quietus-epoch-1", "epoch": 3, "name": null })
+    );
 }
 
 #[test]
@@ -98,8 +107,14 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
     let _server = bench.serve();
     bench.fill(8);
     bench.forget("3");
-    assert_eq!(bench.forget("2..3"), json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true }));
-    assert_eq!(bench.forget("2..4"), json!({ "format": "quietus-forgotten-1", "from": 4, "to": 4, "done": true }));
+    assert_eq!(
+        bench.forget("2..3"),
+        json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true })
+    );
+    assert_eq!(
+        bench.forget("2..4"),
+        json!({ "format": "quietus-forgotten-1", "from": 4, "to": 4, "done": true })
+    );
     let (code, error) = bench.refused("forget", "2..4", &[]);
     assert!(
         code == 3 && error.contains("no epoch from 2 to 4 is kept: they are forgotten"),
@@ -121,9 +136,18 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
     let held: Value = serde_json::from_slice(&held.stdout).expect("JSON");
     assert_eq!((&held["holds"]["case"]["from"], &held["holds"]["case"]["to"]), (&json!(7), &json!(8)));
     bench.disk.json("release", &["case"]);
-    assert_eq!(bench.forget("last"), json!({ "format": "quietus-forgotten-1", "from": 8, "to": 8, "done": true }));
-    assert_eq!(bench.forget("6.."), json!({ "format": "quietus-forgotten-1", "from": 6, "to": 7, "done": true }));
-    assert_eq!(bench.forget(".."), json!({ "format": "quietus-forgotten-1", "from": 1, "to": 5, "done": true }));
+    assert_eq!(
+        bench.forget("last"),
+        json!({ "format": "quietus-forgotten-1", "from": 8, "to": 8, "done": true })
+    );
+    assert_eq!(
+        bench.forget("6.."),
+        json!({ "format": "quietus-forgotten-1", "from": 6, "to": 7, "done": true })
+    );
+    assert_eq!(
+        bench.forget(".."),
+        json!({ "format": "quietus-forgotten-1", "from": 1, "to": 5, "done": true })
+    );
     let (code, error) = bench.refused("forget", "last", &[]);
     assert!(code == 1 && error.contains("no epoch is kept"), "{code}, {error}");
 }

@@ -70,7 +70,9 @@ impl Bench {
     pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
         let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
         let target = format!("{}@{at}", self.disk.path().display());
-        crate::schemas::checked(quietus.args(["--json", command, &target]).args(args).output().expect("it runs"))
+        crate::schemas::checked(
+            quietus.args(["--json", command, &target]).args(args).output().expect("it runs"),
+        )
     }
 
     pub(super) fn forget(&self, at: &str) -> Value {
@@ -160,8 +162,12 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
             && bytes[..BLOCK] == [1; BLOCK]
             && bytes[BLOCK..].iter().all(|byte| *byte == 0)
     );
-    let slip = bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
-    assert!(slip.1.contains(r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#), "{slip:?}");
+    let slip =
+        bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
+    assert!(
+        slip.1.contains(r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#),
+        "{slip:?}"
+    );
     // The name of a kept epoch is no other's, and a number is no name.
     for name in ["before-upgrade", "17", "a b"] {
         assert_eq!(bench.disk.run("epoch", &["--name", name]).status.code(), Some(1), "{name}");
@@ -202,12 +208,21 @@ fn one_epoch_a_range_and_all_before_a_time_are_forgotten_and_the_rest_stays() {
     let _server = bench.serve();
     bench.fill(8);
     let closed = bench.versions();
-    assert_eq!(bench.forget("2"), json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true }));
-    assert_eq!(bench.forget("4..5"), json!({ "format": "quietus-forgotten-1", "from": 4, "to": 5, "done": true }));
+    assert_eq!(
+        bench.forget("2"),
+        json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true })
+    );
+    assert_eq!(
+        bench.forget("4..5"),
+        json!({ "format": "quietus-forgotten-1", "from": 4, "to": 5, "done": true })
+    );
     // A time means the last kept epoch that had closed by then.
     let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(closed[5].2));
     assert_eq!(bench.kept(), [1, 3, 6, 7, 8]);
-    assert_eq!(bench.forget(&format!("..{time}")), json!({ "format": "quietus-forgotten-1", "from": 1, "to": 6, "done": true }));
+    assert_eq!(
+        bench.forget(&format!("..{time}")),
+        json!({ "format": "quietus-forgotten-1", "from": 1, "to": 6, "done": true })
+    );
     assert_eq!(bench.kept(), [7, 8]);
     for block in 1..=8 {
         assert_eq!(u64::from(bench.byte("", block)), block);
