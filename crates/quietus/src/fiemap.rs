@@ -96,10 +96,11 @@ impl Iterator for Extents<'_> {
     type Item = Result<Mapped, Errno>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.found.len() == 0 && !self.rest.is_empty() {
-            if let Err(error) = self.ask() {
-                return Some(Err(error));
-            }
+        if self.found.len() == 0
+            && !self.rest.is_empty()
+            && let Err(error) = self.ask()
+        {
+            return Some(Err(error));
         }
         let FiemapExtent { fe_logical: start, fe_length: len, fe_flags: flags, .. } = self.found.next()?;
         let extent = Extent::new(start, len.min(u64::MAX - start));

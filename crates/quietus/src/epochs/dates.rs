@@ -95,7 +95,7 @@ mod tests {
 
     fn dated(closed: &[(u64, u64)], doubted: Option<u64>) -> impl Iterator<Item = Result<Listed, Refusal>> {
         let listed = |(epoch, closed_ms)| Ok(Listed { epoch, closed_ms, changed_bytes: 0 });
-        ascending(closed.to_vec().into_iter().map(listed), doubted)
+        ascending(closed.iter().copied().map(listed), doubted)
     }
 
     #[test]
