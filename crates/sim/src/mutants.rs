@@ -135,14 +135,17 @@ const TRIALS: [Trial; 8] = [
         defects: &Defect::UNWRITTEN,
         judge: || lived(&[Guest::Files(&[Ext4Unjournaled])]),
         differential: || rules(&known::histories()),
-        needs_both: true,
+        needs_both: false,
     },
     Trial {
         name: "of reserved space, below a journal",
         defects: &Defect::UNWRITTEN_J,
-        judge: || lived(&[Guest::Files(&[Ext4Reserving])]),
+        judge: || {
+            let walk = walk(|seed| journal::reserving(seed, Product));
+            walk.and_then(|it| objection(it.1)).or_else(|| lived(&[Guest::Files(&[Ext4Reserving])]))
+        },
         differential: || walk(|seed| journal::reserving(seed, Both)),
-        needs_both: true,
+        needs_both: false,
     },
     Trial {
         name: "with marks",

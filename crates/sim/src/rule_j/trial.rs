@@ -111,7 +111,7 @@ pub fn marked(seed: u64) -> (Part, (u64, u64)) {
 pub fn converts(seed: u64) -> Converts {
     match MODES[seed as usize % 3] {
         Mode::Journal => Converts::Logged,
-        Mode::Ordered | Mode::Writeback if seed / 3 % 4 == 0 => Converts::Sent,
+        Mode::Ordered | Mode::Writeback if (seed / 3).is_multiple_of(4) => Converts::Sent,
         Mode::Ordered | Mode::Writeback => Converts::Complete,
     }
 }
