@@ -10,6 +10,7 @@
 //! 3. The place for a cell that a page does not use holds zeros, durably, or is stale.
 
 mod starting;
+mod table;
 
 use super::root::{self, CellOf};
 use super::stubs::{HomePage, Layout, PAGE_BYTES, SECTOR_BYTES};
@@ -20,14 +21,15 @@ use crate::place::Place;
 use crate::sealing::{Sealing, SealingAt, home_bytes, parse_home};
 use crate::store::Rekey;
 use crate::units::{Block, Epoch, Extent, Pos, Slot};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use table::Table;
 
 /// See the module's documentation. Of a disk without stubs there is no cell, and all homes are as they are.
 #[derive(Debug)]
 pub(super) struct Homes {
     layout: Layout,
     /// The pages that have a cell.
-    pages: HashMap<HomePage, Home>,
+    pages: Table,
     /// The pages that the checkpoint under way writes as a whole.
     made: BTreeSet<HomePage>,
     /// Where a cell was that nobody uses.
@@ -69,7 +71,7 @@ struct Moving {
 
 impl Homes {
     pub(super) fn new(layout: Layout) -> Self {
-        let (pages, made, stale) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
+        let (pages, made, stale) = (Table::default(), BTreeSet::new(), BTreeSet::new());
         Self { layout, pages, made, stale, moving: None, known: BTreeMap::new() }
     }
 
@@ -79,7 +81,7 @@ impl Homes {
             return SealingAt::Known(sealing.clone());
         }
         let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
-        SealingAt::Home(place, self.pages.get(&self.layout.page_of(slot)).map(|it| it.cell.clone()))
+        SealingAt::Home(place, self.pages.get(self.layout.page_of(slot)).map(|it| it.cell))
     }
 
     /// Whether stubs may be brought home.
@@ -101,8 +103,11 @@ impl Homes {
                 homes.extend(stubs.iter().map(|it| self.home(it, None)));
                 continue;
             }
-            let fresh = || Home { side: 0, cell: cells.draw(), is_made: false };
-            let Home { side, cell, is_made } = self.pages.entry(page).or_insert_with(fresh).clone();
+            let Home { side, cell, is_made } = self.pages.get(page).unwrap_or_else(|| {
+                let fresh = Home { side: 0, cell: cells.draw(), is_made: false };
+                self.pages.put(page, &fresh);
+                fresh
+            });
             if is_made {
                 homes.extend(stubs.iter().map(|it| self.home(it, Some(&cell))));
                 continue;
@@ -120,9 +125,7 @@ impl Homes {
     /// Notes that the stubs are at home, durably.
     pub(super) fn brought(&mut self) {
         for page in std::mem::take(&mut self.made) {
-            if let Some(home) = self.pages.get_mut(&page) {
-                home.is_made = true;
-            }
+            self.pages.note_made(page, true);
         }
     }
 
@@ -177,20 +180,20 @@ impl Homes {
     }
 
     /// The cell under which the stubs of a sector at `at` are hidden, if its page has that cell.
-    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<&Cell> {
+    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<Cell> {
         let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
         let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
         let check = u64::from_le_bytes(*sector.first_chunk()?);
         let fresh = self.moving.iter().flat_map(|it| it.written.iter().flatten());
-        let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| cell);
-        let mut cells = self.pages.get(&page).map(|it| &it.cell).into_iter().chain(fresh);
+        let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| cell.clone());
+        let mut cells = self.pages.get(page).map(|it| it.cell).into_iter().chain(fresh);
         cells.find(|cell| cell.check(number) == check)
     }
 
     /// Whether the sector at `at` has to be under the cell of its page.
     pub(super) fn is_made(&self, at: Pos) -> bool {
         let page = HomePage((at.0 - self.layout.homes().0) / PAGE_BYTES);
-        self.pages.get(&page).is_some_and(|it| it.is_made)
+        self.pages.get(page).is_some_and(|it| it.is_made)
     }
 
     /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); none if
@@ -200,7 +203,7 @@ impl Homes {
         if is_moving || self.stale.contains(&place) {
             return Some(false);
         }
-        let used = self.pages.get(&place.0).filter(|it| it.side == place.1);
+        let used = self.pages.get(place.0).filter(|it| it.side == place.1);
         used.filter(|it| it.cell.to_bytes() == bytes).map(|_| true)
     }
 
@@ -225,7 +228,7 @@ impl Homes {
 
     /// Whether a page has a cell.
     pub(super) fn has_cell(&self, page: HomePage) -> bool {
-        self.pages.contains_key(&page)
+        self.pages.has(page)
     }
 
     /// Begins to give those of the pages other cells that have one: whether any has.
@@ -235,7 +238,7 @@ impl Homes {
     pub(super) fn begin(&mut self, mut doomed: Doomed) -> bool {
         assert!(self.moving.is_none(), "one move at a time");
         doomed.retain(|page, stay| {
-            self.pages.contains_key(page) && (stay.is_empty() || !mutant::is(Mutant::SparePage))
+            self.pages.has(*page) && (stay.is_empty() || !mutant::is(Mutant::SparePage))
         });
         let needs_nothing = doomed.values().all(BTreeSet::is_empty);
         self.moving =
@@ -263,7 +266,7 @@ impl Homes {
         let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
         let (mut written, mut known) = (Vec::new(), BTreeMap::new());
         for ((page, stay), bytes) in stay.zip(read.chunks_exact(PAGE_BYTES as usize)) {
-            let Some(home) = self.pages.get(page) else { return Err(self.page_place(*page)) };
+            let Some(home) = self.pages.get(*page) else { return Err(self.page_place(*page)) };
             let mut sectors = self.sectors(*page).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
             if !sectors.all(|(n, it)| it.starts_with(&home.cell.check(n).to_le_bytes())) {
                 return Err(self.page_place(*page));
@@ -295,7 +298,7 @@ impl Homes {
         }
         let dies = |it: &(&HomePage, &BTreeSet<Slot>)| it.1.is_empty() || !mutant::is(Mutant::KeepHomeCell);
         let old = doomed.iter().filter(dies);
-        let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.get(page)?.side).place()));
+        let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.get(*page)?.side).place()));
         rekey.old = old.collect();
         Some(rekey)
     }
@@ -303,9 +306,9 @@ impl Homes {
     /// Notes that the pages have their cells, durably, and that the cells that they had are destroyed.
     pub(super) fn rekeyed(&mut self) {
         let Some(Moving { doomed, written }) = self.moving.take() else { return };
-        doomed.keys().for_each(|page| _ = self.pages.remove(page));
+        doomed.keys().for_each(|page| self.pages.remove(*page));
         for (CellOf(page, side), cell, _) in written.into_iter().flatten() {
-            self.pages.insert(page, Home { side, cell, is_made: true });
+            self.pages.put(page, &Home { side, cell, is_made: true });
         }
         self.known.clear();
     }

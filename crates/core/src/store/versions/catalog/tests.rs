@@ -618,7 +618,7 @@ impl Rig {
                 for (.., sealing) in
                     homes.filter(|it| it.iter().any(|byte| *byte != 0)).filter_map(parse_home)
                 {
-                    self.check_bytes(&sealing.masked(cell).stub);
+                    self.check_bytes(&sealing.masked(&cell).stub);
                 }
                 continue;
             };

@@ -33,9 +33,10 @@ impl Homes {
             Found::Remains => _ = self.stale.insert(place),
             Found::Cell(cell) => {
                 let home = Home { side: place.1, cell, is_made: true };
-                if let Some(first) = self.pages.insert(place.0, home.clone()) {
-                    twice.insert(place.0, [first, home]);
+                if let Some(first) = self.pages.get(place.0) {
+                    twice.insert(place.0, [first, home.clone()]);
                 }
+                self.pages.put(place.0, &home);
             }
         })?;
         Ok(twice)
@@ -43,16 +44,14 @@ impl Homes {
 
     /// Notes that the log has all that the page may have, which a checkpoint may have begun to write.
     pub(in super::super) fn is_perhaps_torn(&mut self, page: HomePage) {
-        if let Some(home) = self.pages.get_mut(&page)
-            && !mutant::is(Mutant::TrustTornPage)
-        {
-            home.is_made = false;
+        if !mutant::is(Mutant::TrustTornPage) {
+            self.pages.note_made(page, false);
         }
     }
 
     /// Notes that passes over cells which the page does not use may not be durable.
     pub(in super::super) fn is_perhaps_stale(&mut self, page: HomePage) {
-        let used = self.pages.get(&page).map(|it| it.side);
+        let used = self.pages.get(page).map(|it| it.side);
         let unused = [0, 1].into_iter().filter(|side| Some(*side) != used);
         self.stale.extend(unused.map(|side| CellOf(page, side)));
     }
@@ -73,7 +72,7 @@ impl Homes {
                 self.one_of(both, extent, &bytes).ok_or(RootError::OtherHomes { at: extent.start.0 })?;
             let place = CellOf(page, home.side);
             self.stale.insert(place.other());
-            self.pages.insert(page, home.clone());
+            self.pages.put(page, &home);
             if read_only {
                 self.is_perhaps_torn(page);
                 self.known.extend(found.into_iter().map(|it| (it.slot, it.sealing)));
