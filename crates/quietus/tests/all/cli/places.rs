@@ -71,7 +71,7 @@ fn a_listing_names_disks_and_vaults_and_what_is_wrong_with_them() {
     let expected = "\
 overlay        1.00 MiB  ./above
 vault                 -  ./backups
-vault                 -  ./broken  UNREADABLE: ./broken/vault.toml: version 99 is unknown to this program, which reads version 2; use a newer program, or, if only a bit was changed, run `quietus vault repair`
+vault                 -  ./broken  UNREADABLE: ./broken/vault.toml: version 99 is unknown to this program, which reads version 3; use a newer program, or, if only a bit was changed, run `quietus vault repair`
 in-place       1.00 MiB  ./disk
 disk                  -  ./foreign  UNREADABLE: ./foreign/disk.toml: version 99 is unknown to this program, which reads version 1; use a newer program
 in-place       1.00 MiB  ./link
