@@ -58,7 +58,7 @@ pub fn line<T: Output>(report: &T) -> String {
     serde_json::to_string(&line).expect("a report is plain data")
 }
 
-/// The schema of what [`line`] prints.
+/// The schema of what [`line()`] prints.
 fn schema<T: Output>() -> (&'static str, Schema) {
     let of_report = |schema: &mut Map<String, Value>| {
         let own = schema.get("properties").and_then(|it| it.get("format"));

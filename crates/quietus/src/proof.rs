@@ -77,7 +77,7 @@ pub struct Proof {
     pub counters: Counters,
     /// End of the audit log.
     pub record: Head,
-    /// Guarantees of the medium and the journal ([`DiskGuarantees`](crate::host::DiskGuarantees)),
+    /// Guarantees of the medium and the journal ([`DiskGuarantees`]),
     /// as they were signed, whatever version of the program did that.
     #[schemars(with = "DiskGuarantees")]
     pub guarantees: Value,
@@ -87,7 +87,7 @@ pub struct Proof {
     /// Findings on the stub medium and in the root of a disk whose content dies with its stubs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stubs: Option<StubsFound>,
-    /// Which content had to be destroyed ([`Sensitivity`](crate::control::Sensitivity)), if that was not all, as it was signed.
+    /// Which content had to be destroyed ([`Sensitivity`]), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Sensitivity>")]
     pub sensitive: Option<Value>,
