@@ -42,7 +42,7 @@ pub mod pairs {
     use super::{Deserialize, Deserializer, Named, Serialize, Serializer};
 
     /// # Errors
-    /// Those of `serializer`.
+    /// The error of `serializer`.
     pub fn serialize<T: Serialize, S: Serializer>(
         pairs: &[(String, T)],
         serializer: S,
@@ -51,7 +51,7 @@ pub mod pairs {
     }
 
     /// # Errors
-    /// Those of `deserializer`, and of what is not a list of names and facts.
+    /// The error of `deserializer`, or input that is not a list of names and facts.
     pub fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<(String, T)>, D::Error> {

@@ -13,7 +13,7 @@ pub fn text(ms: u64) -> String {
 }
 
 /// # Errors
-/// Those of `serializer`.
+/// The error of `serializer`.
 pub fn serialize<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text(*ms))
 }
@@ -45,7 +45,7 @@ pub fn text_ns(ns: i64) -> String {
 }
 
 /// # Errors
-/// Those of `serializer`.
+/// The error of `serializer`.
 pub fn serialize_ns<S: Serializer>(ns: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&text_ns(*ns))
 }
@@ -59,7 +59,7 @@ pub mod or_unknown {
     struct Time(#[serde(with = "super")] u64);
 
     /// # Errors
-    /// Those of `serializer`.
+    /// The error of `serializer`.
     pub fn serialize<S: Serializer>(ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         Some(Time(*ms)).filter(|time| time.0 > 0).serialize(serializer)
     }
@@ -81,6 +81,12 @@ mod tests {
         at: u64,
         #[serde(with = "super::or_unknown")]
         maybe: u64,
+    }
+
+    #[test]
+    fn times_are_civil() {
+        assert_eq!(super::text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(super::text(951_827_696_789), "2000-02-29T12:34:56.789Z");
     }
 
     #[test]

@@ -44,6 +44,7 @@ use map::{BASE, FIRST_SLOT, Map, PURGED};
 pub use map::{MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, entry_at, first_block, format_map, map_bytes, mend};
 use packing::Search;
 use schemars::JsonSchema;
+pub use sector::SECTOR_BYTES;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};

@@ -116,7 +116,7 @@ impl Unwritten {
         (old - new, if is_first { gained - &self.touched } else { gained - after })
     }
 
-    /// What inodes name as unwritten, and nothing wrote to since nothing was mounted.
+    /// Blocks that inodes name as unwritten, but for those that were written since the file system was last at rest.
     fn at_rest(&self) -> RoaringBitmap {
         let mut named = RoaringBitmap::new();
         self.tables.values().for_each(|it| named |= set_of(it));

@@ -8,6 +8,7 @@
 
 use crate::control::{self, Call, Versions};
 use crate::epochs;
+use crate::paths::Subject;
 use crate::vault;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::Shells;
@@ -87,7 +88,7 @@ fn epochs_of(disk: &Path) -> Vec<String> {
 /// The snapshots of the vault that the line names, by name and number.
 pub(super) fn snapshots(current: &OsStr) -> Vec<CompletionCandidate> {
     let begun = current.to_string_lossy();
-    let is_vault = |path: &PathBuf| path.join("vault.toml").is_file();
+    let is_vault = |path: &PathBuf| Subject::Vault.is_at(path);
     // Behind `vault` and its command: a vault may be called `vault`, too.
     let words = std::env::args_os().skip_while(|word| word != "vault").skip(2);
     let Some(vault) = words.map(PathBuf::from).find(is_vault) else { return Vec::new() };
@@ -101,7 +102,7 @@ pub(super) fn snapshots(current: &OsStr) -> Vec<CompletionCandidate> {
     all.into_iter().filter(|it| it.starts_with(&*begun)).map(CompletionCandidate::new).collect()
 }
 
-/// What `find` finds, if that is soon; it goes on until the process ends.
+/// The result of `find`, or nothing after [`PATIENCE`]; its thread runs on until the process ends.
 fn soon<T: Send + 'static>(find: impl FnOnce() -> Vec<T> + Send + 'static) -> Vec<T> {
     let (send, found) = mpsc::channel();
     let spawned = std::thread::Builder::new().spawn(move || _ = send.send(find()));

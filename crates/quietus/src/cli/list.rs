@@ -66,7 +66,7 @@ impl Search {
         }
     }
 
-    /// Whether a disk or a vault is at `path`, or nobody can tell; it is noted then.
+    /// Notes the disk or vault at `path`, or why the path cannot be read. Returns whether there was anything to note.
     fn is_home(&mut self, path: &Path) -> bool {
         match Found::at(path) {
             Ok(None) => return false,

@@ -90,7 +90,7 @@ fn misread(error: &clap::Error) -> ! {
     error.exit()
 }
 
-/// Prints an error as a report; the text on standard error follows, also if nobody reads this.
+/// Prints an error as a report; the text on standard error follows even if standard output is closed.
 fn report_error(error: &str) {
     let line = output::line(&ErrorReport { error: error.into() });
     let _ = writeln!(io::stdout(), "{line}");

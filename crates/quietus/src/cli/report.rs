@@ -20,6 +20,7 @@ use crate::output::{
 };
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
+use crate::rfc3339;
 use crate::signed::Signed;
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
@@ -57,9 +58,7 @@ impl Report {
     /// Prints `json`, or what `text` writes. Ends the process in silence when nobody reads any more
     /// (`quietus … | head`).
     fn say(&self, report: &impl Output, text: impl FnOnce(&mut String) -> std::fmt::Result) {
-        if self.print(output::line(report), text).is_err() {
-            std::process::exit(0);
-        }
+        self.print_or_end(|| output::line(report), text);
     }
 
     /// The same for a signed statement, whose format is in the statement.
@@ -68,16 +67,28 @@ impl Report {
         signed: &Signed<T>,
         text: impl FnOnce(&mut String) -> std::fmt::Result,
     ) {
-        let json = serde_json::to_string(signed).expect("a statement is plain data");
+        self.print_or_end(|| serde_json::to_string(signed).expect("a statement is plain data"), text);
+    }
+
+    fn print_or_end(
+        &self,
+        json: impl FnOnce() -> String,
+        text: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) {
         if self.print(json, text).is_err() {
             std::process::exit(0);
         }
     }
 
-    fn print(&self, json: String, text: impl FnOnce(&mut String) -> std::fmt::Result) -> io::Result<()> {
-        let mut out = json;
-        if !self.json {
-            out = String::new();
+    fn print(
+        &self,
+        json: impl FnOnce() -> String,
+        text: impl FnOnce(&mut String) -> std::fmt::Result,
+    ) -> io::Result<()> {
+        let mut out = String::new();
+        if self.json {
+            out = json();
+        } else {
             text(&mut out).expect("writing to memory does not fail");
         }
         let mut stdout = io::stdout();
@@ -167,7 +178,8 @@ impl Report {
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
         // A server goes on, whether or not anybody reads this.
         let report = Serving { serving: disks.to_vec(), uri: uri.into() };
-        let _ = self.print(output::line(&report), |out| write!(out, "serving {} at {uri}", disks.join(", ")));
+        let _ =
+            self.print(|| output::line(&report), |out| write!(out, "serving {} at {uri}", disks.join(", ")));
     }
 
     /// Prints the status; with `verbose` all details. `watched` clears the terminal first.
@@ -222,7 +234,7 @@ impl Report {
         }
         let text = |out: &mut String| {
             let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
-            let now = time(entry["time_ms"].as_u64().unwrap_or(0));
+            let now = rfc3339::text(entry["time_ms"].as_u64().unwrap_or(0));
             match text("event").as_str() {
                 event @ ("died" | "owed" | "receipt") => batch_text(out, event, entry),
                 "latched" => write!(out, "{now} latched  {}", text("reason")),
@@ -236,9 +248,7 @@ impl Report {
                 other => write!(out, "{now} {other}"),
             }
         };
-        if self.print(String::new(), text).is_err() {
-            std::process::exit(0);
-        }
+        self.print_or_end(String::new, text);
     }
 
     pub(crate) fn shred(&self, it: &Shredded) {
@@ -339,7 +349,7 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
     let all: Vec<_> = batch.all().collect();
     for it in all.chunk_by(|one, next| (one.time_ms, one.kind) == (next.time_ms, next.kind)) {
         let text = |name: &str| it[0].kind[name].as_str().unwrap_or("?").to_string();
-        let (when, len) = (time(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
+        let (when, len) = (rfc3339::text(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
         let what = if event == "receipt" { text("act") } else { event.to_string() };
         write!(out, "{when} {what:<8} {:>14} {len:>12}  {}", it[0].start, text("cause"))?;
         if it[0].kind["class"] == "plain" {
@@ -356,7 +366,7 @@ fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {
     let proof = &receipt.statement;
     writeln!(out, "result       {}", result(proof))?;
-    writeln!(out, "time         {}", time(proof.time_ms))?;
+    writeln!(out, "time         {}", rfc3339::text(proof.time_ms))?;
     writeln!(out, "policy       {}", proof.policy)?;
     signature_text(out, &receipt.public_key, checked, Subject::Disk)?;
     found_text(out, proof)?;
@@ -501,29 +511,4 @@ fn read_text(out: &mut String, ways: &BTreeMap<String, u64>, of: &str) -> std::f
 /// A size for people.
 pub(crate) fn bytes(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
-}
-
-/// Milliseconds since 1970, for people, in UTC.
-fn time(ms: u64) -> String {
-    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
-    // Days from civil, the other way round (H. Hinnant, "chrono-Compatible
-    // Low-Level Date Algorithms").
-    let z = days + 719_468;
-    let (era, doe) = (z / 146_097, z % 146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
-    let year = yoe + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn times_are_civil() {
-        assert_eq!(super::time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(super::time(951_827_696_789), "2000-02-29T12:34:56.789Z");
-    }
 }

@@ -13,7 +13,9 @@ use crate::media::FileMedium;
 use crate::zeros::is_zeros;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
-use quietus_core::store::overlay::{MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, entry_at, first_block, map_bytes};
+use quietus_core::store::overlay::{
+    MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, SECTOR_BYTES, entry_at, first_block, map_bytes,
+};
 use quietus_core::units::{Extent, Pos};
 use std::io;
 
@@ -21,7 +23,6 @@ const MAGIC: &[u8; 8] = b"QUIETSTP";
 const VERSION: u32 = 1;
 /// Bytes of the map that one checksum covers.
 const PAGE_BYTES: u64 = 4096;
-const SECTOR_BYTES: u64 = 512;
 /// Bytes read at once.
 const READ_BYTES: u64 = 1 << 20;
 const RESTORE: &str = "run `quietus repair`, or restore `map` and `data` together, from one backup";
@@ -111,7 +112,7 @@ impl DiskDir {
                 format!("{entry}, which an earlier entry names too: one of the two was changed; {RESTORE}")
             }
             MapError::Sector { at } => {
-                let (first, next) = (first_block(at), first_block(at + SECTOR_BYTES));
+                let (first, next) = (first_block(at), first_block(at + SECTOR_BYTES as u64));
                 format!(
                     "the sector at byte {at}, with the entries of blocks {first} to {}, does not match its checksum; \
                      {RESTORE}",

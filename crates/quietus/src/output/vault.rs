@@ -1,6 +1,6 @@
 //! What `quietus vault --json` prints.
 
-use super::{Output, schema, signed_schema};
+use super::{Output, PathText, schema, signed_schema};
 use crate::host::DiskGuarantees;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
@@ -11,8 +11,6 @@ use quietus_vault::tree::{Kind, Node};
 use quietus_vault::vault::{Contents, Verified};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 outputs! {
@@ -40,29 +38,6 @@ outputs! {
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
     let signed = vec![signed_schema::<VaultProof>("vault-proof"), signed_schema::<Sanitized>("sanitization")];
     [registered(), signed].concat()
-}
-
-/// A path as text. Bytes that are not UTF-8 are shown as U+FFFD, so that two paths may look the same.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct PathText(String);
-
-impl From<&[u8]> for PathText {
-    fn from(path: &[u8]) -> Self {
-        Self(String::from_utf8_lossy(path).into_owned())
-    }
-}
-
-impl From<&Path> for PathText {
-    fn from(path: &Path) -> Self {
-        path.as_os_str().as_bytes().into()
-    }
-}
-
-impl fmt::Display for PathText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 /// A new vault.

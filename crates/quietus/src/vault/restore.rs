@@ -12,7 +12,7 @@ mod selection;
 
 use super::attributes::{self, Place, Refused};
 use super::{Error, Step};
-use crate::output::vault::PathText;
+use crate::output::PathText;
 pub use existing::Overwrite;
 use existing::{Act, decide, differs, is_one_file};
 pub(super) use partial::Partial;

@@ -6,7 +6,7 @@
 use crate::mend::one_byte;
 
 /// Bytes of a sector.
-pub(super) const SECTOR_BYTES: usize = 512;
+pub const SECTOR_BYTES: usize = 512;
 /// Blocks that a sector maps.
 pub(super) const SECTOR_BLOCKS: u64 = ENTRIES_BYTES as u64 / 4;
 /// Bytes of the entries. The checksum follows.

@@ -2,7 +2,7 @@
 
 mod signed;
 
-use super::{Checked, Report, bytes, time};
+use super::{Checked, Report, bytes};
 use crate::host::{DiskGuarantees, Level};
 use crate::output::vault::{
     EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
@@ -154,7 +154,7 @@ impl Report {
                 return writeln!(out, "no snapshots");
             }
             for line in lines {
-                let (when, size) = (time(line.created_ms), bytes(line.bytes));
+                let (when, size) = (rfc3339::text(line.created_ms), bytes(line.bytes));
                 let (name, host) = (safe(line.label.name.as_bytes()), safe(line.label.host.as_bytes()));
                 let number = line.snapshot;
                 write!(out, "{number:>6}  {when}  {:>9} files  {size:>12}  {host:<12}  {name}", line.files)?;
@@ -261,7 +261,7 @@ impl Report {
                     out,
                     "{:>6}  {}  {}",
                     line.snapshot,
-                    time(line.created_ms),
+                    rfc3339::text(line.created_ms),
                     safe(line.label.name.as_bytes())
                 )?;
             }

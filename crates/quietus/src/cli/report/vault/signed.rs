@@ -1,9 +1,10 @@
 //! Signed statements about vaults, for people: the result, the time and the policy first, then whose signature it is.
 
 use super::{LINES_MAX, in_words};
-use crate::cli::report::{Checked, bytes, guarantees_text, read_text, signature_text, time, verdict};
+use crate::cli::report::{Checked, bytes, guarantees_text, read_text, signature_text, verdict};
 use crate::control::Verdict;
 use crate::paths::Subject;
+use crate::rfc3339;
 use crate::vault::{SanitizeReceipt, Sanitized, VaultProof, VaultReceipt, Violation};
 use std::fmt::{Result, Write};
 
@@ -13,7 +14,7 @@ const STATUS: &str = "quietus vault status";
 pub(super) fn proof(out: &mut String, receipt: &VaultReceipt, checked: Checked) -> Result {
     let it = &receipt.statement;
     writeln!(out, "result       {}", proven(it))?;
-    writeln!(out, "time         {}", time(it.time_ms))?;
+    writeln!(out, "time         {}", rfc3339::text(it.time_ms))?;
     writeln!(out, "policy       {}", it.policy)?;
     signature_text(out, &receipt.public_key, checked, Subject::Vault)?;
     for Violation { start, what } in it.violations.iter().take(LINES_MAX) {
@@ -46,7 +47,7 @@ fn proven(proof: &VaultProof) -> String {
 pub(super) fn sanitization(out: &mut String, receipt: &SanitizeReceipt, checked: Checked) -> Result {
     let it = &receipt.statement;
     writeln!(out, "result       {}", destroyed(it))?;
-    writeln!(out, "time         {}", time(it.to_ms))?;
+    writeln!(out, "time         {}", rfc3339::text(it.to_ms))?;
     writeln!(out, "policy       {}", it.policy)?;
     signature_text(out, &receipt.public_key, checked, Subject::Vault)?;
     let (dead, copied) = (bytes(it.dead_bytes), bytes(it.copied_bytes));
