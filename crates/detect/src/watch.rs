@@ -125,10 +125,6 @@ impl Watch {
             rule.resume(view);
         }
         rule.observe(at, Observation::Attached);
-        // A lone client sends nothing again that another client sent.
-        if at.clients > 1 {
-            rule.observe(at, Observation::Clients);
-        }
         self.state = State::Attached(rule);
     }
 

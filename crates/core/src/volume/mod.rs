@@ -288,6 +288,13 @@ impl Volume {
         self.store.missing(extent).is_none().then(|| self.store.locate(extent))
     }
 
+    /// Whether the watcher has yet to be shown what request `id` changes. To it the change is still to come, so an
+    /// oracle must not hold it against a verdict.
+    #[must_use]
+    pub fn is_unseen(&self, id: RequestId) -> bool {
+        self.requests.is_unseen(id)
+    }
+
     fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
         let id = self.outstanding.begin(purpose);
         out.push(Command::Io(Io { id, at: at.into(), op }));

@@ -4,7 +4,7 @@ use super::classes::Plain;
 use super::epochs::Closes;
 use super::order::Order;
 use super::running::{Stage, Table};
-use super::waiting::Queue;
+use super::waiting::{Queue, Unseen};
 use crate::request::RequestId;
 use std::collections::VecDeque;
 
@@ -39,6 +39,16 @@ impl Requests {
     /// Whether a request waits for room in the ledger.
     pub(super) fn wants_room(&self) -> bool {
         !self.obliging.is_empty() || self.waiting.wants_room()
+    }
+
+    /// Whether a watcher has yet to be shown what change `id` replaces: it knows that something arrives, not what.
+    pub(super) fn is_unseen(&self, id: RequestId) -> bool {
+        let waits = self.waiting.get(id).is_some_and(|it| match &it.unseen {
+            Unseen::ToAsk => true,
+            Unseen::Left(left) => !left.is_empty(),
+        });
+        let reads = self.running.get(id).is_some_and(|it| matches!(it.stage, Stage::ReadForInference { .. }));
+        waits || reads
     }
 
     /// Ends change `id`, which was carried out or refused: the changes behind it are tried again.
@@ -77,7 +87,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::super::running::Running;
-    use super::super::waiting::{Obstacle, Unseen, Waiting};
+    use super::super::waiting::{Obstacle, Waiting};
     use super::*;
     use crate::buf::Buf;
     use crate::request::{Op, Request};

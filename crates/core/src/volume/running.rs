@@ -143,6 +143,10 @@ impl Table {
         self.all.insert(id, running);
     }
 
+    pub(super) fn get(&self, id: RequestId) -> Option<&Running> {
+        self.all.get(&id)
+    }
+
     pub(super) fn get_mut(&mut self, id: RequestId) -> &mut Running {
         self.all.get_mut(&id).expect("a request runs until it is finished")
     }

@@ -124,6 +124,10 @@ impl Queue {
         self.all.insert(turn, waiting);
     }
 
+    pub(super) fn get(&self, id: RequestId) -> Option<&Waiting> {
+        self.all.get(self.turns.get(&id)?)
+    }
+
     /// Takes out the next request to try again. With `has_room`, the requests that wait for room in the
     /// ledger count too.
     pub(super) fn next_try(&mut self, has_room: bool) -> Option<(Turn, Waiting)> {

@@ -256,10 +256,12 @@ impl Files {
         })
     }
 
-    /// The contents that may lie in `block` after a crash of everything.
+    /// The contents that may lie in `block` after a crash of everything. What the watcher has not been shown yet is still
+    /// to come: the guest has asked for no order.
     fn possible_after_crash(&self, block: Block) -> Vec<Bytes> {
         let there = self.server.possible_contents(self.place(block));
-        let coming = self.pending.values().filter_map(|it| match &it.what {
+        let shown = self.pending.values().filter(|it| !self.server.volume.is_unseen(it.id));
+        let coming = shown.filter_map(|it| match &it.what {
             What::Write { block: to, bytes, .. } if *to == block => Some(narrowed(bytes)),
             _ => None,
         });

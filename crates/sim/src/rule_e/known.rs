@@ -85,6 +85,10 @@ pub fn histories() -> Vec<Known> {
                 "a_map_that_comes_again_proves_nothing",
                 &[&overtaken, &[Clients(0), Clients(1), map(&[4])]],
             ),
+            lives(
+                "a_map_that_comes_again_to_another_run_of_the_server_proves_nothing",
+                &[&overtaken[..3], &[Restart, Read, map(&[4])]],
+            ),
             lives("a_guest_that_sleeps_may_have_all_to_write", &[&overtaken, &[Pass(10_000_000), data(4)]]),
             lives("a_map_read_again_proves_nothing_against_what_was_written_since", &[&again]),
             known(

@@ -87,8 +87,9 @@ impl<F: Format> Reference<F> {
     /// Begins to watch (1).
     pub fn attach(format: F, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let clock = Clock::new(now);
-        let written = (!seen_from_start).then(|| clock.moment());
-        let cell = Cell { live: true, written, stirred: written, ..Cell::default() };
+        let written = Some(clock.moment());
+        let stirred = written.filter(|_| !seen_from_start);
+        let cell = Cell { live: true, written, stirred, ..Cell::default() };
         let data = (0..format.blocks()).filter(|it| format.kind(*it) == Kind::Data);
         let cells = data.map(|it| (it, cell)).collect();
         let inodes = format.survey(Kind::Inodes).into_iter().flatten();
