@@ -86,12 +86,15 @@ impl Unwritten {
 
     /// The blocks whose names say that an owner has content there.
     pub(super) fn with_content<'a>(&self, names: &'a Names) -> Cow<'a, RoaringBitmap> {
-        if self.named.is_empty() {
+        // The map of a file system that was not checked after a crash may be wrong, and the owner write to what
+        // it shows free.
+        let vacant = (&self.empty | &self.hollow) & &self.named;
+        if vacant.is_empty() {
             return Cow::Borrowed(&names.referenced);
         }
         let is_enough = mutant::is(Mutant::UnwrittenIsEnough);
-        let again = if is_enough { RoaringBitmap::new() } else { names.named_again_among(&self.named) };
-        Cow::Owned(&names.referenced - (&self.named - again))
+        let again = if is_enough { RoaringBitmap::new() } else { names.named_again_among(&vacant) };
+        Cow::Owned(&names.referenced - (vacant - again))
     }
 
     fn name(&mut self, blocks: &RoaringBitmap) {

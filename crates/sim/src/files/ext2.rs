@@ -143,6 +143,9 @@ impl System for Ext2 {
         let stay = |(block, owner): (Block, Owner)| {
             let place = contents.iter().find(|it| it.1 == block && it.0.1 == owner);
             let meant = place.and_then(|it| self.meant(it.0, block, truth));
+            // The file may have given the block up and got it once more, and none of its pointers be written since.
+            let there = Mark::of(&seen[block as usize]).filter(|it| it.owner == owner).map(|it| it.stay);
+            let meant = meant.max(there.filter(|_| meant.is_some()));
             Some((block, meant.or_else(|| truth.latest(block, Some(&owner)))?))
         };
         Some(guest.named().into_iter().filter_map(stay).collect())

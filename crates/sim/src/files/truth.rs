@@ -16,6 +16,8 @@ pub struct Record {
     pub mark: Option<Mark>,
     /// Epoch of the block when it arrived.
     epoch: u32,
+    /// Epoch of the block when the next write of it arrived, if one did.
+    covered: Option<u32>,
     /// The server has crashed since the write arrived, or watched nothing then: it may have forgotten
     /// that something lies below the block's content.
     pub is_excused: bool,
@@ -23,7 +25,7 @@ pub struct Record {
 
 impl Record {
     fn of(page: &Bytes) -> Self {
-        Self { mark: Mark::of(page), epoch: 0, is_excused: false }
+        Self { mark: Mark::of(page), epoch: 0, covered: None, is_excused: false }
     }
 }
 
@@ -33,6 +35,8 @@ struct Place {
     /// Number of changes of the block's owner, and of maps that show it free.
     epoch: u32,
     namers: BTreeSet<Owner>,
+    /// The write that arrived last.
+    last: Option<Tag>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,8 +109,12 @@ impl Truth {
     pub fn arrived(&mut self, system: &dyn System, block: Block, page: &Bytes, tag: Option<Tag>) {
         if let Some(tag) = tag {
             let record = self.records.entry(tag).or_insert_with(|| Record::of(page));
-            record.epoch = self.places[block as usize].epoch;
-            record.is_excused = false;
+            let Place { epoch, last, .. } = &mut self.places[block as usize];
+            (record.epoch, record.covered, record.is_excused) = (*epoch, None, false);
+            let covered = last.replace(tag).filter(|it| *it != tag);
+            if let Some(record) = covered.and_then(|it| self.records.get_mut(&it)) {
+                record.covered = Some(*epoch);
+            }
         }
         self.seen[block as usize] = *page;
         for (free, _) in system.shown(block, page).iter().filter(|(_, is_allocated)| !is_allocated) {
@@ -161,10 +169,10 @@ impl Truth {
         Ok(())
     }
 
-    /// Whether nothing could be seen of the end of the stay of `record`, a write
-    /// to `block`.
+    /// Whether nothing could be seen of the end of the stay of `record`, a write to `block`: no more than that it was
+    /// written over. If what covers it dies, it gets the passes of that.
     pub fn is_hidden(&self, block: Block, record: &Record) -> bool {
         let place = &self.places[block as usize];
-        record.epoch == place.epoch && !place.namers.is_empty()
+        record.epoch == record.covered.unwrap_or(place.epoch) && !place.namers.is_empty()
     }
 }

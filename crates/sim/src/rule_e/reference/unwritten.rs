@@ -93,9 +93,10 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// Its only owner has nothing there.
+    /// Its only owner has nothing there, and has not written since it said so.
     pub(super) fn is_without_content(&self, block: Block) -> bool {
-        self.heeds_unwritten() && self.cells[&block].unwritten.named > 0 && self.names(block) == 1
+        let Unwritten { named, empty, hollow, .. } = self.cells[&block].unwritten;
+        self.heeds_unwritten() && named > 0 && (empty || hollow) && self.names(block) == 1
     }
 
     pub(super) fn condemn_unwritten(&mut self) {
