@@ -35,7 +35,8 @@ fn usage() -> Vec<String> {
 }
 
 fn mutants() -> Vec<String> {
-    cargo(&["run", "--locked", "-p", "quietus-sim", "--", "mutants"])
+    // Of all packages, so that what was built for the tests serves.
+    cargo(&["run", "--locked", "--bin", "quietus-sim", "--", "mutants"])
 }
 
 fn man(dir: &str) -> Vec<String> {

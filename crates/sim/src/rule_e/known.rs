@@ -140,6 +140,10 @@ fn unwritten() -> Vec<Known> {
             &[&written, &[gives_up, data(3), clean, Pass(100), files(&[owner]), Pass(700), Read]],
         ),
         lives("what_is_paged_to_below_an_unwritten_extent_lives", &[&written, &[gives_up, data(3)], &active]),
+        lives(
+            "what_is_paged_to_below_an_unwritten_extent_lives_though_an_unchecked_map_shows_it_free",
+            &[&written, &[gives_up, data(3), Pass(1500), map(&[]), Pass(1500), map(&[])]],
+        ),
         lives("what_another_owner_names_lives_below_an_unwritten_extent", &[&written, &[both], &active]),
         lives(
             "below_an_extent_that_was_unwritten_before_an_attach_everything_lives",

@@ -127,6 +127,8 @@ pub struct Journaled {
     /// Freed, and not to be used before this transaction is on the disk.
     busy: BTreeMap<Block, Tid>,
     pub wire: BTreeMap<Block, Sent>,
+    /// Reserved blocks that were written, whose pointers are to say so once the log has room.
+    complete: BTreeSet<Block>,
     /// First byte of the file system, on a disk on which data is tagged.
     start_bytes: Option<u64>,
 }
@@ -187,8 +189,12 @@ impl Journaled {
     /// Whether `action` can be done now: the block that it takes may be used, and
     /// the log has room for what the transaction becomes, whatever else happens.
     fn allows(&self, action: Action) -> bool {
-        let has_room = self.log_len(self.running.logged.len() + 3) < self.room();
-        has_room && action.allocates().is_none_or(|it| self.free().contains(&it))
+        self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it))
+    }
+
+    /// Whether the log has room for the running transaction and so many contents more.
+    fn has_room(&self, more: usize) -> bool {
+        self.log_len(self.running.logged.len() + more) < self.room()
     }
 
     /// Blocks of the log that a transaction of so many contents takes at most.
@@ -211,6 +217,7 @@ impl Journaled {
     }
 
     fn freed(&mut self, block: Block, is_metadata: bool) {
+        self.complete.remove(&block);
         self.running.logged.remove(&block);
         self.running.ordered.remove(&block);
         if let Some(committing) = &mut self.committing {
@@ -259,7 +266,8 @@ impl Journaled {
 
     /// Sends a block of data to its place.
     pub fn write_data(&mut self, block: Block) {
-        if !self.dirty().contains(&block) {
+        let waits = self.files.reserves() && !self.can_convert();
+        if waits || !self.dirty().contains(&block) {
             return;
         }
         if self.files.sent(block) {
@@ -274,7 +282,7 @@ impl Journaled {
 
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
-        is_wanted && (self.is_empty || self.log_len(self.running.logged.len()) < self.room())
+        is_wanted && (self.is_empty || self.has_room(0))
     }
 
     /// Blocks of the log that nobody needs.
@@ -434,7 +442,8 @@ impl Journaled {
 
     /// Whether all that it knows is in the log.
     pub fn is_committed(&self) -> bool {
-        self.running.logged.is_empty() && self.committing.is_none() && self.files.dirty.is_empty()
+        let has_all = self.complete.is_empty() && self.files.dirty.is_empty();
+        self.running.logged.is_empty() && self.committing.is_none() && has_all
     }
 
     /// Whether all that it knows is in its place.
@@ -453,13 +462,21 @@ impl Journaled {
                 }
             }
             What::Tail(tail) => self.tail_landed(tail),
-            What::Data => {
+            What::Data => drop(self.complete.insert(block)),
+            What::Log(_) => {}
+        }
+        if self.can_convert() {
+            for block in std::mem::take(&mut self.complete) {
                 self.files.landed(block);
                 self.join(None);
             }
-            What::Log(_) => {}
         }
         Some(sent)
+    }
+
+    /// Whether pointers may change that say that nothing was written: an inode, and a block of them.
+    fn can_convert(&self) -> bool {
+        self.is_empty || self.has_room(2)
     }
 
     fn tail_landed(&mut self, tail: Tail) {
