@@ -4,6 +4,7 @@
 import json
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -870,6 +871,29 @@ class ContainersTest(unittest.TestCase):
     def test_a_long_literal_and_a_match_that_overlaps_itself(self):
         literal = bytes(range(20))
         self.assertEqual(containers.lz4_block(b"\xf3\x05" + literal + b"\x01\x00\x00"), literal + bytes([19]) * 7)
+
+
+class StepsTest(unittest.TestCase):
+    """The runner of `make test`: a step that fails must be seen, wherever it runs."""
+
+    def ran(self, *lines):
+        """The exit status of the steps, and what was printed."""
+        with tempfile.NamedTemporaryFile("w", suffix=".steps") as file:
+            file.write("\n".join(lines))
+            file.flush()
+            steps = os.path.join(os.path.dirname(os.path.realpath(__file__)), "steps")
+            done = subprocess.run([steps, file.name], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    def test_steps_beside_run_in_order_and_are_shown(self):
+        status, printed = self.ran("# a note", "sleep 0.2", "& echo first", "& echo second", "echo third")
+        self.assertEqual((status, printed.count("(beside)")), (0, 2))
+        said = [printed.index(f"\n{it}\n") for it in ("first", "second", "third")]
+        self.assertEqual(said, sorted(said))
+
+    def test_a_failure_beside_ends_the_run(self):
+        status, printed = self.ran("sleep 60", "& exit 7", "& echo later", "echo never")
+        self.assertEqual((status, "later" in printed, "never" in printed), (7, False, False))
 
 
 if __name__ == "__main__":

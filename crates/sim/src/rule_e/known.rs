@@ -51,10 +51,10 @@ pub fn histories() -> Vec<Known> {
     let again = [Read, in_use, clean, in_use, data(3), Pass(1500), Read];
     let one = |generation| files(&[gone, file(generation, [0, 0], 3, 0)]);
     let unread = [Read, in_use, map(&[3, 4]), one(1), put(3, &[4]), data(4), clean, Restart, in_use];
-    let lost = [map(&[]), Pass(100), Cut, Proven, clean, files(&[]), Read];
+    let lost = [Pass(1500), Pass(1500), map(&[]), Pass(100), Cut, Proven, clean, files(&[]), Read];
     let two = files(&[file(2, [0, 0], 0, 0), file(1, [0, 0], 3, 0)]);
     let unknown = [Read, in_use, map(&[3, 5]), two, put(3, &[0, 5]), data(5), clean, Restart, in_use];
-    let lost_at_once = [map(&[3]), Cut, put(3, &[]), clean, one(1), Proven, Read];
+    let lost_at_once = [Pass(1500), Pass(1500), map(&[3]), Cut, put(3, &[]), clean, one(1), Proven, Read];
     let owner = |generation| files(&[file(generation, [3, 0], 0, 0)]);
     let undone = [Read, in_use, owner(1), Pass(1500), data(3), data(3), Pass(10_000_000), owner(2)];
     // A file, its block of pointers and its data come to another file in the same places, once nothing of

@@ -391,6 +391,9 @@ fn unconfirmed_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, 
     bench.connected(clients);
     bench.wait(1000);
     bench.wait(1000);
+    // What a client sent to an earlier run of the server has arrived by now.
+    bench.wait(1000);
+    bench.wait(1000);
     bench.write(at + (free << 10), &[7; 1024]);
     bench.write(at + map_at, &map);
     for clients in between {
@@ -411,7 +414,7 @@ fn unconfirmed_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, 
 fn the_second_map_in_turn_proves_what_the_first_one_does_not() {
     let (unconfirmed, dead) = unconfirmed_and_dead("turn-one", 1, &[]);
     assert!(unconfirmed == 0 && dead > 0, "{unconfirmed} {dead}");
-    assert_eq!(unconfirmed_and_dead("turn-two", 2, &[]), (dead, 0), "who came with what is not known");
+    assert_eq!(unconfirmed_and_dead("turn-two", 2, &[]), (1, dead - 1), "who came with what is not known");
     assert_eq!(unconfirmed_and_dead("turn-again", 1, &[0, 1]), (1, dead - 1));
     assert_eq!(unconfirmed_and_dead("turn-both", 1, &[2, 1]), (1, dead - 1));
 }
