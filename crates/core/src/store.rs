@@ -6,25 +6,26 @@
 
 mod allocated;
 mod batch;
+mod epochs;
 mod in_place;
+mod mapped;
 pub mod overlay;
 pub mod versions;
 
 pub use batch::Batch;
+pub use epochs::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 pub use in_place::InPlace;
+pub use mapped::{Backlog, Job, JobEnd, MapState, Mapped, Rekey, Residue};
 pub use overlay::Overlay;
 pub use versions::Versions;
 
-use crate::blocks::BlockSet;
 use crate::media::{Media, MediumId};
 use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
-use crate::place::Place;
 use crate::places::Places;
 use crate::policy::Policy;
-use crate::request::{AsOf, Question, Refusal};
 use crate::sealing::Sealing;
-use crate::units::{Addr, Epoch, Extent, Pos, Scope};
+use crate::units::{Addr, Epoch, Extent};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;
@@ -49,236 +50,38 @@ pub trait Store: Debug + Send {
     /// The first run within `extent` that has such `content`, or may have it.
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>>;
 
-    /// The first part of the store's own metadata that has to be read before any other question about
-    /// `extent`. A caller that needs several extents asks for all of them first, and changes nothing before
-    /// no metadata is missing.
-    fn missing(&self, extent: Extent<Addr>) -> Option<Place>;
-
-    /// Takes metadata that was missing.
-    ///
-    /// # Errors
-    /// Why the bytes cannot be that metadata.
-    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String>;
-
     /// The places of `extent`.
     ///
     /// # Panics
-    /// If something is [missing](Store::missing); likewise the other methods that take addresses.
+    /// If something is [missing](Mapped::missing); likewise the other methods that take addresses.
     fn locate(&self, extent: Extent<Addr>) -> Places;
 
     /// Begins a write of `extent` that belongs to `epoch`, and says where the bytes go. The present content
-    /// stays in its place, and is found there, until [`Store::end_write`].
+    /// stays in its place, and is found there, until [`Mapped::end_write`].
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan;
-
-    /// Ends a write of `extent` that got its [places](WritePlan::To).
-    fn end_write(&mut self, extent: Extent<Addr>, written: Written);
 
     /// Unmaps `extent`: it reads as zeros, and has no data any more.
     fn unmap(&mut self, extent: Extent<Addr>);
 
-    /// Unmaps `block`, which died in `epoch` and is about to be written. Returns the places of its content,
-    /// which are used again after [`Store::reclaim`]; no place if the new content goes to the same one.
-    fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place>;
-
-    /// Whether `blocks` can leave their places before the next checkpoint.
-    fn can_leave(&self, blocks: Extent<Addr>) -> bool;
-
-    /// The bytes to destroy for content that is owed at `place`, part by part; what is not known yet is left out.
-    fn residue(&self, place: Place) -> Vec<Residue>;
-
-    /// Notes that the journal says durably what is owed at these places of the data medium, which were [left](Store::leave).
-    fn owed_durably(&mut self, places: &[Extent<Pos>]);
-
-    /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
-    fn reclaim(&mut self, places: &[Extent<Pos>]);
-
-    /// The first part of the map that has no space on the host yet, and that a write of `extent` (or, with
-    /// `dies`, its death) changes. The change may begin once that part has [its space](Store::reserved).
-    fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place>;
-
-    /// Notes that this part of the map has space on the host, and keeps it.
-    fn reserved(&mut self, place: Place);
-
-    /// How far the durable map is behind the one in memory.
-    fn map_state(&self) -> MapState;
-
-    /// Whether the durable map says where `extent` is.
-    fn is_durable(&self, extent: Extent<Addr>) -> bool;
-
-    /// Begins a checkpoint, whose writes make the map durable as it is now, once the content is: whether it has
-    /// [writes](Store::next_batch). One checkpoint at a time. A `short` one leaves out what nobody waits for: the host lacked
-    /// space for that just now.
-    fn begin_checkpoint(&mut self, short: bool) -> bool;
-
-    /// The next writes of the checkpoint; `None` after the last ones. What changes meanwhile is no part of them.
-    fn next_batch(&mut self) -> Option<Batch>;
-
-    /// Ends a checkpoint: its writes are durable.
-    fn end_checkpoint(&mut self);
-
-    /// Aborts a checkpoint: the host had no space for some of its writes. Whether a short one may have its space.
-    fn abort_checkpoint(&mut self) -> bool;
-
-    /// How urgent the background jobs are; with `all`, including those that gain little.
-    fn backlog(&self, all: bool) -> Backlog;
-
-    /// Whether unallocated space may have copies of content.
-    fn has_residue(&self) -> bool;
-
-    /// The next background job. One at a time, until [`Store::background_done`].
-    fn background(&mut self, all: bool) -> Option<Job>;
-
-    /// Notes that a job has moved `content` to the place `to`.
-    fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>);
-
-    /// Ends `job`.
-    fn background_done(&mut self, job: &Job, end: JobEnd<'_>);
-
-    /// The unallocated space of the data medium that was erased; none if the store knows that only by
-    /// address.
-    fn unallocated(&self) -> Option<BlockSet<Pos>>;
-
-    /// The epochs of the disk, if the store [keeps](Geometry::keeps_versions) them.
-    fn epochs(&self) -> Option<&dyn Epochs>;
-
-    /// The same, to change them.
-    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs>;
-}
-
-/// The bytes to destroy for content that is owed at a place.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Residue {
-    /// The place of the content.
-    pub part: Place,
-    /// The places whose destruction destroys it.
-    pub at: Vec<Place>,
-    /// Whether it is kept, for an epoch that shows it: nothing is destroyed now.
-    pub is_kept: bool,
-}
-
-/// The epochs of a disk whose store keeps them.
-pub trait Epochs {
-    /// The epoch that takes the changes that arrive.
-    fn open(&self) -> Epoch;
-
-    /// Whether the open epoch has a change, as far as the store knows: what is dead by address has not left its place.
-    fn has_changed(&self) -> bool;
-
-    /// How often slots became free that were given up, where their content would not say that it is not what a slow reader
-    /// looks for; none where it does.
-    fn reuses(&self) -> Option<u64>;
-
-    /// Notes that content of `extent` which is not plain dies in `epoch`: epochs before go on to show it
-    /// ([`Question::ShowingDead`]).
-    fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch);
-
-    /// Whether there is room for the end of the open epoch. If not, the next complete checkpoint makes some.
-    fn can_close(&self) -> bool;
-
-    /// Closes the open epoch, whose changes have all ended, at the wall clock's time `when` in milliseconds since 1970,
-    /// and opens the next one. Durable with the next checkpoint.
-    fn close(&mut self, when: u64);
-
-    /// The first part of the store's metadata that has to be read before [`Epochs::locate`] at `epoch`.
-    fn missing(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Place>;
-
-    /// The blocks of `extent` that the two states show in different versions, and up to which address that is known:
-    /// after a look at `looks_max` blocks, or where metadata is missing.
-    ///
-    /// # Errors
-    /// [`Incomparable`], at the first look.
-    fn compare(
-        &self,
-        extent: Extent<Addr>,
-        states: [AsOf; 2],
-        looks_max: usize,
-    ) -> Result<(BlockSet, u64), Incomparable>;
-
-    /// The answer to a question about epochs, stubs or versions; or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn answer(&self, question: &Question) -> Result<Vec<u8>, Place>;
-
-    /// Begins to forget epochs that are kept, or blocks in all epochs up to one: they are not shown any more. The ends of
-    /// the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.
-    fn forget(&mut self, scope: Scope);
-
-    /// Takes the next step of what was begun to be forgotten.
-    fn forget_step(&mut self) -> ForgetStep;
-
-    /// Where the content lies that `extent` had at the end of `epoch`.
-    ///
-    /// # Errors
-    /// [`Gone`].
-    fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone>;
-
-    /// The first bytes of `extent` that are forgotten in `epoch`.
-    fn gap(&self, extent: Extent<Addr>, epoch: Epoch) -> Option<Extent<Addr>>;
-
-    /// The first block of `extent` whose content in the open epoch is from epoch `to` or before, after a look at `looks_max`
-    /// blocks or fewer. Or the part of the store's metadata that has to be read first.
-    ///
-    /// # Errors
-    /// That part.
-    fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place>;
-}
-
-/// Why an epoch does not show some bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gone {
-    /// The epoch is not kept.
-    Epoch,
-    /// These were forgotten, in that epoch and all before it.
-    Blocks(Extent<Addr>),
-}
-
-impl Gone {
-    /// The refusal of a read of `epoch`.
-    #[must_use]
-    pub fn refusal(self, epoch: Epoch) -> Refusal {
-        match self {
-            Self::Epoch => Refusal::Forgotten(epoch),
-            Self::Blocks(blocks) => Refusal::ForgottenBlocks(epoch, blocks),
-        }
+    /// The capabilities of a store whose content changes its places; `None` if byte n always lies at n.
+    fn mapped(&self) -> Option<&dyn Mapped> {
+        None
     }
-}
 
-/// An answer about content that later states share with an epoch and those before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shared {
-    /// There is none.
-    Nowhere,
-    /// There is none before this address. Where to go on.
-    NotBefore(u64),
-    /// This block has some.
-    At(Extent<Addr>),
-    /// The epoch is not the last that is kept, or one is closing.
-    Later,
-}
+    /// [`Store::mapped`], to change the store.
+    fn mapped_mut(&mut self) -> Option<&mut dyn Mapped> {
+        None
+    }
 
-/// Why two states of the disk cannot be compared now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Incomparable {
-    /// This metadata has to be read first.
-    Missing(Place),
-    /// The epoch is not kept.
-    NotKept(Epoch),
-}
+    /// The epochs of the disk; `None` if the store keeps none.
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        None
+    }
 
-/// The outcome of one step of a forget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ForgetStep {
-    /// Nothing is being forgotten.
-    Idle,
-    /// There is more to do at once.
-    More,
-    /// This metadata has to be read first.
-    Missing(Place),
-    /// A checkpoint or a job has to end first.
-    Waits,
-    /// This is forgotten: the stubs of so many blocks of content are destroyed.
-    Done(Scope, u64),
+    /// [`Store::epochs`], to change them.
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        None
+    }
 }
 
 /// How a write ended.
@@ -297,10 +100,6 @@ pub struct Geometry {
     pub size: u64,
     /// Bytes in a block, which has one place as a whole. One if each byte has its own place.
     pub block_bytes: u64,
-    /// Whether new content goes where the old content of its address lies. Such a write waits until dead
-    /// content there is destroyed, and destruction leaves zeros. Otherwise new content gets another place,
-    /// and destroyed content is unmapped.
-    pub overwrites_in_place: bool,
     /// Whether each write makes a new version of whole blocks, and the versions before it may be kept. Parts of
     /// blocks are merged with the rest before they are written, and what dies leaves its place at once.
     pub keeps_versions: bool,
@@ -339,7 +138,7 @@ pub enum Content {
 /// How a write goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WritePlan {
-    /// Write the bytes to these places, then call [`Store::end_write`].
+    /// Write the bytes to these places, then call [`Mapped::end_write`].
     To(Places),
     /// First write this block as a whole, with what it shows now: the write covers a part of it, and the
     /// rest lies where new content cannot go.
@@ -348,76 +147,6 @@ pub enum WritePlan {
     AwaitJob,
     /// Refuse this request, and no other: no place is left.
     NoSpace,
-}
-
-/// How far the durable map is behind the one in memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MapState {
-    /// Nothing has changed since the last checkpoint.
-    Durable,
-    /// Something has changed.
-    Behind,
-    /// So much has changed that a checkpoint is due.
-    Due,
-    /// Something has changed, and a checkpoint helps only once a background job has ended.
-    Waits,
-}
-
-/// How urgent the background jobs are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backlog {
-    /// No job.
-    Nothing,
-    /// Jobs for an idle disk.
-    WhenIdle,
-    /// Jobs to begin now.
-    AtOnce,
-}
-
-/// A background job: work on unallocated space, or on where content lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Job {
-    /// Destroy the residue here.
-    Destroy(Vec<Place>),
-    /// Destroy the keys here, and write these fresh ones in their places, in order.
-    Renew(Vec<Place>, Vec<u8>),
-    /// Read these places.
-    Read(Vec<Place>),
-    /// Write content under other keys, then destroy those that it had.
-    Rekey(Rekey),
-    /// Give this space back.
-    Punch(Vec<Extent<Pos>>),
-    /// Truncate the medium here.
-    Shrink(Pos),
-    /// Read this part of the map.
-    Search(Extent<Pos>),
-    /// Copy content to another place.
-    Move {
-        /// The content, by address.
-        contents: Vec<Extent<Addr>>,
-        /// The new place of each.
-        to: Vec<Extent<Pos>>,
-    },
-}
-
-/// See [`Job::Rekey`]. Each of these steps is durable before the next begins.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Rekey {
-    /// Fresh keys, and their places.
-    pub keys: (Vec<Place>, Vec<u8>),
-    /// The content hidden under them, and its places.
-    pub content: (Vec<Place>, Vec<u8>),
-    /// Where the keys lie that are destroyed.
-    pub old: Vec<Place>,
-}
-
-/// How a job ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JobEnd<'a> {
-    /// The job is done; the bytes are what it read, if it had to read.
-    Done(&'a [u8]),
-    /// The job was given up before its end.
-    GivenUp,
 }
 
 /// The state of a store, for the owner of the disk.
@@ -588,7 +317,7 @@ pub fn load(store: &mut dyn Store, extent: Extent<Addr>, media: &Media<'_>) -> R
     while let Some(place) = store.missing(extent) {
         let mut bytes = vec![0; place.extent.len as usize];
         needed(media, place.on)?.read(place.extent.start, &mut bytes)?;
-        store.loaded(place, &bytes).map_err(StoreError::Damaged)?;
+        store.mapped_mut().map_or(Ok(()), |it| it.loaded(place, &bytes)).map_err(StoreError::Damaged)?;
     }
     Ok(())
 }

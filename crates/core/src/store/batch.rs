@@ -1,7 +1,7 @@
 //! The writes of a checkpoint.
 
 #[cfg(test)]
-use super::Store;
+use super::Mapped;
 use crate::places::Places;
 
 /// Writes of a checkpoint that may be carried out together. A checkpoint has phases, each of which has to be durable before
@@ -23,14 +23,14 @@ impl Batch {
 
     /// All batches of a checkpoint that begins now.
     #[cfg(test)]
-    pub(crate) fn all_of(store: &mut impl Store) -> Vec<Self> {
+    pub(crate) fn all_of(store: &mut impl Mapped) -> Vec<Self> {
         store.begin_checkpoint(false);
         std::iter::from_fn(|| store.next_batch()).collect()
     }
 
     /// All writes of a checkpoint that begins now, in their order.
     #[cfg(test)]
-    pub(crate) fn all_writes(store: &mut impl Store) -> Vec<(Places, Vec<u8>)> {
+    pub(crate) fn all_writes(store: &mut impl Mapped) -> Vec<(Places, Vec<u8>)> {
         Self::all_of(store).into_iter().flat_map(|batch| batch.writes).collect()
     }
 }

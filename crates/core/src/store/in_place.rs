@@ -1,16 +1,13 @@
 //! The disk image or block device as it is: byte n lives at n.
 
 use super::allocated::Allocated;
-use super::{
-    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Residue, Store, StoreError,
-    StoreStatus, WritePlan, Written,
-};
+use super::{Content, Geometry, Opening, Store, StoreError, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
 use crate::place::Place;
 use crate::places::Places;
-use crate::units::{Addr, Epoch, Extent, Pos};
+use crate::units::{Addr, Epoch, Extent};
 
 /// See the module's documentation.
 ///
@@ -54,13 +51,7 @@ fn everything(size: u64) -> BlockSet {
 
 impl Store for InPlace {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            size: self.size,
-            block_bytes: 1,
-            overwrites_in_place: true,
-            keeps_versions: false,
-            keeps_space_of_zeros: true,
-        }
+        Geometry { size: self.size, block_bytes: 1, keeps_versions: false, keeps_space_of_zeros: true }
     }
 
     fn status(&self) -> StoreStatus {
@@ -81,14 +72,6 @@ impl Store for InPlace {
         }
     }
 
-    fn missing(&self, _: Extent<Addr>) -> Option<Place> {
-        None
-    }
-
-    fn loaded(&mut self, _: Place, _: &[u8]) -> Result<(), String> {
-        Ok(())
-    }
-
     fn locate(&self, extent: Extent<Addr>) -> Places {
         Place { on: MediumId::Data, extent: Extent::new(extent.start.0, extent.len) }.into()
     }
@@ -98,81 +81,7 @@ impl Store for InPlace {
         WritePlan::To(self.locate(extent))
     }
 
-    fn end_write(&mut self, _: Extent<Addr>, _: Written) {}
-
     fn unmap(&mut self, extent: Extent<Addr>) {
         self.allocated.unmap(extent);
-    }
-
-    fn leave(&mut self, _: Extent<Addr>, _: Epoch) -> Vec<Place> {
-        Vec::new()
-    }
-
-    fn can_leave(&self, _: Extent<Addr>) -> bool {
-        true
-    }
-
-    fn residue(&self, place: Place) -> Vec<Residue> {
-        vec![Residue { part: place, at: vec![place], is_kept: false }]
-    }
-
-    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
-
-    fn reclaim(&mut self, _: &[Extent<Pos>]) {}
-
-    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
-        None
-    }
-
-    fn reserved(&mut self, _: Place) {}
-
-    fn map_state(&self) -> MapState {
-        MapState::Durable
-    }
-
-    fn is_durable(&self, _: Extent<Addr>) -> bool {
-        true
-    }
-
-    fn begin_checkpoint(&mut self, _: bool) -> bool {
-        false
-    }
-
-    fn next_batch(&mut self) -> Option<Batch> {
-        None
-    }
-
-    fn end_checkpoint(&mut self) {}
-
-    fn abort_checkpoint(&mut self) -> bool {
-        false
-    }
-
-    fn backlog(&self, _: bool) -> Backlog {
-        Backlog::Nothing
-    }
-
-    fn has_residue(&self) -> bool {
-        false
-    }
-
-    fn background(&mut self, _: bool) -> Option<Job> {
-        None
-    }
-
-    fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
-
-    fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
-
-    fn epochs(&self) -> Option<&dyn Epochs> {
-        None
-    }
-
-    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
-        None
-    }
-
-    fn unallocated(&self) -> Option<BlockSet<Pos>> {
-        None
     }
 }

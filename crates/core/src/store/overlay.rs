@@ -7,7 +7,7 @@
 //!
 //! Invariants:
 //! 1. The durable map names a slot only if the content there is durable: a write is in
-//!    the map once it has ended ([`Store::end_write`]), and the map is written after
+//!    the map once it has ended ([`Mapped::end_write`]), and the map is written after
 //!    the content was synced.
 //! 2. A slot is used again, or cut off, only once the durable map does not name it any
 //!    more: until then it is pending free.
@@ -28,7 +28,7 @@ mod slots;
 
 use super::allocated::{Allocated, outward};
 use super::{
-    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Opening, Residue, Store, StoreStatus,
+    Backlog, Batch, Content, Geometry, Job, JobEnd, MapState, Mapped, Opening, Residue, Store, StoreStatus,
     WritePlan, Written,
 };
 use crate::blocks::BlockSet;
@@ -260,7 +260,6 @@ impl Store for Overlay {
         Geometry {
             size: self.size,
             block_bytes: BLOCK_BYTES,
-            overwrites_in_place: false,
             keeps_versions: false,
             keeps_space_of_zeros: false,
         }
@@ -303,23 +302,6 @@ impl Store for Overlay {
         WritePlan::To(places)
     }
 
-    fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
-        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
-        self.search.outdate();
-        let pending: Vec<_> = self.pending.range(first..end).map(|(block, slot)| (*block, *slot)).collect();
-        for (block, slot) in pending {
-            self.pending.remove(&block);
-            if written == Written::NotThere {
-                self.slots.refuse(slot);
-                continue;
-            }
-            self.map.set(block, slot as u32 + FIRST_SLOT);
-            self.purged.remove(address(block));
-            self.cover_base(address(block));
-            self.allocated.allocate(address(block));
-        }
-    }
-
     fn unmap(&mut self, extent: Extent<Addr>) {
         let touched: Vec<_> = self.allocated.blocks().runs_within(outward(extent, BLOCK_BYTES)).collect();
         let slots: Vec<_> =
@@ -348,27 +330,6 @@ impl Store for Overlay {
         }
     }
 
-    fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
-        self.leave_block(block.start.0 / BLOCK_BYTES)
-    }
-
-    fn can_leave(&self, _: Extent<Addr>) -> bool {
-        true
-    }
-
-    fn residue(&self, place: Place) -> Vec<Residue> {
-        // Nothing is destroyed in the base.
-        let at = if place.on == MediumId::Base { Vec::new() } else { vec![place] };
-        vec![Residue { part: place, at, is_kept: false }]
-    }
-
-    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
-
-    fn reclaim(&mut self, places: &[Extent<Pos>]) {
-        self.search.outdate();
-        self.slots.cleaned(places);
-    }
-
     fn first(&self, content: Content, extent: Extent<Addr>) -> Option<Extent<Addr>> {
         let own = self.allocated.first(extent);
         match content {
@@ -390,12 +351,65 @@ impl Store for Overlay {
         self.slots.destroyed().to_bytes()
     }
 
-    fn epochs(&self) -> Option<&dyn Epochs> {
-        None
+    fn status(&self) -> StoreStatus {
+        StoreStatus::Overlay(OverlayStatus {
+            mode: self.mode,
+            medium_bytes: self.slots.end() * BLOCK_BYTES,
+            free_bytes: self.slots.clean() * BLOCK_BYTES,
+            residue_bytes: self.slots.residue() * BLOCK_BYTES,
+            purged_bytes: self.purged.len() * BLOCK_BYTES,
+            base_bytes: self.based.len() * BLOCK_BYTES,
+            map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
+            map_dirty_bytes: self.map.dirty_pages() as u64 * map::PAGE_BYTES,
+        })
     }
 
-    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
-        None
+    fn mapped(&self) -> Option<&dyn Mapped> {
+        Some(self)
+    }
+
+    fn mapped_mut(&mut self) -> Option<&mut dyn Mapped> {
+        Some(self)
+    }
+}
+
+impl Mapped for Overlay {
+    fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
+        let (first, end) = (extent.start.0 / BLOCK_BYTES, extent.end().div_ceil(BLOCK_BYTES));
+        self.search.outdate();
+        let pending: Vec<_> = self.pending.range(first..end).map(|(block, slot)| (*block, *slot)).collect();
+        for (block, slot) in pending {
+            self.pending.remove(&block);
+            if written == Written::NotThere {
+                self.slots.refuse(slot);
+                continue;
+            }
+            self.map.set(block, slot as u32 + FIRST_SLOT);
+            self.purged.remove(address(block));
+            self.cover_base(address(block));
+            self.allocated.allocate(address(block));
+        }
+    }
+
+    fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
+        self.leave_block(block.start.0 / BLOCK_BYTES)
+    }
+
+    fn can_leave(&self, _: Extent<Addr>) -> bool {
+        true
+    }
+
+    fn residue(&self, place: Place) -> Vec<Residue> {
+        // Nothing is destroyed in the base.
+        let at = if place.on == MediumId::Base { Vec::new() } else { vec![place] };
+        vec![Residue { part: place, at, is_kept: false }]
+    }
+
+    fn owed_durably(&mut self, _: &[Extent<Pos>]) {}
+
+    fn reclaim(&mut self, places: &[Extent<Pos>]) {
+        self.search.outdate();
+        self.slots.cleaned(places);
     }
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
@@ -530,19 +544,6 @@ impl Store for Overlay {
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);
-    }
-
-    fn status(&self) -> StoreStatus {
-        StoreStatus::Overlay(OverlayStatus {
-            mode: self.mode,
-            medium_bytes: self.slots.end() * BLOCK_BYTES,
-            free_bytes: self.slots.clean() * BLOCK_BYTES,
-            residue_bytes: self.slots.residue() * BLOCK_BYTES,
-            purged_bytes: self.purged.len() * BLOCK_BYTES,
-            base_bytes: self.based.len() * BLOCK_BYTES,
-            map_resident_bytes: self.map.resident() as u64 * map::PAGE_BYTES,
-            map_dirty_bytes: self.map.dirty_pages() as u64 * map::PAGE_BYTES,
-        })
     }
 }
 

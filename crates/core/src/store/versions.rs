@@ -43,8 +43,8 @@ mod twin;
 mod weighing;
 
 use super::{
-    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Residue, Store, StoreStatus, WritePlan,
-    Written,
+    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Mapped, Residue, Store, StoreStatus,
+    WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -301,7 +301,6 @@ impl Store for Versions {
         Geometry {
             size: self.size,
             block_bytes: BLOCK_BYTES,
-            overwrites_in_place: false,
             keeps_versions: true,
             keeps_space_of_zeros: false,
         }
@@ -335,22 +334,6 @@ impl Store for Versions {
         self.allocated.first_run(extent)
     }
 
-    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
-        self.missing_at(extent, Epoch(key::NUMBER_MAX), true)
-    }
-
-    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
-        let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
-        let Catalog { history, limits, .. } = &mut self.catalog;
-        let pages = &mut history.pages;
-        if pages.in_memory() >= limits.pages {
-            pages.evict(limits.pages - limits.pages / 16);
-        }
-        pages.loaded(page, bytes).map_err(|error| error.to_string())?;
-        self.take_changes();
-        Ok(())
-    }
-
     fn locate(&self, extent: Extent<Addr>) -> Places {
         self.places(extent, Epoch(key::NUMBER_MAX), true)
     }
@@ -372,6 +355,46 @@ impl Store for Versions {
         WritePlan::To(Places::of(blocks(extent).map(place)))
     }
 
+    fn unmap(&mut self, extent: Extent<Addr>) {
+        for (block, _) in blocks(extent) {
+            self.free(block, self.open);
+        }
+    }
+
+    fn mapped(&self) -> Option<&dyn Mapped> {
+        Some(self)
+    }
+
+    fn mapped_mut(&mut self) -> Option<&mut dyn Mapped> {
+        Some(self)
+    }
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        Some(self)
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        Some(self)
+    }
+}
+
+impl Mapped for Versions {
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
+        self.missing_at(extent, Epoch(key::NUMBER_MAX), true)
+    }
+
+    fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
+        let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
+        let Catalog { history, limits, .. } = &mut self.catalog;
+        let pages = &mut history.pages;
+        if pages.in_memory() >= limits.pages {
+            pages.evict(limits.pages - limits.pages / 16);
+        }
+        pages.loaded(page, bytes).map_err(|error| error.to_string())?;
+        self.take_changes();
+        Ok(())
+    }
+
     fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
         let Written::There(sealings) = written else {
             for (block, _) in blocks(extent) {
@@ -388,12 +411,6 @@ impl Store for Versions {
             self.catalog.end_write(block, slot);
             self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.to_vec() });
             self.change(Change::Written(block, slot, epoch));
-        }
-    }
-
-    fn unmap(&mut self, extent: Extent<Addr>) {
-        for (block, _) in blocks(extent) {
-            self.free(block, self.open);
         }
     }
 
@@ -534,13 +551,5 @@ impl Store for Versions {
             }
             free
         })
-    }
-
-    fn epochs(&self) -> Option<&dyn Epochs> {
-        Some(self)
-    }
-
-    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
-        Some(self)
     }
 }

@@ -366,7 +366,7 @@ impl Volume {
     ) {
         self.leave_places(extent);
         let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        if is_all(&zeros, extent) && !self.store.geometry().overwrites_in_place {
+        if is_all(&zeros, extent) && !self.store.same_place() {
             // A place for zeros would only have to be given back.
             self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
             self.requests.running.get_mut(id).buf = data;
@@ -556,7 +556,7 @@ impl Volume {
         let extent = self.requests.running.get_mut(id).extent;
         if self.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
-            if !self.store.geometry().overwrites_in_place {
+            if !self.store.same_place() {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
                 self.requests.retire(id);
             }

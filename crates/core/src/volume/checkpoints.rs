@@ -87,7 +87,7 @@ impl Volume {
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.has_writes = self.store.begin_checkpoint(rests);
+        checkpoints.has_writes = self.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
@@ -127,7 +127,8 @@ impl Volume {
 
     /// Writes the next batch of the map; the checkpoint is done after the last one.
     fn write_batch(&mut self, out: &mut Vec<super::Command>) {
-        let Some(Batch { writes, ends_phase }) = self.store.next_batch() else {
+        let Some(Batch { writes, ends_phase }) = self.store.mapped_mut().and_then(|it| it.next_batch())
+        else {
             return self.checkpoint_done(out);
         };
         let checkpoints = &mut self.checkpoints;
@@ -160,7 +161,7 @@ impl Volume {
         let Some(error) = self.checkpoints.failed.take() else { return };
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
-        let may_be_short = self.store.abort_checkpoint();
+        let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
         self.checkpoints.lacks_all = !may_be_short;
         self.put_off_map(&error, out);
         self.refuse_uncommitted(!may_be_short, &error, out);
@@ -179,7 +180,9 @@ impl Volume {
     fn checkpoint_done(&mut self, out: &mut Vec<super::Command>) {
         self.checkpoints.step = Step::Rest;
         self.checkpoints.lacks_all = false;
-        self.store.end_checkpoint();
+        if let Some(mapped) = self.store.mapped_mut() {
+            mapped.end_checkpoint();
+        }
         self.end_overwritten_sync();
         if self.store.geometry().keeps_versions {
             // The log, or the index, may have room again.

@@ -264,7 +264,7 @@ impl Volume {
     }
 
     fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<EraseTask> {
-        let fixed = self.store.geometry().overwrites_in_place;
+        let fixed = self.store.same_place();
         // A block that is freed as a whole needs no zeros; a part of one does.
         let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
         let is_plain = due.is_plain();

@@ -169,7 +169,9 @@ impl Volume {
         }
         if let Some(Batch { places, waiters, .. }) = self.commits.confirm(seq) {
             let places: Vec<_> = places.iter().map(|(place, ())| place).collect();
-            self.store.owed_durably(&places);
+            if let Some(mapped) = self.store.mapped_mut() {
+                mapped.owed_durably(&places);
+            }
             for id in waiters {
                 self.finish_with_buf(id, out);
             }

@@ -42,7 +42,7 @@ impl Volume {
         if !self.may_begin_job() {
             return None;
         }
-        let job = self.store.background(self.schedule.all_due)?;
+        let job = self.store.mapped_mut()?.background(self.schedule.all_due)?;
         if let Job::Move { contents, .. } = &job
             && contents.iter().any(|run| self.is_busy(*run))
         {

@@ -45,15 +45,12 @@ impl Volume {
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
             let bytes = self.state.owed.bytes() + whole.len;
-            bytes <= self.owed_bytes_max() && self.has_room_for(entries) && self.store.can_leave(whole)
+            let has_room = bytes <= self.owed_bytes_max() && self.has_room_for(entries);
+            has_room && self.store.mapped().is_some_and(|it| it.can_leave(whole))
         };
         let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
         // Where versions are kept, what is dead leaves without a write, or waits for something itself.
-        !geometry.overwrites_in_place
-            && !geometry.keeps_versions
-            && is_at_rest()
-            && has_room()
-            && owing.all(|part| self.is_all_dead(part))
+        !geometry.keeps_versions && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
     }
 
     /// How many bytes may be owed by place.
@@ -74,10 +71,10 @@ impl Volume {
 
     /// Makes the dead blocks within `extent`, which is about to be written, leave their places.
     pub(super) fn leave_places(&mut self, extent: Extent<Addr>) {
-        let geometry = self.store.geometry();
-        if geometry.overwrites_in_place {
+        if self.store.same_place() {
             return;
         }
+        let geometry = self.store.geometry();
         let dead = self.state.ledger.dead().within(extent);
         let dead: Vec<_> = dead.map(|(part, it)| (geometry.together(part), it.cause)).collect();
         for (whole, cause) in &dead {
@@ -94,7 +91,9 @@ impl Volume {
         if !self.state.ledger.dead().overlaps(block) || !self.lies_somewhere(block) {
             return;
         }
-        for place in self.store.leave(block, self.open_epoch()) {
+        let epoch = self.open_epoch();
+        let left = self.store.mapped_mut().map(|it| it.leave(block, epoch));
+        for place in left.unwrap_or_default() {
             self.change(Change::Owe(place, block.start, cause));
             self.commits.undurable.note_place(place);
         }
@@ -121,7 +120,7 @@ impl Volume {
             }
             let has_room = self.entries() + ENTRIES_NEEDED <= self.commits.journal.shape().entries_max();
             if !has_room
-                || !self.store.can_leave(block)
+                || !self.store.mapped().is_some_and(|it| it.can_leave(block))
                 || !self.has_map(block, out)
                 || !self.has_map_space(block, out)
             {
@@ -144,6 +143,7 @@ impl Volume {
 
     /// The erase task that destroys content owed by place, if some is ready.
     pub(super) fn destroy_owed(&self) -> Option<EraseTask> {
+        let mapped = self.store.mapped()?;
         let owed = || self.state.owed.iter();
         let is_ready = |place: Place| !self.commits.undurable.has(place);
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
@@ -153,7 +153,7 @@ impl Volume {
         let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
         let residue = ready.flat_map(|(place, content)| {
             let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
-            let residue = pieces.flat_map(|piece| self.store.residue(piece));
+            let residue = pieces.flat_map(|piece| mapped.residue(piece));
             residue.map(move |it| (content, it))
         });
         let mut residue = residue.take(RUNS_MAX).peekable();
@@ -210,8 +210,8 @@ impl Volume {
     pub(super) fn owed_destroyed(&mut self, places: &[Place]) {
         let data = places.iter().filter(|it| it.on == MediumId::Data).map(|it| it.extent);
         let data: Vec<Extent<Pos>> = data.collect();
-        if !data.is_empty() {
-            self.store.reclaim(&data);
+        if let Some(mapped) = self.store.mapped_mut().filter(|_| !data.is_empty()) {
+            mapped.reclaim(&data);
         }
     }
 }

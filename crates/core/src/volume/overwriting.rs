@@ -85,9 +85,13 @@ impl Volume {
     /// Whether a write of `extent` destroys all that is owed there, and may begin.
     pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
         let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
-        let one_pass = self.store.geometry().overwrites_in_place && self.config.policy.passes().len() == 1;
         let has_room = || self.erasing.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
-        one_pass && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
+        self.overwriting_destroys() && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
+    }
+
+    /// Whether new content destroys what lies in its place: it goes there, and the policy wants no more than one pass.
+    fn overwriting_destroys(&self) -> bool {
+        self.store.same_place() && self.config.policy.passes().len() == 1
     }
 
     /// Notes that a write of `extent` begins.

@@ -44,6 +44,16 @@ impl Volume {
         }
     }
 
+    /// Takes a part of the map, or its space.
+    fn map_came(&mut self, obstacle: Obstacle, bytes: &[u8]) -> Result<(), String> {
+        match (obstacle, self.store.mapped_mut()) {
+            (Obstacle::Space(place), Some(mapped)) => mapped.reserved(place),
+            (Obstacle::Page(place), Some(mapped)) => mapped.loaded(place, bytes)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
     pub(super) fn page_done(
         &mut self,
         page: Obstacle,
@@ -58,13 +68,11 @@ impl Volume {
                 return self.task_lacks_map(&error, out);
             }
             (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
-            (Obstacle::Space(place), Ok(_)) => self.store.reserved(place),
-            (Obstacle::Page(place), Ok(bytes)) => {
-                if let Err(damage) = self.store.loaded(place, &bytes) {
+            (_, Ok(bytes)) => {
+                if let Err(damage) = self.map_came(page, &bytes) {
                     self.map_damaged(page, &damage, out);
                 }
             }
-            _ => {}
         }
         self.requests.waiting.page_ready(page);
     }

@@ -191,7 +191,7 @@ impl Volume {
     /// The unallocated space of the data medium that was erased; none where content has a fixed place.
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
-        self.store.unallocated()
+        self.store.mapped()?.unallocated()
     }
 
     /// The obligations, each with its address. Those whose address has another place by now come last.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A write begins only when the pages of the map that it changes have space on the
-//!    host ([`Store::lacks_space`](crate::store::Store::lacks_space)). So a flush after it
+//!    host ([`Mapped::lacks_space`](crate::store::Mapped::lacks_space)). So a flush after it
 //!    needs none, where the host keeps what it gave.
 //! 2. Lack of space alone does not latch the disk. Whoever asked is told; what nobody asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].

@@ -106,9 +106,7 @@ impl Volume {
     /// Notes that the medium has space in `extent`: whole blocks there without data are zeros, which an
     /// earlier run could not give back.
     pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
-        let may_give = self.store.geometry().overwrites_in_place
-            && self.erasing.capabilities.punch
-            && !self.config.read_only;
+        let may_give = self.store.same_place() && self.erasing.capabilities.punch && !self.config.read_only;
         if !may_give || self.holes_unknown() {
             return;
         }

@@ -249,7 +249,9 @@ impl Volume {
         match point {
             Point::Forget(Site::Run(run)) => self.store.unmap(run),
             Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
-                self.store.rebind(content, to.extent);
+                if let Some(mapped) = self.store.mapped_mut() {
+                    mapped.rebind(content, to.extent);
+                }
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
@@ -302,8 +304,7 @@ impl Volume {
         self.erasing.layers.forget(run);
         let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
         // With `no_hole` the zeros are data, and stay.
-        if self.store.geometry().overwrites_in_place && self.state.ledger.within(run).all(|(_, it)| dead(it))
-        {
+        if self.store.same_place() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
             self.destroyed(run);
         }
     }
@@ -359,7 +360,7 @@ impl Volume {
             Kind::Rewrite { .. } => Done::Rewritten,
             Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
             Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
-            _ if passes == 0 && !self.store.geometry().overwrites_in_place => Done::Freed,
+            _ if passes == 0 && !self.store.same_place() => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };

@@ -17,7 +17,7 @@ use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
 impl Overlay {
-    /// See [`Store::leave`](crate::store::Store::leave).
+    /// See [`Mapped::leave`](crate::store::Mapped::leave).
     pub(super) fn leave_block(&mut self, block: u64) -> Vec<Place> {
         let (whole, page) = (address(block), block / PAGE_BLOCKS);
         let mut places = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::positions::page_place;
 use super::{Versions, history};
-use crate::store::{ForgetStep, Store};
+use crate::store::{ForgetStep, Mapped};
 use crate::tree::Absent;
 use crate::units::{Epoch, EpochRange, Scope};
 use std::collections::VecDeque;

@@ -208,7 +208,7 @@ fn a_read_of_many_blocks_takes_few_ways_down_the_index() {
     }
     taken();
     let at = extent(3 * LONG, LONG);
-    assert_eq!(Store::missing(&store, at), None);
+    assert_eq!(Mapped::missing(&store, at), None);
     assert_eq!(Store::locate(&store, at).iter().count(), 1, "written in one go");
     assert!(taken() <= 10, "a leaf has as many entries");
 }

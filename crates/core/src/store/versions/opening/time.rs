@@ -156,7 +156,7 @@ impl Index<'_> {
         }
     }
 
-    /// The sectors among `bytes` of `half` of the log that follow all that was replayed ([`Catalog::follows`]).
+    /// The sectors among `bytes` of `half` of the log that follow all that was replayed (`Catalog::follows`).
     fn following(&self, half: u8, bytes: &[u8]) -> impl Iterator<Item = (u64, u64)> {
         bytes.chunks_exact(SECTOR_BYTES as usize).filter_map(move |sector| self.catalog.follows(half, sector))
     }

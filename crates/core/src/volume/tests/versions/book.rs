@@ -8,7 +8,7 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::request::{AsOf, Question};
 use crate::store::{
-    Backlog, Batch, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState,
+    Backlog, Batch, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Mapped,
     Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
@@ -136,7 +136,6 @@ impl Store for Book {
         Geometry {
             size: self.get().size,
             block_bytes: BLOCK_BYTES,
-            overwrites_in_place: false,
             keeps_versions: true,
             keeps_space_of_zeros: false,
         }
@@ -162,24 +161,15 @@ impl Store for Book {
         Extent::new(block * BLOCK_BYTES, BLOCK_BYTES).overlap(extent)
     }
 
-    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
-        blocks(extent).find(|block| self.get().absent.contains(block)).map(Inner::page)
-    }
-
-    fn loaded(&mut self, place: Place, _: &[u8]) -> Result<(), String> {
-        self.get().absent.remove(&place.extent.start.0);
-        Ok(())
-    }
-
     fn locate(&self, extent: Extent<Addr>) -> Places {
-        assert_eq!(Store::missing(self, extent), None);
+        assert_eq!(Mapped::missing(self, extent), None);
         let it = self.get();
         it.places(extent, |block| it.present(block))
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
         assert_eq!(
-            (Store::missing(self, extent), self.geometry().edges(extent).next()),
+            (Mapped::missing(self, extent), self.geometry().edges(extent).next()),
             (None, None),
             "{extent:?}"
         );
@@ -190,6 +180,37 @@ impl Store for Book {
             assert_eq!(it.writing.insert(block, (epoch, slot)), None, "two writes of block {block} at once");
         }
         WritePlan::To(it.places(extent, |block| it.writing.get(&block).map(|(_, slot)| *slot)))
+    }
+
+    fn unmap(&mut self, extent: Extent<Addr>) {
+        panic!("{extent:?} leaves its place before it is destroyed");
+    }
+
+    fn mapped(&self) -> Option<&dyn Mapped> {
+        Some(self)
+    }
+
+    fn mapped_mut(&mut self) -> Option<&mut dyn Mapped> {
+        Some(self)
+    }
+
+    fn epochs(&self) -> Option<&dyn Epochs> {
+        Some(self)
+    }
+
+    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
+        Some(self)
+    }
+}
+
+impl Mapped for Book {
+    fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
+        blocks(extent).find(|block| self.get().absent.contains(block)).map(Inner::page)
+    }
+
+    fn loaded(&mut self, place: Place, _: &[u8]) -> Result<(), String> {
+        self.get().absent.remove(&place.extent.start.0);
+        Ok(())
     }
 
     fn end_write(&mut self, extent: Extent<Addr>, written: Written) {
@@ -203,10 +224,6 @@ impl Store for Book {
                 Written::NotThere => it.free.push(slot),
             }
         }
-    }
-
-    fn unmap(&mut self, extent: Extent<Addr>) {
-        panic!("{extent:?} leaves its place before it is destroyed");
     }
 
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
@@ -306,14 +323,6 @@ impl Store for Book {
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
         None
     }
-
-    fn epochs(&self) -> Option<&dyn Epochs> {
-        Some(self)
-    }
-
-    fn epochs_mut(&mut self) -> Option<&mut dyn Epochs> {
-        Some(self)
-    }
 }
 
 impl Epochs for Book {
@@ -394,7 +403,7 @@ impl Epochs for Book {
     }
 
     fn missing(&self, extent: Extent<Addr>, _: Epoch) -> Option<Place> {
-        Store::missing(self, extent)
+        Mapped::missing(self, extent)
     }
 
     fn locate(&self, extent: Extent<Addr>, epoch: Epoch) -> Result<Places, Gone> {
