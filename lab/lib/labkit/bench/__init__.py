@@ -21,7 +21,7 @@ from ..wire import Disconnected
 from ..workspace import LabError, Workspace, end, need
 
 NAMES = ["io", "detect", "marks", "overlay", "shred", "shrink", "sparse", "attach", "instructions", "following", "latency", "seal", "forget", "epochs", "memory", "bonnie",
-         "months", "vault", "sanitize", "live", "paths"]
+         "months", "vault", "sanitize", "paths"]
 # A benchmark has those of these options that it gives a default.
 SHARED = {
     "size": {"help": "of the disk (default %(default)s)"},
