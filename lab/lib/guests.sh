@@ -9,7 +9,7 @@ forms=(kvm uml tcg)	# in the order in which they are tried
 declare -A form_name=([kvm]='QEMU with KVM' [uml]='user-mode Linux' [tcg]='emulated QEMU')
 # Seconds in which a guest comes up (LAB_TRY_SECONDS: others) and halts, on a busy machine too. Within a virtual
 # machine KVM may hang; it needs 2 s where it works.
-declare -A form_limit=([kvm]=20 [uml]=60 [tcg]=180)
+declare -A form_limit=([kvm]=10 [uml]=60 [tcg]=180)
 cpu=$(uname -m)
 qemu_system=qemu-system-$cpu
 

@@ -35,3 +35,4 @@ pub mod tree;
 pub mod units;
 pub mod volume;
 pub mod watch;
+pub mod zeros;

@@ -1,5 +1,6 @@
 //! How often a block is overwritten, and with what.
 
+use crate::zeros::is_zeros;
 use chacha20::ChaCha8;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
 use std::fmt;
@@ -27,7 +28,7 @@ impl Pattern {
     /// Whether the pass leaves zeros.
     #[must_use]
     pub fn is_zeros(&self) -> bool {
-        matches!(self, Self::Bytes(bytes) if bytes.iter().all(|byte| *byte == 0))
+        matches!(self, Self::Bytes(bytes) if is_zeros(bytes))
     }
 
     /// Fills `into`; `seed` makes random bytes differ between calls.

@@ -8,6 +8,7 @@ use crate::cell::Cell;
 use crate::fields::Fields;
 use crate::place::Place;
 use crate::units::{Block, Epoch, Session, Slot};
+use crate::zeros::is_zeros;
 use std::fmt::{self, Debug};
 use std::ops::Deref;
 
@@ -128,7 +129,7 @@ pub fn home_bytes((block, born): (Block, Epoch), (session, number): (Session, u3
 fn five_bytes(number: u64) -> [u8; NUMBER_BYTES] {
     let bytes = number.to_be_bytes();
     let (high, low) = bytes.split_at(8 - NUMBER_BYTES);
-    assert!(high.iter().all(|byte| *byte == 0), "the number of a block or an epoch has five bytes");
+    assert!(is_zeros(high), "the number of a block or an epoch has five bytes");
     low.try_into().expect("five bytes are left")
 }
 

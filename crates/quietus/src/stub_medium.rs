@@ -3,12 +3,12 @@
 use crate::engine::Engine;
 use crate::epochs;
 use crate::media::FileMedium;
-use crate::zeros::is_zeros;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::request::{Judged, Refusal};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos, Session};
+use quietus_core::zeros::is_zeros;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes read at once.

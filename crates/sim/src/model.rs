@@ -39,6 +39,7 @@ use crate::server::Moment;
 use crate::verdict::{Violation, broken};
 use piece::Piece;
 use quietus_core::units::{Addr, Extent};
+use quietus_core::zeros::is_zeros;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +51,7 @@ pub enum Value {
 impl Value {
     fn is(self, start: u64, bytes: &[u8]) -> bool {
         match self {
-            Self::Zeros => bytes.iter().all(|byte| *byte == 0),
+            Self::Zeros => is_zeros(bytes),
             Self::Content(tag) => is_content(tag, start, bytes),
         }
     }

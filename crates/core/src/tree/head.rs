@@ -4,6 +4,7 @@
 use super::{PageNo, Root};
 use crate::fields::Fields;
 use crate::mend::one_byte;
+use crate::zeros::is_zeros;
 
 /// Bytes of a copy of a head: a sector.
 const COPY_BYTES: usize = 512;
@@ -115,7 +116,6 @@ impl Head {
 /// The damage to the copies of a head, in words. Zeros are a head that was never written.
 #[must_use]
 pub fn head_fault(bytes: &[u8], disk: [u8; 16]) -> Option<String> {
-    let is_zeros = |copy: &[u8]| copy.iter().all(|byte| *byte == 0);
     if bytes.chunks_exact(COPY_BYTES).all(is_zeros) {
         return None;
     }
@@ -147,7 +147,7 @@ pub fn mended_head(bytes: &[u8], disk: [u8; 16]) -> Option<Vec<u8>> {
 /// Whether a head was written there of which no copy is left.
 #[must_use]
 pub fn is_head_lost(bytes: &[u8], disk: [u8; 16]) -> bool {
-    bytes.iter().any(|byte| *byte != 0) && Head::of_copies(bytes, disk).is_err()
+    !is_zeros(bytes) && Head::of_copies(bytes, disk).is_err()
 }
 
 /// The newer of two heads, each as its two copies.

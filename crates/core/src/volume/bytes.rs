@@ -1,6 +1,7 @@
 //! Parts of content, by where they lie on the disk.
 
 use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::zeros::is_zeros;
 
 /// The whole blocks of `extent` that `data` fills with zeros, as runs.
 pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {
@@ -8,7 +9,7 @@ pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>
     let Some(body) = data.get((first - extent.start.0) as usize..) else { return Vec::new() };
     let mut runs: Vec<Extent<Addr>> = Vec::new();
     for (n, block) in body.chunks_exact(BLOCK_BYTES as usize).enumerate() {
-        if block.iter().any(|byte| *byte != 0) {
+        if !is_zeros(block) {
             continue;
         }
         let start = first + n as u64 * BLOCK_BYTES;

@@ -11,6 +11,7 @@ use crate::medium::MediumError;
 use crate::request::{Op, Request, RequestId};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
+use crate::zeros::is_zeros;
 
 impl Volume {
     /// Whether `request` changes a block in part, and the store cannot.
@@ -87,8 +88,7 @@ impl Volume {
         };
         let cleared =
             read.into_iter().map(|(block, content)| (block, without(content, block, request.extent)));
-        let unwritten: Vec<_> =
-            cleared.filter(|(_, content)| content.iter().any(|byte| *byte != 0)).collect();
+        let unwritten: Vec<_> = cleared.filter(|(_, content)| !is_zeros(content)).collect();
         let rest = outside(whole, unwritten.iter().map(|(block, _)| *block));
         let deaths = Deaths { rest: rest.into_iter().collect(), due, cause };
         let remainder = Remainder { request, unwritten, has_written: false, deaths };

@@ -22,6 +22,7 @@ use crate::place::Place;
 use crate::policy::Seed;
 use crate::store::{self, Content, Store, StoreError};
 use crate::units::{Addr, Extent, Millis, Pos};
+use crate::zeros::is_zeros;
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 2;
@@ -287,7 +288,7 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
 fn slots_have_content(shape: Shape, journal: &dyn Medium) -> Result<bool, MediumError> {
     let mut bytes = vec![0; (u64::from(shape.slots) * SLOT_BYTES) as usize];
     journal.read(shape.slot(Slot(0)), &mut bytes)?;
-    Ok(bytes.iter().any(|byte| *byte != 0))
+    Ok(!is_zeros(&bytes))
 }
 
 /// Destroys the content of the slots. The journal says that they are in use until the next snapshot; so a

@@ -20,6 +20,7 @@ use crate::policy::Scratch;
 use crate::request::Liveness;
 use crate::store;
 use crate::units::Pos;
+use crate::zeros::is_zeros;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 
@@ -345,7 +346,7 @@ fn a_conservative_overwrite_makes_the_content_suspicious_until_it_is_overwritten
     assert_eq!(bench.liveness()[1], (4096, Liveness::Suspicious), "its turn is over");
     assert_eq!(bench.reads(0, 16384), [[7; 4096], [8; 4096], [7; 4096], [7; 4096]].concat());
     let slots = bench.journal.bytes.borrow()[4096 + 2 * (64 << 10)..].to_vec();
-    assert!(slots.iter().all(|byte| *byte == 0), "kept content outlived its use in the journal");
+    assert!(is_zeros(&slots), "kept content outlived its use in the journal");
 }
 
 #[test]

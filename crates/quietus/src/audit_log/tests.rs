@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 const LIMITS: Limits = Limits { file_bytes_max: 700, files_max: 3 };
 const ENDLESS: Limits = Limits { file_bytes_max: u64::MAX, files_max: 2 };
 
+/// Of the places in a log that are tried, each of so many: all of them in `make check`.
+fn step() -> usize {
+    if std::env::var("QUIETUS_TRIALS").is_ok_and(|it| it == "check") { 1 } else { 7 }
+}
+
 fn clock() -> u64 {
     1_763_700_000_000
 }
@@ -118,7 +123,7 @@ fn rotation_overwrites_nothing_and_removes_only_what_is_not_kept() {
 #[test]
 fn a_crash_at_any_change_loses_no_line_that_was_durable() {
     // Long enough for two rotations and a removal.
-    for changes in 0..4500 {
+    for changes in (0..4500).step_by(step()) {
         let mut bench = Bench::with(LIMITS, 3);
         bench.dir.light_fuse(Some(changes));
         let mut durable = 2;
@@ -165,7 +170,7 @@ fn a_line_torn_at_any_byte_is_cut_off_and_told() {
 #[test]
 fn a_host_that_is_full_at_any_byte_tears_nothing_and_loses_nothing() {
     for keeps_torn in [false, true] {
-        for room in 0..2400 {
+        for room in (0..2400).step_by(step()) {
             let mut bench = Bench::with(LIMITS, 2);
             bench.dir.give_room(Some(room));
             bench.dir.keeps_torn.set(keeps_torn);

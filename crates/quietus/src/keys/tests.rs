@@ -6,6 +6,7 @@ use quietus_core::medium::{Capabilities, Medium};
 use quietus_core::policy::Policy;
 use quietus_core::sealing::{Context, Sealer as _};
 use quietus_core::units::{Block, Epoch, Extent, Pos, Session, Slot};
+use quietus_core::zeros::is_zeros;
 use quietus_seal::keys::{Credential, PAGE_BYTES, SlotState};
 use rustix::process::DumpableBehavior;
 use std::cell::RefCell;
@@ -167,7 +168,7 @@ fn a_removed_slot_is_overwritten_by_every_pass_and_a_crash_never_hinders_the_oth
                 remove(&mut stored);
             }
             let after = stored.medium.bytes.into_inner();
-            assert!(after[PAGE_BYTES..2 * PAGE_BYTES].iter().all(|byte| *byte == 0));
+            assert!(is_zeros(&after[PAGE_BYTES..2 * PAGE_BYTES]));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Trials of what a file system can do.
 
+use quietus_core::zeros::is_zeros;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs::File;
 use std::io;
@@ -41,7 +42,7 @@ fn frees(trial: &File) -> io::Result<bool> {
     let before = trial.metadata()?.blocks();
     punch(trial, 0)?;
     trial.read_exact_at(&mut bytes, 0)?;
-    Ok(bytes.iter().all(|byte| *byte == 0) && trial.metadata()?.blocks() < before)
+    Ok(is_zeros(&bytes) && trial.metadata()?.blocks() < before)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 
 use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
-use crate::zeros::{filled, is_zeros, runs_where};
+use crate::zeros::{filled, runs_where};
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::zeros::is_zeros;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use crate::disk::{Base, CreateOptions, StoreKind};
 use crate::zeros::filled;
 use quietus_core::medium::Medium;
 use quietus_core::store::overlay::Mode;
+use quietus_core::zeros::is_zeros;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -327,9 +328,9 @@ fn what_was_committed_is_the_bases_and_the_overlay_is_empty() {
         assert!(done.written_bytes > 0 && done.purged_bytes > 0, "{done:?}");
         let base = std::fs::read(bench.file("golden")).expect("the base");
         assert!(base == bench.seen[..base.len()], "{mode:?}");
-        assert!(bench.seen[base.len()..].iter().all(|byte| *byte == 0));
+        assert!(is_zeros(&bench.seen[base.len()..]));
         let map = std::fs::read(bench.file("disk").join("map")).expect("the map");
-        assert!(map[4096..].iter().all(|byte| *byte == 0), "{mode:?}");
+        assert!(is_zeros(&map[4096..]), "{mode:?}");
         let data = std::fs::metadata(bench.file("disk").join("data")).expect("the data");
         assert_eq!(data.blocks(), 0, "{mode:?}");
         bench.check("after the commit");

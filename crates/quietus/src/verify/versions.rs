@@ -10,12 +10,12 @@ use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
 use crate::stub_medium::{ScanError, StubScan};
-use crate::zeros::is_zeros;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use quietus_core::zeros::is_zeros;
 use quietus_seal::keys::SessionIndex;
 
 /// Bytes of the index that are read at once.

@@ -11,6 +11,7 @@ use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::store::overlay::Mode;
 use quietus_core::units::{Epoch, Extent};
+use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -144,7 +145,7 @@ fn copy(from: &Path, to: &Path) {
 /// Places in a file: some of its first bytes, and some in sectors that hold something, over the whole file.
 fn places(path: &Path) -> Vec<u64> {
     let bytes = std::fs::read(path).expect("a file");
-    let sectors = bytes.chunks(512).enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+    let sectors = bytes.chunks(512).enumerate().filter(|(_, sector)| !is_zeros(sector));
     let filled: Vec<u64> = sectors.map(|(n, _)| 512 * n as u64).collect();
     let step = filled.len().div_ceil(TRIES).max(1);
     let spread = filled.iter().step_by(step).enumerate().map(|(n, at)| at + [17, 40, 2, 300, 36, 9][n % 6]);
@@ -375,7 +376,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
         let map = std::fs::read(subject.path.join("map")).expect("an index");
         let mut rebuilt = 0;
         for page in 2..map.len() / 4096 {
-            if map[4096 * page..][..4096].iter().all(|byte| *byte == 0) {
+            if is_zeros(&map[4096 * page..][..4096]) {
                 continue;
             }
             copy(&subject.path, &copied);

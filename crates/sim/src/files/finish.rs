@@ -11,6 +11,7 @@ use crate::rule_e::toy::{SUPER, Super};
 use crate::server::Above;
 use crate::verdict::found;
 use quietus_core::units::{Addr, Extent};
+use quietus_core::zeros::is_zeros;
 use quietus_detect::format::Block;
 use quietus_detect::options::Grade;
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ impl Files {
     /// Reads everything; once nothing is mounted, nothing is left in a log.
     fn judge_log(&mut self) -> Result<(), String> {
         let (found, _) = self.read_and_judge(false)?;
-        let left = self.system.log().find(|it| found[*it as usize].iter().any(|byte| *byte != 0));
+        let left = self.system.log().find(|it| !is_zeros(&found[*it as usize]));
         left.map_or(Ok(()), |block| Err(format!("residue: block {block} of the log is not empty")))
     }
 

@@ -3,6 +3,7 @@
 
 use crate::remanence::SECTOR_BYTES;
 use crate::rule_e::guest::Stay;
+use quietus_core::zeros::is_zeros;
 use std::fmt;
 
 /// A moment: replies and flushes are told apart by it.
@@ -54,7 +55,7 @@ impl Shelf {
 
     /// Notes the reply to a free: if nothing was written since, zeros are all there is.
     pub fn freed(&mut self, moment: Moment) {
-        if self.versions.last().is_some_and(|it| it.bytes.iter().all(|byte| *byte == 0)) {
+        if self.versions.last().is_some_and(|it| is_zeros(&it.bytes)) {
             self.done(moment, true);
         }
     }
@@ -74,7 +75,7 @@ impl Shelf {
         let possible = &self.versions[if all { 0 } else { newest }..];
         let may_be_gone = self.is_data && possible.iter().any(|it| it.stay.is_none() || it.stay != stay);
         let sectors = bytes.chunks_exact(SECTOR_BYTES).enumerate();
-        let is_gone = |it: &[u8]| may_be_gone && it.iter().all(|byte| *byte == 0);
+        let is_gone = |it: &[u8]| may_be_gone && is_zeros(it);
         let part = |it: &'_ Version, n: usize| it.bytes[n * SECTOR_BYTES..(n + 1) * SECTOR_BYTES].to_vec();
         sectors.into_iter().all(|(n, it)| is_gone(it) || possible.iter().any(|from| part(from, n) == it))
     }

@@ -1,6 +1,7 @@
 //! The past layers of each sector as they were, for content that is recognised only with a key found elsewhere.
 
 use super::{Mask, SECTOR_BYTES, WORD_BYTES};
+use quietus_core::zeros::is_zeros;
 
 const WORDS: usize = SECTOR_BYTES / WORD_BYTES;
 /// Passes over a word that is not the layer's own, or has no content.
@@ -26,7 +27,7 @@ impl Layer {
     fn new(bytes: &[u8; SECTOR_BYTES], touched: Mask) -> Self {
         let mut passes = [NOTHING; WORDS];
         for (n, word) in bytes.chunks_exact(WORD_BYTES).enumerate() {
-            if touched.has_word(n) && word.iter().any(|byte| *byte != 0) {
+            if touched.has_word(n) && !is_zeros(word) {
                 passes[n] = 0;
             }
         }

@@ -26,6 +26,7 @@ use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
+use quietus_core::zeros::is_zeros;
 
 impl Server {
     /// Checks that the receipt for bytes that were destroyed just now is true.
@@ -95,7 +96,7 @@ impl Server {
         let base = self.media.on(MediumId::Base);
         let is_whole = base.peek(Extent::new(0, base.size()), |bytes| {
             let (content, rest) = bytes.split_at(self.origin.len());
-            content == self.origin && rest.iter().all(|byte| *byte == 0)
+            content == self.origin && is_zeros(rest)
         });
         if is_whole { Ok(()) } else { Err(found("the base was changed".into())) }
     }
@@ -215,7 +216,7 @@ impl Server {
         let mut at = 0;
         for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
             let place = Extent::<Pos>::new(at, len);
-            let zeros = self.media.data.peek(place, |bytes| bytes.iter().all(|byte| *byte == 0));
+            let zeros = self.media.data.peek(place, is_zeros);
             if liveness == Liveness::Dead && !zeros {
                 return Err(found(format!("{len} bytes at {at} are called dead, and are not zeros")));
             }

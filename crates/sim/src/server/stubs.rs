@@ -12,6 +12,7 @@ use quietus_core::cell::Cell;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Extent, Pos, Session};
+use quietus_core::zeros::is_zeros;
 use std::collections::BTreeSet;
 
 /// Where the cells of the halves of the log lie in the root (`docs/formats/root.md`).
@@ -101,7 +102,7 @@ impl Server {
         let passes = if is_page { self.passes() } else { usize::MAX };
         let layers = self.media.on(MediumId::Root).layers(sector, from, from + CELL_BYTES, passes);
         let cells = layers.iter().map(|bytes| &bytes[from..from + CELL_BYTES]);
-        let cells = cells.filter(|cell| cell.iter().any(|byte| *byte != 0)).filter_map(Cell::from_bytes);
+        let cells = cells.filter(|cell| !is_zeros(cell)).filter_map(Cell::from_bytes);
         cells.filter(|cell| !is_page || cell.is_whole()).collect()
     }
 

@@ -1,5 +1,6 @@
 //! An image of a disk, as a file of a snapshot. A disk is cut at fixed places: what a guest changes does not shift what follows.
 
+use quietus_core::zeros::is_zeros;
 use std::collections::BTreeMap;
 
 use super::{Access, Writer};
@@ -129,8 +130,4 @@ impl ImageWriter {
         }
         Ok(())
     }
-}
-
-fn is_zeros(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |any, byte| any | byte) == 0
 }

@@ -1,5 +1,6 @@
 //! Reading a slot for a proof, which trusts nothing but the bytes.
 
+use quietus_core::zeros::is_zeros;
 use roaring::RoaringTreemap;
 
 use super::Vault;
@@ -49,7 +50,7 @@ impl Vault<'_> {
     pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
         let entry = self.catalog.table().entry(slot);
         let found = match entry.state {
-            SlotState::Free if is_zero(bytes) => return Found::Free,
+            SlotState::Free if is_zeros(bytes) => return Found::Free,
             SlotState::Free => Err(Residue::Free),
             SlotState::Open | SlotState::Condemned => return Found::Owed,
             SlotState::Sealed => self.examine_container(entry, slot, bytes, live),
@@ -82,14 +83,14 @@ impl Vault<'_> {
         }
         let (mut alive, mut dead) = (0, 0);
         let (pages, rest) = bytes[HEAD_BYTES..].as_chunks::<PAGE_BYTES>();
-        for page in pages.iter().filter(|page| !is_zero(&page[..])) {
+        for page in pages.iter().filter(|page| !is_zeros(&page[..])) {
             let page = Page::from_bytes(page).map_err(|_| Residue::Gap)?;
             let lives = page.entries().iter().filter(|entry| live.contains(entry.location.ordinal.0)).count();
             alive += lives as u64;
             dead += (page.entries().len() - lives) as u64;
         }
         match dead {
-            0 if is_zero(rest) => Ok(alive),
+            0 if is_zeros(rest) => Ok(alive),
             0 => Err(Residue::Gap),
             _ => Err(Residue::Names(dead)),
         }
@@ -115,15 +116,10 @@ fn examine_chunks(head: &Head, bytes: &[u8], live: &RoaringTreemap) -> Result<u6
     let mut at = HEAD_BYTES + head.chunks as usize * crate::container::ENTRY_BYTES;
     for stored in &chunks {
         let from = start + stored.offset as usize;
-        if from < at || !is_zero(&bytes[at..from]) {
+        if from < at || !is_zeros(&bytes[at..from]) {
             return Err(Residue::Gap);
         }
         at = from + stored.stored_bytes as usize;
     }
-    if is_zero(&bytes[at..]) { Ok(chunks.len() as u64) } else { Err(Residue::Gap) }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+    if is_zeros(&bytes[at..]) { Ok(chunks.len() as u64) } else { Err(Residue::Gap) }
 }

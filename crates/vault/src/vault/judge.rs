@@ -3,6 +3,7 @@
 //! Nothing that may be live is given up. A container that is whole counts as sealed: what no snapshot reaches of it is dead, as anywhere.
 //! Only zeros are a free slot.
 
+use quietus_core::zeros::is_zeros;
 use std::collections::BTreeSet;
 
 use quietus_core::units::Pos;
@@ -44,7 +45,7 @@ impl Pool<'_> {
             return Ok(Judged::Free);
         }
         let bytes = self.read(extent)?;
-        if bytes.iter().all(|byte| *byte == 0) {
+        if is_zeros(&bytes) {
             return Ok(Judged::Free);
         }
         let head = Head::from_bytes(&bytes).ok();

@@ -2,6 +2,7 @@
 
 use quietus_core::medium::{MediumError, MediumErrorKind};
 use quietus_core::units::Extent;
+use quietus_core::zeros::is_zeros;
 
 use super::Vault;
 use crate::catalog::Change;
@@ -142,7 +143,7 @@ impl Vault<'_> {
     /// Refuses a slot in which anything lies, although it is free: a free one holds zeros. The catalog is older than the pool then.
     fn guard_free(&self, slot: SlotNumber) -> Result<(), VaultError> {
         let head = self.pool.read(Extent::new(self.pool.extent(slot).start.0, HEAD_BYTES as u64))?;
-        let is_free = head.iter().all(|byte| *byte == 0) || mutant::is(Mutant::ReuseUndestroyed);
+        let is_free = is_zeros(&head) || mutant::is(Mutant::ReuseUndestroyed);
         if is_free { Ok(()) } else { Err(VaultError::Stale(slot)) }
     }
 

@@ -13,6 +13,7 @@ use crate::medium::{Medium, MediumError};
 use crate::place::Place;
 use crate::places::Places;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
+use crate::zeros::is_zeros;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -274,7 +275,7 @@ fn number(at: u64) -> u64 {
 /// Writes the pages that were read at `at` once more, except pages that were never written.
 fn write_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError> {
     for (page, from) in bytes.chunks(PAGE_BYTES as usize).zip((at..).step_by(PAGE_BYTES as usize)) {
-        if page.iter().any(|byte| *byte != 0) || map.next_data(Pos(from)).0 < from + page.len() as u64 {
+        if !is_zeros(page) || map.next_data(Pos(from)).0 < from + page.len() as u64 {
             map.write(Pos(from), page, false)?;
         }
     }
@@ -286,7 +287,7 @@ fn give_back(map: &dyn Medium, at: u64, bytes: &[u8]) -> Result<(), MediumError>
     if !map.capabilities().punch {
         return Ok(());
     }
-    let is_empty = |page: &&[u8]| page.iter().all(|byte| *byte == 0);
+    let is_empty = |page: &&[u8]| is_zeros(page);
     let pages: Vec<_> = bytes.chunks(PAGE_BYTES as usize).collect();
     let mut from = at;
     for run in pages.chunk_by(|one, next| is_empty(one) == is_empty(next)) {

@@ -4,6 +4,7 @@
 //! and the number of the sector too: a sector of another disk, or of another place, does not match.
 
 use crate::mend::one_byte;
+use crate::zeros::is_zeros;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;
@@ -23,7 +24,7 @@ fn covered(disk: [u8; 16], number: u64, entries: &[u8]) -> Vec<u8> {
 pub(super) fn append(disk: [u8; 16], number: u64, entries: &[u32], to: &mut Vec<u8>) {
     let entries: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
     debug_assert!(entries.len() == ENTRIES_BYTES, "a sector is full");
-    let is_empty = entries.iter().all(|byte| *byte == 0);
+    let is_empty = is_zeros(&entries);
     let crc = if is_empty { 0 } else { crc32c::crc32c(&covered(disk, number, &entries)) };
     to.extend(entries);
     to.extend(crc.to_le_bytes());
@@ -36,8 +37,8 @@ pub(super) fn entries(
     sector: &[u8],
 ) -> Option<impl Iterator<Item = u32> + use<'_>> {
     let (entries, crc) = sector.split_last_chunk::<4>()?;
-    let is_whole = sector.iter().all(|byte| *byte == 0)
-        || crc32c::crc32c(&covered(disk, number, entries)) == u32::from_le_bytes(*crc);
+    let is_whole =
+        is_zeros(sector) || crc32c::crc32c(&covered(disk, number, entries)) == u32::from_le_bytes(*crc);
     is_whole.then(|| entries.as_chunks::<4>().0.iter().map(|entry| u32::from_le_bytes(*entry)))
 }
 

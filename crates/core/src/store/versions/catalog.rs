@@ -23,6 +23,7 @@ use crate::sealing::Sealing;
 use crate::store::Batch;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
 use crate::units::{Block, Epoch, Extent, Pos, Slot};
+use crate::zeros::is_zeros;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -473,7 +474,7 @@ impl Catalog {
     pub(super) fn is_torn(&self, bytes: &[u8]) -> bool {
         let (_, last) = self.log.position();
         let is_old = || self.layout.parse_sector(bytes).is_some_and(|sector| sector.sequence <= last);
-        bytes.iter().any(|byte| *byte != 0) && !is_old()
+        !is_zeros(bytes) && !is_old()
     }
 
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was

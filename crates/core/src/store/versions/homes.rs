@@ -21,6 +21,7 @@ use crate::place::Place;
 use crate::sealing::{Sealing, SealingAt, home_bytes, parse_home};
 use crate::store::Rekey;
 use crate::units::{Block, Epoch, Extent, Pos, Slot};
+use crate::zeros::is_zeros;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 
@@ -171,11 +172,10 @@ impl Homes {
         let homes = sectors.flat_map(|(at, sector)| {
             self.layout.homes_in(Pos(at)).map(move |(slot, home)| (slot, &sector[part(at, home)]))
         });
-        let stubs =
-            homes.filter(|(_, home)| home.iter().any(|byte| *byte != 0)).filter_map(|(slot, home)| {
-                let (block, born, sealing) = parse_home(home)?;
-                Some(Stub { slot, block, born, sealing: sealing.masked(cell) })
-            });
+        let stubs = homes.filter(|(_, home)| !is_zeros(home)).filter_map(|(slot, home)| {
+            let (block, born, sealing) = parse_home(home)?;
+            Some(Stub { slot, block, born, sealing: sealing.masked(cell) })
+        });
         stubs.collect()
     }
 

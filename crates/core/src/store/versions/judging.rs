@@ -13,6 +13,7 @@ use crate::request::{Judged, Listed};
 use crate::sealing::parse_home;
 use crate::tree::Absent;
 use crate::units::{Block, Epoch, Pos, Session, Slot};
+use crate::zeros::is_zeros;
 
 /// Most versions in one list.
 const LIST_MAX: usize = 1024;
@@ -48,7 +49,7 @@ impl Versions {
         }
         let positions = (at.0..).step_by(SECTOR_BYTES as usize).map(Pos);
         for (at, sector) in positions.zip(bytes.chunks_exact(SECTOR_BYTES as usize)) {
-            if (at == Pos(0) && is_head(sector, self.catalog.disk)) || sector.iter().all(|byte| *byte == 0) {
+            if (at == Pos(0) && is_head(sector, self.catalog.disk)) || is_zeros(sector) {
                 continue;
             }
             let Some(found) = self.stubs_in(at, sector) else {
@@ -56,7 +57,7 @@ impl Versions {
                 judged.residue.push(at);
                 continue;
             };
-            for it in found.iter().filter(|it| it.stub.iter().any(|byte| *byte != 0)) {
+            for it in found.iter().filter(|it| !is_zeros(it.stub)) {
                 match self.verdict(it)? {
                     Verdict::Live => {
                         judged.live.push(it.slot);
@@ -112,7 +113,7 @@ impl Versions {
     pub(super) fn judge_cells(&self, at: Pos, bytes: &[u8]) -> Judged {
         let mut judged = Judged::default();
         let places = (at.0..).step_by(CELL_BYTES).map(Pos).zip(bytes.chunks_exact(CELL_BYTES));
-        for (at, cell) in places.filter(|(_, cell)| cell.iter().any(|byte| *byte != 0)) {
+        for (at, cell) in places.filter(|(_, cell)| !is_zeros(cell)) {
             match self.is_cell_in_use(at, cell) {
                 Some((slot, true)) => judged.live.push(slot),
                 Some((_, false)) => judged.owed += 1,

@@ -26,6 +26,7 @@ use crate::policy::{Pattern, Policy, Seed};
 use crate::store::Opening;
 use crate::tree::{Absent, Head, HeadError, PAGE_BYTES, PageError};
 use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use crate::zeros::is_zeros;
 pub(super) use damaged::{page, pages};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) use time::{Heads, view};
@@ -531,6 +532,6 @@ fn overwrite_slot(data: &dyn Medium, slot: Extent<Pos>, pass: &[u8]) -> Result<(
     let Err(error) = data.overwrite(slot.start, pass) else { return Ok(()) };
     let mut bytes = vec![0; slot.len as usize];
     data.read(slot.start, &mut bytes)?;
-    let is_hole = error.kind == MediumErrorKind::NoSpace && bytes.iter().all(|byte| *byte == 0);
+    let is_hole = error.kind == MediumErrorKind::NoSpace && is_zeros(&bytes);
     if is_hole { Ok(()) } else { Err(error) }
 }

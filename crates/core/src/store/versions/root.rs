@@ -11,6 +11,7 @@ use crate::media::MediumId;
 use crate::medium::{Medium, MediumError};
 use crate::place::Place;
 use crate::units::{Extent, Pos};
+use crate::zeros::is_zeros;
 
 pub(super) const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
@@ -176,7 +177,7 @@ impl Found {
     fn of(bytes: &[u8]) -> Self {
         match Cell::from_bytes(bytes).filter(Cell::is_whole) {
             Some(cell) => Self::Cell(cell),
-            None if bytes.iter().all(|byte| *byte == 0) => Self::Nothing,
+            None if is_zeros(bytes) => Self::Nothing,
             None => Self::Remains,
         }
     }

@@ -11,6 +11,7 @@ use crate::fields::Fields;
 use crate::medium::{Medium, MediumError};
 use crate::mend::one_byte;
 use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
+use crate::zeros::is_zeros;
 use std::ops::Range;
 
 pub(super) const MAGIC: [u8; 8] = *b"QUIETSTB";
@@ -72,7 +73,7 @@ pub fn format_stubs(disk: [u8; 16]) -> Vec<u8> {
 /// Whether a sector is the head of a stub medium of `disk`, and nothing else.
 pub(super) fn is_head(sector: &[u8], disk: [u8; 16]) -> bool {
     let rest = sector.strip_prefix(&format_stubs(disk)[..]);
-    rest.is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+    rest.is_some_and(is_zeros)
 }
 
 /// Checks that the stub medium is that of `disk`.

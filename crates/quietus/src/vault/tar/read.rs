@@ -7,6 +7,7 @@
 use super::header::{BLOCK_BYTES, GID, Header, MODE, MTIME, SIZE, UID};
 use super::pax::{Extended, records};
 use super::sparse::{Ahead, Format, Map, RUNS_MAX, old_bytes, old_runs};
+use quietus_core::zeros::is_zeros;
 use std::io::{self, Read};
 
 /// Most bytes of the headers of an entry: its name, the target of its link, its attributes.
@@ -154,7 +155,7 @@ impl<'i> Reader<'i> {
         loop {
             match self.some(&mut buffer)? {
                 0 => return Ok(has_more),
-                read => has_more |= buffer[..read].iter().any(|byte| *byte != 0),
+                read => has_more |= !is_zeros(&buffer[..read]),
             }
         }
     }
@@ -265,11 +266,11 @@ impl<'i> Reader<'i> {
             return Err(self.cut_off("without an end-of-archive marker"));
         }
         let header = Header(block);
-        if !is_zero(&block) {
+        if !is_zeros(&block) {
             return if header.is_whole() { Ok(Some(header)) } else { Err(self.no_header(from)) };
         }
         self.whole(&mut block)?;
-        if is_zero(&block) { Ok(None) } else { Err(self.no_header(from)) }
+        if is_zeros(&block) { Ok(None) } else { Err(self.no_header(from)) }
     }
 
     fn no_header(&self, from: u64) -> io::Error {
@@ -383,10 +384,6 @@ fn take_all(extended: &mut Extended, text: &[u8]) -> Result<(), String> {
 fn filled(size: u64) -> (u64, u64) {
     let over = size % BLOCK_BYTES as u64;
     (size, if over == 0 { 0 } else { BLOCK_BYTES as u64 - over })
-}
-
-fn is_zero(block: &[u8]) -> bool {
-    block.iter().all(|byte| *byte == 0)
 }
 
 fn kind(flag: u8, path: &[u8]) -> Of {

@@ -12,6 +12,7 @@ use quietus_core::request::{Op, Request};
 use quietus_core::sealing::{Context, Sealer, Sealing};
 use quietus_core::store::versions::halves;
 use quietus_core::units::{Block, Epoch, EpochRange, Extent, Session, Slot};
+use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -163,7 +164,7 @@ fn sealings(bytes: &[u8], root: &[u8], stub_bytes: usize) -> Vec<(u64, u64, Seal
     let per_sector = (SECTOR - SECTOR_HEAD) / entry;
     let (log, homes) = bytes[LOG_AT..].split_at(2 * half(stub_bytes));
     // Where a seal has no stubs, the record alone says where the content lies.
-    let is_left = |it: &[u8]| it[if stub_bytes > 0 { RECORD } else { 0 }..].iter().any(|byte| *byte != 0);
+    let is_left = |it: &[u8]| !is_zeros(&it[if stub_bytes > 0 { RECORD } else { 0 }..]);
     let entries = |sector: &[u8]| -> Vec<Vec<u8>> {
         sector[SECTOR_HEAD..].chunks_exact(entry).take(per_sector).map(<[u8]>::to_vec).collect()
     };

@@ -1,6 +1,7 @@
 //! What was destroyed on the root is not left in the memory of the server either.
 
 use crate::versions::served::{BLOCK, Bench};
+use quietus_core::zeros::is_zeros;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 
@@ -13,7 +14,7 @@ fn cells(bench: &Bench) -> BTreeSet<Vec<u8>> {
     let root = std::fs::read(bench.disk.path().join("root")).expect("the root");
     let places = [4096, 4608].into_iter().chain((8192..root.len()).step_by(CELL));
     let all = places.map(|at| root[at..at + CELL].to_vec());
-    all.filter(|cell| cell.iter().any(|byte| *byte != 0)).collect()
+    all.filter(|cell| !is_zeros(cell)).collect()
 }
 
 /// Which of these are in the memory of a process; none if the host does not let us look.

@@ -14,6 +14,7 @@ use quietus_core::request::{Op, Request};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;
 use quietus_core::units::{Epoch, EpochRange, Extent, Session};
+use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
 use serde_json::json;
 use std::os::unix::fs::FileExt;
@@ -262,7 +263,7 @@ fn where_the_content_itself_dies_free_slots_are_read_and_what_is_kept_is_not_dea
         let now = bench.file("data");
         let died = (0..now.len()).step_by(BLOCK as usize).find(|at| {
             let (had, has) = (&before[*at..][..BLOCK as usize], &now[*at..][..BLOCK as usize]);
-            had != has && has.iter().all(|byte| *byte == 0)
+            had != has && is_zeros(has)
         });
         let died = died.expect("the content of a slot was destroyed");
         put(&bench, "data", died, &before[died..][..BLOCK as usize]);

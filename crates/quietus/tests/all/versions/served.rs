@@ -2,6 +2,7 @@
 
 use crate::cli::program::{Disk, Server};
 use crate::nbd::client::{Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, Style, TRIM, info_request};
+use quietus_core::zeros::is_zeros;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -157,11 +158,7 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
     let exported = bench.at("export", "before-upgrade", &[image.to_str().expect("text")]);
     assert!(exported.status.success(), "{exported:?}");
     let bytes = std::fs::read(&image).expect("an image");
-    assert!(
-        bytes.len() == 1 << 20
-            && bytes[..BLOCK] == [1; BLOCK]
-            && bytes[BLOCK..].iter().all(|byte| *byte == 0)
-    );
+    assert!(bytes.len() == 1 << 20 && bytes[..BLOCK] == [1; BLOCK] && is_zeros(&bytes[BLOCK..]));
     let slip =
         bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
     assert!(

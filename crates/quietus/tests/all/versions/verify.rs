@@ -5,6 +5,7 @@ use crate::versions::proof::brought_back;
 use quietus::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
 use quietus_core::units::Epoch;
+use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 
@@ -67,7 +68,7 @@ fn disk(seal: Seal) -> Bench {
 }
 
 pub(crate) fn is_filled(bytes: &[u8]) -> bool {
-    bytes.iter().any(|byte| *byte != 0)
+    !is_zeros(bytes)
 }
 
 #[test]

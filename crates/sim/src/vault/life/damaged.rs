@@ -2,6 +2,7 @@
 //! back stays.
 
 use quietus_core::units::{Extent, Pos};
+use quietus_core::zeros::is_zeros;
 use quietus_vault::container::{Class, HEAD_BYTES};
 use quietus_vault::sanitize::{Live, Progress};
 use quietus_vault::{SnapshotId, Vault, VaultError};
@@ -50,7 +51,7 @@ pub(super) fn play(
         let what = format!("{forgotten} forgets, of which some are not owed, although a container was left");
         return Err(unrecorded(what));
     }
-    if bench.pool.peek(damage.slot, |bytes| bytes[..HEAD_BYTES].iter().all(|byte| *byte == 0)) {
+    if bench.pool.peek(damage.slot, |bytes| is_zeros(&bytes[..HEAD_BYTES])) {
         // Nothing in it was live.
         restore_all(&mut vault, model)?;
     }

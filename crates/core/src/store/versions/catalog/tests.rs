@@ -10,6 +10,7 @@ use crate::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
 use crate::tree::newest;
 use crate::units::Session;
+use crate::zeros::is_zeros;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;
@@ -615,9 +616,7 @@ impl Rig {
                 let Some(cell) = self.store.homes.cell_of(Pos(at), &bytes) else { continue };
                 let homes =
                     LAYOUT.homes_in(Pos(at)).map(|(_, home)| &bytes[(home.start.0 - at) as usize..][..80]);
-                for (.., sealing) in
-                    homes.filter(|it| it.iter().any(|byte| *byte != 0)).filter_map(parse_home)
-                {
+                for (.., sealing) in homes.filter(|it| !is_zeros(it)).filter_map(parse_home) {
                     self.check_bytes(&sealing.masked(&cell).stub);
                 }
                 continue;
