@@ -63,6 +63,9 @@ pub trait Store: Debug + Send {
     /// Unmaps `extent`: it reads as zeros, and has no data any more.
     fn unmap(&mut self, extent: Extent<Addr>);
 
+    /// How dead content is destroyed. Never changes.
+    fn destruction(&self) -> Destruction;
+
     /// The capabilities of a store whose content changes its places; `None` if byte n always lies at n.
     fn mapped(&self) -> Option<&dyn Mapped> {
         None
@@ -100,11 +103,9 @@ pub struct Geometry {
     pub size: u64,
     /// Bytes in a block, which has one place as a whole. One if each byte has its own place.
     pub block_bytes: u64,
-    /// Whether each write makes a new version of whole blocks, and the versions before it may be kept. Parts of
-    /// blocks are merged with the rest before they are written, and what dies leaves its place at once.
-    pub keeps_versions: bool,
-    /// Whether zeros can keep their space (NBD's NO_HOLE): a write gets its places at once, or none is left.
-    pub keeps_space_of_zeros: bool,
+    /// Bytes that can be written, or die, alone: one, or a block. A part of such a unit is merged with the rest of it before it is
+    /// written.
+    pub change_bytes: u64,
 }
 
 impl Geometry {
@@ -117,11 +118,38 @@ impl Geometry {
 
     /// The blocks that `extent` covers in part only: none, one or two. The last block ends with the disk.
     pub fn edges(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
+        self.edges_of(extent, self.block_bytes)
+    }
+
+    /// The units of [`Geometry::change_bytes`] that `extent` covers in part only: none, one or two.
+    pub fn merged(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
+        self.edges_of(extent, self.change_bytes)
+    }
+
+    /// The bytes that change when those of `extent` do.
+    #[must_use]
+    pub fn changed(&self, extent: Extent<Addr>) -> Extent<Addr> {
+        if self.change_bytes < self.block_bytes { extent } else { self.together(extent) }
+    }
+
+    fn edges_of(&self, extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {
         let (size, end) = (self.size, extent.end());
-        let end = if end == size { size.next_multiple_of(self.block_bytes) } else { end };
-        let parts = edges(Extent::between(extent.start.0, end), self.block_bytes);
+        let end = if end == size { size.next_multiple_of(bytes) } else { end };
+        let parts = edges(Extent::between(extent.start.0, end), bytes);
         parts.map(move |edge| Extent::between(edge.start.0, edge.end().min(size)))
     }
+}
+
+/// How a store destroys dead content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destruction {
+    /// An erase task overwrites it in its place, which stays its address's.
+    InPlace,
+    /// The same; the place is then free. A write before that gets another place ([`Mapped::leave`]).
+    ThenFreed,
+    /// It leaves its place at once, without a write, and background jobs destroy it there. No request waits for that, and nothing lies
+    /// below what is written.
+    OnceLeft,
 }
 
 /// Kinds of content.

@@ -1,7 +1,7 @@
 //! The disk image or block device as it is: byte n lives at n.
 
 use super::allocated::Allocated;
-use super::{Content, Geometry, Opening, Store, StoreError, StoreStatus, WritePlan};
+use super::{Content, Destruction, Geometry, Opening, Store, StoreError, StoreStatus, WritePlan};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::medium::Medium;
@@ -51,7 +51,11 @@ fn everything(size: u64) -> BlockSet {
 
 impl Store for InPlace {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: 1, keeps_versions: false, keeps_space_of_zeros: true }
+        Geometry { size: self.size, block_bytes: 1, change_bytes: 1 }
+    }
+
+    fn destruction(&self) -> Destruction {
+        Destruction::InPlace
     }
 
     fn status(&self) -> StoreStatus {

@@ -77,8 +77,8 @@ pub trait Mapped {
     /// Notes that a job has moved `content` to the place `to`.
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>);
 
-    /// Ends `job`.
-    fn background_done(&mut self, job: &Job, end: JobEnd<'_>);
+    /// Ends the job under way.
+    fn background_done(&mut self, end: JobEnd<'_>);
 
     /// The unallocated space of the data medium that was erased; none if the store knows that only by
     /// address.
@@ -137,9 +137,9 @@ impl dyn Store + '_ {
     }
 
     /// See [`Mapped::background_done`].
-    pub fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
+    pub fn background_done(&mut self, end: JobEnd<'_>) {
         if let Some(mapped) = self.mapped_mut() {
-            mapped.background_done(job, end);
+            mapped.background_done(end);
         }
     }
 }
@@ -179,7 +179,7 @@ pub enum Backlog {
     AtOnce,
 }
 
-/// A background job: work on unallocated space, or on where content lies.
+/// A background job: work on unallocated space, or on where content lies. What it is for only the store knows, which remembers it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Job {
     /// Destroy the residue here.
@@ -194,8 +194,6 @@ pub enum Job {
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.
     Shrink(Pos),
-    /// Read this part of the map.
-    Search(Extent<Pos>),
     /// Copy content to another place.
     Move {
         /// The content, by address.

@@ -28,8 +28,8 @@ mod slots;
 
 use super::allocated::{Allocated, outward};
 use super::{
-    Backlog, Batch, Content, Geometry, Job, JobEnd, MapState, Mapped, Opening, Residue, Store, StoreStatus,
-    WritePlan, Written,
+    Backlog, Batch, Content, Destruction, Geometry, Job, JobEnd, MapState, Mapped, Opening, Residue, Store,
+    StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -113,7 +113,26 @@ pub struct Overlay {
     /// Slots of blocks that are being written: block → slot.
     pending: BTreeMap<u64, u64>,
     search: Search,
+    /// The background job under way.
+    doing: Option<Doing>,
 }
+
+/// What a background job is for, and where: see [`Job`].
+#[derive(Debug)]
+enum Doing {
+    /// Destroys residue.
+    Clean(Vec<Extent<Pos>>),
+    /// Gives free space back.
+    Punch(Vec<Extent<Pos>>),
+    /// Cuts off the end of the medium.
+    Cut(Pos),
+    /// Looks in the map for what lies at the end of the medium.
+    Search(Extent<Pos>),
+    /// Moves content from there.
+    Move(Vec<Extent<Pos>>),
+}
+
+type Begun = (Doing, Job);
 
 impl Overlay {
     /// Reads the map. Blocks that have left their places ([`Opening::owed`]) are unmapped; those for which
@@ -184,6 +203,7 @@ impl Overlay {
             slots,
             pending: BTreeMap::new(),
             search: Search::default(),
+            doing: None,
         };
         Ok((overlay, unsaid))
     }
@@ -257,12 +277,11 @@ impl Overlay {
 
 impl Store for Overlay {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            size: self.size,
-            block_bytes: BLOCK_BYTES,
-            keeps_versions: false,
-            keeps_space_of_zeros: false,
-        }
+        Geometry { size: self.size, block_bytes: BLOCK_BYTES, change_bytes: 1 }
+    }
+
+    fn destruction(&self) -> Destruction {
+        Destruction::ThenFreed
     }
 
     fn locate(&self, extent: Extent<Addr>) -> Places {
@@ -490,18 +509,9 @@ impl Mapped for Overlay {
     }
 
     fn background(&mut self, all: bool) -> Option<Job> {
-        if let Some(job) = self.slots.residue_job().or_else(|| self.slots.begin_cut()) {
-            return Some(job);
-        }
-        if self.mode == Mode::Punch {
-            return self.slots.begin_punch();
-        }
-        if self.search.next.is_none() && self.search.owners.is_empty() && self.is_worth_packing(all) {
-            (self.search.next, self.search.is_stale) = (Some(0), false);
-        }
-        let job = self.search_on().or_else(|| self.moves());
-        self.search.is_vain = job.is_none() && !self.search.is_stale;
-        job
+        let (doing, job) = self.begin_job(all)?;
+        self.doing = Some(doing);
+        Some(job)
     }
 
     fn backlog(&self, all: bool) -> Backlog {
@@ -518,24 +528,21 @@ impl Mapped for Overlay {
         self.slots.residue() > 0
     }
 
-    fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
+    fn background_done(&mut self, end: JobEnd<'_>) {
+        let Some(doing) = self.doing.take() else { return };
         let is_done = end != JobEnd::GivenUp;
-        if !(is_done && matches!(job, Job::Search(_))) {
+        if !(is_done && matches!(doing, Doing::Search(_))) {
             self.search.outdate();
         }
-        match (job, end) {
-            (Job::Destroy(slots), JobEnd::Done(_)) => {
-                let slots: Vec<_> = slots.iter().map(|place| place.extent).collect();
-                self.slots.cleaned(&slots);
-            }
-            (Job::Punch(slots), _) => self.slots.punched(slots, is_done),
-            (Job::Shrink(to), _) => self.slots.cut(*to, is_done),
-            (Job::Search(part), JobEnd::Done(read)) => self.searched(*part, read),
-            (Job::Move { to, .. }, JobEnd::GivenUp) => {
+        match (doing, end) {
+            (Doing::Clean(slots), JobEnd::Done(_)) => self.slots.cleaned(&slots),
+            (Doing::Punch(slots), _) => self.slots.punched(&slots, is_done),
+            (Doing::Cut(to), _) => self.slots.cut(to, is_done),
+            (Doing::Search(part), JobEnd::Done(read)) => self.searched(part, read),
+            (Doing::Move(to), JobEnd::GivenUp) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Job::Renew(..) | Job::Rekey(_) | Job::Read(_), _) => unreachable!("this store has no keys"),
-            (Job::Destroy(_) | Job::Search(_), JobEnd::GivenUp) | (Job::Move { .. }, JobEnd::Done(_)) => {}
+            (Doing::Clean(_) | Doing::Search(_), JobEnd::GivenUp) | (Doing::Move(_), JobEnd::Done(_)) => {}
         }
     }
 

@@ -43,8 +43,8 @@ mod twin;
 mod weighing;
 
 use super::{
-    Backlog, Batch, Content, Epochs, Geometry, Job, JobEnd, MapState, Mapped, Residue, Store, StoreStatus,
-    WritePlan, Written,
+    Backlog, Batch, Content, Destruction, Epochs, Geometry, Job, JobEnd, MapState, Mapped, Residue, Store,
+    StoreStatus, WritePlan, Written,
 };
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
@@ -298,12 +298,11 @@ impl Versions {
 
 impl Store for Versions {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            size: self.size,
-            block_bytes: BLOCK_BYTES,
-            keeps_versions: true,
-            keeps_space_of_zeros: false,
-        }
+        Geometry { size: self.size, block_bytes: BLOCK_BYTES, change_bytes: BLOCK_BYTES }
+    }
+
+    fn destruction(&self) -> Destruction {
+        Destruction::OnceLeft
     }
 
     fn status(&self) -> StoreStatus {
@@ -531,15 +530,17 @@ impl Mapped for Versions {
     }
 
     fn background(&mut self, _: bool) -> Option<Job> {
-        self.next_job()
+        let (doing, job) = self.next_job()?;
+        self.killing.doing = Some(doing);
+        Some(job)
     }
 
     fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {
         unreachable!("no job of this store moves content")
     }
 
-    fn background_done(&mut self, job: &Job, end: JobEnd<'_>) {
-        self.job_done(job, end);
+    fn background_done(&mut self, end: JobEnd<'_>) {
+        self.job_done(end);
     }
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {

@@ -152,10 +152,10 @@ impl Volume {
 
     fn unsupported(&self, op: &Op) -> Option<Refusal> {
         match op {
-            Op::Zero { no_hole: true, fast: true } if self.store.geometry().keeps_space_of_zeros => {
+            Op::Zero { no_hole: true, fast: true } if self.store.same_place() => {
                 Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
-            Op::ConservativeOverwrite if self.store.geometry().keeps_versions => Some(Refusal::NotSupported(
+            Op::ConservativeOverwrite if self.dead_leave() => Some(Refusal::NotSupported(
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
             Op::Forget(scope) => self.refuse_forget(*scope),
@@ -223,10 +223,7 @@ impl Volume {
 
     /// Whether something is owed at bytes that a write of `extent` changes.
     fn owes_before(&self, extent: Extent<Addr>) -> bool {
-        let geometry = self.store.geometry();
-        // A part of a block that dies has the place of the rest, unless blocks die as a whole only.
-        let changed = if geometry.keeps_versions { geometry.together(extent) } else { extent };
-        self.state.ledger.overlaps(changed)
+        self.state.ledger.overlaps(self.store.geometry().changed(extent))
     }
 
     /// Begins the requests whose obstacle is gone.

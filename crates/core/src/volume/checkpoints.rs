@@ -184,10 +184,8 @@ impl Volume {
             mapped.end_checkpoint();
         }
         self.end_overwritten_sync();
-        if self.store.geometry().keeps_versions {
-            // The log, or the index, may have room again.
-            self.requests.waiting.task_ended(&[]);
-        }
+        // The store's metadata may have room again.
+        self.requests.waiting.task_ended(&[]);
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
                 Waiter::Request(id) => self.request_checkpointed(id, out),

@@ -134,9 +134,9 @@ impl Volume {
         }
     }
 
-    /// Whether a write waits for an erase task. Where versions are kept, none does: dead blocks leave by themselves.
+    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
     pub(super) fn is_task_awaited(&self) -> bool {
-        !self.store.geometry().keeps_versions && self.requests.waiting.demands().next().is_some()
+        !self.dead_leave() && self.requests.waiting.demands().next().is_some()
     }
 
     /// The task that the first write waits for.
@@ -284,8 +284,8 @@ impl Volume {
             checkpoint: !fixed,
             record: true,
         };
-        // Where versions are kept, what is dead leaves its place, and is destroyed there.
-        let is_any = !runs.is_empty() && !self.store.geometry().keeps_versions;
+        // Where dead blocks leave their places at once, they are destroyed there.
+        let is_any = !runs.is_empty() && !self.dead_leave();
         let kind = if is_plain { Kind::Free } else { Kind::Shred };
         is_any.then(|| self.erase_task(kind, runs, Method::Destroy(method), priority))
     }

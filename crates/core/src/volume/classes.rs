@@ -78,7 +78,7 @@ impl Volume {
 
     /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
     pub(super) fn note_classes(&mut self, id: RequestId, request: &Request, plain: ExtentMap<Addr, ()>) {
-        if !self.store.geometry().keeps_versions {
+        if self.store.epochs().is_none() {
             return self.requests.plain.note(id, plain);
         }
         if self.may_free(&request.op) || request.op == Op::Purge {

@@ -35,7 +35,7 @@ impl Volume {
     pub(super) fn to_copy_up(&self, request: &Request) -> impl Iterator<Item = Extent<Addr>> {
         let dies = matches!(request.op, Op::Trim | Op::Zero { .. } | Op::Purge);
         let extent = request.extent;
-        let dies = dies && !self.store.geometry().keeps_versions && !mutant::is(Mutant::CopyUpNothing);
+        let dies = dies && !mutant::is(Mutant::CopyUpNothing);
         let edges = dies.then(|| self.store.geometry().edges(extent));
         let shows = |content, block| self.store.first(content, block).is_some();
         let dead_bytes = |block| self.masks(block).iter().map(|mask| mask.len).sum::<u64>();

@@ -21,9 +21,7 @@ impl Volume {
     pub(super) fn obligation(&self, id: RequestId, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
         match op {
-            Op::Zero { no_hole, .. } => {
-                shred(*no_hole && self.store.geometry().keeps_space_of_zeros, Cause::WriteZeroes)
-            }
+            Op::Zero { no_hole, .. } => shred(*no_hole && self.store.same_place(), Cause::WriteZeroes),
             Op::Trim => shred(false, Cause::Trim),
             Op::Purge if is_own(id) => shred(false, Cause::Map),
             Op::Purge => shred(false, Cause::Purge),

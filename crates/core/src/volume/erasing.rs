@@ -107,8 +107,6 @@ mod tests {
     use crate::media::MediumId;
     use crate::place::Place;
     use crate::request::Op;
-    use crate::store::Job;
-    use crate::units::Pos;
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
 
@@ -143,7 +141,7 @@ mod tests {
         assert_eq!(waits(Kind::Free), [true, true, false, false, false]);
         assert_eq!(waits(Kind::GiveBack), [true, true, false, false, false]);
         assert_eq!(waits(Kind::Rewrite { suspicious: false }), [true, true, true, true, false]);
-        assert_eq!(waits(Kind::Job(Job::Shrink(Pos(0)))), [true, true, true, true, false]);
+        assert_eq!(waits(Kind::Job), [true, true, true, true, false]);
         assert_eq!(waits(destroy_owed()), [false; 5]);
     }
 

@@ -46,12 +46,12 @@ impl Volume {
         if let Job::Move { contents, .. } = &job
             && contents.iter().any(|run| self.is_busy(*run))
         {
-            self.store.background_done(&job, JobEnd::GivenUp);
+            self.store.background_done(JobEnd::GivenUp);
             return None;
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
         let method = method(&job, self.limits());
-        Some(self.erase_task(Kind::Job(job), runs, method, Priority::Background))
+        Some(self.erase_task(Kind::Job, runs, method, Priority::Background))
     }
 
     fn may_begin_job(&mut self) -> bool {
@@ -59,8 +59,8 @@ impl Volume {
         let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
-        // Where versions are kept, only jobs make room in a ledger that fills with dead places.
-        let fills = self.store.geometry().keeps_versions && self.is_filling();
+        // Where dead content leaves its place at once, only jobs make room in a ledger that fills with dead places.
+        let fills = self.dead_leave() && self.is_filling();
         in_the_way
             || fills
             || self.store.backlog(self.schedule.all_due) == Backlog::AtOnce
@@ -76,9 +76,8 @@ impl Volume {
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self) -> bool {
         let is_up_to_jobs = self.is_checkpointed() || self.map_waits();
-        // Where versions are kept, jobs destroy what is owed by place.
-        let keeps_versions = self.store.geometry().keeps_versions && self.has_jobs();
-        let owes = !self.state.owed.is_empty() && !keeps_versions;
+        let have_jobs_left = self.dead_leave() && self.has_jobs();
+        let owes = !self.state.owed.is_empty() && !have_jobs_left;
         !self.state.ledger.has_queued() && !owes && self.erasing.pending_punch.is_empty() && is_up_to_jobs
     }
 
@@ -109,7 +108,6 @@ fn method(job: &Job, limits: Limits) -> Method<Site> {
         Job::Shrink(to) => {
             Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
         }
-        Job::Search(part) => Method::Read(vec![Site::Place(Place { on: MediumId::Map, extent: *part })]),
         Job::Move { contents, to } => {
             let (from, to) = (Site::runs(contents), Site::data(to.clone()));
             Method::CopyLive(CopyLive { from, to, medium })

@@ -1,5 +1,5 @@
 //! Writes to dead blocks where content has no fixed place: they get another place, and wait for nothing.
-//! Where versions are kept, dead blocks leave their places even without a write.
+//! Where a store destroys them once they have left ([`Destruction::OnceLeft`]), they leave even without a write.
 //!
 //! Invariants:
 //! 1. One frame of the journal says both that the old place is owed and that the
@@ -10,7 +10,7 @@
 //!    does not name it. The place is used again only once the journal does not name
 //!    it either. Otherwise a start after a crash would destroy new content.
 //! 3. An address leaves its place only while nobody reads there.
-//! 4. Where versions are kept, an address leaves its place only once the durable store says that the content is there:
+//! 4. Without a write, an address leaves its place only once the durable store says that the content is there:
 //!    a start after a crash would not know the place, and would show the content before it.
 
 use super::checkpoints::Waiter;
@@ -23,7 +23,7 @@ use crate::ledger::Cause;
 use crate::media::MediumId;
 use crate::owed::OwedContent;
 use crate::place::Place;
-use crate::store::{Content, Residue};
+use crate::store::{Content, Destruction, Residue};
 use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow
@@ -37,6 +37,11 @@ const ENTRIES_NEEDED: usize = 2;
 const LOOKS_MAX: usize = 64;
 
 impl Volume {
+    /// Whether dead blocks leave their places at once, without a write.
+    pub(super) fn dead_leave(&self) -> bool {
+        self.store.destruction() == Destruction::OnceLeft
+    }
+
     /// Whether a write of `extent` can get another place than the dead content there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
         let geometry = self.store.geometry();
@@ -49,8 +54,8 @@ impl Volume {
             has_room && self.store.mapped().is_some_and(|it| it.can_leave(whole))
         };
         let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
-        // Where versions are kept, what is dead leaves without a write, or waits for something itself.
-        !geometry.keeps_versions && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
+        // Where the dead leave at once, they leave without a write, or waits for something itself.
+        !self.dead_leave() && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
     }
 
     /// How many bytes may be owed by place.
@@ -99,11 +104,11 @@ impl Volume {
         }
     }
 
-    /// Makes dead blocks leave their places, where versions are kept. A close waits for that: no byte of the
+    /// Makes dead blocks leave their places, where only what has left can be destroyed. A close waits for that: no byte of the
     /// ledger may have died in an epoch that is not the open one. Uses also the entries that are reserved for erase
     /// tasks: nothing else would make room in a ledger that is full of dead addresses.
     pub(super) fn leave_dead(&mut self, out: &mut Vec<Command>) {
-        if !self.store.geometry().keeps_versions || self.config.read_only {
+        if !self.dead_leave() || self.config.read_only {
             return;
         }
         let dead = self.state.ledger.dead().iter();

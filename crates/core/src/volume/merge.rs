@@ -16,9 +16,8 @@ use crate::zeros::is_zeros;
 impl Volume {
     /// Whether `request` changes a block in part, and the store cannot.
     pub(super) fn needs_merge(&self, request: &Request) -> bool {
-        let geometry = self.store.geometry();
         let changes = matches!(request.op, Op::Write(_) | Op::Trim | Op::Zero { .. } | Op::Purge);
-        geometry.keeps_versions && changes && geometry.edges(request.extent).next().is_some()
+        changes && self.store.geometry().merged(request.extent).next().is_some()
     }
 
     /// The blocks that have to be read first: `request` changes a part of each, and something else is left there.
@@ -26,7 +25,7 @@ impl Volume {
         if !self.needs_merge(request) {
             return Vec::new();
         }
-        let edges = self.store.geometry().edges(request.extent);
+        let edges = self.store.geometry().merged(request.extent);
         edges.filter(|block| self.has_rest(*block, request.extent)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Reads whose places are used again while they are under way.
 //!
-//! Where versions are kept, nobody waits for the readers of a version that is given up. What such a reader gets
+//! Where dead content leaves its place at once, nobody waits for the readers of a version that is given up. What such a reader gets
 //! does not open any more: it looks again where the content lies. Where nothing is sealed, or not authenticated, a
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
 //! too, and what it got counts if that still lies there, in slots that were not free meanwhile.
@@ -30,7 +30,7 @@ impl Volume {
         at: Places,
         out: &mut Vec<Command>,
     ) {
-        if self.store.geometry().keeps_versions {
+        if self.dead_leave() {
             let (tasks, reuses) = (self.erasing.begun, self.reuses());
             let reading = Reading { op, extent, at: at.clone(), tasks, reuses };
             self.requests.running.get_mut(id).reading = Some(Box::new(reading));

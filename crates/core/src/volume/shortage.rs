@@ -100,10 +100,10 @@ impl Volume {
         }
     }
 
-    /// Refuses, where versions are kept, what waits for a checkpoint that lacked space: the writes for which the log of
+    /// Refuses, where content must leave before it is destroyed, what waits for a checkpoint that lacked space: the writes for which the log of
     /// stubs has no room, and, with `all`, those to blocks whose death waits for a commit.
     pub(super) fn refuse_uncommitted(&mut self, all: bool, error: &MediumError, out: &mut Vec<Command>) {
-        if !self.store.geometry().keeps_versions {
+        if !self.dead_leave() {
             return;
         }
         for waiting in self.requests.waiting.take_closed() {

@@ -19,7 +19,7 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::request::{Op, Request};
-use crate::store::{Job, JobEnd};
+use crate::store::JobEnd;
 use crate::units::{Addr, Extent};
 
 /// An erase task under way.
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     /// Give back the space of destroyed content.
     GiveBack,
     /// A background job of the store.
-    Job(Job),
+    Job,
     /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
     /// addresses that named them, and each run died for the cause at its index.
     DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
@@ -97,7 +97,7 @@ impl EraseTask {
             Kind::Shred | Kind::Free | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Rewrite { .. } | Kind::Job(_) => request.op != Op::Flush,
+            Kind::Rewrite { .. } | Kind::Job => request.op != Op::Flush,
             Kind::DestroyOwed { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
@@ -173,8 +173,8 @@ impl Volume {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(EraseTask { kind: Kind::Job(job), .. }) = self.end_task() {
-                self.store.background_done(&job, JobEnd::GivenUp);
+            if let Some(EraseTask { kind: Kind::Job, .. }) = self.end_task() {
+                self.store.background_done(JobEnd::GivenUp);
             }
             self.settle(out);
         }
@@ -290,7 +290,7 @@ impl Volume {
                 self.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(run));
             }
-            Kind::GiveBack | Kind::Job(_) => unreachable!("the task completes no obligation"),
+            Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
             Kind::Rewrite { suspicious } => {
                 runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
                 self.state.counters.rewritten_bytes += bytes;
@@ -328,9 +328,9 @@ impl Volume {
         }
         let Some(task) = self.end_task() else { return };
         match task.kind {
-            Kind::Job(job) => {
+            Kind::Job => {
                 let read = task.steps.contents().first().map_or(&[][..], |read| read);
-                self.store.background_done(&job, JobEnd::Done(read));
+                self.store.background_done(JobEnd::Done(read));
             }
             _ => self.gave_back(&task.runs),
         }

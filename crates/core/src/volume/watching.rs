@@ -177,9 +177,9 @@ impl Volume {
         runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }
 
-    /// Whether one write is not enough to destroy content. Where versions are kept, a write destroys nothing.
+    /// Whether one write is not enough to destroy content. Where dead content leaves at once, a write destroys nothing.
     pub(super) fn has_layers(&self) -> bool {
-        self.config.policy.passes().len() > 1 && !self.store.geometry().keeps_versions
+        self.config.policy.passes().len() > 1 && !self.dead_leave()
     }
 
     /// Makes the first part of `extent` without an obligation suspicious: it may have dead content, and is
@@ -340,7 +340,7 @@ impl Volume {
             let rest = match verdict {
                 Verdict::Dead => self.infer(extent, out),
                 // Content has nothing below where each write gets another place.
-                Verdict::ConservativeOverwrite if self.store.geometry().keeps_versions => None,
+                Verdict::ConservativeOverwrite if self.dead_leave() => None,
                 Verdict::ConservativeOverwrite => self.oblige_below(extent, out),
             };
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
@@ -357,8 +357,7 @@ impl Volume {
     /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
     /// cannot die alone are purged, as a guest would do it.
     fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
-        let geometry = self.store.geometry();
-        let edge = geometry.edges(extent).next().filter(|_| geometry.keeps_versions);
+        let edge = self.store.geometry().merged(extent).next();
         self.requests.closes.note_change();
         self.note_death(extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)

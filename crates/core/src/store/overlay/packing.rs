@@ -1,7 +1,9 @@
 //! Packing: finds the last blocks of the medium, and moves them into the first free slots.
 
 use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
-use super::{Mode, Overlay, address, in_slot};
+use super::{Begun, Doing, Mode, Overlay, address, in_slot};
+use crate::media::MediumId;
+use crate::place::Place;
 use crate::store::Job;
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 
@@ -36,7 +38,7 @@ impl Overlay {
     }
 
     /// Goes on with the search; returns a job if a part of the map has to be read for it.
-    pub(super) fn search_on(&mut self) -> Option<Job> {
+    pub(super) fn search_on(&mut self) -> Option<Begun> {
         let dense = self.dense_slots();
         let end = self.size.div_ceil(BLOCK_BYTES);
         while let Some(next) = self.search.next {
@@ -58,9 +60,27 @@ impl Overlay {
             let absent =
                 (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
             let last = absent.last().unwrap_or(page);
-            return Some(Job::Search(Extent::between(map::position(page), map::position(last + 1))));
+            let part = Extent::between(map::position(page), map::position(last + 1));
+            let job = Job::Read(vec![Place { on: MediumId::Map, extent: part }]);
+            return Some((Doing::Search(part), job));
         }
         None
+    }
+
+    /// Begins the next job, if there is one; with `all`, also one that gains little.
+    pub(super) fn begin_job(&mut self, all: bool) -> Option<Begun> {
+        if let Some(begun) = self.slots.residue_job().or_else(|| self.slots.begin_cut()) {
+            return Some(begun);
+        }
+        if self.mode == Mode::Punch {
+            return self.slots.begin_punch();
+        }
+        if self.search.next.is_none() && self.search.owners.is_empty() && self.is_worth_packing(all) {
+            (self.search.next, self.search.is_stale) = (Some(0), false);
+        }
+        let begun = self.search_on().or_else(|| self.moves());
+        self.search.is_vain = begun.is_none() && !self.search.is_stale;
+        begun
     }
 
     /// Takes a part of the map that was read for the search.
@@ -92,7 +112,7 @@ impl Overlay {
     }
 
     /// A job that moves the last blocks found into the first free slots.
-    pub(super) fn moves(&mut self) -> Option<Job> {
+    pub(super) fn moves(&mut self) -> Option<Begun> {
         let (mut contents, mut to) = (Vec::new(), Vec::new());
         while contents.len() < MOVES_MAX
             && let Some((slot, block)) = self.search.owners.pop()
@@ -113,7 +133,8 @@ impl Overlay {
         to.sort_unstable();
         let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
         let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
-        (!contents.is_empty()).then_some(Job::Move { contents, to })
+        let begun = |to: Vec<_>| (Doing::Move(to.clone()), Job::Move { contents: contents.clone(), to });
+        (!contents.is_empty()).then(|| begun(to))
     }
 }
 

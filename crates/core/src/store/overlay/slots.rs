@@ -2,6 +2,7 @@
 //! for a checkpoint.
 
 use super::map::FIRST_SLOT;
+use super::{Begun, Doing};
 use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
@@ -209,11 +210,10 @@ impl Slots {
     }
 
     /// A job that destroys some of the residue.
-    pub(super) fn residue_job(&self) -> Option<Job> {
-        let places = |slots: Vec<Extent<Pos>>| {
-            slots.into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect()
-        };
-        some(&self.residue).map(places).map(Job::Destroy)
+    pub(super) fn residue_job(&self) -> Option<Begun> {
+        let slots = some(&self.residue)?;
+        let places = slots.iter().map(|extent| Place { on: MediumId::Data, extent: *extent }).collect();
+        Some((Doing::Clean(slots), Job::Destroy(places)))
     }
 
     /// Notes that the content of `slots` is destroyed.
@@ -227,10 +227,10 @@ impl Slots {
     }
 
     /// A job that gives some free space back to the host.
-    pub(super) fn begin_punch(&mut self) -> Option<Job> {
+    pub(super) fn begin_punch(&mut self) -> Option<Begun> {
         let runs = some(&self.pending_punch)?;
         runs.iter().for_each(|run| self.hand_out(*run));
-        Some(Job::Punch(runs))
+        Some((Doing::Punch(runs.clone()), Job::Punch(runs)))
     }
 
     /// Ends such a job: the host has the space back if `is_done`.
@@ -244,11 +244,11 @@ impl Slots {
     }
 
     /// A job that cuts off the end of the medium, if that is free.
-    pub(super) fn begin_cut(&mut self) -> Option<Job> {
+    pub(super) fn begin_cut(&mut self) -> Option<Begun> {
         let tail = self.tail()?;
         self.hand_out(tail);
         self.shrinking = true;
-        Some(Job::Shrink(tail.start))
+        Some((Doing::Cut(tail.start), Job::Shrink(tail.start)))
     }
 
     fn tail(&self) -> Option<Extent<Pos>> {

@@ -145,12 +145,11 @@ impl Bench {
             let mut read = Vec::new();
             done.push(match &job {
                 Job::Destroy(_) => "destroy",
-                Job::Renew(..) | Job::Rekey(_) | Job::Read(_) => unreachable!("an overlay has no keys"),
+                Job::Renew(..) | Job::Rekey(_) => unreachable!("an overlay has no keys"),
                 Job::Punch(_) => "punch",
                 Job::Shrink(_) => "shrink",
-                Job::Search(part) => {
-                    read.resize(part.len as usize, 0);
-                    self.map.read(part.start, &mut read).unwrap();
+                Job::Read(places) => {
+                    read = read_of(&self.map, places);
                     "search"
                 }
                 Job::Move { contents, to } => {
@@ -162,11 +161,19 @@ impl Bench {
                     "move"
                 }
             });
-            self.overlay.background_done(&job, JobEnd::Done(&read));
+            self.overlay.background_done(JobEnd::Done(&read));
         }
         done.dedup();
         done
     }
+}
+
+/// What a job reads at these places.
+fn read_of(map: &Memory, places: &[Place]) -> Vec<u8> {
+    let [Place { on: MediumId::Map, extent }] = places else { panic!("{places:?}") };
+    let mut read = vec![0; extent.len as usize];
+    map.read(extent.start, &mut read).unwrap();
+    read
 }
 
 #[test]
@@ -215,13 +222,13 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
     bench.write(blocks(100, 3));
     bench.overlay.unmap(blocks(102, 1));
     bench.checkpoint();
-    let Some(cut @ Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
+    let Some(Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
     assert_eq!(bench.overlay.begin_write(blocks(200, 1), Epoch(0)), WritePlan::AwaitJob);
     assert!(
         matches!(bench.overlay.begin_write(blocks(100, 2), Epoch(0)), WritePlan::To(_)),
         "it has its slots"
     );
-    bench.overlay.background_done(&cut, JobEnd::GivenUp);
+    bench.overlay.background_done(JobEnd::GivenUp);
     bench.overlay.slots.limit(4);
     assert_eq!(bench.overlay.begin_write(blocks(200, 3), Epoch(0)), WritePlan::NoSpace);
     assert!(matches!(bench.overlay.begin_write(blocks(200, 2), Epoch(0)), WritePlan::To(_)), "there are two");
@@ -350,14 +357,13 @@ fn moves_that_are_given_up_keep_no_write_from_a_slot() {
     let mut given_up = 0;
     while given_up < 300 {
         match bench.overlay.background(true) {
-            Some(job @ Job::Move { .. }) => {
-                given_up += if let Job::Move { to, .. } = &job { to.len() } else { 0 };
-                bench.overlay.background_done(&job, JobEnd::GivenUp);
+            Some(Job::Move { to, .. }) => {
+                given_up += to.len();
+                bench.overlay.background_done(JobEnd::GivenUp);
             }
-            Some(job @ Job::Search(part)) => {
-                let mut read = vec![0; part.len as usize];
-                bench.map.read(part.start, &mut read).unwrap();
-                bench.overlay.background_done(&job, JobEnd::Done(&read));
+            Some(Job::Read(places)) => {
+                let read = read_of(&bench.map, &places);
+                bench.overlay.background_done(JobEnd::Done(&read));
             }
             // Places that were given up are destroyed before more is moved; the guest does not wait for that.
             Some(Job::Destroy(_)) => break,
@@ -516,7 +522,7 @@ fn refused_writes_get_no_new_slots_for_ever() {
     assert_eq!(refused.count(), 16, "each leaves sixteen slots");
     assert_eq!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::NoSpace);
     assert_eq!(bench.overlay.backlog(false), Backlog::AtOnce);
-    let Some(job) = bench.overlay.background(false) else { panic!("the slots are to be destroyed") };
-    bench.overlay.background_done(&job, JobEnd::Done(&[]));
+    assert!(bench.overlay.background(false).is_some(), "the slots are to be destroyed");
+    bench.overlay.background_done(JobEnd::Done(&[]));
     assert!(matches!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::To(_)));
 }

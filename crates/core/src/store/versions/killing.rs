@@ -11,6 +11,7 @@
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
 use super::positions::{in_slot, page_place};
+use super::rekeying::HomesJob;
 use super::root;
 use super::span::slots_of;
 use super::{Change, Versions};
@@ -20,7 +21,7 @@ use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::store::{Backlog, Job, JobEnd, Mapped, Residue};
-use crate::tree::Absent;
+use crate::tree::{Absent, PageNo};
 use crate::units::{BLOCK_BYTES, Extent, Pos, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -57,9 +58,28 @@ pub(super) struct Sweep {
     swept: bool,
 }
 
+/// What a background job is for: see [`Job`].
+#[derive(Debug)]
+pub(super) enum Doing {
+    /// Reads a page of the index.
+    Search(Extent<Pos>),
+    /// Gives half the log this cell, after which what lies under the one before cannot be opened any more.
+    Renew(Cell),
+    /// Gives pages of homes other cells.
+    Homes(HomesJob),
+    /// Destroys content.
+    Content,
+    /// Gives space back.
+    Space,
+}
+
+pub(super) type Begun = (Doing, Job);
+
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Killing {
+    /// The background job under way.
+    pub(super) doing: Option<Doing>,
     /// The slots that the journal names, and what becomes of each.
     left: BTreeMap<Slot, Fate>,
     /// Those of them that the journal does not name durably yet.
@@ -308,12 +328,14 @@ impl Versions {
         self.catalog.old_half().filter(|_| !self.committing.is_under_way || is_early)
     }
 
-    pub(super) fn next_job(&mut self) -> Option<Job> {
+    pub(super) fn next_job(&mut self) -> Option<Begun> {
         if let Some(page) = self.stuck {
-            return Some(Job::Search(page_place(page).extent));
+            return Some(search(page));
         }
         if let Some(half) = self.half_to_destroy() {
-            return Some(Job::Renew(vec![root::place_of(half)], self.catalog.draw_cell()));
+            let fresh = self.catalog.draw_cell();
+            let cell = Cell::from_bytes(&fresh).expect("a cell was drawn");
+            return Some((Doing::Renew(cell), Job::Renew(vec![root::place_of(half)], fresh)));
         }
         let job = if self.killing.has_stubs { self.stub_job() } else { self.content_job() };
         match job {
@@ -321,26 +343,26 @@ impl Versions {
             Ok(None) => self.spare_job(),
             Err(Absent(page)) => {
                 self.stuck = Some(page);
-                Some(Job::Search(page_place(page).extent))
+                Some(search(page))
             }
         }
     }
 
     /// The job that destroys content, if there are no stubs that could be destroyed.
-    fn content_job(&mut self) -> Result<Option<Job>, Absent> {
+    fn content_job(&mut self) -> Result<Option<Begun>, Absent> {
         let places = self.content_to_kill()?;
         if places.is_empty() {
             self.killing.note_swept();
         }
-        Ok(Some(Job::Destroy(places)).filter(|_| !self.killing.under_way.is_empty()))
+        Ok((!self.killing.under_way.is_empty()).then_some((Doing::Content, Job::Destroy(places))))
     }
 
     /// The job that gives space back.
-    fn spare_job(&mut self) -> Option<Job> {
+    fn spare_job(&mut self) -> Option<Begun> {
         let slots = self.hold_spare();
         let space = runs(&slots);
         self.killing.under_way = slots;
-        (!space.is_empty()).then_some(Job::Punch(space))
+        (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
     }
 
     /// Where the content is that the next job destroys.
@@ -366,32 +388,40 @@ impl Versions {
         Ok(space)
     }
 
-    pub(super) fn job_done(&mut self, job: &Job, end: JobEnd<'_>) {
-        let slots = std::mem::take(&mut self.killing.under_way);
-        if let Job::Punch(_) = job {
-            return self.release_spare(&slots, matches!(end, JobEnd::Done(_)));
-        }
-        if let Job::Read(_) | Job::Rekey(_) = job {
-            self.killing.under_way = slots;
-            return self.rekey_job_done(job, end);
-        }
-        let JobEnd::Done(read) = end else { return self.killing.begin_sweep() };
-        match job {
-            Job::Search(part) => self.searched(*part, read),
-            Job::Destroy(_) => {
+    pub(super) fn job_done(&mut self, end: JobEnd<'_>) {
+        let Some(doing) = self.killing.doing.take() else { return };
+        match (doing, end) {
+            (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
+            (Doing::Space, _) => {
+                let slots = std::mem::take(&mut self.killing.under_way);
+                self.release_spare(&slots, end != JobEnd::GivenUp);
+            }
+            (_, JobEnd::GivenUp) => {
+                self.killing.under_way.clear();
+                self.killing.begin_sweep();
+            }
+            (Doing::Search(part), JobEnd::Done(read)) => {
+                self.killing.under_way.clear();
+                self.searched(part, read);
+            }
+            (Doing::Content, JobEnd::Done(_)) => {
+                let slots = std::mem::take(&mut self.killing.under_way);
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
-            Job::Renew(_, fresh) => {
-                let cell = Cell::from_bytes(fresh).expect("the job has the cell of a half");
+            (Doing::Renew(cell), JobEnd::Done(_)) => {
+                self.killing.under_way.clear();
                 let dying = self.catalog.old_half_renewed(cell);
                 self.killed(dying);
             }
-            Job::Punch(_) | Job::Read(_) | Job::Rekey(_) | Job::Shrink(_) | Job::Move { .. } => {
-                unreachable!("this store has no such job, or it was dealt with")
-            }
         }
     }
+}
+
+/// The job that reads a page of the index.
+fn search(page: PageNo) -> Begun {
+    let place = page_place(page);
+    (Doing::Search(place.extent), Job::Read(vec![place]))
 }
 
 pub(super) fn some(slots: &BTreeSet<Slot>) -> BlockSet<Pos> {

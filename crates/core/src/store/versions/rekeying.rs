@@ -5,8 +5,9 @@
 //! ([`super::homes`]). Cells that nobody uses come first: they may hide copies of the same stubs.
 
 use super::Versions;
-use super::killing::{LOOKS_MAX, some};
+use super::killing::{Begun, Doing, LOOKS_MAX, some};
 use crate::mutant::{self, Mutant};
+use crate::place::Place;
 use crate::store::{Job, JobEnd, Rekey};
 use crate::tree::Absent;
 use crate::units::Slot;
@@ -17,6 +18,17 @@ const PAGES_MAX: usize = 128;
 /// Most cells that nobody uses in one job.
 const STALE_MAX: usize = 1024;
 
+/// What a job does with the cells of homes.
+#[derive(Debug)]
+pub(super) enum HomesJob {
+    /// Reads pages that get other cells.
+    Read,
+    /// Writes them under those, and destroys the cells before.
+    Move,
+    /// Destroys these cells, which nobody uses.
+    Stale(Vec<Place>),
+}
+
 impl Versions {
     /// Whether a job has to go on with cells.
     pub(super) fn are_homes_urgent(&self) -> bool {
@@ -24,13 +36,14 @@ impl Versions {
     }
 
     /// The next job that destroys stubs.
-    pub(super) fn stub_job(&mut self) -> Result<Option<Job>, Absent> {
+    pub(super) fn stub_job(&mut self) -> Result<Option<Begun>, Absent> {
         if let Some(job) = self.job_under_way() {
             return Ok(Some(job));
         }
         if self.catalog.homes.has_stale() {
             let old = self.catalog.homes.stale(STALE_MAX);
-            return Ok(Some(Job::Rekey(Rekey { old, ..Rekey::default() })));
+            let job = Job::Rekey(Rekey { old: old.clone(), ..Rekey::default() });
+            return Ok(Some((Doing::Homes(HomesJob::Stale(old)), job)));
         }
         let turns = self.committing.index.is_some() && !mutant::is(Mutant::BringMeanwhile);
         // What has the index written would wait for the job, and for the next one. And while more is found to be dead, a page
@@ -59,12 +72,13 @@ impl Versions {
     }
 
     /// The job of the pages that are getting other cells, if any are.
-    fn job_under_way(&self) -> Option<Job> {
+    fn job_under_way(&self) -> Option<Begun> {
         let homes = &self.catalog.homes;
-        match homes.unread() {
-            places if places.is_empty() => homes.rekey().map(Job::Rekey),
-            places => Some(Job::Read(places)),
-        }
+        let (job, its) = match homes.unread() {
+            places if places.is_empty() => (HomesJob::Move, Job::Rekey(homes.rekey()?)),
+            places => (HomesJob::Read, Job::Read(places)),
+        };
+        Some((Doing::Homes(job), its))
     }
 
     /// The slots of stubs at home that a job may destroy; with one of a page come all others of the page.
@@ -103,9 +117,9 @@ impl Versions {
 
     /// Ends a job of the pages that are getting other cells. One that was given up begins again: nobody knows what it has
     /// written.
-    pub(super) fn rekey_job_done(&mut self, job: &Job, end: JobEnd<'_>) {
+    pub(super) fn homes_job_done(&mut self, job: HomesJob, end: JobEnd<'_>) {
         match (job, end) {
-            (Job::Read(_), JobEnd::Done(read)) => {
+            (HomesJob::Read, JobEnd::Done(read)) => {
                 if let Err(place) = self.catalog.prepare_homes(read) {
                     self.give_up_move();
                     let why = format!(
@@ -115,11 +129,9 @@ impl Versions {
                     self.killing.stopped = Some(why);
                 }
             }
-            (Job::Read(_), JobEnd::GivenUp) => self.give_up_move(),
-            (Job::Rekey(stale), JobEnd::Done(_)) if !self.catalog.homes.are_moving() => {
-                self.catalog.homes.cleaned(&stale.old);
-            }
-            (_, JobEnd::Done(_)) => {
+            (HomesJob::Read, JobEnd::GivenUp) => self.give_up_move(),
+            (HomesJob::Stale(cells), JobEnd::Done(_)) => self.catalog.homes.cleaned(&cells),
+            (HomesJob::Move, JobEnd::Done(_)) => {
                 self.catalog.homes.rekeyed();
                 self.killing.note_swept();
                 let slots = std::mem::take(&mut self.killing.under_way);

@@ -116,7 +116,7 @@ impl Versions {
         self.commit();
         let job = self.background(false).expect("half a log is to be destroyed");
         assert!(matches!(job, Job::Renew(..)), "{job:?}");
-        self.background_done(&job, JobEnd::Done(&[]));
+        self.background_done(JobEnd::Done(&[]));
     }
 
     /// Takes a job that gives space back: where.
@@ -234,11 +234,11 @@ fn a_slot_whose_space_is_being_given_back_is_not_taken_and_one_that_was_taken_ke
     store.write_index();
     store.write(200, 1);
     store.write_index();
-    let (job, places) = store.punch();
+    let (_, places) = store.punch();
     assert_eq!(places, old);
     let meanwhile = store.write(100, 8);
     assert!(meanwhile.iter().all(|it| old.iter().all(|old| old.extent.overlap(it.extent).is_none())));
-    store.background_done(&job, JobEnd::GivenUp);
+    store.background_done(JobEnd::GivenUp);
     assert_eq!(store.backlog(false), Backlog::WhenIdle);
     assert_eq!(store.write(50, 8), old, "the space is used again");
     assert_eq!((store.background(false), store.backlog(false)), (None, Backlog::Nothing));
@@ -311,7 +311,7 @@ fn pages_all_of_whose_stubs_die_are_not_read_and_of_the_others_what_stays_goes_u
             }
             _ => {}
         }
-        store.background_done(&job, JobEnd::Done(read));
+        store.background_done(JobEnd::Done(read));
     }
     assert_eq!(seen, [("read", 1, 0), ("rekey", 1, 3)]);
     assert_eq!(store.catalog.history.owed(), 0);
@@ -326,7 +326,7 @@ fn a_page_of_stubs_that_is_not_under_its_cell_stops_the_jobs_and_the_status_says
     store.commit();
     let job = store.background(false).expect("a stub at home is owed");
     assert!(matches!(job, Job::Read(_)), "{job:?}");
-    store.background_done(&job, JobEnd::Done(&[0; PAGE_BYTES]));
+    store.background_done(JobEnd::Done(&[0; PAGE_BYTES]));
     assert_eq!(store.backlog(true), Backlog::Nothing);
     let StoreStatus::Versions(status) = Store::status(&store) else { panic!("another store") };
     let why = status.stopped.expect("nothing is destroyed");

@@ -12,7 +12,7 @@ impl Volume {
     pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
         let Some(task) = &mut self.erasing.task else { return };
-        let is_job = matches!(task.kind, Kind::Job(_));
+        let is_job = matches!(task.kind, Kind::Job);
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.task_done(Buf::new());
@@ -43,12 +43,12 @@ impl Volume {
         rests.then(|| self.tasks_rest_until())
     }
 
-    /// Gives up a shred for which the map lacks space on the host, until there may be some. Where versions are kept,
+    /// Gives up a shred for which the map lacks space on the host, until there may be some. Where dead content leaves at once,
     /// the same goes for dead blocks that are to leave their places.
     pub(in crate::volume) fn task_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let lacks = |run: &crate::units::Extent<_>| self.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
-        if self.store.geometry().keeps_versions && !self.state.ledger.dead().is_empty() {
+        if self.dead_leave() && !self.state.ledger.dead().is_empty() {
             self.put_off_map(error, out);
         } else if self.erasing.task.as_ref().is_some_and(is_lacking) {
             if let Some(task) = &mut self.erasing.task {

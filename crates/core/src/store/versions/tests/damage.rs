@@ -97,7 +97,7 @@ impl Media {
         let job = store.background(false).expect("half a log is to be destroyed");
         let Job::Renew(places, fresh) = &job else { panic!("{job:?}") };
         self.on(MediumId::Root).write(places[0].extent.start, fresh, true).expect("there is space");
-        store.background_done(&job, JobEnd::Done(&[]));
+        store.background_done(JobEnd::Done(&[]));
     }
 
     fn flip(&self, on: MediumId, at: u64) {

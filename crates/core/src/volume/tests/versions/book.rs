@@ -8,8 +8,8 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::request::{AsOf, Question};
 use crate::store::{
-    Backlog, Batch, Content, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd, MapState, Mapped,
-    Residue, Shared, Store, StoreStatus, WritePlan, Written,
+    Backlog, Batch, Content, Destruction, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd,
+    MapState, Mapped, Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -133,12 +133,11 @@ impl Inner {
 
 impl Store for Book {
     fn geometry(&self) -> Geometry {
-        Geometry {
-            size: self.get().size,
-            block_bytes: BLOCK_BYTES,
-            keeps_versions: true,
-            keeps_space_of_zeros: false,
-        }
+        Geometry { size: self.get().size, block_bytes: BLOCK_BYTES, change_bytes: BLOCK_BYTES }
+    }
+
+    fn destruction(&self) -> Destruction {
+        Destruction::OnceLeft
     }
 
     fn status(&self) -> StoreStatus {
@@ -318,7 +317,7 @@ impl Mapped for Book {
 
     fn rebind(&mut self, _: Extent<Addr>, _: Extent<Pos>) {}
 
-    fn background_done(&mut self, _: &Job, _: JobEnd<'_>) {}
+    fn background_done(&mut self, _: JobEnd<'_>) {}
 
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
         None
