@@ -43,7 +43,10 @@ fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
     };
     assert!(reason(lasts, reads).contains("truncated"));
     let trims = |engine: &Engine| {
-        ask(engine, Op::Trim, 0, 65536).expect("the journal is whole");
+        // The journal is whole; but the look at all files that follows a request may come before.
+        if let Err(refusal) = ask(engine, Op::Trim, 0, 65536) {
+            assert!(refusal.to_string().contains("truncated"), "{refusal}");
+        }
         engine.shred_now();
         engine.wait_until_drained(|_| true);
     };
