@@ -98,8 +98,7 @@ pub struct OverlayStatus {
 pub struct Overlay {
     size: u64,
     mode: Mode,
-    base_bytes: u64,
-    base_data: Arc<BlockSet>,
+    base: Base,
     /// The bytes in slots.
     allocated: Allocated,
     /// The blocks where the base has data that does not show through any more.
@@ -115,6 +114,13 @@ pub struct Overlay {
     search: Search,
     /// The background job under way.
     doing: Option<Doing>,
+}
+
+/// The image below the overlay: its length, and its blocks with data.
+#[derive(Debug)]
+struct Base {
+    bytes: u64,
+    data: Arc<BlockSet>,
 }
 
 /// What a background job is for, and where: see [`Job`].
@@ -193,8 +199,7 @@ impl Overlay {
         let overlay = Self {
             size,
             mode: setup.mode,
-            base_bytes: base.size(),
-            base_data: Arc::clone(&setup.base_data),
+            base: Base { bytes: base.size(), data: Arc::clone(&setup.base_data) },
             allocated: Allocated::new(size, allocated),
             purged,
             based,
@@ -233,7 +238,7 @@ impl Overlay {
         if self.is_allocated(block) {
             return places.push(in_slot(self.slot(block), part));
         }
-        let in_base = Extent::<Pos>::between(part.start.0, self.base_bytes.clamp(part.start.0, part.end()));
+        let in_base = Extent::<Pos>::between(part.start.0, self.base.bytes.clamp(part.start.0, part.end()));
         if !self.based.contains(block) || in_base.is_empty() {
             return places.push(nowhere(part.len));
         }
@@ -331,7 +336,7 @@ impl Store for Overlay {
                 continue;
             }
             self.slots.free(slot, true);
-            if self.base_data.contains(block) {
+            if self.base.data.contains(block) {
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));
             } else {

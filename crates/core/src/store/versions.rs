@@ -531,7 +531,7 @@ impl Mapped for Versions {
 
     fn background(&mut self, _: bool) -> Option<Job> {
         let (doing, job) = self.next_job()?;
-        self.killing.doing = Some(doing);
+        self.killing.job.doing = Some(doing);
         Some(job)
     }
 

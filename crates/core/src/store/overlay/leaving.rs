@@ -50,10 +50,10 @@ impl Overlay {
     fn forget_block(&mut self, block: u64) {
         self.search.outdate();
         self.cover_base(address(block));
-        if self.base_data.contains(block) {
+        if self.base.data.contains(block) {
             self.purged.insert(address(block));
         }
-        self.map.set(block, forgotten(block, &self.base_data));
+        self.map.set(block, forgotten(block, &self.base.data));
     }
 }
 

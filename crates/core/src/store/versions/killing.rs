@@ -58,6 +58,15 @@ pub(super) struct Sweep {
     swept: bool,
 }
 
+/// The background job under way.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay {
+    /// `None` if there is none.
+    pub(super) doing: Option<Doing>,
+    /// The slots that it destroys, or whose space it gives back.
+    pub(super) slots: BTreeSet<Slot>,
+}
+
 /// What a background job is for: see [`Job`].
 #[derive(Debug)]
 pub(super) enum Doing {
@@ -78,8 +87,7 @@ pub(super) type Begun = (Doing, Job);
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Killing {
-    /// The background job under way.
-    pub(super) doing: Option<Doing>,
+    pub(super) job: UnderWay,
     /// The slots that the journal names, and what becomes of each.
     left: BTreeMap<Slot, Fate>,
     /// Those of them that the journal does not name durably yet.
@@ -93,8 +101,6 @@ pub(super) struct Killing {
     /// The slots that can be taken, now or soon, and have space.
     spare: BlockSet<Pos>,
     pub(super) sweep: Sweep,
-    /// The slots of the job under way.
-    pub(super) under_way: BTreeSet<Slot>,
     /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
     pub(super) stopped: Option<String>,
     gives_back: bool,
@@ -165,7 +171,7 @@ impl Killing {
     /// journal owes; `owed` versions are now.
     pub(super) fn has_swept(&self, owed: u64) -> bool {
         let is_settled = self.left.len() as u64 == self.left_owed;
-        is_settled && (self.sweep.swept || self.under_way.is_empty() && self.to_kill(owed) == 0)
+        is_settled && (self.sweep.swept || self.job.slots.is_empty() && self.to_kill(owed) == 0)
     }
 
     /// The bytes to destroy for the content that was owed at `place` of the data medium, part by part.
@@ -187,7 +193,7 @@ impl Killing {
 
     /// Whether a job may destroy the version in `slot`, which is owed.
     pub(super) fn may_kill(&self, slot: Slot) -> bool {
-        let others = [&self.fresh, &self.committing, &self.under_way, &self.leaving];
+        let others = [&self.fresh, &self.committing, &self.job.slots, &self.leaving];
         let is_left = match self.left.get(&slot) {
             Some(fate) => !self.has_stubs || *fate != Fate::Owed,
             None => false,
@@ -354,14 +360,14 @@ impl Versions {
         if places.is_empty() {
             self.killing.note_swept();
         }
-        Ok((!self.killing.under_way.is_empty()).then_some((Doing::Content, Job::Destroy(places))))
+        Ok((!self.killing.job.slots.is_empty()).then_some((Doing::Content, Job::Destroy(places))))
     }
 
     /// The job that gives space back.
     fn spare_job(&mut self) -> Option<Begun> {
         let slots = self.hold_spare();
         let space = runs(&slots);
-        self.killing.under_way = slots;
+        self.killing.job.slots = slots;
         (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
     }
 
@@ -384,33 +390,33 @@ impl Versions {
         }
         self.killing.sweep.next = from;
         let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
-        self.killing.under_way = slots;
+        self.killing.job.slots = slots;
         Ok(space)
     }
 
     pub(super) fn job_done(&mut self, end: JobEnd<'_>) {
-        let Some(doing) = self.killing.doing.take() else { return };
+        let Some(doing) = self.killing.job.doing.take() else { return };
         match (doing, end) {
             (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
             (Doing::Space, _) => {
-                let slots = std::mem::take(&mut self.killing.under_way);
+                let slots = std::mem::take(&mut self.killing.job.slots);
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
             (_, JobEnd::GivenUp) => {
-                self.killing.under_way.clear();
+                self.killing.job.slots.clear();
                 self.killing.begin_sweep();
             }
             (Doing::Search(part), JobEnd::Done(read)) => {
-                self.killing.under_way.clear();
+                self.killing.job.slots.clear();
                 self.searched(part, read);
             }
             (Doing::Content, JobEnd::Done(_)) => {
-                let slots = std::mem::take(&mut self.killing.under_way);
+                let slots = std::mem::take(&mut self.killing.job.slots);
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
             (Doing::Renew(cell), JobEnd::Done(_)) => {
-                self.killing.under_way.clear();
+                self.killing.job.slots.clear();
                 let dying = self.catalog.old_half_renewed(cell);
                 self.killed(dying);
             }

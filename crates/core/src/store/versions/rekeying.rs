@@ -60,7 +60,7 @@ impl Versions {
             }
             let doomed = self.catalog.doomed(&slots, |slot| self.killing.is_gone(slot));
             if self.catalog.homes.begin(doomed) {
-                self.killing.under_way = slots;
+                self.killing.job.slots = slots;
                 return Ok(self.job_under_way());
             }
             // Their pages have no cells any more.
@@ -134,7 +134,7 @@ impl Versions {
             (HomesJob::Move, JobEnd::Done(_)) => {
                 self.catalog.homes.rekeyed();
                 self.killing.note_swept();
-                let slots = std::mem::take(&mut self.killing.under_way);
+                let slots = std::mem::take(&mut self.killing.job.slots);
                 self.killed(some(&slots));
             }
             (_, JobEnd::GivenUp) => {}
@@ -143,7 +143,7 @@ impl Versions {
 
     fn give_up_move(&mut self) {
         self.catalog.homes.cancel();
-        self.killing.under_way.clear();
+        self.killing.job.slots.clear();
         self.killing.begin_sweep();
     }
 }
