@@ -2,9 +2,9 @@
 
 use super::bytes::zero_blocks;
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
-use super::watching::is_own;
 use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
 use crate::buf::Buf;
 use crate::extents::ExtentMap;
@@ -12,12 +12,12 @@ use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Op, Outcome, Refusal, Request, RequestId};
+use crate::request::{Op, Outcome, Refusal, Request};
 use crate::store::{WritePlan, Written};
 use crate::units::{Addr, Epoch, Extent};
 
 impl Volume {
-    pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+    pub(super) fn arrive(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
         if request.op.is_of_guest() {
             self.schedule.request_arrived();
         }
@@ -25,7 +25,7 @@ impl Volume {
             if mutant::is(Mutant::TellOfRefused) {
                 self.observe(&request);
             }
-            out.push(Command::Reply(id, Err(refusal)));
+            id.reply(Err(refusal), out);
             return;
         }
         if let Op::CloseEpoch { when, anew } = request.op {
@@ -35,11 +35,11 @@ impl Volume {
             return self.begin_forget(id, scope, out);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
-            out.push(Command::Reply(id, Ok(Buf::new())));
+            id.reply(Ok(Buf::new()), out);
             return;
         }
         if self.distrusts(&request) {
-            out.push(Command::Reply(id, Ok(Buf::new())));
+            id.reply(Ok(Buf::new()), out);
             return;
         }
         let is_late = mutant::is(Mutant::AskClassLate);
@@ -53,7 +53,7 @@ impl Volume {
     /// Begins a request, or lets it wait. The `reused` bytes have to be destroyed before.
     pub(super) fn admit(
         &mut self,
-        id: RequestId,
+        id: Origin,
         request: Request,
         reused: Vec<Extent<Addr>>,
         out: &mut Vec<Command>,
@@ -70,7 +70,7 @@ impl Volume {
     }
 
     /// Puts the change `id` behind the earlier ones of the same blocks, and into the epoch that takes changes.
-    pub(super) fn enter(&mut self, id: RequestId, request: &Request) {
+    pub(super) fn enter(&mut self, id: Origin, request: &Request) {
         let (whole, epoch) = (self.store.geometry().together(request.extent), self.arriving_epoch());
         self.requests.order.enter(id, whole, epoch);
         if request.op.is_write() {
@@ -80,14 +80,14 @@ impl Volume {
 
     /// Goes on with `request`: the watcher has seen all content that it replaces, which had to come before
     /// an erase task destroys that. A request that waits for such a task stays ahead of later ones.
-    pub(super) fn go_on(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+    pub(super) fn go_on(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
         self.go_on_unseen(id, request, Unseen::NOTHING, out);
     }
 
     /// Goes on with `request`, of which the watcher has yet to see something.
     pub(super) fn go_on_unseen(
         &mut self,
-        id: RequestId,
+        id: Origin,
         request: Request,
         unseen: Unseen,
         out: &mut Vec<Command>,
@@ -103,7 +103,7 @@ impl Volume {
     /// Lets `request`, which had been admitted, wait once more.
     pub(super) fn wait_for(
         &mut self,
-        id: RequestId,
+        id: Origin,
         request: Request,
         unseen: Unseen,
         obstacle: Obstacle,
@@ -181,9 +181,7 @@ impl Volume {
 
     fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
         self.requests.leave(waiting.id);
-        if !is_own(waiting.id) {
-            out.push(Command::Reply(waiting.id, Err(self.frozen())));
-        }
+        waiting.id.reply(Err(self.frozen()), out);
     }
 
     /// The refusal of a request that waits for something that a latched disk never does.
@@ -258,7 +256,7 @@ impl Volume {
     /// Reads the extent `seen` for the watcher: `request` is about to replace content there.
     fn show(
         &mut self,
-        id: RequestId,
+        id: Origin,
         request: Request,
         old_extent: Extent<Addr>,
         rest: Vec<Extent<Addr>>,
@@ -276,7 +274,7 @@ impl Volume {
         self.read(id, Op::Copy, old_extent, places, out);
     }
 
-    fn carry_out(&mut self, id: RequestId, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
+    fn carry_out(&mut self, id: Origin, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
         let block = self.to_copy_up(&request).next();
         if let Some(block) = block {
             return self.copy_up(id, request, block, out);
@@ -314,13 +312,13 @@ impl Volume {
         self.requests.running.touches(extent)
     }
 
-    pub(super) fn run(&mut self, id: RequestId, extent: Extent<Addr>, is_ordered: bool, stage: Stage) {
+    pub(super) fn run(&mut self, id: Origin, extent: Extent<Addr>, is_ordered: bool, stage: Stage) {
         self.run_masked(id, extent, is_ordered, stage, Vec::new());
     }
 
     pub(super) fn run_masked(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         is_ordered: bool,
         stage: Stage,
@@ -331,21 +329,21 @@ impl Volume {
             .insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
     }
 
-    fn begin_flush(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    fn begin_flush(&mut self, id: Origin, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
         if self.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
             self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
-            self.run(id, nothing, false, Stage::Checkpoint(Deaths::zeros(Vec::new())));
+            self.run(id, nothing, false, Stage::Checkpoint(None));
             self.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
-    fn begin_read(&mut self, id: RequestId, op: Op, extent: Extent<Addr>, out: &mut Vec<Command>) {
+    fn begin_read(&mut self, id: Origin, op: Op, extent: Extent<Addr>, out: &mut Vec<Command>) {
         let masks = self.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
-            return out.push(Command::Reply(id, Ok(vec![0; extent.len as usize].into())));
+            return id.reply(Ok(vec![0; extent.len as usize].into()), out);
         }
         let places = self.readable(extent, &masks);
         self.run_masked(id, extent, false, Stage::Io, masks);
@@ -354,7 +352,7 @@ impl Volume {
 
     fn begin_write(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         data: Buf,
         fua: bool,
@@ -363,12 +361,16 @@ impl Volume {
     ) {
         self.leave_places(extent);
         let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        if is_all(&zeros, extent) && !self.store.same_place() {
-            // A place for zeros would only have to be given back.
-            self.run(id, extent, true, Stage::Oblige(Deaths::zeros(zeros)));
-            self.requests.running.get_mut(id).buf = data;
-            return self.oblige_more(id, out);
-        }
+        let needs_no_place = is_all(&zeros, extent) && !self.store.same_place();
+        let deaths = match Deaths::zeros(zeros) {
+            Some(deaths) if needs_no_place => {
+                // A place for zeros would only have to be given back.
+                self.run(id, extent, true, Stage::Oblige(deaths));
+                self.requests.running.get_mut(id).buf = data;
+                return self.oblige_more(id, out);
+            }
+            deaths => deaths,
+        };
         let again = |data| Request { op: Op::Write(data), extent, fua };
         let places = match self.allocate(id, extent) {
             WritePlan::To(places) => places,
@@ -380,14 +382,14 @@ impl Volume {
         if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
-        self.run(id, extent, true, Stage::Write { zeros, durable: fua });
+        self.run(id, extent, true, Stage::Write { deaths, durable: fua });
         let data = padded(data, places.bytes());
         self.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
     }
 
     pub(super) fn request_io_done(
         &mut self,
-        id: RequestId,
+        id: Origin,
         mut result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
@@ -408,12 +410,14 @@ impl Volume {
                 let written = written(&mut result);
                 self.remainder_written(id, written, result.map(drop), out);
             }
-            (result, Stage::Write { zeros, durable }) => {
-                let (zeros, durable) = (std::mem::take(zeros), *durable);
-                self.write_done(id, result, zeros, durable, out);
+            (result, Stage::Write { deaths, durable }) => {
+                let (deaths, durable) = (deaths.take(), *durable);
+                self.write_done(id, result, deaths, durable, out);
             }
             (result, Stage::Note { .. }) => self.noted(id, result.map(|done| done.buf), out),
-            (result, _) if is_own(id) => self.own_look_done(id, result.map(|done| done.buf)),
+            (result, _) if matches!(id, Origin::Own(_)) => {
+                self.own_look_done(id, result.map(|done| done.buf))
+            }
             (Err(error), _) => self.request_failed(id, &error, out),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
@@ -425,9 +429,9 @@ impl Volume {
 
     pub(super) fn write_done(
         &mut self,
-        id: RequestId,
+        id: Origin,
         mut result: Result<Performed, MediumError>,
-        zeros: Vec<Extent<Addr>>,
+        deaths: Option<Deaths>,
         durable: bool,
         out: &mut Vec<Command>,
     ) {
@@ -442,31 +446,30 @@ impl Volume {
             Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
         }
         if self.overwrites(extent) {
-            self.note_overwrite(id, zeros, durable, out);
+            self.note_overwrite(id, deaths, durable, out);
         } else if durable && !self.store.is_durable(extent) {
-            self.requests.running.get_mut(id).stage = Stage::Checkpoint(Deaths::zeros(zeros));
+            self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
             self.want_checkpoint(Waiter::Request(id), out);
         } else {
-            self.end_write(id, zeros, durable, out);
+            self.end_write(id, deaths, durable, out);
         }
     }
 
     /// Goes on with request `id` after its checkpoint.
-    pub(super) fn request_checkpointed(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn request_checkpointed(&mut self, id: Origin, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
             Stage::Closed(Epoch(number)) => self.finish(id, Ok(number.to_le_bytes().to_vec().into()), out),
             Stage::Forget(scope) => self.intend_forget(id, scope, out),
             // Deaths wait for a later commit themselves.
-            Stage::Checkpoint(deaths) if !deaths.rest.is_empty() || !self.awaits_completion(id) => {
-                self.die(id, deaths, out);
-            }
+            Stage::Checkpoint(Some(deaths)) => self.die(id, deaths, out),
+            Stage::Checkpoint(None) if !self.awaits_completion(id) => self.finish_with_buf(id, out),
             _ => {}
         }
     }
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
-    fn old_content_read(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    fn old_content_read(&mut self, id: Origin, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
         let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
             self.requests.running.take(id)
         else {
@@ -497,7 +500,7 @@ impl Volume {
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(&mut self, id: RequestId, result: Result<Buf, MediumError>) {
+    fn own_look_done(&mut self, id: Origin, result: Result<Buf, MediumError>) {
         let Running { extent, .. } = self.requests.running.take(id);
         self.requests.leave(id);
         self.looked(extent, &result);
@@ -507,7 +510,7 @@ impl Volume {
     /// task may have put a part of a write there already.
     pub(super) fn refuse_unbegun(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         was_shown: bool,
         refusal: Refusal,
@@ -520,15 +523,14 @@ impl Volume {
     }
 
     /// Tells whoever asked for request `id` how it ended.
-    fn answer(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
-        if is_own(id) {
-            self.own_death_done();
-        } else {
-            out.push(Command::Reply(id, outcome));
+    fn answer(&mut self, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
+        match id {
+            Origin::Front(_) => id.reply(outcome, out),
+            Origin::Own(_) => self.own_death_done(),
         }
     }
 
-    pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
+    pub(super) fn request_failed(&mut self, id: Origin, error: &MediumError, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
@@ -540,13 +542,13 @@ impl Volume {
         }
     }
 
-    pub(super) fn finish(&mut self, id: RequestId, outcome: Outcome, out: &mut Vec<Command>) {
+    pub(super) fn finish(&mut self, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
         self.requests.running.take(id);
         self.requests.leave(id);
         self.answer(id, outcome, out);
     }
 
-    pub(super) fn await_commit(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn await_commit(&mut self, id: Origin, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.finish(id, Err(self.frozen()), out);
         }
@@ -562,7 +564,7 @@ impl Volume {
         }
     }
 
-    pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn finish_with_buf(&mut self, id: Origin, out: &mut Vec<Command>) {
         let buf = std::mem::take(&mut self.requests.running.get_mut(id).buf);
         self.finish(id, Ok(buf), out);
     }

@@ -7,13 +7,13 @@
 //! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
 //! meanwhile.
 
+use super::requests::Origin;
 use super::{Purpose, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::RequestId;
 use crate::store::{Batch, MapState};
 
 /// The checkpoint under way, and who waits for it and for the next one.
@@ -57,7 +57,7 @@ enum Step {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiter {
     /// A request that was carried out.
-    Request(RequestId),
+    Request(Origin),
     /// The task under way.
     Task,
     /// The watcher's evidence.

@@ -10,34 +10,35 @@
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
 use super::Volume;
+use super::requests::Origin;
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::{Due, Obligation};
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Op, Request};
 use crate::units::{Addr, Extent};
 use crate::watch::Class;
 use std::collections::HashMap;
 
 /// The plain bytes of requests that have not ended, as they were when each arrived.
 #[derive(Debug, Default)]
-pub(super) struct Plain(HashMap<RequestId, ExtentMap<Addr, ()>>);
+pub(super) struct Plain(HashMap<Origin, ExtentMap<Addr, ()>>);
 
 impl Plain {
     /// Notes that the `plain` bytes of request `id` held plain content when it arrived.
-    pub(super) fn note(&mut self, id: RequestId, plain: ExtentMap<Addr, ()>) {
+    pub(super) fn note(&mut self, id: Origin, plain: ExtentMap<Addr, ()>) {
         if !plain.is_empty() {
             self.0.insert(id, plain);
         }
     }
 
     /// Forgets request `id`, which has ended.
-    pub(super) fn forget(&mut self, id: RequestId) {
+    pub(super) fn forget(&mut self, id: Origin) {
         self.0.remove(&id);
     }
 
     /// The first part of `extent` that is of one class, and how that part is to be destroyed if sensitive content is to
     /// be destroyed as `due` says.
-    pub(super) fn first(&self, id: RequestId, extent: Extent<Addr>, due: Due) -> (Extent<Addr>, Due) {
+    pub(super) fn first(&self, id: Origin, extent: Extent<Addr>, due: Due) -> (Extent<Addr>, Due) {
         let plain = self.0.get(&id).and_then(|plain| plain.within(extent).next());
         match plain {
             Some((plain, ())) if plain.start == extent.start => {
@@ -77,7 +78,7 @@ impl Volume {
     }
 
     /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
-    pub(super) fn note_classes(&mut self, id: RequestId, request: &Request, plain: ExtentMap<Addr, ()>) {
+    pub(super) fn note_classes(&mut self, id: Origin, request: &Request, plain: ExtentMap<Addr, ()>) {
         if self.store.epochs().is_none() {
             return self.requests.plain.note(id, plain);
         }

@@ -1,12 +1,12 @@
 //! The journal's commits, one at a time, and who waits for each.
 
 use super::recording::Recording;
+use super::requests::Origin;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, FrameId, Journal, State};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::request::RequestId;
 use crate::units::{Addr, Extent, Pos};
 
 /// The journal, and how far its commits and receipts are.
@@ -33,7 +33,7 @@ impl Commits {
     }
 
     /// Lets request `id` wait until commit `seq` is durable, which is under way or the next one.
-    pub(super) fn wait_for(&mut self, seq: u64, id: RequestId) {
+    pub(super) fn wait_for(&mut self, seq: u64, id: Origin) {
         let is_made = seq == self.journal.position().seq;
         let batch = if is_made { &mut self.undurable.under_way } else { &mut self.undurable.next };
         batch.waiters.push(id);
@@ -87,7 +87,7 @@ struct Batch {
     deaths: ExtentMap<Addr, ()>,
     /// The places of the data medium that something is owed at since then.
     places: ExtentMap<Pos, ()>,
-    waiters: Vec<RequestId>,
+    waiters: Vec<Origin>,
 }
 
 impl Undurable {
@@ -119,7 +119,7 @@ impl Undurable {
 
     /// Whether request `id` has to wait for a death within `extent`. If so, the request is returned when the
     /// death is durable.
-    pub(super) fn must_wait_for(&mut self, id: RequestId, extent: Extent<Addr>) -> bool {
+    pub(super) fn must_wait_for(&mut self, id: Origin, extent: Extent<Addr>) -> bool {
         let batches = [&mut self.next, &mut self.under_way];
         let last = batches.into_iter().find(|it| it.deaths.overlaps(extent));
         last.map(|it| it.waiters.push(id)).is_some()
@@ -200,14 +200,14 @@ mod tests {
         let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
         let seq = commits.journal.push(Change::Release);
         commits.undurable.note(dead);
-        assert!(commits.undurable.must_wait_for(RequestId(1), dead));
-        assert!(!commits.undurable.must_wait_for(RequestId(2), alive));
+        assert!(commits.undurable.must_wait_for(Origin::Own(1), dead));
+        assert!(!commits.undurable.must_wait_for(Origin::Own(2), alive));
         commits.begin(&State::default());
         commits.undurable.note(alive);
-        assert!(commits.undurable.must_wait_for(RequestId(3), alive));
+        assert!(commits.undurable.must_wait_for(Origin::Own(3), alive));
         let (ended, mut mark) = commits.write_done();
         assert!(ended == seq && !commits.is_durable(seq));
-        assert_eq!(commits.confirm(ended).map(|it| it.waiters), Some(vec![RequestId(1)]));
+        assert_eq!(commits.confirm(ended).map(|it| it.waiters), Some(vec![Origin::Own(1)]));
         while mark.is_some() {
             let ended;
             (ended, mark) = commits.write_done();

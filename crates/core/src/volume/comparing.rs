@@ -1,9 +1,10 @@
 //! Where two states of the disk differ: what the store's index says, and what is dead by address by now.
 
+use super::requests::Origin;
 use super::{Command, Volume};
 use crate::blocks::BlockSet;
 use crate::place::Place;
-use crate::request::{AsOf, Compared, Refusal, RequestId};
+use crate::request::{AsOf, Compared, Refusal};
 use crate::store::Incomparable;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 
@@ -22,7 +23,7 @@ impl Volume {
     /// Answers request `id`: where the `states` differ in `extent`.
     pub(super) fn compare(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         states: [AsOf; 2],
         out: &mut Vec<Command>,
@@ -37,7 +38,7 @@ impl Volume {
             Err(Incomparable::NotKept(epoch)) => Err(Refusal::Forgotten(epoch)),
             Err(Incomparable::Missing(place)) => unreachable!("{place:?} was fetched before"),
         };
-        out.push(Command::Reply(id, outcome));
+        id.reply(outcome, out);
     }
 
     fn compare_by_index(

@@ -1,13 +1,14 @@
 //! Where the bytes of a request lie: the parts of the map that it waits for, and copy-up, which gives a
 //! block a place of its own before a request changes a part of it.
 
+use super::requests::Origin;
 use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{Op, Refusal, Request, RequestId};
+use crate::request::{Op, Refusal, Request};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 
@@ -48,7 +49,7 @@ impl Volume {
     /// a part of it.
     pub(super) fn copy_up(
         &mut self,
-        id: RequestId,
+        id: Origin,
         request: Request,
         block: Extent<Addr>,
         out: &mut Vec<Command>,
@@ -61,7 +62,7 @@ impl Volume {
     /// Goes on with a copy-up: the block was read or written, or that failed.
     pub(super) fn copy_up_more(
         &mut self,
-        id: RequestId,
+        id: Origin,
         result: Result<Performed, MediumError>,
         out: &mut Vec<Command>,
     ) {
@@ -90,7 +91,7 @@ impl Volume {
     }
 
     /// Writes `data`, which `block` shows, to a place of the block's own.
-    fn place_copy(&mut self, id: RequestId, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
+    fn place_copy(&mut self, id: Origin, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
         match self.allocate(id, block) {
             WritePlan::To(places) => {
                 self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
@@ -105,7 +106,7 @@ impl Volume {
     }
 
     /// Refuses a request whose block could not be read, or got no place.
-    pub(super) fn abandon_copy(&mut self, id: RequestId, refusal: Refusal, out: &mut Vec<Command>) {
+    pub(super) fn abandon_copy(&mut self, id: Origin, refusal: Refusal, out: &mut Vec<Command>) {
         let extent = self.requests.running.get_mut(id).extent;
         self.tell_of_refusal(extent, true);
         self.finish(id, Err(refusal), out);

@@ -1,13 +1,13 @@
 //! Deaths: how the bytes that a request frees get their obligations.
 
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::running::{Deaths, Stage};
-use super::watching::is_own;
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::mutant::{self, Mutant};
-use crate::request::{Op, RequestId};
+use crate::request::Op;
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 
@@ -18,12 +18,12 @@ const ENTRIES_RESERVED: usize = 16;
 
 impl Volume {
     /// The fate of the bytes that `op` frees, and why they die; none if it frees none.
-    pub(super) fn obligation(&self, id: RequestId, op: &Op) -> Option<(Due, Cause)> {
+    pub(super) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
         match op {
             Op::Zero { no_hole, .. } => shred(*no_hole && self.store.same_place(), Cause::WriteZeroes),
             Op::Trim => shred(false, Cause::Trim),
-            Op::Purge if is_own(id) => shred(false, Cause::Map),
+            Op::Purge if matches!(id, Origin::Own(_)) => shred(false, Cause::Map),
             Op::Purge => shred(false, Cause::Purge),
             Op::ConservativeOverwrite => Some((Due::ConservativeOverwrite, Cause::ConservativeOverwrite)),
             Op::Read
@@ -43,7 +43,7 @@ impl Volume {
     /// Begins the death of `extent` for request `id`.
     pub(super) fn begin_death(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         due: Due,
         cause: Cause,
@@ -57,18 +57,15 @@ impl Volume {
             _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
         };
         if needs_checkpoint {
-            self.run(id, extent, true, Stage::Checkpoint(deaths));
+            self.run(id, extent, true, Stage::Checkpoint(Some(deaths)));
             return self.want_checkpoint(Waiter::Request(id), out);
         }
         self.run(id, extent, true, Stage::Oblige(deaths));
         self.oblige_more(id, out);
     }
 
-    /// Gives the `deaths` of request `id` their obligations, or finishes the request if there are none.
-    pub(super) fn die(&mut self, id: RequestId, deaths: Deaths, out: &mut Vec<Command>) {
-        if deaths.rest.is_empty() {
-            return self.finish_with_buf(id, out);
-        }
+    /// Gives the `deaths` of request `id` their obligations.
+    pub(super) fn die(&mut self, id: Origin, deaths: Deaths, out: &mut Vec<Command>) {
         self.requests.running.get_mut(id).stage = Stage::Oblige(deaths);
         self.oblige_more(id, out);
     }
@@ -85,12 +82,12 @@ impl Volume {
     }
 
     /// Makes obligations of the deaths of request `id`, as many as there is room for.
-    pub(super) fn oblige_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    pub(super) fn oblige_more(&mut self, id: Origin, out: &mut Vec<Command>) {
         self.oblige_some(id, &mut { PIECES_MAX }, out);
     }
 
     /// The same, for at most `left` pieces.
-    fn oblige_some(&mut self, id: RequestId, left: &mut usize, out: &mut Vec<Command>) {
+    fn oblige_some(&mut self, id: Origin, left: &mut usize, out: &mut Vec<Command>) {
         if self.is_early(id) {
             return self.requests.closes.wait_for_epoch(id);
         }
@@ -190,7 +187,7 @@ impl Volume {
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the
     /// request waits for its commit.
-    pub(super) fn provide_more(&mut self, id: RequestId, rest: Extent<Addr>, out: &mut Vec<Command>) {
+    pub(super) fn provide_more(&mut self, id: Origin, rest: Extent<Addr>, out: &mut Vec<Command>) {
         if self.latched.is_some() {
             return self.await_commit(id, out);
         }

@@ -10,11 +10,12 @@
 //! 4. Nothing waits for a close but later deaths, which the ledger could not tell from earlier ones.
 
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::running::Stage;
 use super::{Command, Volume};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
-use crate::request::{Question, Refusal, RequestId};
+use crate::request::{Question, Refusal};
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::VecDeque;
 
@@ -24,9 +25,9 @@ pub(super) struct Closes {
     /// The cut that ends the open epoch, which has not been closed.
     cut: Option<Cut>,
     /// The closes that follow it: the time of each, and its request.
-    later: Vec<(u64, RequestId)>,
+    later: Vec<(u64, Origin)>,
     /// Requests whose deaths belong to an epoch that is not open yet.
-    early: VecDeque<RequestId>,
+    early: VecDeque<Origin>,
     /// Whether something may have changed since the last cut.
     is_changed: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct Closes {
 struct Cut {
     when: u64,
     /// The requests that get the number of the epoch when it is closed.
-    waiters: Vec<RequestId>,
+    waiters: Vec<Origin>,
 }
 
 impl Closes {
@@ -59,7 +60,7 @@ impl Closes {
     }
 
     /// Lets the deaths of request `id` wait for their epoch.
-    pub(super) fn wait_for_epoch(&mut self, id: RequestId) {
+    pub(super) fn wait_for_epoch(&mut self, id: Origin) {
         self.early.push_back(id);
     }
 
@@ -83,12 +84,12 @@ impl Volume {
     }
 
     /// Whether change `id` belongs to an epoch that is not open yet.
-    pub(super) fn is_early(&self, id: RequestId) -> bool {
+    pub(super) fn is_early(&self, id: Origin) -> bool {
         self.requests.order.epoch(id) > self.open_epoch()
     }
 
     /// Begins to close the epoch of the changes that have arrived, for request `id`.
-    pub(super) fn close_epoch(&mut self, id: RequestId, (when, anew): (u64, bool), out: &mut Vec<Command>) {
+    pub(super) fn close_epoch(&mut self, id: Origin, (when, anew): (u64, bool), out: &mut Vec<Command>) {
         self.run(id, Extent::new(0, 0), false, Stage::Close);
         let closes = &mut self.requests.closes;
         // An epoch that is being closed is new.
@@ -101,7 +102,7 @@ impl Volume {
     }
 
     /// Makes a cut at the open epoch, if that has any change.
-    fn cut_epoch(&mut self, when: u64, waiters: Vec<RequestId>, out: &mut Vec<Command>) {
+    fn cut_epoch(&mut self, when: u64, waiters: Vec<Origin>, out: &mut Vec<Command>) {
         if std::mem::take(&mut self.requests.closes.is_changed) {
             self.requests.closes.cut = Some(Cut { when, waiters });
             return;
@@ -140,7 +141,7 @@ impl Volume {
     }
 
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.
-    fn closed(&mut self, id: RequestId, last: Epoch, out: &mut Vec<Command>) {
+    fn closed(&mut self, id: Origin, last: Epoch, out: &mut Vec<Command>) {
         self.requests.running.get_mut(id).stage = Stage::Closed(last);
         self.want_checkpoint(Waiter::Request(id), out);
     }
@@ -155,26 +156,26 @@ impl Volume {
     }
 
     /// Answers request `id`, a question about epochs, stubs or versions.
-    pub(super) fn answer_question(&self, id: RequestId, question: &Question, out: &mut Vec<Command>) {
+    pub(super) fn answer_question(&self, id: Origin, question: &Question, out: &mut Vec<Command>) {
         let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
-        out.push(Command::Reply(id, Ok(answer.into())));
+        id.reply(Ok(answer.into()), out);
     }
 
     /// Reads what `extent` showed at the end of `epoch`.
     pub(super) fn read_past(
         &mut self,
-        id: RequestId,
+        id: Origin,
         extent: Extent<Addr>,
         epoch: Epoch,
         out: &mut Vec<Command>,
     ) {
         if epoch >= self.open_epoch() {
-            return out.push(Command::Reply(id, Err(Refusal::Invalid("the epoch has not closed yet"))));
+            return id.reply(Err(Refusal::Invalid("the epoch has not closed yet")), out);
         }
         let known = self.store.epochs().expect("a store without epochs refuses this");
         let places = match known.locate(extent, epoch) {
             Ok(places) => places,
-            Err(gone) => return out.push(Command::Reply(id, Err(gone.refusal(epoch)))),
+            Err(gone) => return id.reply(Err(gone.refusal(epoch)), out),
         };
         // The present content of these bytes is not read: it may die, and leave its place.
         self.run_masked(id, extent, false, Stage::Io, vec![extent]);

@@ -5,12 +5,13 @@
 //! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
 
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::running::Stage;
 use super::waiting::Obstacle;
 use super::{Command, Volume};
 use crate::journal::Change;
 use crate::mutant::{self, Mutant};
-use crate::request::{Refusal, RequestId};
+use crate::request::Refusal;
 use crate::store::{ForgetStep, Shared};
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub(super) struct Forgetting {
 /// A look for content that the current state shows, and that is to be forgotten.
 #[derive(Clone, Copy, Debug)]
 struct Check {
-    id: RequestId,
+    id: Origin,
     /// The blocks that are still to be looked at.
     left: Extent<Addr>,
     /// The last epoch whose content is to be forgotten.
@@ -80,7 +81,7 @@ impl Volume {
     }
 
     /// Begins to forget `scope`, for request `id`.
-    pub(super) fn begin_forget(&mut self, id: RequestId, scope: Scope, out: &mut Vec<Command>) {
+    pub(super) fn begin_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
         match scope.blocks {
             None => self.want_checkpoint(Waiter::Request(id), out),
@@ -154,7 +155,7 @@ impl Volume {
     }
 
     /// Notes the intent of request `id`, whose epochs have closed durably.
-    pub(super) fn intend_forget(&mut self, id: RequestId, scope: Scope, out: &mut Vec<Command>) {
+    pub(super) fn intend_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
         self.erasing.forgetting.after = self.change(Change::Forget(scope));
         self.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {

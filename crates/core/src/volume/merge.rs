@@ -3,12 +3,13 @@
 
 use super::admit::padded;
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::running::{Deaths, Merge, Remainder, Stage};
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
 use crate::medium::MediumError;
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Op, Request};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 use crate::zeros::is_zeros;
@@ -38,14 +39,14 @@ impl Volume {
     }
 
     /// Begins to make `request` one of whole blocks.
-    pub(super) fn merge(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
+    pub(super) fn merge(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
         let whole = self.store.geometry().together(request.extent);
         let unread = self.to_merge(&request);
         self.run(id, whole, true, Stage::Merge(Merge { request, unread, read: Vec::new() }));
         self.merge_more(id, out);
     }
 
-    fn merge_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    fn merge_more(&mut self, id: Origin, out: &mut Vec<Command>) {
         let Stage::Merge(merge) = &self.requests.running.get_mut(id).stage else { return };
         let Some(block) = merge.unread.last().copied() else { return self.merged(id, out) };
         if self.store.missing(block).is_some() {
@@ -62,7 +63,7 @@ impl Volume {
     /// Goes on with a merge: a block was read, or that failed.
     pub(super) fn merge_read(
         &mut self,
-        id: RequestId,
+        id: Origin,
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
@@ -77,7 +78,7 @@ impl Volume {
     }
 
     /// Goes on with request `id`: the blocks that it changes in part were read.
-    fn merged(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    fn merged(&mut self, id: Origin, out: &mut Vec<Command>) {
         let running = self.requests.running.take(id);
         let (whole, Stage::Merge(Merge { request, read, .. })) = (running.extent, running.stage) else {
             return;
@@ -89,14 +90,14 @@ impl Volume {
             read.into_iter().map(|(block, content)| (block, without(content, block, request.extent)));
         let unwritten: Vec<_> = cleared.filter(|(_, content)| !is_zeros(content)).collect();
         let rest = outside(whole, unwritten.iter().map(|(block, _)| *block));
-        let deaths = Deaths { rest: rest.into_iter().collect(), due, cause };
+        let deaths = Deaths::of(rest.into_iter().collect(), due, cause);
         let remainder = Remainder { request, unwritten, has_written: false, deaths };
         self.run(id, whole, true, Stage::Remain(remainder));
         self.remain_more(id, out);
     }
 
     /// Writes what is left of the next block, or ends with the deaths of whole blocks.
-    fn remain_more(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    fn remain_more(&mut self, id: Origin, out: &mut Vec<Command>) {
         let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
         let Some((block, content)) = remainder.unwritten.last_mut() else { return self.remained(id, out) };
         let (block, content) = (*block, std::mem::take(content));
@@ -126,7 +127,7 @@ impl Volume {
     /// Goes on after what is left of a block was written, or that failed.
     pub(super) fn remainder_written(
         &mut self,
-        id: RequestId,
+        id: Origin,
         written: Written,
         result: Result<(), MediumError>,
         out: &mut Vec<Command>,
@@ -141,20 +142,21 @@ impl Volume {
         }
     }
 
-    fn remained(&mut self, id: RequestId, out: &mut Vec<Command>) {
+    fn remained(&mut self, id: Origin, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         let Stage::Remain(Remainder { deaths, has_written, .. }) =
             std::mem::replace(&mut running.stage, Stage::Io)
         else {
             return;
         };
-        if has_written {
-            // A death is durable before it is answered; so are its parts of blocks.
-            running.stage = Stage::Checkpoint(deaths);
-            return self.want_checkpoint(Waiter::Request(id), out);
+        match deaths {
+            Some(deaths) if !has_written => self.die(id, deaths, out),
+            deaths => {
+                // A death is durable before it is answered; so are its parts of blocks.
+                running.stage = Stage::Checkpoint(deaths);
+                self.want_checkpoint(Waiter::Request(id), out);
+            }
         }
-        running.stage = Stage::Oblige(deaths);
-        self.oblige_more(id, out);
     }
 }
 

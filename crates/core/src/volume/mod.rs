@@ -71,6 +71,7 @@ use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use outstanding::Purpose;
+use requests::Origin;
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -203,7 +204,7 @@ impl Volume {
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
         self.schedule.pass(now);
         match event {
-            Event::Request(id, request) => self.arrive(id, request, out),
+            Event::Request(id, request) => self.arrive(Origin::Front(id), request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
             Event::Connected => self.connected(1),
@@ -292,7 +293,7 @@ impl Volume {
     /// oracle must not hold it against a verdict.
     #[must_use]
     pub fn is_unseen(&self, id: RequestId) -> bool {
-        self.requests.is_unseen(id)
+        self.requests.is_unseen(Origin::Front(id))
     }
 
     fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {

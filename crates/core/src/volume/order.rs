@@ -4,8 +4,8 @@
 //! follows those alone: all earlier ones end before them. So a change costs as
 //! many steps as it has neighbours, however many wait.
 
+use super::requests::Origin;
 use crate::extents::{ExtentMap, Value};
-use crate::request::RequestId;
 use crate::units::{Addr, Epoch, Extent};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Debug, Default)]
 pub(super) struct Order {
     last: ExtentMap<Addr, Change>,
-    members: HashMap<RequestId, Member>,
+    members: HashMap<Origin, Member>,
     /// How many cuts of evidence there were.
     cuts: u64,
     /// Changes that had arrived at the last cut, and have not ended.
@@ -25,7 +25,7 @@ pub(super) struct Order {
 
 /// The last change to arrive for some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Change(RequestId);
+struct Change(Origin);
 
 impl Value for Change {
     fn merged(&self, next: &Self) -> Option<Self> {
@@ -39,7 +39,7 @@ struct Member {
     bytes: Extent<Addr>,
     /// How many others have to end before this one may begin.
     ahead: usize,
-    followers: Vec<RequestId>,
+    followers: Vec<Origin>,
     /// How many cuts there were before this change arrived.
     cuts: u64,
     /// The epoch that the change belongs to.
@@ -49,8 +49,8 @@ struct Member {
 
 impl Order {
     /// Adds change `id` of `bytes`, which arrives and belongs to `epoch`.
-    pub(super) fn enter(&mut self, id: RequestId, bytes: Extent<Addr>, epoch: Epoch) {
-        let ahead: BTreeSet<RequestId> = self.last.within(bytes).map(|(_, it)| it.0).collect();
+    pub(super) fn enter(&mut self, id: Origin, bytes: Extent<Addr>, epoch: Epoch) {
+        let ahead: BTreeSet<Origin> = self.last.within(bytes).map(|(_, it)| it.0).collect();
         for other in &ahead {
             if let Some(other) = self.members.get_mut(other) {
                 other.followers.push(id);
@@ -63,7 +63,7 @@ impl Order {
     }
 
     /// Ends change `id`; returns the changes that may begin now.
-    pub(super) fn leave(&mut self, id: RequestId) -> Vec<RequestId> {
+    pub(super) fn leave(&mut self, id: Origin) -> Vec<Origin> {
         let freed = self.retire(id);
         if let Some(member) = self.members.remove(&id) {
             self.before_cut -= usize::from(member.cuts < self.cuts);
@@ -73,7 +73,7 @@ impl Order {
 
     /// Change `id` has had its effect, which is not durable yet: as evidence it has not ended.
     /// Returns those that may begin now.
-    pub(super) fn retire(&mut self, id: RequestId) -> Vec<RequestId> {
+    pub(super) fn retire(&mut self, id: Origin) -> Vec<Origin> {
         let Some(member) = self.members.get_mut(&id) else { return Vec::new() };
         let (bytes, mut freed) = (member.bytes, std::mem::take(&mut member.followers));
         if !std::mem::replace(&mut member.has_effect, true)
@@ -97,12 +97,12 @@ impl Order {
     }
 
     /// Whether change `id` follows no other.
-    pub(super) fn is_first(&self, id: RequestId) -> bool {
+    pub(super) fn is_first(&self, id: Origin) -> bool {
         self.members.get(&id).is_none_or(|it| it.ahead == 0)
     }
 
     /// The epoch that change `id` belongs to.
-    pub(super) fn epoch(&self, id: RequestId) -> Epoch {
+    pub(super) fn epoch(&self, id: Origin) -> Epoch {
         self.members.get(&id).map_or(Epoch::default(), |it| it.epoch)
     }
 
@@ -138,8 +138,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    const fn id(n: u64) -> RequestId {
-        RequestId(n)
+    const fn id(n: u64) -> Origin {
+        Origin::Own(n)
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The I/O operations under way, and the purpose of each.
 
 use super::IoId;
+use super::requests::Origin;
 use super::waiting::Obstacle;
-use crate::request::RequestId;
 use std::collections::{HashMap, HashSet};
 
 /// The purpose of an [`Io`](super::Io).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    Request(RequestId),
+    Request(Origin),
     Commit,
     /// A step of the erase task under way.
     Task,

@@ -11,6 +11,7 @@
 //!    completed. Otherwise a power cut would undo what was promised.
 
 use super::io::IoOp;
+use super::requests::Origin;
 use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume};
 use crate::buf::Buf;
@@ -21,7 +22,6 @@ use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::receipts::Done;
-use crate::request::RequestId;
 use crate::units::{Addr, Extent, Millis};
 use std::collections::BTreeSet;
 
@@ -117,8 +117,8 @@ impl Volume {
     /// Writes the note of request `id`, whose write over dead bytes has ended.
     pub(super) fn note_overwrite(
         &mut self,
-        id: RequestId,
-        zeros: Vec<Extent<Addr>>,
+        id: Origin,
+        deaths: Option<Deaths>,
         durable: bool,
         out: &mut Vec<Command>,
     ) {
@@ -127,7 +127,7 @@ impl Volume {
         self.erasing.overwriting.notes.under_way.insert(number);
         let running = self.requests.running.get_mut(id);
         let made = self.commits.journal.position();
-        running.stage = Stage::Note { zeros, durable, number, generation: made.generation };
+        running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
         let extent = running.extent;
         if mutant::is(Mutant::NoteNothing) {
             return self.noted(id, Ok(Buf::new()), out);
@@ -140,10 +140,10 @@ impl Volume {
     }
 
     /// Goes on with request `id` after the write of its note.
-    pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    pub(super) fn noted(&mut self, id: Origin, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
-        let Stage::Note { zeros, durable, number, generation } = stage else { return };
+        let Stage::Note { deaths, durable, number, generation } = stage else { return };
         self.erasing.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
             self.give_up_overwrite(extent);
@@ -151,28 +151,31 @@ impl Volume {
         }
         if generation != self.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
-            return self.note_overwrite(id, zeros, durable, out);
+            return self.note_overwrite(id, deaths, durable, out);
         }
         self.erasing.overwriting.under_way.remove(extent);
         if !self.state.ledger.has_unsynced() {
             self.erasing.overwriting.since = self.schedule.now;
         }
         self.state.ledger.overwrite(extent);
-        self.end_write(id, zeros, durable, out);
+        self.end_write(id, deaths, durable, out);
     }
 
     /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
     /// over all that was written over there, by others too.
     pub(super) fn end_write(
         &mut self,
-        id: RequestId,
-        zeros: Vec<Extent<Addr>>,
+        id: Origin,
+        deaths: Option<Deaths>,
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        let (extent, deaths) = (self.requests.running.get_mut(id).extent, Deaths::zeros(zeros));
+        let extent = self.requests.running.get_mut(id).extent;
         if !durable {
-            return self.die(id, deaths, out);
+            return match deaths {
+                Some(deaths) => self.die(id, deaths, out),
+                None => self.finish_with_buf(id, out),
+            };
         }
         let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
         if self.latched.is_some() && !(parts.is_empty() && self.is_met_durable()) {
@@ -226,7 +229,7 @@ impl Volume {
     }
 
     /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
-    pub(super) fn awaits_completion(&mut self, id: RequestId) -> bool {
+    pub(super) fn awaits_completion(&mut self, id: Origin) -> bool {
         if self.is_met_durable() {
             return false;
         }

@@ -5,11 +5,12 @@
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
 //! too, and what it got counts if that still lies there, in slots that were not free meanwhile.
 
+use super::requests::Origin;
 use super::running::{Reading, Stage};
 use super::waiting::Unseen;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::places::Places;
-use crate::request::{Op, Refusal, Request, RequestId};
+use crate::request::{Op, Refusal, Request};
 use crate::store::Epochs;
 use crate::units::{Addr, Extent};
 
@@ -24,7 +25,7 @@ impl Volume {
     /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
     pub(super) fn read(
         &mut self,
-        id: RequestId,
+        id: Origin,
         op: Op,
         extent: Extent<Addr>,
         at: Places,
@@ -40,7 +41,7 @@ impl Volume {
 
     /// Begins the read of request `id` again, if it failed, or may have read something else, because
     /// its content lies elsewhere by now. Whether it did so, or refused the request.
-    pub(super) fn read_elsewhere(&mut self, id: RequestId, has_failed: bool, out: &mut Vec<Command>) -> bool {
+    pub(super) fn read_elsewhere(&mut self, id: Origin, has_failed: bool, out: &mut Vec<Command>) -> bool {
         let Some(reading) = self.requests.running.get_mut(id).reading.take() else { return false };
         let is_doubtful = reading.reuses.is_some() && reading.tasks != self.erasing.begun;
         if !has_failed && !is_doubtful {
@@ -73,7 +74,7 @@ impl Volume {
         if now == *at { Now::There } else { Now::Elsewhere }
     }
 
-    fn read_again(&mut self, id: RequestId, reading: Reading, out: &mut Vec<Command>) {
+    fn read_again(&mut self, id: Origin, reading: Reading, out: &mut Vec<Command>) {
         let (request, unseen) = match self.requests.running.take(id).stage {
             Stage::ReadForInference { request, old_extent, mut rest } => {
                 rest.push(old_extent);

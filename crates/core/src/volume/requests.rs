@@ -1,12 +1,31 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 
+use super::Command;
 use super::classes::Plain;
 use super::epochs::Closes;
 use super::order::Order;
 use super::running::{Stage, Table};
 use super::waiting::{Queue, Unseen};
-use crate::request::RequestId;
+use crate::request::{Outcome, RequestId};
 use std::collections::VecDeque;
+
+/// The origin of a request, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) enum Origin {
+    /// A front end, which gets a reply.
+    Front(RequestId),
+    /// The volume itself, for the watcher.
+    Own(u64),
+}
+
+impl Origin {
+    /// Tells the front end, if the request is one of its own, how it ended.
+    pub(super) fn reply(self, outcome: Outcome, out: &mut Vec<Command>) {
+        if let Self::Front(id) = self {
+            out.push(Command::Reply(id, outcome));
+        }
+    }
+}
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -16,7 +35,7 @@ pub(super) struct Requests {
     /// Requests under way.
     pub(super) running: Table,
     /// Requests under way for whose deaths the ledger had no room, or one event no time.
-    pub(super) obliging: VecDeque<RequestId>,
+    pub(super) obliging: VecDeque<Origin>,
     /// Requests that cannot begin yet.
     pub(super) waiting: Queue,
     /// The closes of epochs that are under way.
@@ -42,7 +61,7 @@ impl Requests {
     }
 
     /// Whether a watcher has yet to be shown what change `id` replaces: it knows that something arrives, not what.
-    pub(super) fn is_unseen(&self, id: RequestId) -> bool {
+    pub(super) fn is_unseen(&self, id: Origin) -> bool {
         let waits = self.waiting.get(id).is_some_and(|it| match &it.unseen {
             Unseen::ToAsk => true,
             Unseen::Left(left) => !left.is_empty(),
@@ -52,21 +71,21 @@ impl Requests {
     }
 
     /// Ends change `id`, which was carried out or refused: the changes behind it are tried again.
-    pub(super) fn leave(&mut self, id: RequestId) {
+    pub(super) fn leave(&mut self, id: Origin) {
         self.plain.forget(id);
         self.order.leave(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
     /// Change `id` has had its effect, and waits only to be answered: the changes that follow it are
     /// tried.
-    pub(super) fn retire(&mut self, id: RequestId) {
+    pub(super) fn retire(&mut self, id: Origin) {
         self.running.retire(id);
         self.order.retire(id).into_iter().for_each(|next| self.waiting.retry(next));
     }
 
     /// Gives up, because the medium has failed. Returns the requests with no I/O operation under way: what
     /// they wait for never happens.
-    pub(super) fn give_up(&mut self) -> Vec<RequestId> {
+    pub(super) fn give_up(&mut self) -> Vec<Origin> {
         self.obliging.clear();
         self.closes.give_up();
         let waits = |it: &Stage| {
@@ -96,23 +115,23 @@ mod tests {
     fn run(requests: &mut Requests, id: u64, stage: Stage) {
         let (masks, buf, extent) = (Vec::new(), Buf::new(), Extent::new(id * 8, 8));
         let running = Running { extent, is_ordered: true, stage, masks, buf, reading: None };
-        requests.running.insert(RequestId(id), running);
+        requests.running.insert(Origin::Own(id), running);
     }
 
     #[test]
     fn what_follows_a_change_is_tried_when_that_ends_and_not_before() {
         let mut requests = Requests::default();
         let extent = Extent::new(0, 8);
-        requests.order.enter(RequestId(1), extent, Epoch(0));
-        requests.order.enter(RequestId(2), extent, Epoch(0));
+        requests.order.enter(Origin::Own(1), extent, Epoch(0));
+        requests.order.enter(Origin::Own(2), extent, Epoch(0));
         let request = Request { op: Op::Trim, extent, fua: false };
         let (obstacle, reused, unseen) = (Obstacle::Order, Vec::new(), Unseen::ToAsk);
-        requests.waiting.join(Waiting { id: RequestId(2), request, reused, unseen, obstacle });
+        requests.waiting.join(Waiting { id: Origin::Own(2), request, reused, unseen, obstacle });
         assert!(requests.waiting.next_try(true).is_none() && !requests.is_quiet());
-        requests.leave(RequestId(1));
+        requests.leave(Origin::Own(1));
         let tried = requests.waiting.next_try(true).map(|(_, waiting)| waiting.id);
-        assert_eq!(tried, Some(RequestId(2)));
-        assert!(requests.is_empty() && requests.order.is_first(RequestId(2)));
+        assert_eq!(tried, Some(Origin::Own(2)));
+        assert!(requests.is_empty() && requests.order.is_first(Origin::Own(2)));
     }
 
     #[test]
@@ -120,9 +139,9 @@ mod tests {
         let mut requests = Requests::default();
         run(&mut requests, 1, Stage::Io);
         run(&mut requests, 2, Stage::Commit);
-        requests.obliging.push_back(RequestId(3));
+        requests.obliging.push_back(Origin::Own(3));
         assert!(requests.wants_room());
-        assert_eq!(requests.give_up(), [RequestId(2)]);
+        assert_eq!(requests.give_up(), [Origin::Own(2)]);
         assert!(!requests.wants_room() && requests.is_quiet() && !requests.is_empty());
     }
 }

@@ -1,10 +1,11 @@
 //! The requests that have begun: by number, and by the bytes that they touch.
 
+use super::requests::Origin;
 use crate::buf::Buf;
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
 use crate::places::Places;
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Op, Request};
 use crate::units::{Addr, Epoch, Extent, Scope};
 use std::collections::HashMap;
 
@@ -37,12 +38,12 @@ pub(super) enum Stage {
     Merge(Merge),
     /// The rest of blocks of which a part dies is being written.
     Remain(Remainder),
-    /// The write is under way; the parts `zeros` are zeros, and dead after it.
-    Write { zeros: Vec<Extent<Addr>>, durable: bool },
+    /// The write is under way; what it fills with zeros is dead after it.
+    Write { deaths: Option<Deaths>, durable: bool },
     /// The write has ended, over dead bytes, and a note of that is being written.
-    Note { zeros: Vec<Extent<Addr>>, durable: bool, number: u64, generation: u64 },
-    /// A checkpoint is awaited; then these parts get their obligation.
-    Checkpoint(Deaths),
+    Note { deaths: Option<Deaths>, durable: bool, number: u64, generation: u64 },
+    /// A checkpoint is awaited; then these parts get their obligation, if there are any.
+    Checkpoint(Option<Deaths>),
     /// These parts are still to be given an obligation.
     Oblige(Deaths),
     /// `gap` is being zeroed, so that it has space; the gaps of `rest` follow.
@@ -74,8 +75,8 @@ pub(super) struct Remainder {
     /// The blocks that are still to be written; the last one is being written.
     pub(super) unwritten: Vec<(Extent<Addr>, Vec<u8>)>,
     pub(super) has_written: bool,
-    /// The blocks that die as a whole.
-    pub(super) deaths: Deaths,
+    /// The blocks that die as a whole, if any do.
+    pub(super) deaths: Option<Deaths>,
 }
 
 /// A read under way.
@@ -90,7 +91,7 @@ pub(super) struct Reading {
     pub(super) reuses: Option<u64>,
 }
 
-/// Parts that are to be given an obligation.
+/// Parts that are to be given an obligation, at least one.
 #[derive(Debug)]
 pub(super) struct Deaths {
     pub(super) rest: Vec<Extent<Addr>>,
@@ -99,16 +100,21 @@ pub(super) struct Deaths {
 }
 
 impl Deaths {
-    /// The deaths of blocks of zeros that were written.
-    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Self {
-        Self { rest, due: Due::Shred { no_hole: false }, cause: Cause::ZeroBlock }
+    /// The deaths of the parts `rest`; `None` if there are no parts.
+    pub(super) fn of(rest: Vec<Extent<Addr>>, due: Due, cause: Cause) -> Option<Self> {
+        (!rest.is_empty()).then_some(Self { rest, due, cause })
+    }
+
+    /// The deaths of blocks of zeros that were written; `None` if there are none.
+    pub(super) fn zeros(rest: Vec<Extent<Addr>>) -> Option<Self> {
+        Self::of(rest, Due::Shred { no_hole: false }, Cause::ZeroBlock)
     }
 }
 
 /// The requests that have begun.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    all: HashMap<RequestId, Running>,
+    all: HashMap<Origin, Running>,
     /// The bytes that ordered requests touch; no two share any.
     changing: ExtentMap<Addr, ()>,
     /// How many of the other requests read each byte that was not dead when they began.
@@ -134,7 +140,7 @@ impl Table {
         self.all.is_empty()
     }
 
-    pub(super) fn insert(&mut self, id: RequestId, running: Running) {
+    pub(super) fn insert(&mut self, id: Origin, running: Running) {
         if running.is_ordered {
             self.changing.insert(running.extent, ());
         } else {
@@ -143,15 +149,15 @@ impl Table {
         self.all.insert(id, running);
     }
 
-    pub(super) fn get(&self, id: RequestId) -> Option<&Running> {
+    pub(super) fn get(&self, id: Origin) -> Option<&Running> {
         self.all.get(&id)
     }
 
-    pub(super) fn get_mut(&mut self, id: RequestId) -> &mut Running {
+    pub(super) fn get_mut(&mut self, id: Origin) -> &mut Running {
         self.all.get_mut(&id).expect("a request runs until it is finished")
     }
 
-    pub(super) fn take(&mut self, id: RequestId) -> Running {
+    pub(super) fn take(&mut self, id: Origin) -> Running {
         let running = self.all.remove(&id).expect("a request is finished once");
         if running.is_ordered {
             self.changing.remove(running.extent);
@@ -162,7 +168,7 @@ impl Table {
     }
 
     /// `id` touches its bytes no more, though it has not been answered.
-    pub(super) fn retire(&mut self, id: RequestId) {
+    pub(super) fn retire(&mut self, id: Origin) {
         let running = self.get_mut(id);
         if std::mem::replace(&mut running.is_ordered, false) {
             running.masks = vec![running.extent];
@@ -172,7 +178,7 @@ impl Table {
     }
 
     /// The requests whose stage `is_it`.
-    pub(super) fn in_stage(&self, is_it: impl Fn(&Stage) -> bool) -> Vec<RequestId> {
+    pub(super) fn in_stage(&self, is_it: impl Fn(&Stage) -> bool) -> Vec<Origin> {
         self.all.iter().filter(|(_, it)| is_it(&it.stage)).map(|(id, _)| *id).collect()
     }
 
@@ -227,13 +233,13 @@ mod tests {
     #[test]
     fn bytes_are_exposed_until_the_last_read_that_they_were_not_dead_for_has_ended() {
         let mut table = Table::default();
-        table.insert(RequestId(1), read(0, 100, &[(10, 20)]));
+        table.insert(Origin::Own(1), read(0, 100, &[(10, 20)]));
         assert!(!table.reads(Extent::new(10, 20)) && table.reads(Extent::new(9, 2)));
-        table.insert(RequestId(2), read(15, 5, &[]));
+        table.insert(Origin::Own(2), read(15, 5, &[]));
         assert!(table.reads(Extent::new(10, 20)));
-        table.take(RequestId(2));
+        table.take(Origin::Own(2));
         assert!(!table.reads(Extent::new(10, 20)));
-        table.take(RequestId(1));
+        table.take(Origin::Own(1));
         assert!(!table.touches(Extent::new(0, 100)) && table.exposed.is_empty());
     }
 }

@@ -14,10 +14,10 @@
 //! [`Event::Space`]: super::Event::Space
 
 use super::Volume;
+use super::requests::Origin;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
-use crate::request::RequestId;
 use crate::store::WritePlan;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 
@@ -80,7 +80,7 @@ impl PendingPunch {
 
 impl Volume {
     /// Where a write of `extent` for request `id`, which is about to begin, goes.
-    pub(super) fn allocate(&mut self, id: RequestId, extent: Extent<Addr>) -> WritePlan {
+    pub(super) fn allocate(&mut self, id: Origin, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.erasing.pending_punch.remove(extent);
         self.store.begin_write(extent, self.requests.order.epoch(id))

@@ -1,16 +1,17 @@
 //! Requests that cannot begin yet, each in the table of the one obstacle that it waits for. An event
 //! looks only at the requests whose obstacle has gone.
 
+use super::requests::Origin;
 use crate::extents::{ExtentMap, Value};
 use crate::place::Place;
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Op, Request};
 use crate::units::{Addr, Extent};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A request that cannot begin yet.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    pub(super) id: RequestId,
+    pub(super) id: Origin,
     pub(super) request: Request,
     /// Bytes of the request that may be dead, and for which the ledger has no room yet.
     pub(super) reused: Vec<Extent<Addr>>,
@@ -73,7 +74,7 @@ impl Value for Turn {
 pub(super) struct Queue {
     next: Turn,
     all: BTreeMap<Turn, Waiting>,
-    turns: HashMap<RequestId, Turn>,
+    turns: HashMap<Origin, Turn>,
     /// Requests to try again: their obstacle is gone, or may be.
     tries: BTreeSet<Turn>,
     /// Requests that the erase task under way excludes.
@@ -124,7 +125,7 @@ impl Queue {
         self.all.insert(turn, waiting);
     }
 
-    pub(super) fn get(&self, id: RequestId) -> Option<&Waiting> {
+    pub(super) fn get(&self, id: Origin) -> Option<&Waiting> {
         self.all.get(self.turns.get(&id)?)
     }
 
@@ -156,7 +157,7 @@ impl Queue {
 
     /// Has `id` tried again, if it waits: the change before it has ended, or the watcher has to see
     /// something first.
-    pub(super) fn retry(&mut self, id: RequestId) {
+    pub(super) fn retry(&mut self, id: Origin) {
         self.tries.extend(self.turns.get(&id));
     }
 

@@ -5,6 +5,7 @@
 mod kept_out;
 
 use super::checkpoints::Waiter;
+use super::requests::Origin;
 use super::waiting::{Unseen, Waiting};
 use super::{Command, Volume};
 use crate::buf::Buf;
@@ -15,7 +16,7 @@ use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::places::Places;
-use crate::request::{Op, Request, RequestId};
+use crate::request::{Op, Request};
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{
@@ -28,8 +29,6 @@ const LOOKS_MAX: usize = 8;
 const PARTS_MAX: usize = 8;
 /// Most verdicts that become obligations in one event.
 const VERDICTS_MAX: usize = 1024;
-/// The number of the volume's first own request.
-const OWN_REQUESTS: u64 = 1 << 63;
 
 /// The watcher, and what is under way for it.
 #[derive(Debug)]
@@ -64,11 +63,6 @@ enum Proof {
     Syncs,
 }
 
-/// Whether a request is the volume's own, to which nobody wants a reply.
-pub(super) fn is_own(id: RequestId) -> bool {
-    id.0 >= OWN_REQUESTS
-}
-
 impl Volume {
     /// Lets `watcher` infer deaths from now on.
     pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
@@ -82,7 +76,7 @@ impl Volume {
             attached: Attached::Direct,
             looks: 0,
             parts: 0,
-            last_own: OWN_REQUESTS,
+            last_own: 0,
             proof: Proof::None,
             verdict: Vec::new(),
             since: self.schedule.now,
@@ -287,7 +281,7 @@ impl Volume {
         {
             watching.looks += 1;
             watching.last_own += 1;
-            let id = RequestId(watching.last_own);
+            let id = Origin::Own(watching.last_own);
             self.admit(id, Request { op: Op::ReadForInference, extent, fua: false }, Vec::new(), out);
         }
     }
@@ -367,7 +361,7 @@ impl Volume {
         watching.parts += 1;
         watching.last_own += 1;
         let (id, request) =
-            (RequestId(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });
+            (Origin::Own(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });
         self.enter(id, &request);
         self.go_on(id, request, out);
         let rest = if part.start == extent.start {
