@@ -107,7 +107,7 @@ impl DiskDir {
 /// Refuses a directory whose name cannot be that of a disk.
 fn check_name(path: &Path) -> Result<(), DiskErrorKind> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    naming::check_disk(&name).map_err(|error| DiskErrorKind::Invalid(error.to_string()))
+    naming::check_disk(&name).map_err(|error| DiskErrorKind::Usage(error.to_string()))
 }
 
 /// Refuses options that do not go together.

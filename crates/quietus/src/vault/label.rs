@@ -30,7 +30,7 @@ impl Label {
         }
         check("host", &self.host)?;
         if self.tags.len() > TAGS_MAX {
-            return Err(Error::Invalid(format!(
+            return Err(Error::Usage(format!(
                 "{} tags; give at most {TAGS_MAX} with --tag",
                 self.tags.len()
             )));
@@ -78,5 +78,5 @@ fn check(what: &str, text: &str) -> Result<(), Error> {
 }
 
 fn invalid(what: &str, text: &str, why: &str) -> Error {
-    Error::Invalid(format!("invalid {what} {text:?}: {why}; choose another one"))
+    Error::Usage(format!("invalid {what} {text:?}: {why}; choose another one"))
 }

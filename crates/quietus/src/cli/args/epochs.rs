@@ -1,7 +1,7 @@
 //! Options of the commands about epochs.
 
 use super::super::complete::epochs;
-use super::values::parse_range;
+use super::values::{parse_name, parse_range};
 use super::{ConsentArgs, Range};
 use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
@@ -16,7 +16,7 @@ pub struct EpochArgs {
     pub disk: PathBuf,
     /// Name for the epoch that closes: a letter, then letters, digits, -, _ and single dots. If nothing was written since the
     /// last one closed, and that is kept, that one gets the name.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_name)]
     pub name: Option<String>,
     /// The host's clock is right: carry out the rules of retention again. They stop when the clock leaps, runs back
     /// behind the last epoch, or finds no epoch of the last 90 days.
@@ -70,7 +70,7 @@ pub struct HoldArgs {
     #[arg(value_name = "DISK@EPOCHS", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
     /// Name of the hold.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_name)]
     pub name: String,
     /// Who asks for it.
     #[arg(long)]

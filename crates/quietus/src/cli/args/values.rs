@@ -2,6 +2,7 @@
 
 use super::Range;
 use crate::disk::{parse_duration_ms, parse_size};
+use crate::naming::{self, NoName};
 use quietus_core::policy::Policy;
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
@@ -13,6 +14,11 @@ pub(super) fn parse_connections(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(_) => Err("expected a whole number, 1 or more".into()),
     }
+}
+
+/// The name of an epoch or of a hold.
+pub(super) fn parse_name(text: &str) -> Result<String, NoName> {
+    naming::check(text).map(|()| text.into())
 }
 
 pub(super) fn parse_timeout_ms(text: &str) -> Result<u64, String> {

@@ -325,6 +325,26 @@ const USAGES: &[(&str, i32, &str)] = &[
         1,
         "vm1/journal: --output names a file with other content; name one to make, or remove it",
     ),
+    (
+        "create a..b --size 1M",
+        2,
+        "a..b: \"a..b\" cannot be the name of a disk: it could be read as a range of epochs; use single dots",
+    ),
+    (
+        "epoch vm1 --name first",
+        2,
+        "error: invalid value 'first' for '--name <NAME>': \"first\" cannot be the name of an epoch or a hold: this word means an epoch, or the current state, by itself; choose another one",
+    ),
+    (
+        "hold vm1@1 --who me --why law --name 4711",
+        2,
+        "error: invalid value '4711' for '--name <NAME>': \"4711\" cannot be the name of an epoch or a hold: it could be read as a number, a time or an option; let it begin with a letter or _",
+    ),
+    (
+        "vault put vault1 5 raw",
+        2,
+        "invalid name of a snapshot \"5\": it would be taken for the number of a snapshot; choose another one",
+    ),
     ("prove vm1 -o dir", 1, "dir: --output names a directory; name a file to make"),
     ("prove vm1 --check text", 2, "error: the argument '[DISK]' cannot be used with '--check <CHECK>'"),
     (

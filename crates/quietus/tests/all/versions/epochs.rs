@@ -65,7 +65,7 @@ fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed()
         let name = format!("--name={name}");
         let (code, error) = refused(&bench, "epoch", &[&name]);
         assert!(
-            code == Some(1) && error.contains("cannot be the name of an epoch or a hold"),
+            code == Some(2) && error.contains("cannot be the name of an epoch or a hold"),
             "{name}: {error}"
         );
     }
@@ -74,7 +74,7 @@ fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed()
     for name in ["first", "x..y", "-x"] {
         let name = format!("--name={name}");
         let held = bench.at("hold", "x", &[&name, "--who", "legal", "--why", "case"]);
-        assert_eq!(held.status.code(), Some(1), "{name}");
+        assert_eq!(held.status.code(), Some(2), "{name}");
     }
 }
 
@@ -89,7 +89,7 @@ fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_neither_made_nor_served
     for name in ["vm@17", "a\nb", "a..b", "./-x"] {
         let (code, error) = quietus(&["create", "--size", "1M", name]);
         assert!(
-            code == Some(1) && error.contains("cannot be the name of a disk"),
+            code == Some(2) && error.contains("cannot be the name of a disk"),
             "{name:?}: {code:?}, {error}"
         );
     }
