@@ -2,6 +2,7 @@
 
 use super::bytes::zero_blocks;
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
@@ -16,10 +17,37 @@ use crate::request::{Op, Outcome, Refusal, Request};
 use crate::store::{WritePlan, Written};
 use crate::units::{Addr, Epoch, Extent};
 
+impl Disk {
+    /// Makes the `reused` bytes suspicious; returns those for which the ledger has no room.
+    fn suspect_if_room(
+        &mut self,
+        mut reused: Vec<Extent<Addr>>,
+        out: &mut Vec<Command>,
+    ) -> Vec<Extent<Addr>> {
+        while self.has_room()
+            && let Some(extent) = reused.pop()
+        {
+            reused.extend(self.suspect_first(extent, out));
+        }
+        reused
+    }
+
+    /// The refusal of a request that waits for something that a latched disk never does.
+    pub(super) fn frozen(&self) -> Refusal {
+        let reason = self.latched.clone().unwrap_or_default();
+        Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
+    }
+
+    /// Whether something is owed at bytes that a write of `extent` changes.
+    fn owes_before(&self, extent: Extent<Addr>) -> bool {
+        self.state.ledger.overlaps(self.store.geometry().changed(extent))
+    }
+}
+
 impl Volume {
     pub(super) fn arrive(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
         if request.op.is_of_guest() {
-            self.schedule.request_arrived();
+            self.disk.schedule.request_arrived();
         }
         if let Some(refusal) = self.refuse(&request) {
             if mutant::is(Mutant::TellOfRefused) {
@@ -61,7 +89,7 @@ impl Volume {
         if request.op.is_ordered() {
             self.enter(id, &request);
         }
-        let reused = self.suspect_if_room(reused, out);
+        let reused = self.disk.suspect_if_room(reused, out);
         let waiting = Waiting { id, request, reused, unseen: Unseen::ToAsk, obstacle: Obstacle::Order };
         match self.ready(&waiting) {
             Ok(needs) => self.begin(waiting, needs, out),
@@ -71,7 +99,7 @@ impl Volume {
 
     /// Puts the change `id` behind the earlier ones of the same blocks, and into the epoch that takes changes.
     pub(super) fn enter(&mut self, id: Origin, request: &Request) {
-        let (whole, epoch) = (self.store.geometry().together(request.extent), self.arriving_epoch());
+        let (whole, epoch) = (self.disk.store.geometry().together(request.extent), self.arriving_epoch());
         self.requests.order.enter(id, whole, epoch);
         if request.op.is_write() {
             self.requests.closes.note_change();
@@ -110,59 +138,45 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
-        self.fetch_for(obstacle, out);
+        self.disk.fetch_for(obstacle, out);
         self.requests.waiting.join(waiting);
-    }
-
-    /// Makes the `reused` bytes suspicious; returns those for which the ledger has no room.
-    fn suspect_if_room(
-        &mut self,
-        mut reused: Vec<Extent<Addr>>,
-        out: &mut Vec<Command>,
-    ) -> Vec<Extent<Addr>> {
-        while self.has_room()
-            && let Some(extent) = reused.pop()
-        {
-            reused.extend(self.suspect_first(extent, out));
-        }
-        reused
     }
 
     /// Why `request` is refused, if it is. All refusals that are known in advance are given here, before the
     /// watcher observes the request: a change that never takes place must not be observed.
     fn refuse(&self, request: &Request) -> Option<Refusal> {
-        if request.extent.end() > self.store.geometry().size {
+        if request.extent.end() > self.disk.store.geometry().size {
             return Some(Refusal::Invalid("the extent ends beyond the disk"));
         }
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
             return Some(Refusal::Invalid("the payload and the extent differ in length"));
         }
-        if self.schedule.stopping {
+        if self.disk.schedule.stopping {
             return Some(Refusal::ShuttingDown);
         }
-        if self.config.read_only && request.op.is_write() {
+        if self.disk.config.read_only && request.op.is_write() {
             return Some(Refusal::ReadOnly);
         }
-        let latched = self.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
+        let latched = self.disk.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
         latched.map(|reason| Refusal::Latched(reason.clone())).or_else(|| self.unsupported(&request.op))
     }
 
     fn unsupported(&self, op: &Op) -> Option<Refusal> {
         match op {
-            Op::Zero { no_hole: true, fast: true } if self.store.same_place() => {
+            Op::Zero { no_hole: true, fast: true } if self.disk.store.same_place() => {
                 Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
-            Op::ConservativeOverwrite if self.dead_leave() => Some(Refusal::NotSupported(
+            Op::ConservativeOverwrite if self.disk.dead_leave() => Some(Refusal::NotSupported(
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
             Op::Forget(scope) => self.refuse_forget(*scope),
-            op if op.is_about_epochs() && self.store.epochs().is_none() => {
+            op if op.is_about_epochs() && self.disk.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
-            Op::ConservativeOverwrite if self.config.policy.passes().is_empty() => {
+            Op::ConservativeOverwrite if self.disk.config.policy.passes().is_empty() => {
                 Some(Refusal::NotSupported("the policy has no passes"))
             }
             _ => None,
@@ -170,24 +184,18 @@ impl Volume {
     }
 
     fn wait_or_refuse(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return self.turn_away(&waiting, out);
         }
         let is_revoked = waiting.obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
-        self.state.counters.revocations += u64::from(is_revoked);
-        self.fetch_for(waiting.obstacle, out);
+        self.disk.state.counters.revocations += u64::from(is_revoked);
+        self.disk.fetch_for(waiting.obstacle, out);
         self.requests.waiting.join(waiting);
     }
 
     fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
         self.requests.leave(waiting.id);
-        waiting.id.reply(Err(self.frozen()), out);
-    }
-
-    /// The refusal of a request that waits for something that a latched disk never does.
-    pub(super) fn frozen(&self) -> Refusal {
-        let reason = self.latched.clone().unwrap_or_default();
-        Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
+        waiting.id.reply(Err(self.disk.frozen()), out);
     }
 
     /// The extents that the watcher has to see before the request, the first one last; or why the request
@@ -204,40 +212,35 @@ impl Volume {
         if self.erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Task);
         }
-        if let Some(obstacle) = self.lacks_space(request) {
+        if let Some(obstacle) = self.disk.lacks_space(request) {
             return Err(obstacle);
         }
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && self.owes_before(request.extent)
+            && self.disk.owes_before(request.extent)
             && !self.can_leave(request.extent)
             && !self.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
-        self.lacks_map(request, &needs).map_or(Ok(needs), Err)
-    }
-
-    /// Whether something is owed at bytes that a write of `extent` changes.
-    fn owes_before(&self, extent: Extent<Addr>) -> bool {
-        self.state.ledger.overlaps(self.store.geometry().changed(extent))
+        self.disk.lacks_map(request, &needs).map_or(Ok(needs), Err)
     }
 
     /// Begins the requests whose obstacle is gone.
     pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             while let Some(waiting) = self.requests.waiting.take_first() {
                 self.turn_away(&waiting, out);
             }
             return;
         }
-        while let Some((turn, mut waiting)) = self.requests.waiting.next_try(self.has_room()) {
-            waiting.reused = self.suspect_if_room(waiting.reused, out);
+        while let Some((turn, mut waiting)) = self.requests.waiting.next_try(self.disk.has_room()) {
+            waiting.reused = self.disk.suspect_if_room(waiting.reused, out);
             match self.ready(&waiting) {
                 Ok(needs) => self.begin(waiting, needs, out),
                 Err(obstacle) => {
-                    self.fetch_for(obstacle, out);
+                    self.disk.fetch_for(obstacle, out);
                     self.requests.waiting.put_back(turn, Waiting { obstacle, ..waiting });
                 }
             }
@@ -262,8 +265,8 @@ impl Volume {
         rest: Vec<Extent<Addr>>,
         out: &mut Vec<Command>,
     ) {
-        let masks = self.masks(old_extent);
-        let places = self.readable(old_extent, &masks);
+        let masks = self.disk.masks(old_extent);
+        let places = self.disk.readable(old_extent, &masks);
         self.run_masked(
             id,
             request.extent,
@@ -275,21 +278,21 @@ impl Volume {
     }
 
     fn carry_out(&mut self, id: Origin, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
-        let block = self.to_copy_up(&request).next();
+        let block = self.disk.to_copy_up(&request).next();
         if let Some(block) = block {
             return self.copy_up(id, request, block, out);
         }
-        if self.needs_merge(&request) {
+        if self.disk.needs_merge(&request) {
             return self.merge(id, request, out);
         }
         let Request { op, extent, fua } = request;
-        if let Some((due, cause)) = self.obligation(id, &op) {
+        if let Some((due, cause)) = self.disk.obligation(id, &op) {
             return self.begin_death(id, extent, due, cause, out);
         }
         match op {
             Op::ReadForInference => {
-                let masks = self.masks(extent);
-                let places = self.readable(extent, &masks);
+                let masks = self.disk.masks(extent);
+                let places = self.disk.readable(extent, &masks);
                 self.run_masked(id, extent, true, Stage::Io, masks);
                 self.read(id, op, extent, places, out);
             }
@@ -297,11 +300,11 @@ impl Volume {
             Op::Flush => self.begin_flush(id, out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
-                self.io(Purpose::Request(id), self.store.locate(extent), IoOp::Prefetch, out);
+                self.disk.io(Purpose::Request(id), self.disk.store.locate(extent), IoOp::Prefetch, out);
             }
             Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
-            Op::Compare(states) => self.compare(id, extent, states, out),
-            Op::Ask(question) => self.answer_question(id, &question, out),
+            Op::Compare(states) => self.disk.compare(id, extent, states, out),
+            Op::Ask(question) => self.disk.answer_question(id, &question, out),
             op => self.begin_read(id, op, extent, out),
         }
     }
@@ -333,7 +336,7 @@ impl Volume {
         let nothing = Extent::new(0, 0);
         if self.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
-            self.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
+            self.disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
             self.run(id, nothing, false, Stage::Checkpoint(None));
             self.want_checkpoint(Waiter::Request(id), out);
@@ -341,11 +344,11 @@ impl Volume {
     }
 
     fn begin_read(&mut self, id: Origin, op: Op, extent: Extent<Addr>, out: &mut Vec<Command>) {
-        let masks = self.masks(extent);
+        let masks = self.disk.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
             return id.reply(Ok(vec![0; extent.len as usize].into()), out);
         }
-        let places = self.readable(extent, &masks);
+        let places = self.disk.readable(extent, &masks);
         self.run_masked(id, extent, false, Stage::Io, masks);
         self.read(id, op, extent, places, out);
     }
@@ -359,9 +362,9 @@ impl Volume {
         unseen: Unseen,
         out: &mut Vec<Command>,
     ) {
-        self.leave_places(extent);
-        let zeros = if self.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        let needs_no_place = is_all(&zeros, extent) && !self.store.same_place();
+        self.disk.leave_places(extent);
+        let zeros = if self.disk.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
+        let needs_no_place = is_all(&zeros, extent) && !self.disk.store.same_place();
         let deaths = match Deaths::zeros(zeros) {
             Some(deaths) if needs_no_place => {
                 // A place for zeros would only have to be given back.
@@ -384,7 +387,7 @@ impl Volume {
         }
         self.run(id, extent, true, Stage::Write { deaths, durable: fua });
         let data = padded(data, places.bytes());
-        self.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
+        self.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
     }
 
     pub(super) fn request_io_done(
@@ -398,7 +401,7 @@ impl Volume {
         }
         let running = self.requests.running.get_mut(id);
         if let Stage::Provide { gap, .. } = running.stage {
-            self.store.end_write(gap, written(&mut result));
+            self.disk.store.end_write(gap, written(&mut result));
         }
         match (result, &mut running.stage) {
             (result, Stage::ReadForInference { .. }) => {
@@ -437,7 +440,7 @@ impl Volume {
     ) {
         let running = self.requests.running.get_mut(id);
         let extent = running.extent;
-        self.store.end_write(extent, written(&mut result));
+        self.disk.store.end_write(extent, written(&mut result));
         match result {
             Err(error) => {
                 self.give_up_overwrite(extent);
@@ -447,7 +450,7 @@ impl Volume {
         }
         if self.overwrites(extent) {
             self.note_overwrite(id, deaths, durable, out);
-        } else if durable && !self.store.is_durable(extent) {
+        } else if durable && !self.disk.store.is_durable(extent) {
             self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
             self.want_checkpoint(Waiter::Request(id), out);
         } else {
@@ -495,7 +498,7 @@ impl Volume {
     /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
     /// have dropped the page that says where it lies, and an erase task may have begun there.
     fn hides(&self, old_extent: Extent<Addr>) -> Option<Obstacle> {
-        let page = || self.store.missing(old_extent).map(Obstacle::Page);
+        let page = || self.disk.store.missing(old_extent).map(Obstacle::Page);
         if self.erasing.hides(old_extent) { Some(Obstacle::Task) } else { page() }
     }
 
@@ -549,13 +552,13 @@ impl Volume {
     }
 
     pub(super) fn await_commit(&mut self, id: Origin, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
-            return self.finish(id, Err(self.frozen()), out);
+        if self.disk.latched.is_some() {
+            return self.finish(id, Err(self.disk.frozen()), out);
         }
         let extent = self.requests.running.get_mut(id).extent;
-        if self.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        if self.disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.requests.running.get_mut(id).stage = Stage::Commit;
-            if !self.store.same_place() {
+            if !self.disk.store.same_place() {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
                 self.requests.retire(id);
             }

@@ -7,6 +7,7 @@
 //! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
 //! meanwhile.
 
+use super::disk::Disk;
 use super::requests::Origin;
 use super::{Purpose, Volume, io::IoOp};
 use crate::buf::Buf;
@@ -66,36 +67,50 @@ pub(super) enum Waiter {
     Nobody,
 }
 
+impl Disk {
+    /// Whether a checkpoint would change nothing before a background job has ended.
+    pub(super) fn map_waits(&self) -> bool {
+        self.store.map_state() == MapState::Waits
+    }
+
+    fn is_map_durable(&self) -> bool {
+        self.store.map_state() == MapState::Durable
+    }
+}
+
 impl Volume {
     /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end.
     pub(super) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<super::Command>) {
-        match (waiter, self.latched.is_some()) {
-            (Waiter::Request(id), true) => self.finish(id, Err(self.frozen()), out),
+        match (waiter, self.disk.latched.is_some()) {
+            (Waiter::Request(id), true) => self.finish(id, Err(self.disk.frozen()), out),
             _ => self.checkpoints.next.push(waiter),
         }
         self.begin_checkpoint(out);
     }
 
     fn begin_checkpoint(&mut self, out: &mut Vec<super::Command>) {
-        let rests = self.checkpoints_rest();
+        let rests = self.disk.checkpoints_rest();
         let checkpoints = &mut self.checkpoints;
         let rests_all = rests && checkpoints.lacks_all;
         let may_rest = |waiter: &Waiter| rests_all && matches!(waiter, Waiter::Proof | Waiter::Nobody);
-        if checkpoints.step != Step::Rest || checkpoints.next.iter().all(may_rest) || self.latched.is_some() {
+        if checkpoints.step != Step::Rest
+            || checkpoints.next.iter().all(may_rest)
+            || self.disk.latched.is_some()
+        {
             return;
         }
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.has_writes = self.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
-        checkpoints.after = self.commits.left_seq;
+        checkpoints.has_writes = self.disk.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
+        checkpoints.after = self.disk.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
-        self.io(Purpose::Checkpoint, Place::all_of(content), IoOp::Sync, out);
+        self.disk.io(Purpose::Checkpoint, Place::all_of(content), IoOp::Sync, out);
     }
 
     pub(super) fn checkpoint_io_done(&mut self, failed: Option<MediumError>, out: &mut Vec<super::Command>) {
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return;
         }
         let checkpoints = &mut self.checkpoints;
@@ -116,9 +131,9 @@ impl Volume {
     /// Writes the map, once the content is synced and the journal knows what the map does not name any more.
     pub(super) fn write_map(&mut self, out: &mut Vec<super::Command>) {
         let checkpoints = &mut self.checkpoints;
-        let may_begin = checkpoints.step == Step::Journal && self.latched.is_none();
+        let may_begin = checkpoints.step == Step::Journal && self.disk.latched.is_none();
         if !may_begin
-            || !self.commits.is_durable(checkpoints.after) && !mutant::is(Mutant::CheckpointBeforeOwed)
+            || !self.disk.commits.is_durable(checkpoints.after) && !mutant::is(Mutant::CheckpointBeforeOwed)
         {
             return;
         }
@@ -127,7 +142,7 @@ impl Volume {
 
     /// Writes the next batch of the map; the checkpoint is done after the last one.
     fn write_batch(&mut self, out: &mut Vec<super::Command>) {
-        let Some(Batch { writes, ends_phase }) = self.store.mapped_mut().and_then(|it| it.next_batch())
+        let Some(Batch { writes, ends_phase }) = self.disk.store.mapped_mut().and_then(|it| it.next_batch())
         else {
             return self.checkpoint_done(out);
         };
@@ -143,7 +158,7 @@ impl Volume {
         }
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
         for (places, data) in writes {
-            self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
+            self.disk.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
         }
     }
 
@@ -152,7 +167,7 @@ impl Volume {
         let checkpoints = &mut self.checkpoints;
         let Some(medium) = checkpoints.unsynced.pop() else { return self.write_batch(out) };
         checkpoints.step = Step::MapSync;
-        self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
+        self.disk.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
     }
 
     /// Ends a checkpoint for which the host had no space: whoever asked is told, unless a short checkpoint may have its
@@ -161,7 +176,7 @@ impl Volume {
         let Some(error) = self.checkpoints.failed.take() else { return };
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
-        let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
+        let may_be_short = self.disk.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
         self.checkpoints.lacks_all = !may_be_short;
         self.put_off_map(&error, out);
         self.refuse_uncommitted(!may_be_short, &error, out);
@@ -180,7 +195,7 @@ impl Volume {
     fn checkpoint_done(&mut self, out: &mut Vec<super::Command>) {
         self.checkpoints.step = Step::Rest;
         self.checkpoints.lacks_all = false;
-        if let Some(mapped) = self.store.mapped_mut() {
+        if let Some(mapped) = self.disk.store.mapped_mut() {
             mapped.end_checkpoint();
         }
         self.end_overwritten_sync();
@@ -200,14 +215,15 @@ impl Volume {
     /// Begins a checkpoint that nobody asked for, when it is due.
     pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<super::Command>) {
         self.begin_checkpoint(out);
-        let has_nothing = self.config.read_only
-            || (self.is_map_durable() || self.map_waits()) && !self.state.ledger.has_overwritten();
-        if self.checkpoints.step != Step::Rest || has_nothing || self.checkpoints_rest() {
+        let has_nothing = self.disk.config.read_only
+            || (self.disk.is_map_durable() || self.disk.map_waits())
+                && !self.disk.state.ledger.has_overwritten();
+        if self.checkpoints.step != Step::Rest || has_nothing || self.disk.checkpoints_rest() {
             return;
         }
-        let is_wanted = self.store.map_state() == MapState::Due || self.wants_overwritten_sync();
-        let is_due = !self.schedule.halting && self.is_due_since(self.schedule.now);
-        if is_wanted || self.schedule.stopping || is_due {
+        let is_wanted = self.disk.store.map_state() == MapState::Due || self.wants_overwritten_sync();
+        let is_due = !self.disk.schedule.halting && self.disk.is_due_since(self.disk.schedule.now);
+        if is_wanted || self.disk.schedule.stopping || is_due {
             self.want_checkpoint(Waiter::Nobody, out);
         }
     }
@@ -220,16 +236,7 @@ impl Volume {
     /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
     /// is read-only leaves them as they are.
     pub(super) fn is_checkpointed(&self) -> bool {
-        self.config.read_only || self.is_map_durable() && self.is_overwritten_met()
-    }
-
-    /// Whether a checkpoint would change nothing before a background job has ended.
-    pub(super) fn map_waits(&self) -> bool {
-        self.store.map_state() == MapState::Waits
-    }
-
-    fn is_map_durable(&self) -> bool {
-        self.store.map_state() == MapState::Durable
+        self.disk.config.read_only || self.disk.is_map_durable() && self.is_overwritten_met()
     }
 }
 

@@ -10,6 +10,7 @@
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
 use super::Volume;
+use super::disk::Disk;
 use super::requests::Origin;
 use crate::extents::ExtentMap;
 use crate::journal::Change;
@@ -50,48 +51,13 @@ impl Plain {
     }
 }
 
-impl Volume {
-    /// The bytes that `request`, which is about to arrive, may free, and that hold plain content; in whole blocks, except
-    /// at the ends of the request.
-    pub(super) fn plain_bytes(&self, request: &Request) -> ExtentMap<Addr, ()> {
-        let (geometry, extent) = (self.store.geometry(), request.extent);
-        let mut plain = ExtentMap::default();
-        if !self.may_free(&request.op) || self.requests.order.overlaps(extent) {
-            return plain;
-        }
-        let Some(classes) = self.classes(extent) else { return plain };
-        let is_plain = |class: Class| class == Class::Plain;
-        classes.iter().filter(|(_, it)| is_plain(*it)).for_each(|(part, _)| plain.insert(*part, ()));
-        for (part, _) in classes.iter().filter(|(_, it)| !is_plain(*it)) {
-            plain.remove(geometry.together(*part));
-        }
-        plain
-    }
-
+impl Disk {
     /// Whether a guest may free bytes by `op`.
     fn may_free(&self, op: &Op) -> bool {
         match op {
             Op::Trim | Op::Zero { .. } => true,
             Op::Write(_) => self.config.detect_zeroes,
             _ => false,
-        }
-    }
-
-    /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
-    pub(super) fn note_classes(&mut self, id: Origin, request: &Request, plain: ExtentMap<Addr, ()>) {
-        if self.store.epochs().is_none() {
-            return self.requests.plain.note(id, plain);
-        }
-        if self.may_free(&request.op) || request.op == Op::Purge {
-            plain.gaps(request.extent).into_iter().for_each(|part| self.note_death(part));
-        }
-    }
-
-    /// Tells a store that keeps epochs that content of `extent` which is not plain dies.
-    pub(super) fn note_death(&mut self, extent: Extent<Addr>) {
-        let epoch = self.arriving_epoch();
-        if let Some(epochs) = self.store.epochs_mut() {
-            epochs.note_death(extent, epoch);
         }
     }
 
@@ -105,20 +71,57 @@ impl Volume {
             None => (run, due),
         }
     }
+}
+
+impl Volume {
+    /// The bytes that `request`, which is about to arrive, may free, and that hold plain content; in whole blocks, except
+    /// at the ends of the request.
+    pub(super) fn plain_bytes(&self, request: &Request) -> ExtentMap<Addr, ()> {
+        let (geometry, extent) = (self.disk.store.geometry(), request.extent);
+        let mut plain = ExtentMap::default();
+        if !self.disk.may_free(&request.op) || self.requests.order.overlaps(extent) {
+            return plain;
+        }
+        let Some(classes) = self.classes(extent) else { return plain };
+        let is_plain = |class: Class| class == Class::Plain;
+        classes.iter().filter(|(_, it)| is_plain(*it)).for_each(|(part, _)| plain.insert(*part, ()));
+        for (part, _) in classes.iter().filter(|(_, it)| !is_plain(*it)) {
+            plain.remove(geometry.together(*part));
+        }
+        plain
+    }
+
+    /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
+    pub(super) fn note_classes(&mut self, id: Origin, request: &Request, plain: ExtentMap<Addr, ()>) {
+        if self.disk.store.epochs().is_none() {
+            return self.requests.plain.note(id, plain);
+        }
+        if self.disk.may_free(&request.op) || request.op == Op::Purge {
+            plain.gaps(request.extent).into_iter().for_each(|part| self.note_death(part));
+        }
+    }
+
+    /// Tells a store that keeps epochs that content of `extent` which is not plain dies.
+    pub(super) fn note_death(&mut self, extent: Extent<Addr>) {
+        let epoch = self.arriving_epoch();
+        if let Some(epochs) = self.disk.store.epochs_mut() {
+            epochs.note_death(extent, epoch);
+        }
+    }
 
     /// The parts of `extent`, which is about to get the obligation `due`, each with its own. Where sensitive bytes are
     /// owed in a block, or come, the plain ones that are owed in the rest of that block become sensitive.
     pub(super) fn by_block(&mut self, extent: Extent<Addr>, due: Due) -> Vec<(Extent<Addr>, Due)> {
         let (mut parts, mut from) = (Vec::new(), extent.start.0);
-        let edges = self.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
+        let edges = self.disk.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
         for edge in edges {
             let owed: Vec<(Extent<Addr>, Obligation)> =
-                self.state.ledger.within(edge).map(|(part, it)| (part, *it)).collect();
+                self.disk.state.ledger.within(edge).map(|(part, it)| (part, *it)).collect();
             let Some(own) = edge.overlap(extent) else { continue };
             if !due.is_plain() {
                 for (part, it) in owed.into_iter().filter(|(_, it)| it.due.is_plain()) {
                     for part in self.erasing.not_being_freed(part) {
-                        self.change(Change::Oblige(part, it.due.and(due), it.cause));
+                        self.disk.change(Change::Oblige(part, it.due.and(due), it.cause));
                     }
                 }
             } else if owed.iter().any(|(_, it)| !it.due.is_plain()) {

@@ -1,5 +1,6 @@
 //! The journal's commits, one at a time, and who waits for each.
 
+use super::disk::Disk;
 use super::recording::Recording;
 use super::requests::Origin;
 use super::{Command, Purpose, Volume, io::IoOp};
@@ -142,7 +143,7 @@ impl Undurable {
     }
 }
 
-impl Volume {
+impl Disk {
     /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
     pub(super) fn change(&mut self, change: Change) -> u64 {
         let receipts = self.state.counters.receipts;
@@ -162,14 +163,21 @@ impl Volume {
         self.write_journal(pos, data, true, out);
     }
 
+    fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
+        let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
+        self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
+    }
+}
+
+impl Volume {
     pub(super) fn commit_done(&mut self, out: &mut Vec<Command>) {
-        let (seq, mark) = self.commits.write_done();
+        let (seq, mark) = self.disk.commits.write_done();
         if let Some((pos, data)) = mark {
-            self.write_journal(pos, data, false, out);
+            self.disk.write_journal(pos, data, false, out);
         }
-        if let Some(Batch { places, waiters, .. }) = self.commits.confirm(seq) {
+        if let Some(Batch { places, waiters, .. }) = self.disk.commits.confirm(seq) {
             let places: Vec<_> = places.iter().map(|(place, ())| place).collect();
-            if let Some(mapped) = self.store.mapped_mut() {
+            if let Some(mapped) = self.disk.store.mapped_mut() {
                 mapped.owed_durably(&places);
             }
             for id in waiters {
@@ -179,11 +187,6 @@ impl Volume {
             self.task_committed(seq, out);
             self.write_map(out);
         }
-    }
-
-    fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
-        let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
-        self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
     }
 }
 

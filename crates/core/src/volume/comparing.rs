@@ -1,7 +1,8 @@
 //! Where two states of the disk differ: what the store's index says, and what is dead by address by now.
 
+use super::Command;
+use super::disk::Disk;
 use super::requests::Origin;
-use super::{Command, Volume};
 use crate::blocks::BlockSet;
 use crate::place::Place;
 use crate::request::{AsOf, Compared, Refusal};
@@ -11,7 +12,7 @@ use crate::units::{Addr, BLOCK_BYTES, Extent};
 /// Most blocks that one request looks at: meanwhile the guest waits.
 const LOOKS_MAX: usize = 4096;
 
-impl Volume {
+impl Disk {
     /// The part of the map that is needed to compare the `states` at the start of `extent`.
     pub(super) fn missing_to_compare(&self, extent: Extent<Addr>, states: [AsOf; 2]) -> Option<Place> {
         match self.store.epochs()?.compare(extent, states, 1) {

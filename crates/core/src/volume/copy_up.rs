@@ -1,6 +1,7 @@
 //! Where the bytes of a request lie: the parts of the map that it waits for, and copy-up, which gives a
 //! block a place of its own before a request changes a part of it.
 
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
@@ -12,7 +13,7 @@ use crate::request::{Op, Refusal, Request};
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 
-impl Volume {
+impl Disk {
     /// The part of the map that `request` needs and that is not in memory.
     pub(super) fn lacks_map(&self, request: &Request, needs: &[Extent<Addr>]) -> Option<Obstacle> {
         let touched = match request.op {
@@ -44,7 +45,9 @@ impl Volume {
             shows(Content::Visible, *block) && !shows(Content::Own, *block) && dead_bytes(*block) < block.len
         })
     }
+}
 
+impl Volume {
     /// Copies what `block` shows to a place of its own, before `request` changes
     /// a part of it.
     pub(super) fn copy_up(
@@ -54,9 +57,9 @@ impl Volume {
         block: Extent<Addr>,
         out: &mut Vec<Command>,
     ) {
-        let places = self.store.locate(block);
+        let places = self.disk.store.locate(block);
         self.run(id, request.extent, true, Stage::CopyUp { request, block, is_read: false });
-        self.io(Purpose::Request(id), places, IoOp::Read, out);
+        self.disk.io(Purpose::Request(id), places, IoOp::Read, out);
     }
 
     /// Goes on with a copy-up: the block was read or written, or that failed.
@@ -72,16 +75,16 @@ impl Volume {
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
-                self.store.end_write(block, Written::NotThere);
+                self.disk.store.end_write(block, Written::NotThere);
                 self.request_failed(id, &error, out);
             }
             Err(error) => self.abandon_copy(id, refusal(&error), out),
-            Ok(done) if !was_read && self.store.missing(block).is_none() => {
+            Ok(done) if !was_read && self.disk.store.missing(block).is_none() => {
                 self.place_copy(id, block, done.buf, out);
             }
             Ok(done) => {
                 if was_read {
-                    self.store.end_write(block, Written::There(done.sealings));
+                    self.disk.store.end_write(block, Written::There(done.sealings));
                 }
                 if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
                     self.go_on(id, request, out);
@@ -94,7 +97,7 @@ impl Volume {
     fn place_copy(&mut self, id: Origin, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
         match self.allocate(id, block) {
             WritePlan::To(places) => {
-                self.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
+                self.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
                 if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {

@@ -1,6 +1,7 @@
 //! Deaths: how the bytes that a request frees get their obligations.
 
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
@@ -16,7 +17,7 @@ const PIECES_MAX: usize = 1024;
 /// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
 const ENTRIES_RESERVED: usize = 16;
 
-impl Volume {
+impl Disk {
     /// The fate of the bytes that `op` frees, and why they die; none if it frees none.
     pub(super) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
@@ -40,6 +41,17 @@ impl Volume {
         }
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        self.has_room_for(0)
+    }
+
+    /// Whether the ledger has room for `entries`, and then for one more.
+    pub(super) fn has_room_for(&self, entries: usize) -> bool {
+        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
+    }
+}
+
+impl Volume {
     /// Begins the death of `extent` for request `id`.
     pub(super) fn begin_death(
         &mut self,
@@ -52,9 +64,9 @@ impl Volume {
         let deaths = Deaths { rest: vec![extent], due, cause };
         let needs_checkpoint = match due {
             // An obligation for what lies below would replace one that is not completed yet.
-            Due::ConservativeOverwrite => self.state.ledger.overwritten_within(extent).next().is_some(),
+            Due::ConservativeOverwrite => self.disk.state.ledger.overwritten_within(extent).next().is_some(),
             // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
-            _ => self.store.geometry().edges(extent).any(|edge| !self.store.is_durable(edge)),
+            _ => self.disk.store.geometry().edges(extent).any(|edge| !self.disk.store.is_durable(edge)),
         };
         if needs_checkpoint {
             self.run(id, extent, true, Stage::Checkpoint(Some(deaths)));
@@ -74,7 +86,7 @@ impl Volume {
     pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
         let mut left = PIECES_MAX;
         while left > 0
-            && self.has_room()
+            && self.disk.has_room()
             && let Some(id) = self.requests.obliging.pop_front()
         {
             self.oblige_some(id, &mut left, out);
@@ -96,7 +108,7 @@ impl Volume {
         };
         let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
         while *left > 0
-            && self.has_room()
+            && self.disk.has_room()
             && let Some(extent) = rest.pop()
         {
             *left -= 1;
@@ -116,15 +128,6 @@ impl Volume {
         self.await_commit(id, out);
     }
 
-    pub(super) fn has_room(&self) -> bool {
-        self.has_room_for(0)
-    }
-
-    /// Whether the ledger has room for `entries`, and then for one more.
-    pub(super) fn has_room_for(&self, entries: usize) -> bool {
-        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
-    }
-
     /// Gives the first run of data within `extent` its obligation; returns the rest of `extent`.
     pub(super) fn oblige_first(
         &mut self,
@@ -133,20 +136,20 @@ impl Volume {
         cause: Cause,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let first = self.store.first(
+        let first = self.disk.store.first(
             if due == Due::ConservativeOverwrite { Content::Own } else { Content::Discardable },
             extent,
         );
         let Some(run) = first else {
-            self.state.counters.freed_unwritten_bytes += extent.len;
+            self.disk.state.counters.freed_unwritten_bytes += extent.len;
             return None;
         };
-        self.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
-        let (run, due) = self.above_overwritten(run, due);
+        self.disk.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
+        let (run, due) = self.disk.above_overwritten(run, due);
         // Bytes without a place of their own have nothing below them, and die by whole blocks.
-        let has_place = self.store.first(Content::Own, run).is_some();
+        let has_place = self.disk.store.first(Content::Own, run).is_some();
         let first = {
-            let ledger = &self.state.ledger;
+            let ledger = &self.disk.state.ledger;
             // Bytes that were written over can die again. Nothing else takes their obligation away.
             let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
             let overwritten =
@@ -159,7 +162,7 @@ impl Volume {
                 let forgets = due.is_plain() && mutant::is(Mutant::ForgetSensitive);
                 let both = if forgets { due } else { it.due.and(due) };
                 if it.due == both {
-                    self.state.counters.freed_again_bytes += found.len;
+                    self.disk.state.counters.freed_again_bytes += found.len;
                 } else {
                     for part in self.erasing.not_being_freed(found) {
                         self.oblige(part, both, cause, out);
@@ -177,21 +180,21 @@ impl Volume {
     }
 
     fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
-        self.state.counters.died(cause, extent.len);
-        self.commits.undurable.note(extent);
+        self.disk.state.counters.died(cause, extent.len);
+        self.disk.commits.undurable.note(extent);
         for (part, due) in self.by_block(extent, due) {
             out.push(Command::Died(cause, part, due.class()));
-            self.change(Change::Oblige(part, due, cause));
+            self.disk.change(Change::Oblige(part, due, cause));
         }
     }
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the
     /// request waits for its commit.
     pub(super) fn provide_more(&mut self, id: Origin, rest: Extent<Addr>, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return self.await_commit(id, out);
         }
-        let data = self.store.first(Content::Own, rest);
+        let data = self.disk.store.first(Content::Own, rest);
         let gap_end = data.map_or(rest.end(), |run| run.start.0);
         let gap = Extent::<Addr>::between(rest.start.0, gap_end);
         if let (true, Some(data)) = (gap.is_empty(), data) {
@@ -205,6 +208,6 @@ impl Volume {
         };
         let rest = Extent::between(gap.end(), rest.end());
         self.requests.running.get_mut(id).stage = Stage::Provide { gap, rest };
-        self.io(Purpose::Request(id), places, IoOp::Zero, out);
+        self.disk.io(Purpose::Request(id), places, IoOp::Zero, out);
     }
 }

@@ -10,6 +10,7 @@
 //! 4. Nothing waits for a close but later deaths, which the ledger could not tell from earlier ones.
 
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::Stage;
 use super::{Command, Volume};
@@ -71,21 +72,33 @@ impl Closes {
     }
 }
 
-impl Volume {
+impl Disk {
     /// The epoch that is closed next; the same for ever where the store keeps none.
     pub(super) fn open_epoch(&self) -> Epoch {
         self.store.epochs().map_or(Epoch::default(), |it| it.open())
     }
 
+    pub(super) fn can_close(&self) -> bool {
+        self.store.epochs().is_none_or(|it| it.can_close())
+    }
+
+    /// Answers request `id`, a question about epochs, stubs or versions.
+    pub(super) fn answer_question(&self, id: Origin, question: &Question, out: &mut Vec<Command>) {
+        let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
+        id.reply(Ok(answer.into()), out);
+    }
+}
+
+impl Volume {
     /// The epoch of a change that arrives now.
     pub(super) fn arriving_epoch(&self) -> Epoch {
         let is_cut = self.requests.closes.cut.is_some() && !mutant::is(Mutant::LateWrite);
-        Epoch(self.open_epoch().0 + u64::from(is_cut))
+        Epoch(self.disk.open_epoch().0 + u64::from(is_cut))
     }
 
     /// Whether change `id` belongs to an epoch that is not open yet.
     pub(super) fn is_early(&self, id: Origin) -> bool {
-        self.requests.order.epoch(id) > self.open_epoch()
+        self.requests.order.epoch(id) > self.disk.open_epoch()
     }
 
     /// Begins to close the epoch of the changes that have arrived, for request `id`.
@@ -107,7 +120,7 @@ impl Volume {
             self.requests.closes.cut = Some(Cut { when, waiters });
             return;
         }
-        let last = Epoch(self.open_epoch().0.saturating_sub(1));
+        let last = Epoch(self.disk.open_epoch().0.saturating_sub(1));
         waiters.into_iter().for_each(|id| self.closed(id, last, out));
     }
 
@@ -116,8 +129,8 @@ impl Volume {
         while self.is_open_epoch_complete()
             && let Some(cut) = self.requests.closes.cut.take()
         {
-            let closed = self.open_epoch();
-            if let Some(epochs) = self.store.epochs_mut() {
+            let closed = self.disk.open_epoch();
+            if let Some(epochs) = self.disk.store.epochs_mut() {
                 epochs.close(cut.when);
             }
             cut.waiters.into_iter().for_each(|id| self.closed(id, closed, out));
@@ -131,13 +144,9 @@ impl Volume {
 
     /// Whether all that belongs to the open epoch is in the store.
     fn is_open_epoch_complete(&self) -> bool {
-        !self.requests.order.has_of(self.open_epoch())
-            && self.state.ledger.dead().is_empty()
-            && self.can_close()
-    }
-
-    pub(super) fn can_close(&self) -> bool {
-        self.store.epochs().is_none_or(|it| it.can_close())
+        !self.requests.order.has_of(self.disk.open_epoch())
+            && self.disk.state.ledger.dead().is_empty()
+            && self.disk.can_close()
     }
 
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.
@@ -155,12 +164,6 @@ impl Volume {
         refused.into_iter().for_each(|id| self.request_failed(id, error, out));
     }
 
-    /// Answers request `id`, a question about epochs, stubs or versions.
-    pub(super) fn answer_question(&self, id: Origin, question: &Question, out: &mut Vec<Command>) {
-        let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
-        id.reply(Ok(answer.into()), out);
-    }
-
     /// Reads what `extent` showed at the end of `epoch`.
     pub(super) fn read_past(
         &mut self,
@@ -169,10 +172,10 @@ impl Volume {
         epoch: Epoch,
         out: &mut Vec<Command>,
     ) {
-        if epoch >= self.open_epoch() {
+        if epoch >= self.disk.open_epoch() {
             return id.reply(Err(Refusal::Invalid("the epoch has not closed yet")), out);
         }
-        let known = self.store.epochs().expect("a store without epochs refuses this");
+        let known = self.disk.store.epochs().expect("a store without epochs refuses this");
         let places = match known.locate(extent, epoch) {
             Ok(places) => places,
             Err(gone) => return id.reply(Err(gone.refusal(epoch)), out),

@@ -5,6 +5,7 @@
 //! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
 
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::Stage;
 use super::waiting::Obstacle;
@@ -57,10 +58,33 @@ impl Forgetting {
     }
 }
 
+impl Disk {
+    /// Up to where the bytes from the start of `block` on are dead by address, if they are. Such content has not left its
+    /// place yet.
+    fn dead_up_to(&self, block: Extent<Addr>) -> Option<u64> {
+        let dead = self.state.ledger.dead().iter_from(block.start.0).next();
+        dead.map(|(dead, _)| dead).filter(|dead| dead.start <= block.start).map(|dead| dead.end())
+    }
+
+    /// Begins what the journal says is to be forgotten.
+    pub(super) fn resume_forget(&mut self, scope: Scope) {
+        if let Some(known) = self.store.epochs_mut() {
+            known.forget(scope);
+        }
+    }
+
+    /// Whether content that is to be forgotten is dead by address: the store takes it for current until it has left its
+    /// place.
+    fn waits_for_deaths(&self) -> bool {
+        let blocks = self.state.forgets.first().and_then(|scope| scope.blocks);
+        blocks.is_some_and(|blocks| self.state.ledger.dead().overlaps(blocks))
+    }
+}
+
 impl Volume {
     /// Why `scope` cannot be forgotten, as far as that is known at once.
     pub(super) fn refuse_forget(&self, Scope { epochs, blocks }: Scope) -> Option<Refusal> {
-        let Some(known) = self.store.epochs() else {
+        let Some(known) = self.disk.store.epochs() else {
             return Some(Refusal::NotSupported("the disk does not keep versions"));
         };
         if epochs.from > epochs.to || epochs.to >= known.open() {
@@ -68,7 +92,7 @@ impl Volume {
                 "the epochs to forget have to be closed, and the first not after the last",
             ));
         }
-        let size = self.store.geometry().size.next_multiple_of(BLOCK_BYTES);
+        let size = self.disk.store.geometry().size.next_multiple_of(BLOCK_BYTES);
         let is_whole = |it: Extent<Addr>| {
             let are_whole = [it.start.0, it.len].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
             are_whole && !it.is_empty() && it.end() <= size
@@ -76,7 +100,7 @@ impl Volume {
         if blocks.is_some_and(|it| !is_whole(it)) {
             return Some(Refusal::Invalid("the blocks to forget have to be whole ones of the disk"));
         }
-        let is_full = self.state.forgets.len() + self.erasing.forgetting.checks.len() >= FORGETS_MAX;
+        let is_full = self.disk.state.forgets.len() + self.erasing.forgetting.checks.len() >= FORGETS_MAX;
         is_full.then(|| Refusal::NoSpace("too many forgets are under way; wait for some to complete".into()))
     }
 
@@ -86,7 +110,7 @@ impl Volume {
         match scope.blocks {
             None => self.want_checkpoint(Waiter::Request(id), out),
             Some(left) => {
-                let check = Check { id, left, to: scope.epochs.to, open: self.open_epoch() };
+                let check = Check { id, left, to: scope.epochs.to, open: self.disk.open_epoch() };
                 self.erasing.forgetting.checks.push_back(check);
             }
         }
@@ -98,13 +122,13 @@ impl Volume {
         for _ in 0..LOOKS_MAX {
             let Some(check) = self.erasing.forgetting.checks.front().copied() else { return };
             // Deaths after the next close could not be told from those before.
-            if check.open != self.open_epoch() {
+            if check.open != self.disk.open_epoch() {
                 self.refuse_check(NOT_LAST, out);
                 continue;
             }
-            let known = self.store.epochs().expect("a store without epochs refuses this");
+            let known = self.disk.store.epochs().expect("a store without epochs refuses this");
             let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
-                Err(place) => return self.fetch_for(Obstacle::Page(place), out),
+                Err(place) => return self.disk.fetch_for(Obstacle::Page(place), out),
                 Ok(Shared::Later) => {
                     self.refuse_check(NOT_LAST, out);
                     continue;
@@ -114,7 +138,7 @@ impl Volume {
                     self.erasing.forgetting.has_more = true;
                     at
                 }
-                Ok(Shared::At(block)) => match self.dead_up_to(block) {
+                Ok(Shared::At(block)) => match self.disk.dead_up_to(block) {
                     Some(end) => end,
                     None => {
                         self.refuse_check(Refusal::Current(check.to, block), out);
@@ -141,13 +165,6 @@ impl Volume {
         }
     }
 
-    /// Up to where the bytes from the start of `block` on are dead by address, if they are. Such content has not left its
-    /// place yet.
-    fn dead_up_to(&self, block: Extent<Addr>) -> Option<u64> {
-        let dead = self.state.ledger.dead().iter_from(block.start.0).next();
-        dead.map(|(dead, _)| dead).filter(|dead| dead.start <= block.start).map(|dead| dead.end())
-    }
-
     fn refuse_check(&mut self, refusal: Refusal, out: &mut Vec<Command>) {
         if let Some(Check { id, .. }) = self.erasing.forgetting.checks.pop_front() {
             self.finish(id, Err(refusal), out);
@@ -156,63 +173,52 @@ impl Volume {
 
     /// Notes the intent of request `id`, whose epochs have closed durably.
     pub(super) fn intend_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
-        self.erasing.forgetting.after = self.change(Change::Forget(scope));
-        self.resume_forget(scope);
+        self.erasing.forgetting.after = self.disk.change(Change::Forget(scope));
+        self.disk.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {
             return self.finish_with_buf(id, out);
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.commits.wait_for(self.erasing.forgetting.after, id);
-    }
-
-    /// Begins what the journal says is to be forgotten.
-    pub(super) fn resume_forget(&mut self, scope: Scope) {
-        if let Some(known) = self.store.epochs_mut() {
-            known.forget(scope);
-        }
+        self.disk.commits.wait_for(self.erasing.forgetting.after, id);
     }
 
     /// Takes the steps that can be taken now.
     pub(super) fn drive_forgets(&mut self, out: &mut Vec<Command>) {
         self.erasing.forgetting.has_more = false;
         self.drive_checks(out);
-        let may = !self.config.read_only && !self.schedule.halting;
-        if self.state.forgets.is_empty() || !may || !self.commits.is_durable(self.erasing.forgetting.after) {
+        let may = !self.disk.config.read_only && !self.disk.schedule.halting;
+        if self.disk.state.forgets.is_empty()
+            || !may
+            || !self.disk.commits.is_durable(self.erasing.forgetting.after)
+        {
             return;
         }
-        if self.waits_for_deaths() {
+        if self.disk.waits_for_deaths() {
             return;
         }
-        let passes = u16::try_from(self.config.policy.passes().len()).unwrap_or(u16::MAX);
+        let passes = u16::try_from(self.disk.config.policy.passes().len()).unwrap_or(u16::MAX);
         for _ in 0..STEPS_MAX {
-            match self.store.epochs_mut().map(|known| known.forget_step()) {
+            match self.disk.store.epochs_mut().map(|known| known.forget_step()) {
                 None | Some(ForgetStep::Idle | ForgetStep::Waits) => return,
                 Some(ForgetStep::More) => {}
-                Some(ForgetStep::Missing(place)) => return self.fetch_for(Obstacle::Page(place), out),
+                Some(ForgetStep::Missing(place)) => return self.disk.fetch_for(Obstacle::Page(place), out),
                 Some(ForgetStep::Done(scope, blocks)) => {
-                    self.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
-                    self.change(Change::Forgotten(scope, blocks, passes));
+                    self.disk.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
+                    self.disk.change(Change::Forgotten(scope, blocks, passes));
                 }
             }
         }
         self.erasing.forgetting.has_more = true;
     }
 
-    /// Whether content that is to be forgotten is dead by address: the store takes it for current until it has left its
-    /// place.
-    fn waits_for_deaths(&self) -> bool {
-        let blocks = self.state.forgets.first().and_then(|scope| scope.blocks);
-        blocks.is_some_and(|blocks| self.state.ledger.dead().overlaps(blocks))
-    }
-
     /// Whether something is still to be forgotten.
     pub(super) fn has_forgets(&self) -> bool {
-        !self.state.forgets.is_empty() || !self.erasing.forgetting.checks.is_empty()
+        !self.disk.state.forgets.is_empty() || !self.erasing.forgetting.checks.is_empty()
     }
 
     /// Whether a forget can go on at once: the next event takes its next steps.
     #[must_use]
     pub fn forgets_go_on(&self) -> bool {
-        self.erasing.forgetting.has_more && self.latched.is_none()
+        self.erasing.forgetting.has_more && self.disk.latched.is_none()
     }
 }

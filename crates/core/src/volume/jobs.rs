@@ -2,6 +2,7 @@
 //! content lies.
 
 use super::Volume;
+use super::disk::Disk;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
 use crate::media::MediumId;
@@ -36,54 +37,62 @@ impl Jobs {
     }
 }
 
+impl Disk {
+    /// Whether there is a background job to do, now or later.
+    pub(super) fn has_jobs(&self) -> bool {
+        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
+    }
+}
+
 impl Volume {
     /// The erase task of the next background job, if one is due.
     pub(super) fn job_task(&mut self) -> Option<EraseTask> {
         if !self.may_begin_job() {
             return None;
         }
-        let job = self.store.mapped_mut()?.background(self.schedule.all_due)?;
+        let job = self.disk.store.mapped_mut()?.background(self.disk.schedule.all_due)?;
         if let Job::Move { contents, .. } = &job
             && contents.iter().any(|run| self.is_busy(*run))
         {
-            self.store.background_done(JobEnd::GivenUp);
+            self.disk.store.background_done(JobEnd::GivenUp);
             return None;
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
-        let method = method(&job, self.limits());
-        Some(self.erase_task(Kind::Job, runs, method, Priority::Background))
+        let method = method(&job, self.disk.limits());
+        Some(self.disk.erase_task(Kind::Job, runs, method, Priority::Background))
     }
 
     fn may_begin_job(&mut self) -> bool {
-        let has_any = !self.schedule.halting && self.store.backlog(self.schedule.all_due) != Backlog::Nothing;
-        let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
+        let has_any = !self.disk.schedule.halting
+            && self.disk.store.backlog(self.disk.schedule.all_due) != Backlog::Nothing;
+        let Some(since) = self.erasing.jobs.waiting_since(self.disk.schedule.now, has_any) else {
+            return false;
+        };
         // Receipts wait until nothing is left that may be a copy.
-        let in_the_way = !self.has_room() && self.has_receipts_to_give();
+        let in_the_way = !self.disk.has_room() && self.disk.has_receipts_to_give();
         // Where dead content leaves its place at once, only jobs make room in a ledger that fills with dead places.
-        let fills = self.dead_leave() && self.is_filling();
+        let fills = self.disk.dead_leave() && self.disk.is_filling();
         in_the_way
             || fills
-            || self.store.backlog(self.schedule.all_due) == Backlog::AtOnce
-            || self.is_due_since(since) && !self.is_at_work()
-            || self.is_overdue_since(since)
-    }
-
-    /// Whether there is a background job to do, now or later.
-    pub(super) fn has_jobs(&self) -> bool {
-        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
+            || self.disk.store.backlog(self.disk.schedule.all_due) == Backlog::AtOnce
+            || self.disk.is_due_since(since) && !self.is_at_work()
+            || self.disk.is_overdue_since(since)
     }
 
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self) -> bool {
-        let is_up_to_jobs = self.is_checkpointed() || self.map_waits();
-        let have_jobs_left = self.dead_leave() && self.has_jobs();
-        let owes = !self.state.owed.is_empty() && !have_jobs_left;
-        !self.state.ledger.has_queued() && !owes && self.erasing.pending_punch.is_empty() && is_up_to_jobs
+        let is_up_to_jobs = self.is_checkpointed() || self.disk.map_waits();
+        let have_jobs_left = self.disk.dead_leave() && self.disk.has_jobs();
+        let owes = !self.disk.state.owed.is_empty() && !have_jobs_left;
+        !self.disk.state.ledger.has_queued()
+            && !owes
+            && self.erasing.pending_punch.is_empty()
+            && is_up_to_jobs
     }
 
     /// Tries background jobs again later: there was no space for one.
     pub(super) fn put_off_jobs(&mut self) {
-        self.erasing.jobs.put_off(self.retry_at());
+        self.erasing.jobs.put_off(self.disk.retry_at());
     }
 }
 

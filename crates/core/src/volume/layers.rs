@@ -7,6 +7,7 @@
 //! 3. Nothing is known of other bytes: anything may lie below them. A crash, a stop, and a table that is
 //!    full forget what was known.
 
+use super::disk::Disk;
 use super::{Command, Volume};
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
@@ -66,19 +67,7 @@ impl Layers {
     }
 }
 
-impl Volume {
-    /// Notes that `extent` is about to be written, before the store allocates it.
-    pub(super) fn cover(&mut self, extent: Extent<Addr>) {
-        if !self.has_layers() {
-            return self.erasing.layers.0.remove(extent);
-        }
-        let mut lone = self.parts_without_data(extent);
-        let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
-        lone.extend(bare.map(|(part, _)| part));
-        self.erasing.layers.0.remove(extent);
-        lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
-    }
-
+impl Disk {
     /// The parts of `extent` without data.
     pub(super) fn parts_without_data(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let (mut from, mut parts) = (extent.start.0, Vec::new());
@@ -90,6 +79,20 @@ impl Volume {
         parts.retain(|part| !part.is_empty());
         parts
     }
+}
+
+impl Volume {
+    /// Notes that `extent` is about to be written, before the store allocates it.
+    pub(super) fn cover(&mut self, extent: Extent<Addr>) {
+        if !self.disk.has_layers() {
+            return self.erasing.layers.0.remove(extent);
+        }
+        let mut lone = self.disk.parts_without_data(extent);
+        let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
+        lone.extend(bare.map(|(part, _)| part));
+        self.erasing.layers.0.remove(extent);
+        lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
+    }
 
     /// Gives the first part of `extent` its obligation: its content, or what lies below, may be dead.
     /// Returns the rest of `extent`.
@@ -100,7 +103,7 @@ impl Volume {
     ) -> Option<Extent<Addr>> {
         let (part, is_single) = self.erasing.layers.first(extent);
         let rest = if is_single {
-            self.suspect_first(part, out)
+            self.disk.suspect_first(part, out)
         } else {
             self.oblige_first(part, Due::ConservativeOverwrite, Cause::Generation, out)
         };

@@ -14,6 +14,7 @@
 //!    a start after a crash would not know the place, and would show the content before it.
 
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
@@ -36,26 +37,10 @@ const ENTRIES_NEEDED: usize = 2;
 /// Most places to look at in search of one that is ready.
 const LOOKS_MAX: usize = 64;
 
-impl Volume {
+impl Disk {
     /// Whether dead blocks leave their places at once, without a write.
     pub(super) fn dead_leave(&self) -> bool {
         self.store.destruction() == Destruction::OnceLeft
-    }
-
-    /// Whether a write of `extent` can get another place than the dead content there.
-    pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
-        let geometry = self.store.geometry();
-        let whole = geometry.together(extent);
-        let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
-        let has_room = || {
-            let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
-            let bytes = self.state.owed.bytes() + whole.len;
-            let has_room = bytes <= self.owed_bytes_max() && self.has_room_for(entries);
-            has_room && self.store.mapped().is_some_and(|it| it.can_leave(whole))
-        };
-        let mut owing = self.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
-        // Where the dead leave at once, they leave without a write, or waits for something itself.
-        !self.dead_leave() && is_at_rest() && has_room() && owing.all(|part| self.is_all_dead(part))
     }
 
     /// How many bytes may be owed by place.
@@ -104,97 +89,6 @@ impl Volume {
         }
     }
 
-    /// Makes dead blocks leave their places, where only what has left can be destroyed. A close waits for that: no byte of the
-    /// ledger may have died in an epoch that is not the open one. Uses also the entries that are reserved for erase
-    /// tasks: nothing else would make room in a ledger that is full of dead addresses.
-    pub(super) fn leave_dead(&mut self, out: &mut Vec<Command>) {
-        if !self.dead_leave() || self.config.read_only {
-            return;
-        }
-        let dead = self.state.ledger.dead().iter();
-        let blocks = dead.flat_map(|(run, it)| run.pieces(BLOCK_BYTES).map(|block| (block, it.cause)));
-        let mut left = ExtentMap::<Addr, ()>::default();
-        let mut wants_checkpoint = false;
-        for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
-            if self.requests.running.reads(block) || self.must_wait(block) {
-                continue;
-            }
-            if !self.store.is_durable(block) {
-                wants_checkpoint = true;
-                continue;
-            }
-            let has_room = self.entries() + ENTRIES_NEEDED <= self.commits.journal.shape().entries_max();
-            if !has_room
-                || !self.store.mapped().is_some_and(|it| it.can_leave(block))
-                || !self.has_map(block, out)
-                || !self.has_map_space(block, out)
-            {
-                break;
-            }
-            self.leave_place(block, cause);
-            left.insert(block, ());
-        }
-        for (run, ()) in left.iter() {
-            self.commits.left_seq = self.change(Change::Clear(run));
-            self.requests.waiting.obligations_ended(run);
-        }
-        if !left.is_empty() {
-            self.settle(out);
-        }
-        if wants_checkpoint && self.checkpoints.is_empty() {
-            self.want_checkpoint(Waiter::Nobody, out);
-        }
-    }
-
-    /// The erase task that destroys content owed by place, if some is ready.
-    pub(super) fn destroy_owed(&self) -> Option<EraseTask> {
-        let mapped = self.store.mapped()?;
-        let owed = || self.state.owed.iter();
-        let is_ready = |place: Place| !self.commits.undurable.has(place);
-        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
-            return None;
-        }
-        let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
-        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
-        let residue = ready.flat_map(|(place, content)| {
-            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
-            let residue = pieces.flat_map(|piece| mapped.residue(piece));
-            residue.map(move |it| (content, it))
-        });
-        let mut residue = residue.take(RUNS_MAX).peekable();
-        // A version that is kept has a receipt of its own, and so has what is plain.
-        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
-        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
-        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
-        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
-        for (content, it) in self.limits().batch(alike, |(_, it)| it.part.extent.len) {
-            places.push(it.part);
-            addresses.push((content.address(it.part.extent), content.cause));
-            sites.extend(it.at);
-        }
-        let zeros = match (are_plain, self.erasing.capabilities.punch) {
-            (false, _) => Zeros::AfterPasses,
-            (true, true) => {
-                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
-                Zeros::Holes(Site::data(holes(&at)))
-            }
-            (true, false) => Zeros::Always,
-        };
-        let (runs, causes) = joined(self.once_each(&places, &addresses)).into_iter().unzip();
-        let method = Destroy {
-            at_once: self.limits().at_once(sites.iter().map(|place| place.extent)),
-            medium: Site::medium_of(&sites),
-            residue: sites.into_iter().map(Site::Place).collect(),
-            zeros,
-            forget: Vec::new(),
-            checkpoint: true,
-            record: true,
-        };
-        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
-        Some(self.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
-            .filter(|task| !task.runs.is_empty())
-    }
-
     /// The addresses of `places`, each once: a block can be owed both in a slot and in the base, where the
     /// durable map may still show it.
     fn once_each(&self, places: &[Place], addresses: &[(Extent<Addr>, Cause)]) -> Vec<(Extent<Addr>, Cause)> {
@@ -218,6 +112,116 @@ impl Volume {
         if let Some(mapped) = self.store.mapped_mut().filter(|_| !data.is_empty()) {
             mapped.reclaim(&data);
         }
+    }
+}
+
+impl Volume {
+    /// Whether a write of `extent` can get another place than the dead content there.
+    pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
+        let geometry = self.disk.store.geometry();
+        let whole = geometry.together(extent);
+        let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
+        let has_room = || {
+            let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
+            let bytes = self.disk.state.owed.bytes() + whole.len;
+            let has_room = bytes <= self.disk.owed_bytes_max() && self.disk.has_room_for(entries);
+            has_room && self.disk.store.mapped().is_some_and(|it| it.can_leave(whole))
+        };
+        let mut owing = self.disk.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
+        // Where the dead leave at once, they leave without a write, or waits for something itself.
+        !self.disk.dead_leave() && is_at_rest() && has_room() && owing.all(|part| self.disk.is_all_dead(part))
+    }
+
+    /// Makes dead blocks leave their places, where only what has left can be destroyed. A close waits for that: no byte of the
+    /// ledger may have died in an epoch that is not the open one. Uses also the entries that are reserved for erase
+    /// tasks: nothing else would make room in a ledger that is full of dead addresses.
+    pub(super) fn leave_dead(&mut self, out: &mut Vec<Command>) {
+        if !self.disk.dead_leave() || self.disk.config.read_only {
+            return;
+        }
+        let dead = self.disk.state.ledger.dead().iter();
+        let blocks = dead.flat_map(|(run, it)| run.pieces(BLOCK_BYTES).map(|block| (block, it.cause)));
+        let mut left = ExtentMap::<Addr, ()>::default();
+        let mut wants_checkpoint = false;
+        for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
+            if self.requests.running.reads(block) || self.disk.must_wait(block) {
+                continue;
+            }
+            if !self.disk.store.is_durable(block) {
+                wants_checkpoint = true;
+                continue;
+            }
+            let has_room =
+                self.disk.entries() + ENTRIES_NEEDED <= self.disk.commits.journal.shape().entries_max();
+            if !has_room
+                || !self.disk.store.mapped().is_some_and(|it| it.can_leave(block))
+                || !self.disk.has_map(block, out)
+                || !self.disk.has_map_space(block, out)
+            {
+                break;
+            }
+            self.disk.leave_place(block, cause);
+            left.insert(block, ());
+        }
+        for (run, ()) in left.iter() {
+            self.disk.commits.left_seq = self.disk.change(Change::Clear(run));
+            self.requests.waiting.obligations_ended(run);
+        }
+        if !left.is_empty() {
+            self.settle(out);
+        }
+        if wants_checkpoint && self.checkpoints.is_empty() {
+            self.want_checkpoint(Waiter::Nobody, out);
+        }
+    }
+
+    /// The erase task that destroys content owed by place, if some is ready.
+    pub(super) fn destroy_owed(&self) -> Option<EraseTask> {
+        let mapped = self.disk.store.mapped()?;
+        let owed = || self.disk.state.owed.iter();
+        let is_ready = |place: Place| !self.disk.commits.undurable.has(place);
+        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
+            return None;
+        }
+        let run_bytes = self.disk.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
+        let residue = ready.flat_map(|(place, content)| {
+            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
+            let residue = pieces.flat_map(|piece| mapped.residue(piece));
+            residue.map(move |it| (content, it))
+        });
+        let mut residue = residue.take(RUNS_MAX).peekable();
+        // A version that is kept has a receipt of its own, and so has what is plain.
+        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
+        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
+        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
+        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
+        for (content, it) in self.disk.limits().batch(alike, |(_, it)| it.part.extent.len) {
+            places.push(it.part);
+            addresses.push((content.address(it.part.extent), content.cause));
+            sites.extend(it.at);
+        }
+        let zeros = match (are_plain, self.erasing.capabilities.punch) {
+            (false, _) => Zeros::AfterPasses,
+            (true, true) => {
+                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
+                Zeros::Holes(Site::data(holes(&at)))
+            }
+            (true, false) => Zeros::Always,
+        };
+        let (runs, causes) = joined(self.disk.once_each(&places, &addresses)).into_iter().unzip();
+        let method = Destroy {
+            at_once: self.disk.limits().at_once(sites.iter().map(|place| place.extent)),
+            medium: Site::medium_of(&sites),
+            residue: sites.into_iter().map(Site::Place).collect(),
+            zeros,
+            forget: Vec::new(),
+            checkpoint: true,
+            record: true,
+        };
+        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
+        Some(self.disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+            .filter(|task| !task.runs.is_empty())
     }
 }
 

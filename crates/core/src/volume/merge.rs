@@ -3,6 +3,7 @@
 
 use super::admit::padded;
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::{Deaths, Merge, Remainder, Stage};
 use super::waiting::{Obstacle, Unseen};
@@ -14,7 +15,7 @@ use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 use crate::zeros::is_zeros;
 
-impl Volume {
+impl Disk {
     /// Whether `request` changes a block in part, and the store cannot.
     pub(super) fn needs_merge(&self, request: &Request) -> bool {
         let changes = matches!(request.op, Op::Write(_) | Op::Trim | Op::Zero { .. } | Op::Purge);
@@ -37,11 +38,13 @@ impl Volume {
         let is_alive = |part: Extent<Addr>| self.masks(part).iter().map(|it| it.len).sum::<u64>() < part.len;
         self.store.first(Content::Visible, block).is_some() && [before, behind].into_iter().any(is_alive)
     }
+}
 
+impl Volume {
     /// Begins to make `request` one of whole blocks.
     pub(super) fn merge(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
-        let whole = self.store.geometry().together(request.extent);
-        let unread = self.to_merge(&request);
+        let whole = self.disk.store.geometry().together(request.extent);
+        let unread = self.disk.to_merge(&request);
         self.run(id, whole, true, Stage::Merge(Merge { request, unread, read: Vec::new() }));
         self.merge_more(id, out);
     }
@@ -49,14 +52,14 @@ impl Volume {
     fn merge_more(&mut self, id: Origin, out: &mut Vec<Command>) {
         let Stage::Merge(merge) = &self.requests.running.get_mut(id).stage else { return };
         let Some(block) = merge.unread.last().copied() else { return self.merged(id, out) };
-        if self.store.missing(block).is_some() {
+        if self.disk.store.missing(block).is_some() {
             // Memory has lost the page while another block was read.
             if let Stage::Merge(merge) = self.requests.running.take(id).stage {
                 self.go_on(id, merge.request, out);
             }
             return;
         }
-        let places = self.readable(block, &self.masks(block));
+        let places = self.disk.readable(block, &self.disk.masks(block));
         self.read(id, Op::Copy, block, places, out);
     }
 
@@ -83,7 +86,7 @@ impl Volume {
         let (whole, Stage::Merge(Merge { request, read, .. })) = (running.extent, running.stage) else {
             return;
         };
-        let Some((due, cause)) = self.obligation(id, &request.op) else {
+        let Some((due, cause)) = self.disk.obligation(id, &request.op) else {
             return self.go_on(id, made_whole(request, whole, &read), out);
         };
         let cleared =
@@ -101,12 +104,13 @@ impl Volume {
         let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
         let Some((block, content)) = remainder.unwritten.last_mut() else { return self.remained(id, out) };
         let (block, content) = (*block, std::mem::take(content));
-        let needs_map = self.store.missing(block).is_some() || self.store.lacks_space(block, false).is_some();
+        let needs_map =
+            self.disk.store.missing(block).is_some() || self.disk.store.lacks_space(block, false).is_some();
         match if needs_map { WritePlan::CopyUp(block) } else { self.allocate(id, block) } {
             WritePlan::To(places) => {
                 let data = padded(content.into(), places.bytes());
                 let op = IoOp::Write { data, durable: false };
-                self.io(Purpose::Request(id), places, op, out);
+                self.disk.io(Purpose::Request(id), places, op, out);
             }
             WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),
             // Writes that are done by now are done again, to no effect.
@@ -135,7 +139,7 @@ impl Volume {
         let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
         let Some((block, _)) = remainder.unwritten.pop() else { return };
         remainder.has_written = true;
-        self.store.end_write(block, written);
+        self.disk.store.end_write(block, written);
         match result {
             Err(error) => self.request_failed(id, &error, out),
             Ok(()) => self.remain_more(id, out),

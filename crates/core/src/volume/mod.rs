@@ -28,6 +28,7 @@ mod classes;
 mod commit;
 mod comparing;
 mod copy_up;
+mod disk;
 mod dying;
 mod epochs;
 mod erasing;
@@ -60,16 +61,15 @@ pub use io::{Io, IoId, IoOp, Performed};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
 
-use crate::journal::State;
 use crate::ledger::Cause;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::places::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
-use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
+use disk::Disk;
 use outstanding::Purpose;
 use requests::Origin;
 
@@ -184,25 +184,26 @@ pub enum Command {
 /// A disk. See the module's documentation.
 #[derive(Debug)]
 pub struct Volume {
-    config: Config,
-    store: Box<dyn Store>,
-    state: State,
-    commits: commit::Commits,
-    outstanding: outstanding::Outstanding,
+    disk: disk::Disk,
     requests: requests::Requests,
     erasing: erasing::Erasing,
     checkpoints: checkpoints::Checkpoints,
-    schedule: schedule::Schedule,
-    latched: Option<String>,
     watching: Option<watching::Watching>,
     /// The watcher's view of the last stop, until a watcher takes it.
     watch_view: Vec<u8>,
 }
 
+impl Disk {
+    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
+        let id = self.outstanding.begin(purpose);
+        out.push(Command::Io(Io { id, at: at.into(), op }));
+    }
+}
+
 impl Volume {
     /// Takes one event that happened at `now`, and appends the commands that follow from it to `out`.
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
-        self.schedule.pass(now);
+        self.disk.schedule.pass(now);
         match event {
             Event::Request(id, request) => self.arrive(Origin::Front(id), request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
@@ -212,13 +213,13 @@ impl Volume {
             Event::Attached(attached) => self.attached(attached),
             Event::KeepWatcherOut => self.keep_watcher_out(),
             Event::WatchAnew => self.watch_anew(),
-            Event::ShredNow => self.schedule.all_due = true,
+            Event::ShredNow => self.disk.schedule.all_due = true,
             Event::Stop { drain } => {
-                self.schedule.stop(drain);
+                self.disk.schedule.stop(drain);
                 self.stop_searching();
             }
-            Event::Recorded { receipts, head } => self.recorded(receipts, head),
-            Event::RecordStuck(reason) => self.record_stuck(reason),
+            Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
+            Event::RecordStuck(reason) => self.disk.record_stuck(reason),
             Event::Failed(error) => self.latch(&error.message, out),
             Event::Hole(extent) => self.hole(extent),
             Event::Space(extent) => self.note_space(extent),
@@ -227,7 +228,7 @@ impl Volume {
     }
 
     fn completed(&mut self, id: IoId, result: Result<Performed, MediumError>, out: &mut Vec<Command>) {
-        match (self.outstanding.end(id), result) {
+        match (self.disk.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Task, Ok(done)) => self.task_done(done.buf),
@@ -235,7 +236,7 @@ impl Volume {
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
-                if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
+                if error.kind == MediumErrorKind::Io || self.disk.state.ledger.has_overwritten() =>
             {
                 self.latch(&format!("syncing: {error}"), out);
             }
@@ -248,11 +249,11 @@ impl Volume {
     /// Does everything that can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.is_quiet() {
-            self.schedule.nothing_left();
+            self.disk.schedule.nothing_left();
             self.erasing.jobs.nothing_left();
             return;
         }
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return;
         }
         self.settle(out);
@@ -262,31 +263,31 @@ impl Volume {
         self.drive_closes(out);
         self.drive_forgets(out);
         self.drive_task(out);
-        self.give_receipts(out);
+        self.disk.give_receipts(out);
         self.refuse_unrecorded(out);
         self.drive_checkpoints(out);
-        self.commit_pending(out);
+        self.disk.commit_pending(out);
         self.note_shortage();
     }
 
     /// Whether there is nothing to do besides the requests under way: the common case.
     fn is_quiet(&self) -> bool {
-        self.state.ledger.is_empty()
-            && self.state.owed.is_empty()
+        self.disk.state.ledger.is_empty()
+            && self.disk.state.owed.is_empty()
             && !self.has_forgets()
             && self.erasing.is_quiet()
             && self.requests.is_quiet()
-            && !self.has_receipts_to_give()
-            && !self.commits.journal.has_pending()
+            && !self.disk.has_receipts_to_give()
+            && !self.disk.commits.journal.has_pending()
             && self.has_seen_all()
             && self.is_checkpointed()
-            && !self.has_jobs()
+            && !self.disk.has_jobs()
     }
 
     /// Where `extent` lies now; none if that part of the map is not in memory.
     #[must_use]
     pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
-        self.store.missing(extent).is_none().then(|| self.store.locate(extent))
+        self.disk.store.missing(extent).is_none().then(|| self.disk.store.locate(extent))
     }
 
     /// Whether the watcher has yet to be shown what request `id` changes. To it the change is still to come, so an
@@ -296,23 +297,18 @@ impl Volume {
         self.requests.is_unseen(Origin::Front(id))
     }
 
-    fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
-        let id = self.outstanding.begin(purpose);
-        out.push(Command::Io(Io { id, at: at.into(), op }));
-    }
-
     /// The medium failed: nothing more is written (invariant 8).
     fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
-        if self.latched.is_some() {
+        if self.disk.latched.is_some() {
             return;
         }
-        self.latched = Some(reason.to_string());
+        self.disk.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
         self.abandon_task();
         self.checkpoints.give_up();
-        self.commits.undurable.give_up();
+        self.disk.commits.undurable.give_up();
         self.erasing.forgetting.give_up();
-        self.invalidate_notes(out);
+        self.disk.invalidate_notes(out);
         for id in self.requests.give_up() {
             self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
         }

@@ -2,6 +2,7 @@
 
 use super::checkpoints::Checkpoints;
 use super::commit::Commits;
+use super::disk::Disk;
 use super::epochs::Closes;
 use super::erasing::Erasing;
 use super::outstanding::Outstanding;
@@ -230,22 +231,25 @@ impl Volume {
         let has_changed = store.epochs().is_some_and(|it| it.has_changed() || has_dead);
         let recording = Recording::resume(receipts - found.state.receipts.len() as u64, receipts);
         let forgets = found.state.forgets.clone();
-        let mut volume = Self {
+        let erasing = Erasing::new(opening.entropy, capabilities, fresh, opening.now);
+        let mut disk = Disk {
             store,
             state: found.state,
             commits: Commits::new(journal, recording),
             outstanding: Outstanding::default(),
-            requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
-            erasing: Erasing::new(opening.entropy, capabilities, fresh, opening.now),
-            checkpoints: Checkpoints::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
-            watching: None,
-            watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
             config: opening.config,
         };
-        forgets.into_iter().for_each(|scope| volume.resume_forget(scope));
-        volume
+        forgets.into_iter().for_each(|scope| disk.resume_forget(scope));
+        Self {
+            disk,
+            requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
+            erasing,
+            checkpoints: Checkpoints::default(),
+            watching: None,
+            watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! 3. A FUA write or a flush is answered when the journal says durably that the obligation is
 //!    completed. Otherwise a power cut would undo what was promised.
 
+use super::disk::Disk;
 use super::io::IoOp;
 use super::requests::Origin;
 use super::running::{Deaths, Stage};
@@ -81,25 +82,39 @@ impl Overwriting {
     }
 }
 
-impl Volume {
-    /// Whether a write of `extent` destroys all that is owed there, and may begin.
-    pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
-        let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
-        let has_room = || self.erasing.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
-        self.overwriting_destroys() && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
-    }
-
+impl Disk {
     /// Whether new content destroys what lies in its place: it goes there, and the policy wants no more than one pass.
     fn overwriting_destroys(&self) -> bool {
         self.store.same_place() && self.config.policy.passes().len() == 1
     }
 
+    /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
+    /// forgets it.
+    pub(super) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
+        if self.state.ledger.has_overwritten() {
+            let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
+            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
+        }
+    }
+}
+
+impl Volume {
+    /// Whether a write of `extent` destroys all that is owed there, and may begin.
+    pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
+        let is_dead = || self.disk.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let has_room = || self.erasing.overwriting.notes.has_room() && self.disk.has_room_for(ENTRIES_NEEDED);
+        self.disk.overwriting_destroys()
+            && is_dead()
+            && !self.disk.commits.undurable.overlaps(extent)
+            && has_room()
+    }
+
     /// Notes that a write of `extent` begins.
     pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
-        if self.state.ledger.dead().overlaps(extent) {
+        if self.disk.state.ledger.dead().overlaps(extent) {
             self.erasing.overwriting.under_way.insert(extent, ());
             if mutant::is(Mutant::OverwriteEarly) {
-                self.state.ledger.overwrite(extent);
+                self.disk.state.ledger.overwrite(extent);
             }
         }
     }
@@ -126,17 +141,17 @@ impl Volume {
         self.erasing.overwriting.notes.next += 1;
         self.erasing.overwriting.notes.under_way.insert(number);
         let running = self.requests.running.get_mut(id);
-        let made = self.commits.journal.position();
+        let made = self.disk.commits.journal.position();
         running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
         let extent = running.extent;
         if mutant::is(Mutant::NoteNothing) {
             return self.noted(id, Ok(Buf::new()), out);
         }
-        let up_to = [self.commits.durable, made];
-        let data = Note { session: self.state.session, extent, up_to }.to_bytes();
-        let at = Extent::new(self.commits.journal.shape().note(number).0, data.len() as u64);
+        let up_to = [self.disk.commits.durable, made];
+        let data = Note { session: self.disk.state.session, extent, up_to }.to_bytes();
+        let at = Extent::new(self.disk.commits.journal.shape().note(number).0, data.len() as u64);
         let place = Place { on: MediumId::Journal, extent: at };
-        self.io(Purpose::Request(id), place, IoOp::Write { data: data.into(), durable: false }, out);
+        self.disk.io(Purpose::Request(id), place, IoOp::Write { data: data.into(), durable: false }, out);
     }
 
     /// Goes on with request `id` after the write of its note.
@@ -149,15 +164,15 @@ impl Volume {
             self.give_up_overwrite(extent);
             return self.request_failed(id, &error, out);
         }
-        if generation != self.commits.journal.position().generation {
+        if generation != self.disk.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
             return self.note_overwrite(id, deaths, durable, out);
         }
         self.erasing.overwriting.under_way.remove(extent);
-        if !self.state.ledger.has_unsynced() {
-            self.erasing.overwriting.since = self.schedule.now;
+        if !self.disk.state.ledger.has_unsynced() {
+            self.erasing.overwriting.since = self.disk.schedule.now;
         }
-        self.state.ledger.overwrite(extent);
+        self.disk.state.ledger.overwrite(extent);
         self.end_write(id, deaths, durable, out);
     }
 
@@ -177,9 +192,9 @@ impl Volume {
                 None => self.finish_with_buf(id, out),
             };
         }
-        let parts: Vec<_> = self.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-        if self.latched.is_some() && !(parts.is_empty() && self.is_met_durable()) {
-            return self.finish(id, Err(self.frozen()), out);
+        let parts: Vec<_> = self.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+        if self.disk.latched.is_some() && !(parts.is_empty() && self.is_met_durable()) {
+            return self.finish(id, Err(self.disk.frozen()), out);
         }
         self.meet_overwritten(&parts);
         self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
@@ -188,7 +203,7 @@ impl Volume {
 
     /// Notes that a sync begins.
     pub(super) fn begin_overwritten_sync(&mut self) {
-        self.state.ledger.begin_sync();
+        self.disk.state.ledger.begin_sync();
         let notes = &mut self.erasing.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
         if mutant::is(Mutant::OverwrittenUnsynced) {
@@ -198,7 +213,7 @@ impl Volume {
 
     /// Completes the obligations that the sync covers, which has ended.
     pub(super) fn end_overwritten_sync(&mut self) {
-        self.meet_overwritten(&self.state.ledger.synced());
+        self.meet_overwritten(&self.disk.state.ledger.synced());
         self.erasing.overwriting.notes.completed = self.erasing.overwriting.notes.syncing;
         self.free_notes();
     }
@@ -213,18 +228,18 @@ impl Volume {
     fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
             self.erasing.overwriting.completed_seq =
-                self.change(Change::Complete(*run, Done::Overwritten, 1));
-            self.state.counters.destroyed_bytes += run.len;
+                self.disk.change(Change::Complete(*run, Done::Overwritten, 1));
+            self.disk.state.counters.destroyed_bytes += run.len;
         }
     }
 
     /// Whether all obligations of bytes that were written over are durably completed.
     pub(super) fn is_overwritten_met(&self) -> bool {
-        !self.state.ledger.has_overwritten() && self.is_met_durable()
+        !self.disk.state.ledger.has_overwritten() && self.is_met_durable()
     }
 
     fn is_met_durable(&self) -> bool {
-        self.commits.durable.seq >= self.erasing.overwriting.completed_seq
+        self.disk.commits.durable.seq >= self.erasing.overwriting.completed_seq
             || mutant::is(Mutant::FlushBeforeCompletion)
     }
 
@@ -234,29 +249,20 @@ impl Volume {
             return false;
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.commits.wait_for(self.erasing.overwriting.completed_seq, id);
+        self.disk.commits.wait_for(self.erasing.overwriting.completed_seq, id);
         true
     }
 
     /// Whether bytes that were written over should be synced although nobody asks.
     pub(super) fn wants_overwritten_sync(&self) -> bool {
-        let is_crowded = self.erasing.overwriting.notes.is_crowded() || !self.has_room();
-        let is_old = self.schedule.now.since(self.erasing.overwriting.since) >= UNSYNCED_MS_MAX;
-        self.state.ledger.has_unsynced() && (is_crowded || is_old)
+        let is_crowded = self.erasing.overwriting.notes.is_crowded() || !self.disk.has_room();
+        let is_old = self.disk.schedule.now.since(self.erasing.overwriting.since) >= UNSYNCED_MS_MAX;
+        self.disk.state.ledger.has_unsynced() && (is_crowded || is_old)
     }
 
     /// When such a sync is due at the latest.
     pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
         let latest = Millis(self.erasing.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
-        self.state.ledger.has_unsynced().then_some(latest)
-    }
-
-    /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
-    /// forgets it.
-    pub(super) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
-        if self.state.ledger.has_overwritten() {
-            let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
-            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
-        }
+        self.disk.state.ledger.has_unsynced().then_some(latest)
     }
 }

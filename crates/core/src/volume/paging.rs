@@ -1,12 +1,13 @@
 //! Parts of the map are read, or given space on the host, when something needs them.
 
+use super::disk::Disk;
 use super::waiting::Obstacle;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::units::{Addr, Extent};
 
-impl Volume {
+impl Disk {
     /// Whether the map of `extent` is in memory. If not, begins to read it.
     pub(super) fn has_map(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> bool {
         let Some(place) = self.store.missing(extent) else { return true };
@@ -33,17 +34,6 @@ impl Volume {
         }
     }
 
-    /// Refuses what needs a damaged page. Nothing is written any more, and what needs other pages is read.
-    fn map_damaged(&mut self, page: Obstacle, damage: &str, out: &mut Vec<Command>) {
-        if !self.config.read_only {
-            self.latch(&format!("the map: {damage}"), out);
-        }
-        let error = MediumError { kind: MediumErrorKind::Io, message: format!("the map: {damage}") };
-        for waiting in self.requests.waiting.take_behind(page) {
-            self.refuse_waiting(&waiting, &error, out);
-        }
-    }
-
     /// Takes a part of the map, or its space.
     fn map_came(&mut self, obstacle: Obstacle, bytes: &[u8]) -> Result<(), String> {
         match (obstacle, self.store.mapped_mut()) {
@@ -52,6 +42,19 @@ impl Volume {
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl Volume {
+    /// Refuses what needs a damaged page. Nothing is written any more, and what needs other pages is read.
+    fn map_damaged(&mut self, page: Obstacle, damage: &str, out: &mut Vec<Command>) {
+        if !self.disk.config.read_only {
+            self.latch(&format!("the map: {damage}"), out);
+        }
+        let error = MediumError { kind: MediumErrorKind::Io, message: format!("the map: {damage}") };
+        for waiting in self.requests.waiting.take_behind(page) {
+            self.refuse_waiting(&waiting, &error, out);
+        }
     }
 
     pub(super) fn page_done(
@@ -69,7 +72,7 @@ impl Volume {
             }
             (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
             (_, Ok(bytes)) => {
-                if let Err(damage) = self.map_came(page, &bytes) {
+                if let Err(damage) = self.disk.map_came(page, &bytes) {
                     self.map_damaged(page, &damage, out);
                 }
             }

@@ -1,5 +1,6 @@
 //! Questions that a volume answers at any time.
 
+use super::disk::Disk;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::FrameId;
@@ -84,6 +85,32 @@ pub struct WaitingBytes {
     pub at_least: bool,
 }
 
+impl Disk {
+    /// The liveness at the start of `extent`, and where it may end.
+    fn liveness_at(&self, extent: Extent<Addr>) -> (u64, Liveness) {
+        let owed = self.state.ledger.within(extent).next();
+        if let Some((found, it)) = owed.filter(|(found, _)| found.start == extent.start) {
+            let liveness = if it.is_dead() { Liveness::Queued } else { Liveness::Suspicious };
+            return (found.end(), liveness);
+        }
+        let end = owed.map_or(extent.end(), |(found, _)| found.start.0);
+        match self.store.first(Content::Visible, Extent::between(extent.start.0, end)) {
+            Some(run) if run.start == extent.start => (run.end(), Liveness::Live),
+            Some(run) => (run.start.0, Liveness::Dead),
+            None => (end, Liveness::Dead),
+        }
+    }
+
+    pub(super) fn has_queued(&self) -> bool {
+        self.state.ledger.has_queued() || !self.state.owed.is_empty()
+    }
+
+    /// A time that no obligation is older than; none if no obligation calls for an erase task.
+    pub(super) fn oldest(&self) -> Option<Millis> {
+        self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
+    }
+}
+
 impl Volume {
     /// How many bytes wait for a verdict.
     #[must_use]
@@ -94,7 +121,7 @@ impl Volume {
         });
         // A piece counts as a look even if it has no data.
         let looks = pieces.flat_map(|(cause, piece)| {
-            self.discardable_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
+            self.disk.discardable_runs(piece).map(|run| run.len).chain([0]).map(move |bytes| (cause, bytes))
         });
         for (n, (cause, bytes)) in looks.enumerate() {
             let counted = waiting.by_cause.entry(cause).or_default();
@@ -111,41 +138,45 @@ impl Volume {
     #[must_use]
     pub fn status(&self) -> Status {
         Status {
-            size_bytes: self.store.geometry().size,
-            live_bytes: self.store.allocated_bytes().saturating_sub(self.state.ledger.dead().bytes()),
+            size_bytes: self.disk.store.geometry().size,
+            live_bytes: self
+                .disk
+                .store
+                .allocated_bytes()
+                .saturating_sub(self.disk.state.ledger.dead().bytes()),
             holes_unknown: self.holes_unknown(),
-            policy: self.config.policy.to_string(),
-            latched: self.latched.clone(),
+            policy: self.disk.config.policy.to_string(),
+            latched: self.disk.latched.clone(),
             owed: self.owed_status(),
             requests: RequestsStatus {
                 running: self.requests.running.len(),
                 waiting: self.requests.waiting.len(),
             },
-            counters: self.state.counters,
+            counters: self.disk.state.counters,
             watch: self.watch_status(),
-            store: self.store.status(),
+            store: self.disk.store.status(),
         }
     }
 
     fn owed_status(&self) -> OwedStatus {
-        let (ledger, owed) = (&self.state.ledger, &self.state.owed);
+        let (ledger, owed) = (&self.disk.state.ledger, &self.disk.state.owed);
         OwedStatus {
             queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
             conservative_bytes: ledger.conservative().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
             entries: ledger.len() + owed.len(),
-            entries_max: self.commits.journal.shape().entries_max(),
-            forgets: self.state.forgets.clone(),
+            entries_max: self.disk.commits.journal.shape().entries_max(),
+            forgets: self.disk.state.forgets.clone(),
             destroying: self.erasing.task.is_some(),
-            pauses: self.pause().map(str::to_string),
+            pauses: self.disk.pause().map(str::to_string),
         }
     }
 
     /// The first bytes that are forgotten in `epoch`, which is kept.
     #[must_use]
     pub fn first_gap(&self, epoch: Epoch) -> Option<Extent<Addr>> {
-        let whole = Extent::new(0, self.store.geometry().size);
-        self.store.epochs().and_then(|it| it.gap(whole, epoch))
+        let whole = Extent::new(0, self.disk.store.geometry().size);
+        self.disk.store.epochs().and_then(|it| it.gap(whole, epoch))
     }
 
     /// The liveness of `extent`, from its start on: at most `runs_max` runs, each with its length in bytes
@@ -155,7 +186,7 @@ impl Volume {
         let mut runs: Vec<(u64, Liveness)> = Vec::new();
         let mut from = extent.start.0;
         while from < extent.end() {
-            let (end, liveness) = self.liveness_at(Extent::between(from, extent.end()));
+            let (end, liveness) = self.disk.liveness_at(Extent::between(from, extent.end()));
             let full = runs.len() == runs_max;
             match runs.last_mut() {
                 Some((len, last)) if *last == liveness => *len += end - from,
@@ -167,56 +198,41 @@ impl Volume {
         runs
     }
 
-    /// The liveness at the start of `extent`, and where it may end.
-    fn liveness_at(&self, extent: Extent<Addr>) -> (u64, Liveness) {
-        let owed = self.state.ledger.within(extent).next();
-        if let Some((found, it)) = owed.filter(|(found, _)| found.start == extent.start) {
-            let liveness = if it.is_dead() { Liveness::Queued } else { Liveness::Suspicious };
-            return (found.end(), liveness);
-        }
-        let end = owed.map_or(extent.end(), |(found, _)| found.start.0);
-        match self.store.first(Content::Visible, Extent::between(extent.start.0, end)) {
-            Some(run) if run.start == extent.start => (run.end(), Liveness::Live),
-            Some(run) => (run.start.0, Liveness::Dead),
-            None => (end, Liveness::Dead),
-        }
-    }
-
     /// The first run within `extent` that has data of its own, or may have some ([`Content::Own`]).
     #[must_use]
     pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.store.first(Content::Own, extent)
+        self.disk.store.first(Content::Own, extent)
     }
 
     /// The unallocated space of the data medium that was erased; none where content has a fixed place.
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
-        self.store.mapped()?.unallocated()
+        self.disk.store.mapped()?.unallocated()
     }
 
     /// The obligations, each with its address. Those whose address has another place by now come last.
     pub fn obligations(&self) -> impl Iterator<Item = (Extent<Addr>, Obligation)> {
-        let size = self.store.geometry().size;
-        let owed = self.state.owed.iter().map(move |(place, content)| {
+        let size = self.disk.store.geometry().size;
+        let owed = self.disk.state.owed.iter().map(move |(place, content)| {
             let address = content.address(place.extent);
             let no_hole = false;
             let due = if content.is_plain { Due::Free { no_hole } } else { Due::Shred { no_hole } };
             let it = Obligation { due, cause: content.cause, since: content.since };
             (Extent::between(address.start.0, address.end().min(size)), it)
         });
-        self.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
+        self.disk.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
     }
 
     /// The end of the audit log, as the journal knows it.
     #[must_use]
     pub fn log_head(&self) -> LogHead {
-        self.state.log
+        self.disk.state.log
     }
 
     /// How many receipts the audit log does not have yet.
     #[must_use]
     pub fn receipts_waiting(&self) -> usize {
-        self.state.receipts.len()
+        self.disk.state.receipts.len()
     }
 
     /// Whether the open epoch has a change, so that a close makes an epoch of it.
@@ -228,32 +244,33 @@ impl Volume {
     /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.disk.config
     }
 
     /// Changes the configuration, from the next erase task on.
     pub fn reconfigure(&mut self, config: Config) {
-        self.config = config;
+        self.disk.config = config;
     }
 
     /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
-        let watch = self.watch_wakeup().filter(|_| self.latched.is_none() && self.pause().is_none());
-        let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
-        let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
-        let oblige = (can_oblige || self.forgets_go_on()).then_some(self.schedule.now);
+        let watch =
+            self.watch_wakeup().filter(|_| self.disk.latched.is_none() && self.disk.pause().is_none());
+        let watch = watch.map(|at| if self.awaits_space() { at.max(self.disk.shortage_ends()) } else { at });
+        let can_oblige = !self.requests.obliging.is_empty() && self.disk.has_room();
+        let oblige = (can_oblige || self.forgets_go_on()).then_some(self.disk.schedule.now);
         watch.into_iter().chain(self.task_wakeup()).chain(self.retry_wakeup()).chain(oblige).min()
     }
 
     fn task_wakeup(&self) -> Option<Millis> {
-        let never = self.latched.is_some() || self.config.read_only || !self.has_unasked();
-        let asleep = never || self.pause().is_some();
-        let idle = self.schedule.idle_at(&self.config);
-        let oldest = self.oldest();
-        let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
+        let never = self.disk.latched.is_some() || self.disk.config.read_only || !self.has_unasked();
+        let asleep = never || self.disk.pause().is_some();
+        let idle = self.disk.schedule.idle_at(&self.disk.config);
+        let oldest = self.disk.oldest();
+        let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.disk.config.deadline_ms)));
         let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
-        let first = others.fold(idle, Millis::min).max(self.shortage_ends());
+        let first = others.fold(idle, Millis::min).max(self.disk.shortage_ends());
         (!asleep).then_some(if self.has_only_jobs() {
             first.max(self.erasing.jobs.not_before)
         } else {
@@ -261,24 +278,15 @@ impl Volume {
         })
     }
 
-    pub(super) fn has_queued(&self) -> bool {
-        self.state.ledger.has_queued() || !self.state.owed.is_empty()
-    }
-
-    /// A time that no obligation is older than; none if no obligation calls for an erase task.
-    pub(super) fn oldest(&self) -> Option<Millis> {
-        self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
-    }
-
     /// Whether everything due by [`Event::ShredNow`](super::Event::ShredNow) has been destroyed, or never
     /// will be.
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
-        let never = self.latched.is_some() || self.config.read_only;
+        let never = self.disk.latched.is_some() || self.disk.config.read_only;
         never
-            || !self.schedule.all_due
+            || !self.disk.schedule.all_due
             || (self.erasing.destroys_nothing()
-                && !self.has_queued()
+                && !self.disk.has_queued()
                 && self.owes_no_versions()
                 && self.is_overwritten_met()
                 && self.has_seen_all())
@@ -286,9 +294,9 @@ impl Volume {
 
     /// Whether nothing is left of versions that no epoch shows, or nothing more will be destroyed of them before the next start.
     fn owes_no_versions(&self) -> bool {
-        match self.store.status() {
+        match self.disk.store.status() {
             StoreStatus::Versions(it) => {
-                let has_left = it.owed_bytes > 0 || self.has_forgets() || self.store.has_residue();
+                let has_left = it.owed_bytes > 0 || self.has_forgets() || self.disk.store.has_residue();
                 it.stopped.is_some() || !has_left
             }
             StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
@@ -298,8 +306,8 @@ impl Volume {
     /// Whether no background job is left, or none will ever be done.
     #[must_use]
     pub fn is_compact(&self) -> bool {
-        let never = self.latched.is_some() || self.config.read_only;
-        never || (self.erasing.task.is_none() && !self.has_jobs())
+        let never = self.disk.latched.is_some() || self.disk.config.read_only;
+        never || (self.erasing.task.is_none() && !self.disk.has_jobs())
     }
 
     /// Whether the search for holes is not over: some blocks may have no data.
@@ -311,20 +319,20 @@ impl Volume {
     /// Whether no request, erase task or commit is under way. A task may have paused, to go on later.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        self.outstanding.is_empty()
+        self.disk.outstanding.is_empty()
             && self.requests.is_empty()
-            && (self.latched.is_some() || self.has_committed())
+            && (self.disk.latched.is_some() || self.has_committed())
     }
 
     /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
     fn has_committed(&self) -> bool {
-        !self.commits.journal.has_pending() && (!self.schedule.stopping || self.is_checkpointed())
+        !self.disk.commits.journal.has_pending() && (!self.disk.schedule.stopping || self.is_checkpointed())
     }
 
     /// Whether the volume is at rest, and no work is left that it could do unasked.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        let never = self.latched.is_some() || self.config.read_only;
+        let never = self.disk.latched.is_some() || self.disk.config.read_only;
         self.is_at_rest() && (never || !self.has_unasked() && self.has_seen_all())
     }
 }
@@ -333,12 +341,12 @@ impl Volume {
     /// The checkpoint that a clean stop keeps. Valid only if nothing is written to the journal after it.
     #[must_use]
     pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
-        let known = self.erasing.fresh.is_none() && self.latched.is_none() && self.is_at_rest();
-        let FrameId { generation, seq } = self.commits.journal.position();
+        let known = self.erasing.fresh.is_none() && self.disk.latched.is_none() && self.is_at_rest();
+        let FrameId { generation, seq } = self.disk.commits.journal.position();
         known.then(|| super::open::Checkpoint {
             generation,
             seq,
-            store: self.store.view(),
+            store: self.disk.store.view(),
             watch: self.watch_view(),
         })
     }

@@ -5,6 +5,7 @@
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
 //! too, and what it got counts if that still lies there, in slots that were not free meanwhile.
 
+use super::disk::Disk;
 use super::requests::Origin;
 use super::running::{Reading, Stage};
 use super::waiting::Unseen;
@@ -21,40 +22,7 @@ enum Now {
     Forgotten(Refusal),
 }
 
-impl Volume {
-    /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
-    pub(super) fn read(
-        &mut self,
-        id: Origin,
-        op: Op,
-        extent: Extent<Addr>,
-        at: Places,
-        out: &mut Vec<Command>,
-    ) {
-        if self.dead_leave() {
-            let (tasks, reuses) = (self.erasing.begun, self.reuses());
-            let reading = Reading { op, extent, at: at.clone(), tasks, reuses };
-            self.requests.running.get_mut(id).reading = Some(Box::new(reading));
-        }
-        self.io(Purpose::Request(id), at, IoOp::Read, out);
-    }
-
-    /// Begins the read of request `id` again, if it failed, or may have read something else, because
-    /// its content lies elsewhere by now. Whether it did so, or refused the request.
-    pub(super) fn read_elsewhere(&mut self, id: Origin, has_failed: bool, out: &mut Vec<Command>) -> bool {
-        let Some(reading) = self.requests.running.get_mut(id).reading.take() else { return false };
-        let is_doubtful = reading.reuses.is_some() && reading.tasks != self.erasing.begun;
-        if !has_failed && !is_doubtful {
-            return false;
-        }
-        match self.whereabouts(&reading) {
-            Now::There if reading.reuses == self.reuses() => return false,
-            Now::Forgotten(refusal) => self.finish(id, Err(refusal), out),
-            Now::There | Now::Elsewhere => self.read_again(id, *reading, out),
-        }
-        true
-    }
-
+impl Disk {
     fn reuses(&self) -> Option<u64> {
         self.store.epochs().and_then(Epochs::reuses)
     }
@@ -72,6 +40,41 @@ impl Volume {
             _ => self.readable(*extent, &self.masks(*extent)),
         };
         if now == *at { Now::There } else { Now::Elsewhere }
+    }
+}
+
+impl Volume {
+    /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
+    pub(super) fn read(
+        &mut self,
+        id: Origin,
+        op: Op,
+        extent: Extent<Addr>,
+        at: Places,
+        out: &mut Vec<Command>,
+    ) {
+        if self.disk.dead_leave() {
+            let (tasks, reuses) = (self.erasing.begun, self.disk.reuses());
+            let reading = Reading { op, extent, at: at.clone(), tasks, reuses };
+            self.requests.running.get_mut(id).reading = Some(Box::new(reading));
+        }
+        self.disk.io(Purpose::Request(id), at, IoOp::Read, out);
+    }
+
+    /// Begins the read of request `id` again, if it failed, or may have read something else, because
+    /// its content lies elsewhere by now. Whether it did so, or refused the request.
+    pub(super) fn read_elsewhere(&mut self, id: Origin, has_failed: bool, out: &mut Vec<Command>) -> bool {
+        let Some(reading) = self.requests.running.get_mut(id).reading.take() else { return false };
+        let is_doubtful = reading.reuses.is_some() && reading.tasks != self.erasing.begun;
+        if !has_failed && !is_doubtful {
+            return false;
+        }
+        match self.disk.whereabouts(&reading) {
+            Now::There if reading.reuses == self.disk.reuses() => return false,
+            Now::Forgotten(refusal) => self.finish(id, Err(refusal), out),
+            Now::There | Now::Elsewhere => self.read_again(id, *reading, out),
+        }
+        true
     }
 
     fn read_again(&mut self, id: Origin, reading: Reading, out: &mut Vec<Command>) {

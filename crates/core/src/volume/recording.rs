@@ -10,6 +10,7 @@
 //!    destruction pauses: only erase tasks that a write waits for begin. Requests that need room
 //!    which only the log can give are refused; all others are served.
 
+use super::disk::Disk;
 use super::{Command, Volume};
 use crate::journal::Change;
 use crate::medium::{MediumError, MediumErrorKind};
@@ -54,7 +55,7 @@ impl Recording {
     }
 }
 
-impl Volume {
+impl Disk {
     /// Hands receipts out, once no copy of the destroyed content can be left.
     pub(super) fn give_receipts(&mut self, out: &mut Vec<Command>) {
         if !self.has_receipts_to_give() || self.store.has_residue() {
@@ -95,21 +96,6 @@ impl Volume {
         self.commits.recording.stuck.as_deref().filter(|_| waits)
     }
 
-    /// Refuses what waits for room, or for an erase task, while only the audit log can give room and
-    /// cannot be written.
-    pub(super) fn refuse_unrecorded(&mut self, out: &mut Vec<Command>) {
-        let Some(reason) = self.pause() else { return };
-        if self.has_room() && self.may_owe_receipts() {
-            return;
-        }
-        let message = format!("{} receipts wait for the audit log: {reason}", self.state.receipts.len());
-        let error = MediumError { kind: MediumErrorKind::NoSpace, message };
-        self.refuse_roomless(&error, out);
-        if !self.may_owe_receipts() && self.erasing.task.is_none() {
-            self.refuse_demands(&error, out);
-        }
-    }
-
     /// Whether erase tasks may make receipts: the room for them is limited.
     pub(super) fn may_owe_receipts(&self) -> bool {
         self.entries() < self.commits.journal.shape().entries_max() / 2 * 3
@@ -122,5 +108,22 @@ impl Volume {
 
     fn first_receipt(&self) -> u64 {
         self.state.counters.receipts - self.state.receipts.len() as u64
+    }
+}
+
+impl Volume {
+    /// Refuses what waits for room, or for an erase task, while only the audit log can give room and
+    /// cannot be written.
+    pub(super) fn refuse_unrecorded(&mut self, out: &mut Vec<Command>) {
+        let Some(reason) = self.disk.pause() else { return };
+        if self.disk.has_room() && self.disk.may_owe_receipts() {
+            return;
+        }
+        let message = format!("{} receipts wait for the audit log: {reason}", self.disk.state.receipts.len());
+        let error = MediumError { kind: MediumErrorKind::NoSpace, message };
+        self.refuse_roomless(&error, out);
+        if !self.disk.may_owe_receipts() && self.erasing.task.is_none() {
+            self.refuse_demands(&error, out);
+        }
     }
 }

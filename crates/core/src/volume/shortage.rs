@@ -8,6 +8,7 @@
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use super::admit::all_zeros;
+use super::disk::Disk;
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::{Command, Volume, refusal};
 use crate::medium::MediumError;
@@ -29,7 +30,7 @@ pub(super) struct Shortage {
     is_all: bool,
 }
 
-impl Volume {
+impl Disk {
     /// The part of the map that needs space before `request` may begin.
     pub(super) fn lacks_space(&self, request: &Request) -> Option<Obstacle> {
         let place = match &request.op {
@@ -61,25 +62,11 @@ impl Volume {
         self.schedule.now < self.schedule.shortage.map
     }
 
-    /// Notes whether all due work waits for space, after everything that could begin has begun.
-    pub(super) fn note_shortage(&mut self) {
-        let is_short = self.tasks_rest() || self.checkpoints_rest();
-        self.schedule.shortage.is_all =
-            is_short && self.outstanding.is_empty() && (self.schedule.halting || self.is_due());
-    }
-
     /// When work may begin again, if all due work waits for space.
     pub(super) fn shortage_ends(&self) -> Millis {
         let Shortage { tasks, map, is_all } = self.schedule.shortage;
         let ends = [tasks, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
         ends.min().unwrap_or_default()
-    }
-
-    /// Lets erase tasks rest: one lacked space.
-    pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.rest_tasks();
-        self.refuse_demands(error, out);
-        self.refuse_obliging(error, out);
     }
 
     /// The same, where nobody is refused: the task under way cannot be given up, and goes on once it has rested.
@@ -91,11 +78,31 @@ impl Volume {
         self.schedule.shortage.tasks
     }
 
+    pub(super) fn retry_at(&self) -> Millis {
+        Millis(self.schedule.now.0.saturating_add(RETRY_MS))
+    }
+}
+
+impl Volume {
+    /// Notes whether all due work waits for space, after everything that could begin has begun.
+    pub(super) fn note_shortage(&mut self) {
+        let is_short = self.disk.tasks_rest() || self.disk.checkpoints_rest();
+        self.disk.schedule.shortage.is_all =
+            is_short && self.disk.outstanding.is_empty() && (self.disk.schedule.halting || self.is_due());
+    }
+
+    /// Lets erase tasks rest: one lacked space.
+    pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
+        self.disk.rest_tasks();
+        self.refuse_demands(error, out);
+        self.refuse_obliging(error, out);
+    }
+
     /// Lets changes of the map rest: a page lacked space.
     pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.schedule.shortage.map = self.retry_at();
+        self.disk.schedule.shortage.map = self.disk.retry_at();
         self.refuse_obliging(error, out);
-        if !self.state.ledger.dead().is_empty() || !self.can_close() {
+        if !self.disk.state.ledger.dead().is_empty() || !self.disk.can_close() {
             self.refuse_closes(error, out);
         }
     }
@@ -103,7 +110,7 @@ impl Volume {
     /// Refuses, where content must leave before it is destroyed, what waits for a checkpoint that lacked space: the writes for which the log of
     /// stubs has no room, and, with `all`, those to blocks whose death waits for a commit.
     pub(super) fn refuse_uncommitted(&mut self, all: bool, error: &MediumError, out: &mut Vec<Command>) {
-        if !self.dead_leave() {
+        if !self.disk.dead_leave() {
             return;
         }
         for waiting in self.requests.waiting.take_closed() {
@@ -112,10 +119,6 @@ impl Volume {
         if all {
             self.refuse_demands(error, out);
         }
-    }
-
-    pub(super) fn retry_at(&self) -> Millis {
-        Millis(self.schedule.now.0.saturating_add(RETRY_MS))
     }
 
     /// Refuses the writes that need an erase task first.
@@ -128,7 +131,7 @@ impl Volume {
     /// Refuses all that waits for room in the ledger, which may not come.
     pub(super) fn refuse_roomless(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.refuse_obliging(error, out);
-        if !self.has_room() {
+        if !self.disk.has_room() {
             for waiting in self.requests.waiting.take_roomless() {
                 self.refuse_waiting(&waiting, error, out);
             }
@@ -137,7 +140,7 @@ impl Volume {
 
     /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.
     fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        if !self.has_room() {
+        if !self.disk.has_room() {
             for id in std::mem::take(&mut self.requests.obliging) {
                 self.request_failed(id, error, out);
             }

@@ -83,7 +83,7 @@ impl Volume {
     pub(super) fn allocate(&mut self, id: Origin, extent: Extent<Addr>) -> WritePlan {
         self.cover(extent);
         self.erasing.pending_punch.remove(extent);
-        self.store.begin_write(extent, self.requests.order.epoch(id))
+        self.disk.store.begin_write(extent, self.requests.order.epoch(id))
     }
 
     /// Notes that the medium has no space in `extent`: the disk has no data there.
@@ -93,7 +93,7 @@ impl Volume {
         while !rest.is_empty() {
             let written = fresh.first_run(rest);
             let hole_end = written.map_or(rest.end(), |run| run.start.0);
-            self.store.unmap(Extent::between(rest.start.0, hole_end));
+            self.disk.store.unmap(Extent::between(rest.start.0, hole_end));
             rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
         }
     }
@@ -106,27 +106,28 @@ impl Volume {
     /// Notes that the medium has space in `extent`: whole blocks there without data are zeros, which an
     /// earlier run could not give back.
     pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
-        let may_give = self.store.same_place() && self.erasing.capabilities.punch && !self.config.read_only;
+        let may_give =
+            self.disk.store.same_place() && self.erasing.capabilities.punch && !self.disk.config.read_only;
         if !may_give || self.holes_unknown() {
             return;
         }
-        let size = self.store.geometry().size;
+        let size = self.disk.store.geometry().size;
         let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
         let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
-        for part in self.parts_without_data(blocks) {
+        for part in self.disk.parts_without_data(blocks) {
             let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
             let from = part.start.0.next_multiple_of(BLOCK_BYTES);
             if from < to && !self.erasing.pending_punch.is_full() {
-                self.erasing.pending_punch.add(Extent::between(from, to), self.schedule.now);
+                self.erasing.pending_punch.add(Extent::between(from, to), self.disk.schedule.now);
             }
         }
     }
 
     /// Notes that the content of `run` is destroyed, and that `run` reads as zeros.
     pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
-        self.store.unmap(run);
-        if self.config.policy.leaves_zeros() && self.erasing.capabilities.punch {
-            self.erasing.pending_punch.add(run, self.schedule.now);
+        self.disk.store.unmap(run);
+        if self.disk.config.policy.leaves_zeros() && self.erasing.capabilities.punch {
+            self.erasing.pending_punch.add(run, self.disk.schedule.now);
         }
     }
 
@@ -134,22 +135,22 @@ impl Volume {
     /// they would keep the guest's writes out.
     #[must_use]
     pub fn is_at_work(&self) -> bool {
-        self.schedule.is_at_work(&self.config)
+        self.disk.schedule.is_at_work(&self.disk.config)
     }
 
     /// Whether a task that gives space back may begin or go on.
     pub(super) fn may_give_back(&mut self) -> bool {
-        let overdue = self.is_overdue_since(self.erasing.pending_punch.since);
-        let must = !self.schedule.halting && (self.erasing.pending_punch.is_full() || overdue);
+        let overdue = self.disk.is_overdue_since(self.erasing.pending_punch.since);
+        let must = !self.disk.schedule.halting && (self.erasing.pending_punch.is_full() || overdue);
         !self.erasing.pending_punch.is_empty()
-            && !self.tasks_rest()
+            && !self.disk.tasks_rest()
             && (must || !self.is_at_work() && self.is_due())
     }
 
     /// When space is to be given back, after everything due was destroyed.
     pub(super) fn space_wakeup(&self) -> Option<Millis> {
-        let soon = self.schedule.work_ends_at(&self.config);
-        (self.schedule.all_due && !self.schedule.halting && !self.erasing.pending_punch.is_empty())
+        let soon = self.disk.schedule.work_ends_at(&self.disk.config);
+        (self.disk.schedule.all_due && !self.disk.schedule.halting && !self.erasing.pending_punch.is_empty())
             .then_some(soon)
     }
 
@@ -160,13 +161,13 @@ impl Volume {
         }
         for extent in self.erasing.pending_punch.first().collect::<Vec<_>>() {
             // The extent died again, and will be pending punch again; or it is suspicious, and stays.
-            for (owed, _) in self.state.ledger.within(extent) {
+            for (owed, _) in self.disk.state.ledger.within(extent) {
                 self.erasing.pending_punch.remove(owed);
             }
         }
-        let runs = self.erasing.pending_punch.batch(self.config.batch_bytes_max);
+        let runs = self.erasing.pending_punch.batch(self.disk.config.batch_bytes_max);
         let method = Method::Punch(Site::runs(&holes(&runs)));
-        (!runs.is_empty()).then(|| self.erase_task(Kind::GiveBack, runs, method, Priority::Background))
+        (!runs.is_empty()).then(|| self.disk.erase_task(Kind::GiveBack, runs, method, Priority::Background))
     }
 
     /// Notes that the space of `runs` was given back.
@@ -178,11 +179,11 @@ impl Volume {
 
     /// Whether there is work that nobody asks for.
     pub(super) fn has_unasked(&self) -> bool {
-        self.has_queued()
+        self.disk.has_queued()
             || self.has_forgets()
             || !self.erasing.pending_punch.is_empty()
             || !self.is_checkpointed()
-            || self.has_jobs()
+            || self.disk.has_jobs()
     }
 }
 

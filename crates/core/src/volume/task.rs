@@ -8,6 +8,7 @@ mod failing;
 
 use super::bytes::slice;
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
@@ -146,7 +147,7 @@ impl EraseTask {
     }
 }
 
-impl Volume {
+impl Disk {
     /// An erase task that works on `runs` by `method`.
     pub(super) fn erase_task(
         &self,
@@ -160,8 +161,17 @@ impl Volume {
         EraseTask::new(kind, runs, Task::new(method, policy, priority))
     }
 
+    fn places_of(&self, site: Site) -> Places {
+        match site {
+            Site::Run(run) => self.store.locate(run),
+            Site::Place(place) => place.into(),
+        }
+    }
+}
+
+impl Volume {
     pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
-        if self.config.read_only {
+        if self.disk.config.read_only {
             return;
         }
         self.retry_task();
@@ -174,7 +184,7 @@ impl Volume {
                 return;
             }
             if let Some(EraseTask { kind: Kind::Job, .. }) = self.end_task() {
-                self.store.background_done(JobEnd::GivenUp);
+                self.disk.store.background_done(JobEnd::GivenUp);
             }
             self.settle(out);
         }
@@ -200,7 +210,9 @@ impl Volume {
             let sites = task.steps.next_sites(foreground).to_vec();
             let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
             let is_known = |site: Site| match site {
-                Site::Run(run) => self.has_map(run, out) && (!is_shred || self.has_map_space(run, out)),
+                Site::Run(run) => {
+                    self.disk.has_map(run, out) && (!is_shred || self.disk.has_map_space(run, out))
+                }
                 Site::Place(_) => true,
             };
             if !sites.into_iter().all(is_known) {
@@ -216,7 +228,7 @@ impl Volume {
 
     fn begin_io(&mut self, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
         let seed = self.erasing.seeds.draw();
-        let at: Places = at.into_iter().map(|site| self.places_of(site)).collect();
+        let at: Places = at.into_iter().map(|site| self.disk.places_of(site)).collect();
         let op = match verb {
             Verb::Reserve => IoOp::Reserve,
             Verb::Read => IoOp::Read,
@@ -228,28 +240,21 @@ impl Volume {
             Verb::Fill(pattern) => {
                 // The slots hold copies: passes over them are not passes over the disk's content.
                 let is_content = at.first().on != MediumId::Journal;
-                self.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
+                self.disk.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
                 IoOp::Fill { pattern, seed }
             }
             Verb::Punch => IoOp::Punch,
             Verb::Sync => IoOp::Sync,
             Verb::Shrink => IoOp::Shrink,
         };
-        self.io(Purpose::Task, at, op, out);
-    }
-
-    fn places_of(&self, site: Site) -> Places {
-        match site {
-            Site::Run(run) => self.store.locate(run),
-            Site::Place(place) => place.into(),
-        }
+        self.disk.io(Purpose::Task, at, op, out);
     }
 
     fn pass_point(&mut self, point: Point<Site>, out: &mut Vec<Command>) {
         match point {
-            Point::Forget(Site::Run(run)) => self.store.unmap(run),
+            Point::Forget(Site::Run(run)) => self.disk.store.unmap(run),
             Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
-                if let Some(mapped) = self.store.mapped_mut() {
+                if let Some(mapped) = self.disk.store.mapped_mut() {
                     mapped.rebind(content, to.extent);
                 }
             }
@@ -279,21 +284,21 @@ impl Volume {
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
             Kind::DestroyOwed { are_kept: true, .. } => {}
-            Kind::DestroyOwed { are_plain: true, .. } => self.state.counters.plain_bytes += bytes,
+            Kind::DestroyOwed { are_plain: true, .. } => self.disk.state.counters.plain_bytes += bytes,
             Kind::Free => {
-                self.state.counters.plain_bytes += bytes;
+                self.disk.state.counters.plain_bytes += bytes;
                 runs.iter().for_each(|run| self.shredded(*run));
                 self.gave_back(&runs);
             }
-            Kind::DestroyOwed { .. } => self.state.counters.destroyed_bytes += bytes,
+            Kind::DestroyOwed { .. } => self.disk.state.counters.destroyed_bytes += bytes,
             Kind::Shred => {
-                self.state.counters.destroyed_bytes += bytes;
+                self.disk.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(run));
             }
             Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
             Kind::Rewrite { suspicious } => {
                 runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
-                self.state.counters.rewritten_bytes += bytes;
+                self.disk.state.counters.rewritten_bytes += bytes;
                 changes.push(Change::Clean);
             }
         }
@@ -304,7 +309,7 @@ impl Volume {
         self.erasing.layers.forget(run);
         let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
         // With `no_hole` the zeros are data, and stay.
-        if self.store.same_place() && self.state.ledger.within(run).all(|(_, it)| dead(it)) {
+        if self.disk.store.same_place() && self.disk.state.ledger.within(run).all(|(_, it)| dead(it)) {
             self.destroyed(run);
         }
     }
@@ -312,7 +317,7 @@ impl Volume {
     fn record(&mut self, changes: &[Change]) {
         let mut seq = 0;
         for change in changes {
-            seq = self.change(*change);
+            seq = self.disk.change(*change);
         }
         if let Some(task) = &mut self.erasing.task {
             task.recording = Some(seq);
@@ -330,7 +335,7 @@ impl Volume {
         match task.kind {
             Kind::Job => {
                 let read = task.steps.contents().first().map_or(&[][..], |read| read);
-                self.store.background_done(JobEnd::Done(read));
+                self.disk.store.background_done(JobEnd::Done(read));
             }
             _ => self.gave_back(&task.runs),
         }
@@ -347,20 +352,20 @@ impl Volume {
         if task.steps.is_over()
             && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task()
         {
-            self.owed_destroyed(&places);
+            self.disk.owed_destroyed(&places);
         }
-        self.give_receipts(out);
+        self.disk.give_receipts(out);
     }
 
     /// The changes that complete the obligations of the task, one for adjacent runs.
     fn completing_changes(&self) -> Vec<Change> {
         let task = self.erasing.task.as_ref().expect("a record is of a task");
-        let passes = self.config.policy.passes().len();
+        let passes = self.disk.config.policy.passes().len();
         let done = match task.kind {
             Kind::Rewrite { .. } => Done::Rewritten,
             Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
             Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
-            _ if passes == 0 && !self.store.same_place() => Done::Freed,
+            _ if passes == 0 && !self.disk.store.same_place() => Done::Freed,
             _ => Done::Shredded,
         };
         let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };

@@ -5,6 +5,7 @@
 mod kept_out;
 
 use super::checkpoints::Waiter;
+use super::disk::Disk;
 use super::requests::Origin;
 use super::waiting::{Unseen, Waiting};
 use super::{Command, Volume};
@@ -63,104 +64,7 @@ enum Proof {
     Syncs,
 }
 
-impl Volume {
-    /// Lets `watcher` infer deaths from now on.
-    pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
-        let view = std::mem::take(&mut self.watch_view);
-        if !view.is_empty() {
-            watcher.restore(view);
-        }
-        let watching = Watching {
-            watcher,
-            clients: 0,
-            attached: Attached::Direct,
-            looks: 0,
-            parts: 0,
-            last_own: 0,
-            proof: Proof::None,
-            verdict: Vec::new(),
-            since: self.schedule.now,
-            begins_anew: false,
-        };
-        self.watching = (!self.config.read_only).then_some(watching);
-    }
-
-    /// The state of the watcher, if there is one.
-    #[must_use]
-    pub fn watch_status(&self) -> Option<WatchStatus> {
-        self.watching.as_ref().map(|it| it.watcher.status())
-    }
-
-    /// Notes that `more` clients are connected.
-    pub(super) fn connected(&mut self, more: isize) {
-        if let Some(watching) = &mut self.watching {
-            watching.clients = watching.clients.saturating_add_signed(more);
-        }
-        self.tell_watcher(Observation::Clients);
-    }
-
-    /// Passes `observation` to the watcher, if there is one.
-    fn tell_watcher(&mut self, observation: Observation<'_>) {
-        if let Some(watching) = &mut self.watching {
-            watching.tell(self.schedule.now, observation);
-        }
-    }
-
-    /// The guest is attached so from now on.
-    pub(super) fn attached(&mut self, attached: Attached) {
-        if let Some(watching) = &mut self.watching {
-            watching.attached = attached;
-        }
-        self.tell_watcher(Observation::Attached);
-    }
-
-    /// Whether a free of the guest is ignored, because only the watcher is trusted.
-    pub(super) fn distrusts(&self, request: &Request) -> bool {
-        request.op == Op::Trim
-            && !self.config.trust_discard
-            && self.watching.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
-    }
-
-    /// Lets the watcher observe that `request` arrives. Returns the bytes that may be dead and have to be
-    /// destroyed before they are written over.
-    pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
-        let (layers, extent) = (self.has_layers(), request.extent);
-        let Some(watching) = &mut self.watching else { return Vec::new() };
-        let Some(content) = content(&request.op) else {
-            if matches!(request.op, Op::Read | Op::Cache) {
-                watching.tell(self.schedule.now, Observation::Read(extent));
-            }
-            return Vec::new();
-        };
-        // With a policy of one pass, the write itself is enough.
-        let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
-        watching.tell(self.schedule.now, Observation::Arrived { extent, content });
-        reused.extend(watching.take_back(extent));
-        if !matches!(request.op, Op::Write(_)) || !layers {
-            return Vec::new();
-        }
-        reused.into_iter().flat_map(|part| self.data_runs(part)).collect()
-    }
-
-    /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
-    /// handed out, and which have no obligation yet, are sensitive.
-    #[must_use]
-    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
-        let watching = self.watching.as_ref()?;
-        let mut classes = watching.watcher.classes(extent);
-        let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));
-        classes.extend(handed_out.map(|part| (part, Class::Sensitive)));
-        Some(classes)
-    }
-
-    /// The runs that wait for a verdict, or for room in the ledger.
-    pub(super) fn waiting_runs(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
-        self.watching.iter().flat_map(|it| {
-            let dead = it.verdict.iter().filter(|(_, verdict)| *verdict == Verdict::Dead);
-            it.watcher.waiting().chain(dead.map(|(extent, _)| (WaitsFor::Proof, *extent)))
-        })
-    }
-
+impl Disk {
     /// The parts of `extent` that have data.
     pub(super) fn data_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
@@ -199,19 +103,6 @@ impl Volume {
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
-    /// The extents that the watcher has to see before the request may begin, the first one last.
-    pub(super) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
-        match (&waiting.unseen, &self.watching, content(&waiting.request.op)) {
-            (Unseen::Left(left), ..) => left.clone(),
-            (Unseen::ToAsk, Some(watching), Some(_)) => {
-                let mut needs = watching.watcher.needs(waiting.request.extent);
-                needs.reverse();
-                needs
-            }
-            (Unseen::ToAsk, ..) => Vec::new(),
-        }
-    }
-
     /// Where `extent` is read, whose dead parts are `masks`. These are read nowhere: their places may be
     /// destroyed, and cut off, meanwhile.
     pub(super) fn readable(&self, extent: Extent<Addr>, masks: &[Extent<Addr>]) -> Places {
@@ -236,6 +127,118 @@ impl Volume {
     pub(super) fn masks(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent);
         dead.map(|(extent, _)| extent).collect()
+    }
+}
+
+impl Volume {
+    /// Lets `watcher` infer deaths from now on.
+    pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
+        let view = std::mem::take(&mut self.watch_view);
+        if !view.is_empty() {
+            watcher.restore(view);
+        }
+        let watching = Watching {
+            watcher,
+            clients: 0,
+            attached: Attached::Direct,
+            looks: 0,
+            parts: 0,
+            last_own: 0,
+            proof: Proof::None,
+            verdict: Vec::new(),
+            since: self.disk.schedule.now,
+            begins_anew: false,
+        };
+        self.watching = (!self.disk.config.read_only).then_some(watching);
+    }
+
+    /// The state of the watcher, if there is one.
+    #[must_use]
+    pub fn watch_status(&self) -> Option<WatchStatus> {
+        self.watching.as_ref().map(|it| it.watcher.status())
+    }
+
+    /// Notes that `more` clients are connected.
+    pub(super) fn connected(&mut self, more: isize) {
+        if let Some(watching) = &mut self.watching {
+            watching.clients = watching.clients.saturating_add_signed(more);
+        }
+        self.tell_watcher(Observation::Clients);
+    }
+
+    /// Passes `observation` to the watcher, if there is one.
+    fn tell_watcher(&mut self, observation: Observation<'_>) {
+        if let Some(watching) = &mut self.watching {
+            watching.tell(self.disk.schedule.now, observation);
+        }
+    }
+
+    /// The guest is attached so from now on.
+    pub(super) fn attached(&mut self, attached: Attached) {
+        if let Some(watching) = &mut self.watching {
+            watching.attached = attached;
+        }
+        self.tell_watcher(Observation::Attached);
+    }
+
+    /// Whether a free of the guest is ignored, because only the watcher is trusted.
+    pub(super) fn distrusts(&self, request: &Request) -> bool {
+        request.op == Op::Trim
+            && !self.disk.config.trust_discard
+            && self.watching.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
+    }
+
+    /// Lets the watcher observe that `request` arrives. Returns the bytes that may be dead and have to be
+    /// destroyed before they are written over.
+    pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
+        let (layers, extent) = (self.disk.has_layers(), request.extent);
+        let Some(watching) = &mut self.watching else { return Vec::new() };
+        let Some(content) = content(&request.op) else {
+            if matches!(request.op, Op::Read | Op::Cache) {
+                watching.tell(self.disk.schedule.now, Observation::Read(extent));
+            }
+            return Vec::new();
+        };
+        // With a policy of one pass, the write itself is enough.
+        let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
+        watching.tell(self.disk.schedule.now, Observation::Arrived { extent, content });
+        reused.extend(watching.take_back(extent));
+        if !matches!(request.op, Op::Write(_)) || !layers {
+            return Vec::new();
+        }
+        reused.into_iter().flat_map(|part| self.disk.data_runs(part)).collect()
+    }
+
+    /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
+    /// handed out, and which have no obligation yet, are sensitive.
+    #[must_use]
+    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+        let watching = self.watching.as_ref()?;
+        let mut classes = watching.watcher.classes(extent);
+        let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));
+        classes.extend(handed_out.map(|part| (part, Class::Sensitive)));
+        Some(classes)
+    }
+
+    /// The runs that wait for a verdict, or for room in the ledger.
+    pub(super) fn waiting_runs(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
+        self.watching.iter().flat_map(|it| {
+            let dead = it.verdict.iter().filter(|(_, verdict)| *verdict == Verdict::Dead);
+            it.watcher.waiting().chain(dead.map(|(extent, _)| (WaitsFor::Proof, *extent)))
+        })
+    }
+
+    /// The extents that the watcher has to see before the request may begin, the first one last.
+    pub(super) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
+        match (&waiting.unseen, &self.watching, content(&waiting.request.op)) {
+            (Unseen::Left(left), ..) => left.clone(),
+            (Unseen::ToAsk, Some(watching), Some(_)) => {
+                let mut needs = watching.watcher.needs(waiting.request.extent);
+                needs.reverse();
+                needs
+            }
+            (Unseen::ToAsk, ..) => Vec::new(),
+        }
     }
 
     pub(super) fn overwriting(&mut self, request: &Request, old_extent: Extent<Addr>, old: &[u8]) {
@@ -264,7 +267,7 @@ impl Volume {
 
     /// Does what can be done now for the watcher: reads, evidence, verdicts.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
-        if self.watching.is_none() || self.schedule.halting {
+        if self.watching.is_none() || self.disk.schedule.halting {
             return;
         }
         self.begin_anew();
@@ -303,10 +306,10 @@ impl Volume {
     fn cut(&mut self) {
         let watching = self.watching.as_ref().filter(|it| matches!(it.proof, Proof::None));
         let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
-        let Some(since) = since.filter(|since| self.is_due_since(*since)) else { return };
+        let Some(since) = since.filter(|since| self.disk.is_due_since(*since)) else { return };
         if let Some(watching) = &mut self.watching {
             watching.since = since;
-            watching.tell(self.schedule.now, Observation::Cut);
+            watching.tell(self.disk.schedule.now, Observation::Cut);
             watching.proof = Proof::Awaits;
             self.requests.order.cut();
         }
@@ -321,20 +324,20 @@ impl Volume {
 
     /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
-        let since = self.watching.as_ref().map_or(self.schedule.now, |it| it.since);
+        let since = self.watching.as_ref().map_or(self.disk.schedule.now, |it| it.since);
         // While destruction pauses, the room is left to deaths that a guest waits for.
-        if self.holes_unknown() || !self.is_due_since(since) || self.pause().is_some() {
+        if self.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
             return;
         }
         for _ in 0..VERDICTS_MAX {
-            if !self.has_room() || !self.may_infer() {
+            if !self.disk.has_room() || !self.may_infer() {
                 return;
             }
             let Some((extent, verdict)) = self.next_verdict() else { break };
             let rest = match verdict {
                 Verdict::Dead => self.infer(extent, out),
                 // Content has nothing below where each write gets another place.
-                Verdict::ConservativeOverwrite if self.dead_leave() => None,
+                Verdict::ConservativeOverwrite if self.disk.dead_leave() => None,
                 Verdict::ConservativeOverwrite => self.oblige_below(extent, out),
             };
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
@@ -351,7 +354,7 @@ impl Volume {
     /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
     /// cannot die alone are purged, as a guest would do it.
     fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
-        let edge = self.store.geometry().merged(extent).next();
+        let edge = self.disk.store.geometry().merged(extent).next();
         self.requests.closes.note_change();
         self.note_death(extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
@@ -380,7 +383,7 @@ impl Volume {
     }
 
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
-        let (layers, all) = (self.has_layers(), self.schedule.all_due);
+        let (layers, all) = (self.disk.has_layers(), self.disk.schedule.all_due);
         let watching = self.watching.as_mut()?;
         let (order, erasing) = (&self.requests.order, &self.erasing);
         // The end of a task that hides content would overwrite the new obligation.
@@ -394,13 +397,14 @@ impl Volume {
     /// When there is something to do for the watcher, if nothing else happens.
     pub(super) fn watch_wakeup(&self) -> Option<Millis> {
         let watching = self.watching.as_ref()?;
-        let idle = self.schedule.idle_at(&self.config);
-        let idle = if self.schedule.all_due { self.schedule.now } else { idle };
+        let idle = self.disk.schedule.idle_at(&self.disk.config);
+        let idle = if self.disk.schedule.all_due { self.disk.schedule.now } else { idle };
         let agenda = watching.watcher.agenda();
         let Agenda { unproven_since, wakes_at, .. } = agenda;
-        let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(self.config.deadline_ms)));
+        let deadline =
+            unproven_since.map(|since| Millis(since.0.saturating_add(self.disk.config.deadline_ms)));
         // Once the disk is idle, pending work waits for the time that the watcher has named, if any.
-        let waits = wakes_at.is_some() && idle <= self.schedule.now;
+        let waits = wakes_at.is_some() && idle <= self.disk.schedule.now;
         let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
         let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
         proof.into_iter().chain(wakes_at).min()

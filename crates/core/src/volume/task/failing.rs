@@ -19,7 +19,7 @@ impl Volume {
         }
         if no_space && matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.is_reserving() {
             task.steps.postponed();
-            return self.rest_tasks();
+            return self.disk.rest_tasks();
         }
         if !(no_space || is_job && task.steps.is_reading()) {
             return self.latch(&format!("destroying: {error}"), out);
@@ -30,7 +30,7 @@ impl Volume {
 
     /// Lets the task under way go on that lacked space for its present step, once it has rested.
     pub(in crate::volume) fn retry_task(&mut self) {
-        if !self.tasks_rest()
+        if !self.disk.tasks_rest()
             && let Some(task) = &mut self.erasing.task
         {
             task.steps.retry();
@@ -40,15 +40,15 @@ impl Volume {
     /// When the task under way goes on that lacked space for its present step, if there is one.
     pub(in crate::volume) fn retry_wakeup(&self) -> Option<crate::units::Millis> {
         let rests = self.erasing.task.as_ref().is_some_and(|task| task.steps.is_resting());
-        rests.then(|| self.tasks_rest_until())
+        rests.then(|| self.disk.tasks_rest_until())
     }
 
     /// Gives up a shred for which the map lacks space on the host, until there may be some. Where dead content leaves at once,
     /// the same goes for dead blocks that are to leave their places.
     pub(in crate::volume) fn task_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        let lacks = |run: &crate::units::Extent<_>| self.store.lacks_space(*run, true).is_some();
+        let lacks = |run: &crate::units::Extent<_>| self.disk.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
-        if self.dead_leave() && !self.state.ledger.dead().is_empty() {
+        if self.disk.dead_leave() && !self.disk.state.ledger.dead().is_empty() {
             self.put_off_map(error, out);
         } else if self.erasing.task.as_ref().is_some_and(is_lacking) {
             if let Some(task) = &mut self.erasing.task {

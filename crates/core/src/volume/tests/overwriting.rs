@@ -149,9 +149,9 @@ fn a_snapshot_keeps_what_was_written_over_for_the_same_session() {
     for is_same_session in [true, false] {
         let mut bench = dead();
         bench.write(0, 8, BLOCK);
-        let generation = bench.volume.commits.journal.position().generation;
+        let generation = bench.volume.disk.commits.journal.position().generation;
         // Deaths one after the other fill the half.
-        while bench.volume.commits.journal.position().generation == generation {
+        while bench.volume.disk.commits.journal.position().generation == generation {
             bench.write(4 * BLOCK, 1, BLOCK);
             bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
         }
@@ -166,8 +166,8 @@ fn a_note_that_a_snapshot_has_overtaken_is_written_again() {
     let write = bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     assert!(bench.step(), "the write");
     let note = bench.todo.pop_front().expect("its note");
-    let generation = bench.volume.commits.journal.position().generation;
-    while bench.volume.commits.journal.position().generation == generation {
+    let generation = bench.volume.disk.commits.journal.position().generation;
+    while bench.volume.disk.commits.journal.position().generation == generation {
         bench.write(4 * BLOCK, 1, BLOCK);
         bench.done(Op::Trim, 4 * BLOCK, BLOCK).unwrap();
     }

@@ -35,7 +35,7 @@ fn open(book: Book, data: Memory, journal: Memory, checkpoint: Option<Checkpoint
     let opening = opening(config, 2 * SIZE, checkpoint);
     let mut volume = Volume::open(opening, &media(&data, &journal, overlay.as_ref())).unwrap();
     volume.holes_known();
-    volume.store = Box::new(book.clone());
+    volume.disk.store = Box::new(book.clone());
     (Bench::of(volume, data, journal, overlay), book)
 }
 
@@ -63,11 +63,11 @@ impl Bench {
     }
 
     fn dead(&self) -> u64 {
-        self.volume.state.ledger.dead().bytes()
+        self.volume.disk.state.ledger.dead().bytes()
     }
 
     fn owed(&self) -> u64 {
-        self.volume.state.owed.bytes()
+        self.volume.disk.state.owed.bytes()
     }
 }
 

@@ -80,7 +80,7 @@ impl Volume {
     #[must_use]
     pub fn is_watcher_awaited(&self) -> bool {
         let begins = self.watching.as_ref().is_some_and(|it| it.begins_anew);
-        begins && !self.schedule.stopping && self.latched.is_none()
+        begins && !self.disk.schedule.stopping && self.disk.latched.is_none()
     }
 
     /// Lets a new watcher begin that is awaited, if nothing is under way.
