@@ -3,6 +3,7 @@
 use super::bytes::zero_blocks;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
@@ -41,6 +42,15 @@ impl Disk {
     /// Whether something is owed at bytes that a write of `extent` changes.
     fn owes_before(&self, extent: Extent<Addr>) -> bool {
         self.state.ledger.overlaps(self.store.geometry().changed(extent))
+    }
+}
+
+impl Erasing {
+    /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
+    /// have dropped the page that says where it lies, and an erase task may have begun there.
+    fn hidden(&self, disk: &Disk, old_extent: Extent<Addr>) -> Option<Obstacle> {
+        let page = || disk.store.missing(old_extent).map(Obstacle::Page);
+        if self.hides(old_extent) { Some(Obstacle::Task) } else { page() }
     }
 }
 
@@ -172,7 +182,7 @@ impl Volume {
             Op::ConservativeOverwrite if self.disk.dead_leave() => Some(Refusal::NotSupported(
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
-            Op::Forget(scope) => self.refuse_forget(*scope),
+            Op::Forget(scope) => self.erasing.refuse_forget(&self.disk, *scope),
             op if op.is_about_epochs() && self.disk.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
@@ -220,7 +230,7 @@ impl Volume {
             && !mutant::is(Mutant::ForgetRevocation)
             && self.disk.owes_before(request.extent)
             && !self.can_leave(request.extent)
-            && !self.can_overwrite(request.extent);
+            && !self.erasing.can_overwrite(&self.disk, request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
@@ -334,7 +344,7 @@ impl Volume {
 
     fn begin_flush(&mut self, id: Origin, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if self.is_checkpointed() {
+        if self.erasing.is_checkpointed(&self.disk) {
             self.run(id, nothing, false, Stage::Io);
             self.disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
@@ -381,7 +391,7 @@ impl Volume {
             WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
             WritePlan::NoSpace => return self.refuse_unbegun(id, extent, true, no_place(), out),
         };
-        self.begin_overwrite(extent);
+        self.erasing.begin_overwrite(&mut self.disk, extent);
         if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
@@ -443,12 +453,12 @@ impl Volume {
         self.disk.store.end_write(extent, written(&mut result));
         match result {
             Err(error) => {
-                self.give_up_overwrite(extent);
+                self.erasing.give_up_overwrite(extent);
                 return self.request_failed(id, &error, out);
             }
             Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
         }
-        if self.overwrites(extent) {
+        if self.erasing.overwrites(extent) {
             self.note_overwrite(id, deaths, durable, out);
         } else if durable && !self.disk.store.is_durable(extent) {
             self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
@@ -486,20 +496,13 @@ impl Volume {
             }
         }
         let Some(old_extent) = rest.pop() else { return self.go_on(id, request, out) };
-        match self.hides(old_extent) {
+        match self.erasing.hidden(&self.disk, old_extent) {
             None => self.show(id, request, old_extent, rest, out),
             Some(obstacle) => {
                 rest.push(old_extent);
                 self.wait_for(id, request, Unseen::Left(rest), obstacle, out);
             }
         }
-    }
-
-    /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
-    /// have dropped the page that says where it lies, and an erase task may have begun there.
-    fn hides(&self, old_extent: Extent<Addr>) -> Option<Obstacle> {
-        let page = || self.disk.store.missing(old_extent).map(Obstacle::Page);
-        if self.erasing.hides(old_extent) { Some(Obstacle::Task) } else { page() }
     }
 
     /// Ends a read that the watcher asked for.

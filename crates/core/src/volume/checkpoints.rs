@@ -8,6 +8,7 @@
 //! meanwhile.
 
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use super::{Purpose, Volume, io::IoOp};
 use crate::buf::Buf;
@@ -78,6 +79,14 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
+    /// is read-only leaves them as they are.
+    pub(super) fn is_checkpointed(&self, disk: &Disk) -> bool {
+        disk.config.read_only || disk.is_map_durable() && self.is_overwritten_met(disk)
+    }
+}
+
 impl Volume {
     /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end.
     pub(super) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<super::Command>) {
@@ -100,7 +109,7 @@ impl Volume {
             return;
         }
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
-        self.begin_overwritten_sync();
+        self.erasing.begin_overwritten_sync(&mut self.disk);
         let checkpoints = &mut self.checkpoints;
         checkpoints.has_writes = self.disk.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
         checkpoints.after = self.disk.commits.left_seq;
@@ -198,7 +207,7 @@ impl Volume {
         if let Some(mapped) = self.disk.store.mapped_mut() {
             mapped.end_checkpoint();
         }
-        self.end_overwritten_sync();
+        self.erasing.end_overwritten_sync(&mut self.disk);
         // The store's metadata may have room again.
         self.requests.waiting.task_ended(&[]);
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
@@ -221,7 +230,8 @@ impl Volume {
         if self.checkpoints.step != Step::Rest || has_nothing || self.disk.checkpoints_rest() {
             return;
         }
-        let is_wanted = self.disk.store.map_state() == MapState::Due || self.wants_overwritten_sync();
+        let is_wanted =
+            self.disk.store.map_state() == MapState::Due || self.erasing.wants_overwritten_sync(&self.disk);
         let is_due = !self.disk.schedule.halting && self.disk.is_due_since(self.disk.schedule.now);
         if is_wanted || self.disk.schedule.stopping || is_due {
             self.want_checkpoint(Waiter::Nobody, out);
@@ -231,12 +241,6 @@ impl Volume {
     /// Whether a checkpoint that nobody asked for waits for space.
     pub(super) fn awaits_space(&self) -> bool {
         self.checkpoints.step == Step::Rest && !self.checkpoints.next.is_empty()
-    }
-
-    /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
-    /// is read-only leaves them as they are.
-    pub(super) fn is_checkpointed(&self) -> bool {
-        self.disk.config.read_only || self.disk.is_map_durable() && self.is_overwritten_met()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::bytes::slice;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::task::{EraseTask, Kind, Site};
 use super::{Config, Volume};
 use crate::buf::Buf;
@@ -97,10 +98,62 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    /// Whether tasks may go on although nobody waits for them.
+    pub(super) fn is_due(&mut self, disk: &mut Disk) -> bool {
+        if disk.schedule.halting {
+            return false;
+        }
+        // A forget waits for what the journal owes of the versions that it has found.
+        if disk.is_due_since(disk.schedule.now) || self.has_forgets(disk) {
+            return true;
+        }
+        if !disk.is_overdue() {
+            return false;
+        }
+        // The oldest obligation may be completed by now.
+        disk.state.ledger.review(disk.schedule.now);
+        disk.is_overdue()
+    }
+
+    /// Whether tasks may go on although nobody waits for them, because they are due, or the ledger fills:
+    /// a task that began only when the ledger is full would keep writes waiting for room.
+    pub(super) fn may_go_on(&mut self, disk: &mut Disk) -> bool {
+        self.is_due(disk) || !disk.schedule.halting && disk.is_filling()
+    }
+
+    fn shred(&self, disk: &Disk, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<EraseTask> {
+        let fixed = disk.store.same_place();
+        // A block that is freed as a whole needs no zeros; a part of one does.
+        let is_whole = |run: &Extent<Addr>| *run == disk.store.geometry().together(*run);
+        let is_plain = due.is_plain();
+        let zeros = if (fixed || is_plain) && self.capabilities.punch && !due.keeps_space() {
+            Zeros::Holes(Site::runs(&holes(&runs)))
+        } else if fixed || is_plain || !runs.iter().all(is_whole) {
+            Zeros::Always
+        } else {
+            Zeros::AfterPasses
+        };
+        let method = Destroy {
+            residue: Site::runs(&runs),
+            at_once: disk.limits().at_once(runs.iter().copied()),
+            zeros,
+            medium: Site::all_of(MediumId::Data),
+            forget: if fixed { Vec::new() } else { Site::runs(&runs) },
+            checkpoint: !fixed,
+            record: true,
+        };
+        // Where dead blocks leave their places at once, they are destroyed there.
+        let is_any = !runs.is_empty() && !disk.dead_leave();
+        let kind = if is_plain { Kind::Free } else { Kind::Shred };
+        is_any.then(|| disk.erase_task(kind, runs, Method::Destroy(method), priority))
+    }
+}
+
 impl Volume {
     pub(super) fn choose(&mut self) -> Option<EraseTask> {
         if !self.disk.may_owe_receipts() {
-            return self.punch_task().or_else(|| self.job_task());
+            return self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task());
         }
         let (crowded, pauses) = (!self.disk.has_room(), self.disk.pause().is_some());
         if crowded {
@@ -113,16 +166,20 @@ impl Volume {
         }
         if self.disk.tasks_rest() || pauses {
             // A background task would give way to the waiting write at once, again and again.
-            return if self.is_task_awaited() { None } else { self.punch_task().or_else(|| self.job_task()) };
+            return if self.is_task_awaited() {
+                None
+            } else {
+                self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task())
+            };
         }
         let urgent = crowded || self.requests.wants_room();
-        if !urgent && !self.may_go_on() {
-            return self.punch_task().or_else(|| self.job_task());
+        if !urgent && !self.erasing.may_go_on(&mut self.disk) {
+            return self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task());
         }
         let task = self.due();
         if task.is_none()
             && self.disk.commits.undurable.is_empty()
-            && !self.has_unasked()
+            && !self.erasing.has_unasked(&self.disk)
             && self.has_seen_all()
         {
             self.disk.schedule.all_due = false;
@@ -133,38 +190,15 @@ impl Volume {
             }
             task
         });
-        task.or_else(|| self.punch_task()).or_else(|| self.job_task())
+        task.or_else(|| self.erasing.punch_task(&mut self.disk)).or_else(|| self.job_task())
     }
 
     /// The next of the tasks that are due. Residue owed by place and by address take turns; when only the
     /// ledger fills, places come first, since no write waits for the task over them.
     fn due(&mut self) -> Option<EraseTask> {
-        let by_place = self.erasing.takes_turns() || !self.is_due();
-        let first = if by_place { self.destroy_owed() } else { None };
-        first.or_else(|| self.swept()).or_else(|| self.destroy_owed())
-    }
-
-    /// Whether tasks may go on although nobody waits for them.
-    pub(super) fn is_due(&mut self) -> bool {
-        if self.disk.schedule.halting {
-            return false;
-        }
-        // A forget waits for what the journal owes of the versions that it has found.
-        if self.disk.is_due_since(self.disk.schedule.now) || self.has_forgets() {
-            return true;
-        }
-        if !self.disk.is_overdue() {
-            return false;
-        }
-        // The oldest obligation may be completed by now.
-        self.disk.state.ledger.review(self.disk.schedule.now);
-        self.disk.is_overdue()
-    }
-
-    /// Whether tasks may go on although nobody waits for them, because they are due, or the ledger fills:
-    /// a task that began only when the ledger is full would keep writes waiting for room.
-    pub(super) fn may_go_on(&mut self) -> bool {
-        self.is_due() || !self.disk.schedule.halting && self.disk.is_filling()
+        let by_place = self.erasing.takes_turns() || !self.erasing.is_due(&mut self.disk);
+        let first = if by_place { self.erasing.destroy_owed(&self.disk) } else { None };
+        first.or_else(|| self.swept()).or_else(|| self.erasing.destroy_owed(&self.disk))
     }
 
     /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
@@ -184,7 +218,7 @@ impl Volume {
             return None;
         }
         let runs = self.gather(Extent::between(from, to), it.due);
-        self.shred(runs, it.due, Priority::Urgent)
+        self.erasing.shred(&self.disk, runs, it.due, Priority::Urgent)
     }
 
     /// Destroys the suspicious bytes below all writes that wait for that, as many as the staging slots can
@@ -217,7 +251,7 @@ impl Volume {
         let rest = Extent::between(first.start.0, self.disk.store.geometry().size);
         let task = match it.due {
             Due::Shred { .. } | Due::Free { .. } => {
-                self.shred(self.gather(rest, it.due), it.due, Priority::Due)
+                self.erasing.shred(&self.disk, self.gather(rest, it.due), it.due, Priority::Due)
             }
             Due::ConservativeOverwrite => {
                 let conservative = self.disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
@@ -274,33 +308,6 @@ impl Volume {
         let mut runs = self.disk.limits().runs(free);
         runs.retain(|run| !self.disk.must_wait(*run));
         runs
-    }
-
-    fn shred(&self, runs: Vec<Extent<Addr>>, due: Due, priority: Priority) -> Option<EraseTask> {
-        let fixed = self.disk.store.same_place();
-        // A block that is freed as a whole needs no zeros; a part of one does.
-        let is_whole = |run: &Extent<Addr>| *run == self.disk.store.geometry().together(*run);
-        let is_plain = due.is_plain();
-        let zeros = if (fixed || is_plain) && self.erasing.capabilities.punch && !due.keeps_space() {
-            Zeros::Holes(Site::runs(&holes(&runs)))
-        } else if fixed || is_plain || !runs.iter().all(is_whole) {
-            Zeros::Always
-        } else {
-            Zeros::AfterPasses
-        };
-        let method = Destroy {
-            residue: Site::runs(&runs),
-            at_once: self.disk.limits().at_once(runs.iter().copied()),
-            zeros,
-            medium: Site::all_of(MediumId::Data),
-            forget: if fixed { Vec::new() } else { Site::runs(&runs) },
-            checkpoint: !fixed,
-            record: true,
-        };
-        // Where dead blocks leave their places at once, they are destroyed there.
-        let is_any = !runs.is_empty() && !self.disk.dead_leave();
-        let kind = if is_plain { Kind::Free } else { Kind::Shred };
-        is_any.then(|| self.disk.erase_task(kind, runs, Method::Destroy(method), priority))
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {

@@ -11,6 +11,7 @@
 
 use super::Volume;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use crate::extents::ExtentMap;
 use crate::journal::Change;
@@ -73,6 +74,39 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    /// The parts of `extent`, which is about to get the obligation `due`, each with its own. Where sensitive bytes are
+    /// owed in a block, or come, the plain ones that are owed in the rest of that block become sensitive.
+    pub(super) fn by_block(
+        &mut self,
+        disk: &mut Disk,
+        extent: Extent<Addr>,
+        due: Due,
+    ) -> Vec<(Extent<Addr>, Due)> {
+        let (mut parts, mut from) = (Vec::new(), extent.start.0);
+        let edges = disk.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
+        for edge in edges {
+            let owed: Vec<(Extent<Addr>, Obligation)> =
+                disk.state.ledger.within(edge).map(|(part, it)| (part, *it)).collect();
+            let Some(own) = edge.overlap(extent) else { continue };
+            if !due.is_plain() {
+                for (part, it) in owed.into_iter().filter(|(_, it)| it.due.is_plain()) {
+                    for part in self.not_being_freed(part) {
+                        disk.change(Change::Oblige(part, it.due.and(due), it.cause));
+                    }
+                }
+            } else if owed.iter().any(|(_, it)| !it.due.is_plain()) {
+                parts.push((Extent::between(from, own.start.0), due));
+                parts.push((own, Due::Shred { no_hole: due.keeps_space() }));
+                from = own.end();
+            }
+        }
+        parts.push((Extent::between(from, extent.end()), due));
+        parts.retain(|(part, _)| !part.is_empty());
+        parts
+    }
+}
+
 impl Volume {
     /// The bytes that `request`, which is about to arrive, may free, and that hold plain content; in whole blocks, except
     /// at the ends of the request.
@@ -107,31 +141,5 @@ impl Volume {
         if let Some(epochs) = self.disk.store.epochs_mut() {
             epochs.note_death(extent, epoch);
         }
-    }
-
-    /// The parts of `extent`, which is about to get the obligation `due`, each with its own. Where sensitive bytes are
-    /// owed in a block, or come, the plain ones that are owed in the rest of that block become sensitive.
-    pub(super) fn by_block(&mut self, extent: Extent<Addr>, due: Due) -> Vec<(Extent<Addr>, Due)> {
-        let (mut parts, mut from) = (Vec::new(), extent.start.0);
-        let edges = self.disk.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
-        for edge in edges {
-            let owed: Vec<(Extent<Addr>, Obligation)> =
-                self.disk.state.ledger.within(edge).map(|(part, it)| (part, *it)).collect();
-            let Some(own) = edge.overlap(extent) else { continue };
-            if !due.is_plain() {
-                for (part, it) in owed.into_iter().filter(|(_, it)| it.due.is_plain()) {
-                    for part in self.erasing.not_being_freed(part) {
-                        self.disk.change(Change::Oblige(part, it.due.and(due), it.cause));
-                    }
-                }
-            } else if owed.iter().any(|(_, it)| !it.due.is_plain()) {
-                parts.push((Extent::between(from, own.start.0), due));
-                parts.push((own, Due::Shred { no_hole: due.keeps_space() }));
-                from = own.end();
-            }
-        }
-        parts.push((Extent::between(from, extent.end()), due));
-        parts.retain(|(part, _)| !part.is_empty());
-        parts
     }
 }

@@ -183,7 +183,7 @@ impl Volume {
             for id in waiters {
                 self.finish_with_buf(id, out);
             }
-            self.free_notes();
+            self.erasing.free_notes(&self.disk);
             self.task_committed(seq, out);
             self.write_map(out);
         }

@@ -2,6 +2,7 @@
 
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use super::running::{Deaths, Stage};
 use super::{Command, Purpose, Volume, io::IoOp, no_place};
@@ -48,6 +49,76 @@ impl Disk {
     /// Whether the ledger has room for `entries`, and then for one more.
     pub(super) fn has_room_for(&self, entries: usize) -> bool {
         self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
+    }
+}
+
+impl Erasing {
+    /// Gives the first run of data within `extent` its obligation; returns the rest of `extent`.
+    pub(super) fn oblige_first(
+        &mut self,
+        disk: &mut Disk,
+        extent: Extent<Addr>,
+        due: Due,
+        cause: Cause,
+        out: &mut Vec<Command>,
+    ) -> Option<Extent<Addr>> {
+        let first = disk.store.first(
+            if due == Due::ConservativeOverwrite { Content::Own } else { Content::Discardable },
+            extent,
+        );
+        let Some(run) = first else {
+            disk.state.counters.freed_unwritten_bytes += extent.len;
+            return None;
+        };
+        disk.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
+        let (run, due) = disk.above_overwritten(run, due);
+        // Bytes without a place of their own have nothing below them, and die by whole blocks.
+        let has_place = disk.store.first(Content::Own, run).is_some();
+        let first = {
+            let ledger = &disk.state.ledger;
+            // Bytes that were written over can die again. Nothing else takes their obligation away.
+            let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
+            let overwritten =
+                ledger.overwritten_within(run).next().filter(|_| due == Due::ConservativeOverwrite);
+            let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
+            first.map(|(found, it)| (found, *it))
+        };
+        let end = match first {
+            Some((found, it)) if found.start == run.start => {
+                let forgets = due.is_plain() && mutant::is(Mutant::ForgetSensitive);
+                let both = if forgets { due } else { it.due.and(due) };
+                if it.due == both {
+                    disk.state.counters.freed_again_bytes += found.len;
+                } else {
+                    for part in self.not_being_freed(found) {
+                        self.oblige(disk, part, both, cause, out);
+                    }
+                }
+                found.end()
+            }
+            found => {
+                let end = found.map_or(run.end(), |(found, _)| found.start.0);
+                self.oblige(disk, Extent::between(run.start.0, end), due, cause, out);
+                end
+            }
+        };
+        (end < extent.end()).then(|| Extent::between(end, extent.end()))
+    }
+
+    fn oblige(
+        &mut self,
+        disk: &mut Disk,
+        extent: Extent<Addr>,
+        due: Due,
+        cause: Cause,
+        out: &mut Vec<Command>,
+    ) {
+        disk.state.counters.died(cause, extent.len);
+        disk.commits.undurable.note(extent);
+        for (part, due) in self.by_block(disk, extent, due) {
+            out.push(Command::Died(cause, part, due.class()));
+            disk.change(Change::Oblige(part, due, cause));
+        }
     }
 }
 
@@ -114,7 +185,7 @@ impl Volume {
             *left -= 1;
             let (part, its_due) = self.requests.plain.first(id, extent, due);
             rest.extend(Some(Extent::between(part.end(), extent.end())).filter(|it| !it.is_empty()));
-            rest.extend(self.oblige_first(part, its_due, cause, out));
+            rest.extend(self.erasing.oblige_first(&mut self.disk, part, its_due, cause, out));
         }
         if !rest.is_empty() {
             self.requests.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
@@ -126,66 +197,6 @@ impl Volume {
             return self.provide_more(id, extent, out);
         }
         self.await_commit(id, out);
-    }
-
-    /// Gives the first run of data within `extent` its obligation; returns the rest of `extent`.
-    pub(super) fn oblige_first(
-        &mut self,
-        extent: Extent<Addr>,
-        due: Due,
-        cause: Cause,
-        out: &mut Vec<Command>,
-    ) -> Option<Extent<Addr>> {
-        let first = self.disk.store.first(
-            if due == Due::ConservativeOverwrite { Content::Own } else { Content::Discardable },
-            extent,
-        );
-        let Some(run) = first else {
-            self.disk.state.counters.freed_unwritten_bytes += extent.len;
-            return None;
-        };
-        self.disk.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
-        let (run, due) = self.disk.above_overwritten(run, due);
-        // Bytes without a place of their own have nothing below them, and die by whole blocks.
-        let has_place = self.disk.store.first(Content::Own, run).is_some();
-        let first = {
-            let ledger = &self.disk.state.ledger;
-            // Bytes that were written over can die again. Nothing else takes their obligation away.
-            let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
-            let overwritten =
-                ledger.overwritten_within(run).next().filter(|_| due == Due::ConservativeOverwrite);
-            let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
-            first.map(|(found, it)| (found, *it))
-        };
-        let end = match first {
-            Some((found, it)) if found.start == run.start => {
-                let forgets = due.is_plain() && mutant::is(Mutant::ForgetSensitive);
-                let both = if forgets { due } else { it.due.and(due) };
-                if it.due == both {
-                    self.disk.state.counters.freed_again_bytes += found.len;
-                } else {
-                    for part in self.erasing.not_being_freed(found) {
-                        self.oblige(part, both, cause, out);
-                    }
-                }
-                found.end()
-            }
-            found => {
-                let end = found.map_or(run.end(), |(found, _)| found.start.0);
-                self.oblige(Extent::between(run.start.0, end), due, cause, out);
-                end
-            }
-        };
-        (end < extent.end()).then(|| Extent::between(end, extent.end()))
-    }
-
-    fn oblige(&mut self, extent: Extent<Addr>, due: Due, cause: Cause, out: &mut Vec<Command>) {
-        self.disk.state.counters.died(cause, extent.len);
-        self.disk.commits.undurable.note(extent);
-        for (part, due) in self.by_block(extent, due) {
-            out.push(Command::Died(cause, part, due.class()));
-            self.disk.change(Change::Oblige(part, due, cause));
-        }
     }
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the

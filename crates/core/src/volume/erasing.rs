@@ -58,6 +58,11 @@ impl Erasing {
         }
     }
 
+    /// Whether the search for holes is not over: some blocks may have no data.
+    pub(super) fn holes_unknown(&self) -> bool {
+        self.fresh.is_some()
+    }
+
     /// Whether no task is under way, and no space is pending punch.
     pub(super) fn is_quiet(&self) -> bool {
         self.task.is_none() && self.pending_punch.is_empty()

@@ -6,6 +6,7 @@
 
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use super::running::Stage;
 use super::waiting::Obstacle;
@@ -81,10 +82,10 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// Why `scope` cannot be forgotten, as far as that is known at once.
-    pub(super) fn refuse_forget(&self, Scope { epochs, blocks }: Scope) -> Option<Refusal> {
-        let Some(known) = self.disk.store.epochs() else {
+    pub(super) fn refuse_forget(&self, disk: &Disk, Scope { epochs, blocks }: Scope) -> Option<Refusal> {
+        let Some(known) = disk.store.epochs() else {
             return Some(Refusal::NotSupported("the disk does not keep versions"));
         };
         if epochs.from > epochs.to || epochs.to >= known.open() {
@@ -92,7 +93,7 @@ impl Volume {
                 "the epochs to forget have to be closed, and the first not after the last",
             ));
         }
-        let size = self.disk.store.geometry().size.next_multiple_of(BLOCK_BYTES);
+        let size = disk.store.geometry().size.next_multiple_of(BLOCK_BYTES);
         let is_whole = |it: Extent<Addr>| {
             let are_whole = [it.start.0, it.len].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
             are_whole && !it.is_empty() && it.end() <= size
@@ -100,10 +101,17 @@ impl Volume {
         if blocks.is_some_and(|it| !is_whole(it)) {
             return Some(Refusal::Invalid("the blocks to forget have to be whole ones of the disk"));
         }
-        let is_full = self.disk.state.forgets.len() + self.erasing.forgetting.checks.len() >= FORGETS_MAX;
+        let is_full = disk.state.forgets.len() + self.forgetting.checks.len() >= FORGETS_MAX;
         is_full.then(|| Refusal::NoSpace("too many forgets are under way; wait for some to complete".into()))
     }
 
+    /// Whether something is still to be forgotten.
+    pub(super) fn has_forgets(&self, disk: &Disk) -> bool {
+        !disk.state.forgets.is_empty() || !self.forgetting.checks.is_empty()
+    }
+}
+
+impl Volume {
     /// Begins to forget `scope`, for request `id`.
     pub(super) fn begin_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
@@ -209,11 +217,6 @@ impl Volume {
             }
         }
         self.erasing.forgetting.has_more = true;
-    }
-
-    /// Whether something is still to be forgotten.
-    pub(super) fn has_forgets(&self) -> bool {
-        !self.disk.state.forgets.is_empty() || !self.erasing.forgetting.checks.is_empty()
     }
 
     /// Whether a forget can go on at once: the next event takes its next steps.

@@ -3,6 +3,7 @@
 
 use super::Volume;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
 use crate::media::MediumId;
@@ -44,10 +45,41 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    fn may_begin_job(&mut self, disk: &Disk) -> bool {
+        let has_any = !disk.schedule.halting && disk.store.backlog(disk.schedule.all_due) != Backlog::Nothing;
+        let Some(since) = self.jobs.waiting_since(disk.schedule.now, has_any) else {
+            return false;
+        };
+        // Receipts wait until nothing is left that may be a copy.
+        let in_the_way = !disk.has_room() && disk.has_receipts_to_give();
+        // Where dead content leaves its place at once, only jobs make room in a ledger that fills with dead places.
+        let fills = disk.dead_leave() && disk.is_filling();
+        in_the_way
+            || fills
+            || disk.store.backlog(disk.schedule.all_due) == Backlog::AtOnce
+            || disk.is_due_since(since) && !disk.is_at_work()
+            || disk.is_overdue_since(since)
+    }
+
+    /// Whether background jobs are all that is left to be done unasked.
+    pub(super) fn has_only_jobs(&self, disk: &Disk) -> bool {
+        let is_up_to_jobs = self.is_checkpointed(disk) || disk.map_waits();
+        let have_jobs_left = disk.dead_leave() && disk.has_jobs();
+        let owes = !disk.state.owed.is_empty() && !have_jobs_left;
+        !disk.state.ledger.has_queued() && !owes && self.pending_punch.is_empty() && is_up_to_jobs
+    }
+
+    /// Tries background jobs again later: there was no space for one.
+    pub(super) fn put_off_jobs(&mut self, disk: &Disk) {
+        self.jobs.put_off(disk.retry_at());
+    }
+}
+
 impl Volume {
     /// The erase task of the next background job, if one is due.
     pub(super) fn job_task(&mut self) -> Option<EraseTask> {
-        if !self.may_begin_job() {
+        if !self.erasing.may_begin_job(&self.disk) {
             return None;
         }
         let job = self.disk.store.mapped_mut()?.background(self.disk.schedule.all_due)?;
@@ -60,39 +92,6 @@ impl Volume {
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
         let method = method(&job, self.disk.limits());
         Some(self.disk.erase_task(Kind::Job, runs, method, Priority::Background))
-    }
-
-    fn may_begin_job(&mut self) -> bool {
-        let has_any = !self.disk.schedule.halting
-            && self.disk.store.backlog(self.disk.schedule.all_due) != Backlog::Nothing;
-        let Some(since) = self.erasing.jobs.waiting_since(self.disk.schedule.now, has_any) else {
-            return false;
-        };
-        // Receipts wait until nothing is left that may be a copy.
-        let in_the_way = !self.disk.has_room() && self.disk.has_receipts_to_give();
-        // Where dead content leaves its place at once, only jobs make room in a ledger that fills with dead places.
-        let fills = self.disk.dead_leave() && self.disk.is_filling();
-        in_the_way
-            || fills
-            || self.disk.store.backlog(self.disk.schedule.all_due) == Backlog::AtOnce
-            || self.disk.is_due_since(since) && !self.is_at_work()
-            || self.disk.is_overdue_since(since)
-    }
-
-    /// Whether background jobs are all that is left to be done unasked.
-    pub(super) fn has_only_jobs(&self) -> bool {
-        let is_up_to_jobs = self.is_checkpointed() || self.disk.map_waits();
-        let have_jobs_left = self.disk.dead_leave() && self.disk.has_jobs();
-        let owes = !self.disk.state.owed.is_empty() && !have_jobs_left;
-        !self.disk.state.ledger.has_queued()
-            && !owes
-            && self.erasing.pending_punch.is_empty()
-            && is_up_to_jobs
-    }
-
-    /// Tries background jobs again later: there was no space for one.
-    pub(super) fn put_off_jobs(&mut self) {
-        self.erasing.jobs.put_off(self.disk.retry_at());
     }
 }
 

@@ -7,8 +7,9 @@
 //! 3. Nothing is known of other bytes: anything may lie below them. A crash, a stop, and a table that is
 //!    full forget what was known.
 
+use super::Command;
 use super::disk::Disk;
-use super::{Command, Volume};
+use super::erasing::Erasing;
 use crate::extents::{ExtentMap, Value};
 use crate::ledger::{Cause, Due};
 use crate::units::{Addr, Extent};
@@ -81,31 +82,32 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// Notes that `extent` is about to be written, before the store allocates it.
-    pub(super) fn cover(&mut self, extent: Extent<Addr>) {
-        if !self.disk.has_layers() {
-            return self.erasing.layers.0.remove(extent);
+    pub(super) fn cover(&mut self, disk: &Disk, extent: Extent<Addr>) {
+        if !disk.has_layers() {
+            return self.layers.0.remove(extent);
         }
-        let mut lone = self.disk.parts_without_data(extent);
-        let bare = self.erasing.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
+        let mut lone = disk.parts_without_data(extent);
+        let bare = self.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
         lone.extend(bare.map(|(part, _)| part));
-        self.erasing.layers.0.remove(extent);
-        lone.into_iter().for_each(|part| self.erasing.layers.note(part, Layer::Single));
+        self.layers.0.remove(extent);
+        lone.into_iter().for_each(|part| self.layers.note(part, Layer::Single));
     }
 
     /// Gives the first part of `extent` its obligation: its content, or what lies below, may be dead.
     /// Returns the rest of `extent`.
     pub(super) fn oblige_below(
         &mut self,
+        disk: &mut Disk,
         extent: Extent<Addr>,
         out: &mut Vec<Command>,
     ) -> Option<Extent<Addr>> {
-        let (part, is_single) = self.erasing.layers.first(extent);
+        let (part, is_single) = self.layers.first(extent);
         let rest = if is_single {
-            self.disk.suspect_first(part, out)
+            disk.suspect_first(part, out)
         } else {
-            self.oblige_first(part, Due::ConservativeOverwrite, Cause::Generation, out)
+            self.oblige_first(disk, part, Due::ConservativeOverwrite, Cause::Generation, out)
         };
         let done = rest.map_or(part.end(), |rest| rest.start.0);
         (done < extent.end()).then(|| Extent::between(done, extent.end()))

@@ -15,6 +15,7 @@
 
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
@@ -115,6 +116,57 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    /// The erase task that destroys content owed by place, if some is ready.
+    pub(super) fn destroy_owed(&self, disk: &Disk) -> Option<EraseTask> {
+        let mapped = disk.store.mapped()?;
+        let owed = || disk.state.owed.iter();
+        let is_ready = |place: Place| !disk.commits.undurable.has(place);
+        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
+            return None;
+        }
+        let run_bytes = disk.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
+        let residue = ready.flat_map(|(place, content)| {
+            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
+            let residue = pieces.flat_map(|piece| mapped.residue(piece));
+            residue.map(move |it| (content, it))
+        });
+        let mut residue = residue.take(RUNS_MAX).peekable();
+        // A version that is kept has a receipt of its own, and so has what is plain.
+        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
+        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
+        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
+        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
+        for (content, it) in disk.limits().batch(alike, |(_, it)| it.part.extent.len) {
+            places.push(it.part);
+            addresses.push((content.address(it.part.extent), content.cause));
+            sites.extend(it.at);
+        }
+        let zeros = match (are_plain, self.capabilities.punch) {
+            (false, _) => Zeros::AfterPasses,
+            (true, true) => {
+                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
+                Zeros::Holes(Site::data(holes(&at)))
+            }
+            (true, false) => Zeros::Always,
+        };
+        let (runs, causes) = joined(disk.once_each(&places, &addresses)).into_iter().unzip();
+        let method = Destroy {
+            at_once: disk.limits().at_once(sites.iter().map(|place| place.extent)),
+            medium: Site::medium_of(&sites),
+            residue: sites.into_iter().map(Site::Place).collect(),
+            zeros,
+            forget: Vec::new(),
+            checkpoint: true,
+            record: true,
+        };
+        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
+        Some(disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+            .filter(|task| !task.runs.is_empty())
+    }
+}
+
 impl Volume {
     /// Whether a write of `extent` can get another place than the dead content there.
     pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
@@ -173,55 +225,6 @@ impl Volume {
         if wants_checkpoint && self.checkpoints.is_empty() {
             self.want_checkpoint(Waiter::Nobody, out);
         }
-    }
-
-    /// The erase task that destroys content owed by place, if some is ready.
-    pub(super) fn destroy_owed(&self) -> Option<EraseTask> {
-        let mapped = self.disk.store.mapped()?;
-        let owed = || self.disk.state.owed.iter();
-        let is_ready = |place: Place| !self.disk.commits.undurable.has(place);
-        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
-            return None;
-        }
-        let run_bytes = self.disk.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
-        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
-        let residue = ready.flat_map(|(place, content)| {
-            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
-            let residue = pieces.flat_map(|piece| mapped.residue(piece));
-            residue.map(move |it| (content, it))
-        });
-        let mut residue = residue.take(RUNS_MAX).peekable();
-        // A version that is kept has a receipt of its own, and so has what is plain.
-        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
-        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
-        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
-        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
-        for (content, it) in self.disk.limits().batch(alike, |(_, it)| it.part.extent.len) {
-            places.push(it.part);
-            addresses.push((content.address(it.part.extent), content.cause));
-            sites.extend(it.at);
-        }
-        let zeros = match (are_plain, self.erasing.capabilities.punch) {
-            (false, _) => Zeros::AfterPasses,
-            (true, true) => {
-                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
-                Zeros::Holes(Site::data(holes(&at)))
-            }
-            (true, false) => Zeros::Always,
-        };
-        let (runs, causes) = joined(self.disk.once_each(&places, &addresses)).into_iter().unzip();
-        let method = Destroy {
-            at_once: self.disk.limits().at_once(sites.iter().map(|place| place.extent)),
-            medium: Site::medium_of(&sites),
-            residue: sites.into_iter().map(Site::Place).collect(),
-            zeros,
-            forget: Vec::new(),
-            checkpoint: true,
-            record: true,
-        };
-        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
-        Some(self.disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
-            .filter(|task| !task.runs.is_empty())
     }
 }
 

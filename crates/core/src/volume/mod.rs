@@ -221,8 +221,8 @@ impl Volume {
             Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
             Event::RecordStuck(reason) => self.disk.record_stuck(reason),
             Event::Failed(error) => self.latch(&error.message, out),
-            Event::Hole(extent) => self.hole(extent),
-            Event::Space(extent) => self.note_space(extent),
+            Event::Hole(extent) => self.erasing.hole(&mut self.disk, extent),
+            Event::Space(extent) => self.erasing.note_space(&self.disk, extent),
         }
         self.drive(out);
     }
@@ -267,20 +267,20 @@ impl Volume {
         self.refuse_unrecorded(out);
         self.drive_checkpoints(out);
         self.disk.commit_pending(out);
-        self.note_shortage();
+        self.erasing.note_shortage(&mut self.disk);
     }
 
     /// Whether there is nothing to do besides the requests under way: the common case.
     fn is_quiet(&self) -> bool {
         self.disk.state.ledger.is_empty()
             && self.disk.state.owed.is_empty()
-            && !self.has_forgets()
+            && !self.erasing.has_forgets(&self.disk)
             && self.erasing.is_quiet()
             && self.requests.is_quiet()
             && !self.disk.has_receipts_to_give()
             && !self.disk.commits.journal.has_pending()
             && self.has_seen_all()
-            && self.is_checkpointed()
+            && self.erasing.is_checkpointed(&self.disk)
             && !self.disk.has_jobs()
     }
 
@@ -304,7 +304,7 @@ impl Volume {
         }
         self.disk.latched = Some(reason.to_string());
         out.push(Command::Latched(reason.to_string()));
-        self.abandon_task();
+        self.erasing.abandon_task();
         self.checkpoints.give_up();
         self.disk.commits.undurable.give_up();
         self.erasing.forgetting.give_up();

@@ -11,6 +11,7 @@
 //!    completed. Otherwise a power cut would undo what was promised.
 
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::io::IoOp;
 use super::requests::Origin;
 use super::running::{Deaths, Stage};
@@ -98,37 +99,90 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// Whether a write of `extent` destroys all that is owed there, and may begin.
-    pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
-        let is_dead = || self.disk.state.ledger.within(extent).all(|(_, it)| it.is_dead());
-        let has_room = || self.erasing.overwriting.notes.has_room() && self.disk.has_room_for(ENTRIES_NEEDED);
-        self.disk.overwriting_destroys()
-            && is_dead()
-            && !self.disk.commits.undurable.overlaps(extent)
-            && has_room()
+    pub(super) fn can_overwrite(&self, disk: &Disk, extent: Extent<Addr>) -> bool {
+        let is_dead = || disk.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let has_room = || self.overwriting.notes.has_room() && disk.has_room_for(ENTRIES_NEEDED);
+        disk.overwriting_destroys() && is_dead() && !disk.commits.undurable.overlaps(extent) && has_room()
     }
 
     /// Notes that a write of `extent` begins.
-    pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
-        if self.disk.state.ledger.dead().overlaps(extent) {
-            self.erasing.overwriting.under_way.insert(extent, ());
+    pub(super) fn begin_overwrite(&mut self, disk: &mut Disk, extent: Extent<Addr>) {
+        if disk.state.ledger.dead().overlaps(extent) {
+            self.overwriting.under_way.insert(extent, ());
             if mutant::is(Mutant::OverwriteEarly) {
-                self.disk.state.ledger.overwrite(extent);
+                disk.state.ledger.overwrite(extent);
             }
         }
     }
 
     /// Whether a write of `extent`, which has ended, was over dead bytes.
     pub(super) fn overwrites(&self, extent: Extent<Addr>) -> bool {
-        self.erasing.overwriting.under_way.overlaps(extent)
+        self.overwriting.under_way.overlaps(extent)
     }
 
     /// Notes that a write of `extent` has failed: dead bytes there stay dead.
     pub(super) fn give_up_overwrite(&mut self, extent: Extent<Addr>) {
-        self.erasing.overwriting.under_way.remove(extent);
+        self.overwriting.under_way.remove(extent);
     }
 
+    /// Notes that a sync begins.
+    pub(super) fn begin_overwritten_sync(&mut self, disk: &mut Disk) {
+        disk.state.ledger.begin_sync();
+        let notes = &mut self.overwriting.notes;
+        notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
+        if mutant::is(Mutant::OverwrittenUnsynced) {
+            self.end_overwritten_sync(disk);
+        }
+    }
+
+    /// Completes the obligations that the sync covers, which has ended.
+    pub(super) fn end_overwritten_sync(&mut self, disk: &mut Disk) {
+        self.meet_overwritten(disk, &disk.state.ledger.synced());
+        self.overwriting.notes.completed = self.overwriting.notes.syncing;
+        self.free_notes(disk);
+    }
+
+    /// Frees the notes of all obligations that are durably completed.
+    pub(super) fn free_notes(&mut self, disk: &Disk) {
+        if self.is_met_durable(disk) {
+            self.overwriting.notes.done = self.overwriting.notes.completed;
+        }
+    }
+
+    fn meet_overwritten(&mut self, disk: &mut Disk, runs: &[Extent<Addr>]) {
+        for run in runs {
+            self.overwriting.completed_seq = disk.change(Change::Complete(*run, Done::Overwritten, 1));
+            disk.state.counters.destroyed_bytes += run.len;
+        }
+    }
+
+    /// Whether all obligations of bytes that were written over are durably completed.
+    pub(super) fn is_overwritten_met(&self, disk: &Disk) -> bool {
+        !disk.state.ledger.has_overwritten() && self.is_met_durable(disk)
+    }
+
+    fn is_met_durable(&self, disk: &Disk) -> bool {
+        disk.commits.durable.seq >= self.overwriting.completed_seq
+            || mutant::is(Mutant::FlushBeforeCompletion)
+    }
+
+    /// Whether bytes that were written over should be synced although nobody asks.
+    pub(super) fn wants_overwritten_sync(&self, disk: &Disk) -> bool {
+        let is_crowded = self.overwriting.notes.is_crowded() || !disk.has_room();
+        let is_old = disk.schedule.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
+        disk.state.ledger.has_unsynced() && (is_crowded || is_old)
+    }
+
+    /// When such a sync is due at the latest.
+    pub(super) fn overwritten_wakeup(&self, disk: &Disk) -> Option<Millis> {
+        let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
+        disk.state.ledger.has_unsynced().then_some(latest)
+    }
+}
+
+impl Volume {
     /// Writes the note of request `id`, whose write over dead bytes has ended.
     pub(super) fn note_overwrite(
         &mut self,
@@ -161,7 +215,7 @@ impl Volume {
         let Stage::Note { deaths, durable, number, generation } = stage else { return };
         self.erasing.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
-            self.give_up_overwrite(extent);
+            self.erasing.give_up_overwrite(extent);
             return self.request_failed(id, &error, out);
         }
         if generation != self.disk.commits.journal.position().generation {
@@ -193,76 +247,21 @@ impl Volume {
             };
         }
         let parts: Vec<_> = self.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-        if self.disk.latched.is_some() && !(parts.is_empty() && self.is_met_durable()) {
+        if self.disk.latched.is_some() && !(parts.is_empty() && self.erasing.is_met_durable(&self.disk)) {
             return self.finish(id, Err(self.disk.frozen()), out);
         }
-        self.meet_overwritten(&parts);
+        self.erasing.meet_overwritten(&mut self.disk, &parts);
         self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
         self.request_checkpointed(id, out);
     }
 
-    /// Notes that a sync begins.
-    pub(super) fn begin_overwritten_sync(&mut self) {
-        self.disk.state.ledger.begin_sync();
-        let notes = &mut self.erasing.overwriting.notes;
-        notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
-        if mutant::is(Mutant::OverwrittenUnsynced) {
-            self.end_overwritten_sync();
-        }
-    }
-
-    /// Completes the obligations that the sync covers, which has ended.
-    pub(super) fn end_overwritten_sync(&mut self) {
-        self.meet_overwritten(&self.disk.state.ledger.synced());
-        self.erasing.overwriting.notes.completed = self.erasing.overwriting.notes.syncing;
-        self.free_notes();
-    }
-
-    /// Frees the notes of all obligations that are durably completed.
-    pub(super) fn free_notes(&mut self) {
-        if self.is_met_durable() {
-            self.erasing.overwriting.notes.done = self.erasing.overwriting.notes.completed;
-        }
-    }
-
-    fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
-        for run in runs {
-            self.erasing.overwriting.completed_seq =
-                self.disk.change(Change::Complete(*run, Done::Overwritten, 1));
-            self.disk.state.counters.destroyed_bytes += run.len;
-        }
-    }
-
-    /// Whether all obligations of bytes that were written over are durably completed.
-    pub(super) fn is_overwritten_met(&self) -> bool {
-        !self.disk.state.ledger.has_overwritten() && self.is_met_durable()
-    }
-
-    fn is_met_durable(&self) -> bool {
-        self.disk.commits.durable.seq >= self.erasing.overwriting.completed_seq
-            || mutant::is(Mutant::FlushBeforeCompletion)
-    }
-
     /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
     pub(super) fn awaits_completion(&mut self, id: Origin) -> bool {
-        if self.is_met_durable() {
+        if self.erasing.is_met_durable(&self.disk) {
             return false;
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
         self.disk.commits.wait_for(self.erasing.overwriting.completed_seq, id);
         true
-    }
-
-    /// Whether bytes that were written over should be synced although nobody asks.
-    pub(super) fn wants_overwritten_sync(&self) -> bool {
-        let is_crowded = self.erasing.overwriting.notes.is_crowded() || !self.disk.has_room();
-        let is_old = self.disk.schedule.now.since(self.erasing.overwriting.since) >= UNSYNCED_MS_MAX;
-        self.disk.state.ledger.has_unsynced() && (is_crowded || is_old)
-    }
-
-    /// When such a sync is due at the latest.
-    pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
-        let latest = Millis(self.erasing.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
-        self.disk.state.ledger.has_unsynced().then_some(latest)
     }
 }

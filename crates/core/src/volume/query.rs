@@ -1,6 +1,7 @@
 //! Questions that a volume answers at any time.
 
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::FrameId;
@@ -111,6 +112,49 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    fn owed_status(&self, disk: &Disk) -> OwedStatus {
+        let (ledger, owed) = (&disk.state.ledger, &disk.state.owed);
+        OwedStatus {
+            queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
+            conservative_bytes: ledger.conservative().bytes(),
+            suspicious_bytes: ledger.suspicious().bytes(),
+            entries: ledger.len() + owed.len(),
+            entries_max: disk.commits.journal.shape().entries_max(),
+            forgets: disk.state.forgets.clone(),
+            destroying: self.task.is_some(),
+            pauses: disk.pause().map(str::to_string),
+        }
+    }
+
+    fn task_wakeup(&self, disk: &Disk) -> Option<Millis> {
+        let never = disk.latched.is_some() || disk.config.read_only || !self.has_unasked(disk);
+        let asleep = never || disk.pause().is_some();
+        let idle = disk.schedule.idle_at(&disk.config);
+        let oldest = disk.oldest();
+        let deadline = oldest.map(|since| Millis(since.0.saturating_add(disk.config.deadline_ms)));
+        let others = deadline.into_iter().chain(self.space_wakeup(disk)).chain(self.overwritten_wakeup(disk));
+        let first = others.fold(idle, Millis::min).max(disk.shortage_ends());
+        (!asleep).then_some(if self.has_only_jobs(disk) { first.max(self.jobs.not_before) } else { first })
+    }
+
+    /// Whether nothing is left of versions that no epoch shows, or nothing more will be destroyed of them before the next start.
+    fn owes_no_versions(&self, disk: &Disk) -> bool {
+        match disk.store.status() {
+            StoreStatus::Versions(it) => {
+                let has_left = it.owed_bytes > 0 || self.has_forgets(disk) || disk.store.has_residue();
+                it.stopped.is_some() || !has_left
+            }
+            StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
+        }
+    }
+
+    /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
+    fn has_committed(&self, disk: &Disk) -> bool {
+        !disk.commits.journal.has_pending() && (!disk.schedule.stopping || self.is_checkpointed(disk))
+    }
+}
+
 impl Volume {
     /// How many bytes wait for a verdict.
     #[must_use]
@@ -144,10 +188,10 @@ impl Volume {
                 .store
                 .allocated_bytes()
                 .saturating_sub(self.disk.state.ledger.dead().bytes()),
-            holes_unknown: self.holes_unknown(),
+            holes_unknown: self.erasing.holes_unknown(),
             policy: self.disk.config.policy.to_string(),
             latched: self.disk.latched.clone(),
-            owed: self.owed_status(),
+            owed: self.erasing.owed_status(&self.disk),
             requests: RequestsStatus {
                 running: self.requests.running.len(),
                 waiting: self.requests.waiting.len(),
@@ -155,20 +199,6 @@ impl Volume {
             counters: self.disk.state.counters,
             watch: self.watch_status(),
             store: self.disk.store.status(),
-        }
-    }
-
-    fn owed_status(&self) -> OwedStatus {
-        let (ledger, owed) = (&self.disk.state.ledger, &self.disk.state.owed);
-        OwedStatus {
-            queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
-            conservative_bytes: ledger.conservative().bytes(),
-            suspicious_bytes: ledger.suspicious().bytes(),
-            entries: ledger.len() + owed.len(),
-            entries_max: self.disk.commits.journal.shape().entries_max(),
-            forgets: self.disk.state.forgets.clone(),
-            destroying: self.erasing.task.is_some(),
-            pauses: self.disk.pause().map(str::to_string),
         }
     }
 
@@ -260,22 +290,12 @@ impl Volume {
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.disk.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.disk.has_room();
         let oblige = (can_oblige || self.forgets_go_on()).then_some(self.disk.schedule.now);
-        watch.into_iter().chain(self.task_wakeup()).chain(self.retry_wakeup()).chain(oblige).min()
-    }
-
-    fn task_wakeup(&self) -> Option<Millis> {
-        let never = self.disk.latched.is_some() || self.disk.config.read_only || !self.has_unasked();
-        let asleep = never || self.disk.pause().is_some();
-        let idle = self.disk.schedule.idle_at(&self.disk.config);
-        let oldest = self.disk.oldest();
-        let deadline = oldest.map(|since| Millis(since.0.saturating_add(self.disk.config.deadline_ms)));
-        let others = deadline.into_iter().chain(self.space_wakeup()).chain(self.overwritten_wakeup());
-        let first = others.fold(idle, Millis::min).max(self.disk.shortage_ends());
-        (!asleep).then_some(if self.has_only_jobs() {
-            first.max(self.erasing.jobs.not_before)
-        } else {
-            first
-        })
+        watch
+            .into_iter()
+            .chain(self.erasing.task_wakeup(&self.disk))
+            .chain(self.erasing.retry_wakeup(&self.disk))
+            .chain(oblige)
+            .min()
     }
 
     /// Whether everything due by [`Event::ShredNow`](super::Event::ShredNow) has been destroyed, or never
@@ -287,20 +307,9 @@ impl Volume {
             || !self.disk.schedule.all_due
             || (self.erasing.destroys_nothing()
                 && !self.disk.has_queued()
-                && self.owes_no_versions()
-                && self.is_overwritten_met()
+                && self.erasing.owes_no_versions(&self.disk)
+                && self.erasing.is_overwritten_met(&self.disk)
                 && self.has_seen_all())
-    }
-
-    /// Whether nothing is left of versions that no epoch shows, or nothing more will be destroyed of them before the next start.
-    fn owes_no_versions(&self) -> bool {
-        match self.disk.store.status() {
-            StoreStatus::Versions(it) => {
-                let has_left = it.owed_bytes > 0 || self.has_forgets() || self.disk.store.has_residue();
-                it.stopped.is_some() || !has_left
-            }
-            StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
-        }
     }
 
     /// Whether no background job is left, or none will ever be done.
@@ -313,7 +322,7 @@ impl Volume {
     /// Whether the search for holes is not over: some blocks may have no data.
     #[must_use]
     pub fn holes_unknown(&self) -> bool {
-        self.erasing.fresh.is_some()
+        self.erasing.holes_unknown()
     }
 
     /// Whether no request, erase task or commit is under way. A task may have paused, to go on later.
@@ -321,19 +330,14 @@ impl Volume {
     pub fn is_at_rest(&self) -> bool {
         self.disk.outstanding.is_empty()
             && self.requests.is_empty()
-            && (self.disk.latched.is_some() || self.has_committed())
-    }
-
-    /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
-    fn has_committed(&self) -> bool {
-        !self.disk.commits.journal.has_pending() && (!self.disk.schedule.stopping || self.is_checkpointed())
+            && (self.disk.latched.is_some() || self.erasing.has_committed(&self.disk))
     }
 
     /// Whether the volume is at rest, and no work is left that it could do unasked.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let never = self.disk.latched.is_some() || self.disk.config.read_only;
-        self.is_at_rest() && (never || !self.has_unasked() && self.has_seen_all())
+        self.is_at_rest() && (never || !self.erasing.has_unasked(&self.disk) && self.has_seen_all())
     }
 }
 

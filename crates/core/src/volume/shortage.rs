@@ -9,6 +9,7 @@
 
 use super::admit::all_zeros;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::waiting::{Obstacle, Unseen, Waiting};
 use super::{Command, Volume, refusal};
 use crate::medium::MediumError;
@@ -83,14 +84,16 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// Notes whether all due work waits for space, after everything that could begin has begun.
-    pub(super) fn note_shortage(&mut self) {
-        let is_short = self.disk.tasks_rest() || self.disk.checkpoints_rest();
-        self.disk.schedule.shortage.is_all =
-            is_short && self.disk.outstanding.is_empty() && (self.disk.schedule.halting || self.is_due());
+    pub(super) fn note_shortage(&mut self, disk: &mut Disk) {
+        let is_short = disk.tasks_rest() || disk.checkpoints_rest();
+        disk.schedule.shortage.is_all =
+            is_short && disk.outstanding.is_empty() && (disk.schedule.halting || self.is_due(disk));
     }
+}
 
+impl Volume {
     /// Lets erase tasks rest: one lacked space.
     pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         self.disk.rest_tasks();

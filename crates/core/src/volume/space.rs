@@ -14,6 +14,8 @@
 //! [`Event::Space`]: super::Event::Space
 
 use super::Volume;
+use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
@@ -78,24 +80,107 @@ impl PendingPunch {
     }
 }
 
-impl Volume {
-    /// Where a write of `extent` for request `id`, which is about to begin, goes.
-    pub(super) fn allocate(&mut self, id: Origin, extent: Extent<Addr>) -> WritePlan {
-        self.cover(extent);
-        self.erasing.pending_punch.remove(extent);
-        self.disk.store.begin_write(extent, self.requests.order.epoch(id))
+impl Disk {
+    /// Whether a guest is at work: see [`Volume::is_at_work`].
+    pub(super) fn is_at_work(&self) -> bool {
+        self.schedule.is_at_work(&self.config)
     }
+}
 
+impl Erasing {
     /// Notes that the medium has no space in `extent`: the disk has no data there.
-    pub(super) fn hole(&mut self, extent: Extent<Addr>) {
-        let Some(fresh) = &self.erasing.fresh else { return };
+    pub(super) fn hole(&mut self, disk: &mut Disk, extent: Extent<Addr>) {
+        let Some(fresh) = &self.fresh else { return };
         let mut rest = extent;
         while !rest.is_empty() {
             let written = fresh.first_run(rest);
             let hole_end = written.map_or(rest.end(), |run| run.start.0);
-            self.disk.store.unmap(Extent::between(rest.start.0, hole_end));
+            disk.store.unmap(Extent::between(rest.start.0, hole_end));
             rest = Extent::between(written.map_or(rest.end(), Extent::end), rest.end());
         }
+    }
+
+    /// Notes that the medium has space in `extent`: whole blocks there without data are zeros, which an
+    /// earlier run could not give back.
+    pub(super) fn note_space(&mut self, disk: &Disk, extent: Extent<Addr>) {
+        let may_give = disk.store.same_place() && self.capabilities.punch && !disk.config.read_only;
+        if !may_give || self.holes_unknown() {
+            return;
+        }
+        let size = disk.store.geometry().size;
+        let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
+        let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
+        for part in disk.parts_without_data(blocks) {
+            let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
+            let from = part.start.0.next_multiple_of(BLOCK_BYTES);
+            if from < to && !self.pending_punch.is_full() {
+                self.pending_punch.add(Extent::between(from, to), disk.schedule.now);
+            }
+        }
+    }
+
+    /// Notes that the content of `run` is destroyed, and that `run` reads as zeros.
+    pub(super) fn destroyed(&mut self, disk: &mut Disk, run: Extent<Addr>) {
+        disk.store.unmap(run);
+        if disk.config.policy.leaves_zeros() && self.capabilities.punch {
+            self.pending_punch.add(run, disk.schedule.now);
+        }
+    }
+
+    /// Whether a task that gives space back may begin or go on.
+    pub(super) fn may_give_back(&mut self, disk: &mut Disk) -> bool {
+        let overdue = disk.is_overdue_since(self.pending_punch.since);
+        let must = !disk.schedule.halting && (self.pending_punch.is_full() || overdue);
+        !self.pending_punch.is_empty()
+            && !disk.tasks_rest()
+            && (must || !disk.is_at_work() && self.is_due(disk))
+    }
+
+    /// When space is to be given back, after everything due was destroyed.
+    pub(super) fn space_wakeup(&self, disk: &Disk) -> Option<Millis> {
+        let soon = disk.schedule.work_ends_at(&disk.config);
+        (disk.schedule.all_due && !disk.schedule.halting && !self.pending_punch.is_empty()).then_some(soon)
+    }
+
+    /// The erase task that gives back the first space that is pending punch, if that is due.
+    pub(super) fn punch_task(&mut self, disk: &mut Disk) -> Option<EraseTask> {
+        if !self.may_give_back(disk) {
+            return None;
+        }
+        for extent in self.pending_punch.first().collect::<Vec<_>>() {
+            // The extent died again, and will be pending punch again; or it is suspicious, and stays.
+            for (owed, _) in disk.state.ledger.within(extent) {
+                self.pending_punch.remove(owed);
+            }
+        }
+        let runs = self.pending_punch.batch(disk.config.batch_bytes_max);
+        let method = Method::Punch(Site::runs(&holes(&runs)));
+        (!runs.is_empty()).then(|| disk.erase_task(Kind::GiveBack, runs, method, Priority::Background))
+    }
+
+    /// Notes that the space of `runs` was given back.
+    pub(super) fn gave_back(&mut self, runs: &[Extent<Addr>]) {
+        for run in runs {
+            self.pending_punch.remove(*run);
+        }
+    }
+
+    /// Whether there is work that nobody asks for.
+    pub(super) fn has_unasked(&self, disk: &Disk) -> bool {
+        disk.has_queued()
+            || self.has_forgets(disk)
+            || !self.pending_punch.is_empty()
+            || !self.is_checkpointed(disk)
+            || disk.has_jobs()
+    }
+}
+
+impl Volume {
+    /// Where a write of `extent` for request `id`, which is about to begin, goes.
+    pub(super) fn allocate(&mut self, id: Origin, extent: Extent<Addr>) -> WritePlan {
+        self.erasing.cover(&self.disk, extent);
+        self.erasing.pending_punch.remove(extent);
+        self.disk.store.begin_write(extent, self.requests.order.epoch(id))
     }
 
     /// Ends the search for holes: what was written since the start need not be known any more.
@@ -103,87 +188,11 @@ impl Volume {
         self.erasing.fresh = None;
     }
 
-    /// Notes that the medium has space in `extent`: whole blocks there without data are zeros, which an
-    /// earlier run could not give back.
-    pub(super) fn note_space(&mut self, extent: Extent<Addr>) {
-        let may_give =
-            self.disk.store.same_place() && self.erasing.capabilities.punch && !self.disk.config.read_only;
-        if !may_give || self.holes_unknown() {
-            return;
-        }
-        let size = self.disk.store.geometry().size;
-        let ceil = |at: u64| at.next_multiple_of(BLOCK_BYTES).min(size);
-        let blocks = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, ceil(extent.end()));
-        for part in self.disk.parts_without_data(blocks) {
-            let to = if part.end() == size { size } else { part.end() / BLOCK_BYTES * BLOCK_BYTES };
-            let from = part.start.0.next_multiple_of(BLOCK_BYTES);
-            if from < to && !self.erasing.pending_punch.is_full() {
-                self.erasing.pending_punch.add(Extent::between(from, to), self.disk.schedule.now);
-            }
-        }
-    }
-
-    /// Notes that the content of `run` is destroyed, and that `run` reads as zeros.
-    pub(super) fn destroyed(&mut self, run: Extent<Addr>) {
-        self.disk.store.unmap(run);
-        if self.disk.config.policy.leaves_zeros() && self.erasing.capabilities.punch {
-            self.erasing.pending_punch.add(run, self.disk.schedule.now);
-        }
-    }
-
     /// Whether a guest is at work, so that what nobody waits for gives way. No holes are made then, because
     /// they would keep the guest's writes out.
     #[must_use]
     pub fn is_at_work(&self) -> bool {
-        self.disk.schedule.is_at_work(&self.disk.config)
-    }
-
-    /// Whether a task that gives space back may begin or go on.
-    pub(super) fn may_give_back(&mut self) -> bool {
-        let overdue = self.disk.is_overdue_since(self.erasing.pending_punch.since);
-        let must = !self.disk.schedule.halting && (self.erasing.pending_punch.is_full() || overdue);
-        !self.erasing.pending_punch.is_empty()
-            && !self.disk.tasks_rest()
-            && (must || !self.is_at_work() && self.is_due())
-    }
-
-    /// When space is to be given back, after everything due was destroyed.
-    pub(super) fn space_wakeup(&self) -> Option<Millis> {
-        let soon = self.disk.schedule.work_ends_at(&self.disk.config);
-        (self.disk.schedule.all_due && !self.disk.schedule.halting && !self.erasing.pending_punch.is_empty())
-            .then_some(soon)
-    }
-
-    /// The erase task that gives back the first space that is pending punch, if that is due.
-    pub(super) fn punch_task(&mut self) -> Option<EraseTask> {
-        if !self.may_give_back() {
-            return None;
-        }
-        for extent in self.erasing.pending_punch.first().collect::<Vec<_>>() {
-            // The extent died again, and will be pending punch again; or it is suspicious, and stays.
-            for (owed, _) in self.disk.state.ledger.within(extent) {
-                self.erasing.pending_punch.remove(owed);
-            }
-        }
-        let runs = self.erasing.pending_punch.batch(self.disk.config.batch_bytes_max);
-        let method = Method::Punch(Site::runs(&holes(&runs)));
-        (!runs.is_empty()).then(|| self.disk.erase_task(Kind::GiveBack, runs, method, Priority::Background))
-    }
-
-    /// Notes that the space of `runs` was given back.
-    pub(super) fn gave_back(&mut self, runs: &[Extent<Addr>]) {
-        for run in runs {
-            self.erasing.pending_punch.remove(*run);
-        }
-    }
-
-    /// Whether there is work that nobody asks for.
-    pub(super) fn has_unasked(&self) -> bool {
-        self.disk.has_queued()
-            || self.has_forgets()
-            || !self.erasing.pending_punch.is_empty()
-            || !self.is_checkpointed()
-            || self.disk.has_jobs()
+        self.disk.is_at_work()
     }
 }
 

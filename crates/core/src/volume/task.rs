@@ -9,6 +9,7 @@ mod failing;
 use super::bytes::slice;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
@@ -169,16 +170,131 @@ impl Disk {
     }
 }
 
+impl Erasing {
+    fn begin_io(&mut self, disk: &mut Disk, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
+        let seed = self.seeds.draw();
+        let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
+        let op = match verb {
+            Verb::Reserve => IoOp::Reserve,
+            Verb::Read => IoOp::Read,
+            Verb::Write(data) => IoOp::Write { data, durable: false },
+            Verb::Save => {
+                let data = self.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
+                IoOp::Write { data: data.into(), durable: true }
+            }
+            Verb::Fill(pattern) => {
+                // The slots hold copies: passes over them are not passes over the disk's content.
+                let is_content = at.first().on != MediumId::Journal;
+                disk.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
+                IoOp::Fill { pattern, seed }
+            }
+            Verb::Punch => IoOp::Punch,
+            Verb::Sync => IoOp::Sync,
+            Verb::Shrink => IoOp::Shrink,
+        };
+        disk.io(Purpose::Task, at, op, out);
+    }
+
+    fn record_staged(&mut self, disk: &mut Disk) {
+        let task = self.task.as_ref().expect("a record is of a task");
+        let staged = task.slots().enumerate().map(|(n, (extent, content))| {
+            Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
+        });
+        self.record(disk, &staged.collect::<Vec<_>>());
+    }
+
+    /// Records that the obligations of the task's runs are completed. The steps before this one kept
+    /// invariant 4.
+    fn record_met(&mut self, disk: &mut Disk) {
+        let mut changes = self.completing_changes(disk);
+        let task = self.task.as_ref().expect("a record is of a task");
+        let runs = task.runs.clone();
+        let bytes: u64 = runs.iter().map(|run| run.len).sum();
+        match task.kind {
+            Kind::DestroyOwed { are_kept: true, .. } => {}
+            Kind::DestroyOwed { are_plain: true, .. } => disk.state.counters.plain_bytes += bytes,
+            Kind::Free => {
+                disk.state.counters.plain_bytes += bytes;
+                runs.iter().for_each(|run| self.shredded(disk, *run));
+                self.gave_back(&runs);
+            }
+            Kind::DestroyOwed { .. } => disk.state.counters.destroyed_bytes += bytes,
+            Kind::Shred => {
+                disk.state.counters.destroyed_bytes += bytes;
+                runs.into_iter().for_each(|run| self.shredded(disk, run));
+            }
+            Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
+            Kind::Rewrite { suspicious } => {
+                runs.iter().for_each(|run| self.layers.rewritten(*run, suspicious));
+                disk.state.counters.rewritten_bytes += bytes;
+                changes.push(Change::Clean);
+            }
+        }
+        self.record(disk, &changes);
+    }
+
+    fn shredded(&mut self, disk: &mut Disk, run: Extent<Addr>) {
+        self.layers.forget(run);
+        let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
+        // With `no_hole` the zeros are data, and stay.
+        if disk.store.same_place() && disk.state.ledger.within(run).all(|(_, it)| dead(it)) {
+            self.destroyed(disk, run);
+        }
+    }
+
+    fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
+        let mut seq = 0;
+        for change in changes {
+            seq = disk.change(*change);
+        }
+        if let Some(task) = &mut self.task {
+            task.recording = Some(seq);
+        }
+    }
+
+    /// The changes that complete the obligations of the task, one for adjacent runs.
+    fn completing_changes(&self, disk: &Disk) -> Vec<Change> {
+        let task = self.task.as_ref().expect("a record is of a task");
+        let passes = disk.config.policy.passes().len();
+        let done = match task.kind {
+            Kind::Rewrite { .. } => Done::Rewritten,
+            Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
+            Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
+            _ if passes == 0 && !disk.store.same_place() => Done::Freed,
+            _ => Done::Shredded,
+        };
+        let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
+        if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
+            let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
+                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })
+            };
+            let cleared = places.iter().map(|place| Change::ClearPlace(*place));
+            return task.runs.iter().zip(causes).map(receipt).chain(cleared).collect();
+        }
+        let mut changes: Vec<_> =
+            task.area.iter().map(|(run, ())| Change::Complete(run, done, passes)).collect();
+        if matches!(task.kind, Kind::Rewrite { suspicious: true }) {
+            changes.extend(
+                task.area
+                    .iter()
+                    .map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::ConservativeOverwrite)),
+            );
+        }
+        changes
+    }
+}
+
 impl Volume {
     pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
         if self.disk.config.read_only {
             return;
         }
-        self.retry_task();
+        self.erasing.retry_task(&self.disk);
         let is_in_the_way = self.is_task_awaited();
         let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
         if should_end
-            || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back) && !self.may_give_back()
+            || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back)
+                && !self.erasing.may_give_back(&mut self.disk)
         {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
@@ -205,7 +321,8 @@ impl Volume {
 
     /// Begins as much of the current step as may be under way at once.
     fn step(&mut self, out: &mut Vec<Command>) {
-        let foreground = Foreground { is_due: self.may_go_on(), is_at_work: self.is_at_work() };
+        let foreground =
+            Foreground { is_due: self.erasing.may_go_on(&mut self.disk), is_at_work: self.disk.is_at_work() };
         while let Some(task) = &self.erasing.task {
             let sites = task.steps.next_sites(foreground).to_vec();
             let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
@@ -219,35 +336,11 @@ impl Volume {
                 return;
             }
             match self.erasing.task.as_mut().and_then(|task| task.steps.next(foreground)) {
-                Some(Work::Io(io)) => self.begin_io(io, out),
+                Some(Work::Io(io)) => self.erasing.begin_io(&mut self.disk, io, out),
                 Some(Work::Point(point)) => self.pass_point(point, out),
                 None => return,
             }
         }
-    }
-
-    fn begin_io(&mut self, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
-        let seed = self.erasing.seeds.draw();
-        let at: Places = at.into_iter().map(|site| self.disk.places_of(site)).collect();
-        let op = match verb {
-            Verb::Reserve => IoOp::Reserve,
-            Verb::Read => IoOp::Read,
-            Verb::Write(data) => IoOp::Write { data, durable: false },
-            Verb::Save => {
-                let data = self.erasing.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
-                IoOp::Write { data: data.into(), durable: true }
-            }
-            Verb::Fill(pattern) => {
-                // The slots hold copies: passes over them are not passes over the disk's content.
-                let is_content = at.first().on != MediumId::Journal;
-                self.disk.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
-                IoOp::Fill { pattern, seed }
-            }
-            Verb::Punch => IoOp::Punch,
-            Verb::Sync => IoOp::Sync,
-            Verb::Shrink => IoOp::Shrink,
-        };
-        self.disk.io(Purpose::Task, at, op, out);
     }
 
     fn pass_point(&mut self, point: Point<Site>, out: &mut Vec<Command>) {
@@ -260,68 +353,13 @@ impl Volume {
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
-            Point::Record(Record::Saved) => return self.record_staged(),
-            Point::Record(Record::Restored) => return self.record(&[Change::Release]),
-            Point::Record(Record::Erased) => return self.record_met(),
+            Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
+            Point::Record(Record::Restored) => {
+                return self.erasing.record(&mut self.disk, &[Change::Release]);
+            }
+            Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
         }
         self.task_done(Buf::new());
-    }
-
-    fn record_staged(&mut self) {
-        let task = self.erasing.task.as_ref().expect("a record is of a task");
-        let staged = task.slots().enumerate().map(|(n, (extent, content))| {
-            Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
-        });
-        self.record(&staged.collect::<Vec<_>>());
-    }
-
-    /// Records that the obligations of the task's runs are completed. The steps before this one kept
-    /// invariant 4.
-    fn record_met(&mut self) {
-        let mut changes = self.completing_changes();
-        let task = self.erasing.task.as_ref().expect("a record is of a task");
-        let runs = task.runs.clone();
-        let bytes: u64 = runs.iter().map(|run| run.len).sum();
-        match task.kind {
-            Kind::DestroyOwed { are_kept: true, .. } => {}
-            Kind::DestroyOwed { are_plain: true, .. } => self.disk.state.counters.plain_bytes += bytes,
-            Kind::Free => {
-                self.disk.state.counters.plain_bytes += bytes;
-                runs.iter().for_each(|run| self.shredded(*run));
-                self.gave_back(&runs);
-            }
-            Kind::DestroyOwed { .. } => self.disk.state.counters.destroyed_bytes += bytes,
-            Kind::Shred => {
-                self.disk.state.counters.destroyed_bytes += bytes;
-                runs.into_iter().for_each(|run| self.shredded(run));
-            }
-            Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
-            Kind::Rewrite { suspicious } => {
-                runs.iter().for_each(|run| self.erasing.layers.rewritten(*run, suspicious));
-                self.disk.state.counters.rewritten_bytes += bytes;
-                changes.push(Change::Clean);
-            }
-        }
-        self.record(&changes);
-    }
-
-    fn shredded(&mut self, run: Extent<Addr>) {
-        self.erasing.layers.forget(run);
-        let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
-        // With `no_hole` the zeros are data, and stay.
-        if self.disk.store.same_place() && self.disk.state.ledger.within(run).all(|(_, it)| dead(it)) {
-            self.destroyed(run);
-        }
-    }
-
-    fn record(&mut self, changes: &[Change]) {
-        let mut seq = 0;
-        for change in changes {
-            seq = self.disk.change(*change);
-        }
-        if let Some(task) = &mut self.erasing.task {
-            task.recording = Some(seq);
-        }
     }
 
     /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
@@ -337,7 +375,7 @@ impl Volume {
                 let read = task.steps.contents().first().map_or(&[][..], |read| read);
                 self.disk.store.background_done(JobEnd::Done(read));
             }
-            _ => self.gave_back(&task.runs),
+            _ => self.erasing.gave_back(&task.runs),
         }
     }
 
@@ -355,36 +393,5 @@ impl Volume {
             self.disk.owed_destroyed(&places);
         }
         self.disk.give_receipts(out);
-    }
-
-    /// The changes that complete the obligations of the task, one for adjacent runs.
-    fn completing_changes(&self) -> Vec<Change> {
-        let task = self.erasing.task.as_ref().expect("a record is of a task");
-        let passes = self.disk.config.policy.passes().len();
-        let done = match task.kind {
-            Kind::Rewrite { .. } => Done::Rewritten,
-            Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
-            Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
-            _ if passes == 0 && !self.disk.store.same_place() => Done::Freed,
-            _ => Done::Shredded,
-        };
-        let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
-        if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
-            let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
-                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })
-            };
-            let cleared = places.iter().map(|place| Change::ClearPlace(*place));
-            return task.runs.iter().zip(causes).map(receipt).chain(cleared).collect();
-        }
-        let mut changes: Vec<_> =
-            task.area.iter().map(|(run, ())| Change::Complete(run, done, passes)).collect();
-        if matches!(task.kind, Kind::Rewrite { suspicious: true }) {
-            changes.extend(
-                task.area
-                    .iter()
-                    .map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::ConservativeOverwrite)),
-            );
-        }
-        changes
     }
 }

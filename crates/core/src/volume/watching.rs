@@ -326,7 +326,7 @@ impl Volume {
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.as_ref().map_or(self.disk.schedule.now, |it| it.since);
         // While destruction pauses, the room is left to deaths that a guest waits for.
-        if self.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
+        if self.erasing.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
             return;
         }
         for _ in 0..VERDICTS_MAX {
@@ -338,7 +338,7 @@ impl Volume {
                 Verdict::Dead => self.infer(extent, out),
                 // Content has nothing below where each write gets another place.
                 Verdict::ConservativeOverwrite if self.disk.dead_leave() => None,
-                Verdict::ConservativeOverwrite => self.oblige_below(extent, out),
+                Verdict::ConservativeOverwrite => self.erasing.oblige_below(&mut self.disk, extent, out),
             };
             if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
                 watching.verdict.push((rest, verdict));
@@ -359,7 +359,13 @@ impl Volume {
         self.note_death(extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
         else {
-            return self.oblige_first(extent, Due::Shred { no_hole: false }, Cause::Map, out);
+            return self.erasing.oblige_first(
+                &mut self.disk,
+                extent,
+                Due::Shred { no_hole: false },
+                Cause::Map,
+                out,
+            );
         };
         watching.parts += 1;
         watching.last_own += 1;

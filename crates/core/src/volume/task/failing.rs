@@ -3,7 +3,32 @@
 use super::{EraseTask, Kind};
 use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
+use crate::volume::disk::Disk;
+use crate::volume::erasing::Erasing;
 use crate::volume::{Command, Volume};
+
+impl Erasing {
+    /// Lets the task under way go on that lacked space for its present step, once it has rested.
+    pub(in crate::volume) fn retry_task(&mut self, disk: &Disk) {
+        if !disk.tasks_rest()
+            && let Some(task) = &mut self.task
+        {
+            task.steps.retry();
+        }
+    }
+
+    /// When the task under way goes on that lacked space for its present step, if there is one.
+    pub(in crate::volume) fn retry_wakeup(&self, disk: &Disk) -> Option<crate::units::Millis> {
+        let rests = self.task.as_ref().is_some_and(|task| task.steps.is_resting());
+        rests.then(|| disk.tasks_rest_until())
+    }
+
+    /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
+    /// may be in the staging slots only: its bytes stay closed.
+    pub(in crate::volume) fn abandon_task(&mut self) {
+        self.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. }));
+    }
+}
 
 impl Volume {
     /// A job that cannot read gives up, and whatever there is no space for is tried again later: the whole
@@ -25,22 +50,7 @@ impl Volume {
             return self.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
-        if is_job { self.put_off_jobs() } else { self.put_off_tasks(error, out) }
-    }
-
-    /// Lets the task under way go on that lacked space for its present step, once it has rested.
-    pub(in crate::volume) fn retry_task(&mut self) {
-        if !self.disk.tasks_rest()
-            && let Some(task) = &mut self.erasing.task
-        {
-            task.steps.retry();
-        }
-    }
-
-    /// When the task under way goes on that lacked space for its present step, if there is one.
-    pub(in crate::volume) fn retry_wakeup(&self) -> Option<crate::units::Millis> {
-        let rests = self.erasing.task.as_ref().is_some_and(|task| task.steps.is_resting());
-        rests.then(|| self.disk.tasks_rest_until())
+        if is_job { self.erasing.put_off_jobs(&self.disk) } else { self.put_off_tasks(error, out) }
     }
 
     /// Gives up a shred for which the map lacks space on the host, until there may be some. Where dead content leaves at once,
@@ -56,11 +66,5 @@ impl Volume {
             }
             self.put_off_map(error, out);
         }
-    }
-
-    /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
-    /// may be in the staging slots only: its bytes stay closed.
-    pub(in crate::volume) fn abandon_task(&mut self) {
-        self.erasing.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. }));
     }
 }
