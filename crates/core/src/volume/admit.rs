@@ -61,7 +61,7 @@ impl Volume {
         }
         if let Some(refusal) = self.refuse(&request) {
             if mutant::is(Mutant::TellOfRefused) {
-                self.observe(&request);
+                self.watching.observe(&self.disk, &request);
             }
             id.reply(Err(refusal), out);
             return;
@@ -76,13 +76,13 @@ impl Volume {
             id.reply(Ok(Buf::new()), out);
             return;
         }
-        if self.distrusts(&request) {
+        if self.watching.distrusts(&self.disk, &request) {
             id.reply(Ok(Buf::new()), out);
             return;
         }
         let is_late = mutant::is(Mutant::AskClassLate);
         let plain = if is_late { ExtentMap::default() } else { self.plain_bytes(&request) };
-        let reused = self.observe(&request);
+        let reused = self.watching.observe(&self.disk, &request);
         let plain = if is_late { self.plain_bytes(&request) } else { plain };
         self.note_classes(id, &request, plain);
         self.admit(id, request, reused, out);
@@ -218,7 +218,7 @@ impl Volume {
         if !waiting.reused.is_empty() {
             return Err(Obstacle::Room);
         }
-        let needs = self.needs(waiting);
+        let needs = self.watching.needs(waiting);
         if self.erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Task);
         }
@@ -489,9 +489,9 @@ impl Volume {
             return;
         };
         match result {
-            Ok(old) => self.overwriting(&request, old_extent, &old),
+            Ok(old) => self.watching.overwriting(&self.disk, &request, old_extent, &old),
             Err(error) => {
-                self.blind(old_extent);
+                self.watching.blind(&self.disk, old_extent);
                 return self.refuse_unbegun(id, request.extent, true, refusal(&error), out);
             }
         }
@@ -509,7 +509,7 @@ impl Volume {
     fn own_look_done(&mut self, id: Origin, result: Result<Buf, MediumError>) {
         let Running { extent, .. } = self.requests.running.take(id);
         self.requests.leave(id);
-        self.looked(extent, &result);
+        self.watching.looked(&self.disk, extent, &result);
     }
 
     /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
@@ -522,7 +522,7 @@ impl Volume {
         refusal: Refusal,
         out: &mut Vec<Command>,
     ) {
-        self.tell_of_refusal(extent, was_shown);
+        self.watching.tell_of_refusal(&self.disk, extent, was_shown);
         self.erasing.layers.forget(extent);
         self.requests.leave(id);
         self.answer(id, Err(refusal), out);
@@ -532,7 +532,7 @@ impl Volume {
     fn answer(&mut self, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
         match id {
             Origin::Front(_) => id.reply(outcome, out),
-            Origin::Own(_) => self.own_death_done(),
+            Origin::Own(_) => self.watching.own_death_done(),
         }
     }
 
@@ -541,7 +541,7 @@ impl Volume {
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
         self.finish(id, Err(refusal(error)), out);
         if !is_read && !extent.is_empty() {
-            self.tell_of_refusal(extent, true);
+            self.watching.tell_of_refusal(&self.disk, extent, true);
         }
         if !is_read && error.kind == MediumErrorKind::Io {
             self.latch(&error.message, out);

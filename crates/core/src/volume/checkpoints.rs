@@ -214,7 +214,7 @@ impl Volume {
             match waiter {
                 Waiter::Request(id) => self.request_checkpointed(id, out),
                 Waiter::Task => self.task_done(Buf::new()),
-                Waiter::Proof => self.proof_done(),
+                Waiter::Proof => self.watching.proof_done(&self.disk),
                 Waiter::Nobody => {}
             }
         }

@@ -180,7 +180,7 @@ impl Volume {
         if task.is_none()
             && self.disk.commits.undurable.is_empty()
             && !self.erasing.has_unasked(&self.disk)
-            && self.has_seen_all()
+            && self.watching.has_seen_all()
         {
             self.disk.schedule.all_due = false;
         }
@@ -231,7 +231,7 @@ impl Volume {
             let request = &waiting.request;
             let owed = || self.disk.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
-            if !self.needs(waiting).is_empty() {
+            if !self.watching.needs(waiting).is_empty() {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {

@@ -116,7 +116,7 @@ impl Volume {
         if !self.disk.may_free(&request.op) || self.requests.order.overlaps(extent) {
             return plain;
         }
-        let Some(classes) = self.classes(extent) else { return plain };
+        let Some(classes) = self.watching.classes(extent) else { return plain };
         let is_plain = |class: Class| class == Class::Plain;
         classes.iter().filter(|(_, it)| is_plain(*it)).for_each(|(part, _)| plain.insert(*part, ()));
         for (part, _) in classes.iter().filter(|(_, it)| !is_plain(*it)) {

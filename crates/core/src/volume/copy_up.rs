@@ -111,7 +111,7 @@ impl Volume {
     /// Refuses a request whose block could not be read, or got no place.
     pub(super) fn abandon_copy(&mut self, id: Origin, refusal: Refusal, out: &mut Vec<Command>) {
         let extent = self.requests.running.get_mut(id).extent;
-        self.tell_of_refusal(extent, true);
+        self.watching.tell_of_refusal(&self.disk, extent, true);
         self.finish(id, Err(refusal), out);
     }
 }

@@ -188,9 +188,7 @@ pub struct Volume {
     requests: requests::Requests,
     erasing: erasing::Erasing,
     checkpoints: checkpoints::Checkpoints,
-    watching: Option<watching::Watching>,
-    /// The watcher's view of the last stop, until a watcher takes it.
-    watch_view: Vec<u8>,
+    watching: watching::Watching,
 }
 
 impl Disk {
@@ -208,15 +206,15 @@ impl Volume {
             Event::Request(id, request) => self.arrive(Origin::Front(id), request, out),
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
-            Event::Connected => self.connected(1),
-            Event::Disconnected => self.connected(-1),
-            Event::Attached(attached) => self.attached(attached),
-            Event::KeepWatcherOut => self.keep_watcher_out(),
-            Event::WatchAnew => self.watch_anew(),
+            Event::Connected => self.watching.connected(&self.disk, 1),
+            Event::Disconnected => self.watching.connected(&self.disk, -1),
+            Event::Attached(attached) => self.watching.attached(&self.disk, attached),
+            Event::KeepWatcherOut => self.watching.keep_watcher_out(),
+            Event::WatchAnew => self.watching.watch_anew(),
             Event::ShredNow => self.disk.schedule.all_due = true,
             Event::Stop { drain } => {
                 self.disk.schedule.stop(drain);
-                self.stop_searching();
+                self.watching.stop_searching(&self.disk);
             }
             Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
             Event::RecordStuck(reason) => self.disk.record_stuck(reason),
@@ -279,7 +277,7 @@ impl Volume {
             && self.requests.is_quiet()
             && !self.disk.has_receipts_to_give()
             && !self.disk.commits.journal.has_pending()
-            && self.has_seen_all()
+            && self.watching.has_seen_all()
             && self.erasing.is_checkpointed(&self.disk)
             && !self.disk.has_jobs()
     }

@@ -9,6 +9,7 @@ use super::outstanding::Outstanding;
 use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
+use super::watching::Watching;
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
@@ -247,8 +248,7 @@ impl Volume {
             requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
             erasing,
             checkpoints: Checkpoints::default(),
-            watching: None,
-            watch_view: opening.checkpoint.map_or_else(Vec::new, |it| it.watch),
+            watching: Watching::new(opening.checkpoint.map_or_else(Vec::new, |it| it.watch)),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
 use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
-use crate::watch::WaitsFor;
+use crate::watch::{Class, WaitsFor, WatchStatus, Watcher};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -160,7 +160,7 @@ impl Volume {
     #[must_use]
     pub fn waiting_bytes(&self) -> WaitingBytes {
         let mut waiting = WaitingBytes::default();
-        let pieces = self.waiting_runs().flat_map(|(cause, extent)| {
+        let pieces = self.watching.waiting_runs().flat_map(|(cause, extent)| {
             extent.pieces(WAITING_RUN_BYTES_MAX).map(move |piece| (cause, piece))
         });
         // A piece counts as a look even if it has no data.
@@ -197,7 +197,7 @@ impl Volume {
                 waiting: self.requests.waiting.len(),
             },
             counters: self.disk.state.counters,
-            watch: self.watch_status(),
+            watch: self.watching.watch_status(),
             store: self.disk.store.status(),
         }
     }
@@ -271,6 +271,30 @@ impl Volume {
         self.requests.closes.has_changed()
     }
 
+    /// Lets `watcher` infer deaths from now on.
+    pub fn watch(&mut self, watcher: Box<dyn Watcher>) {
+        self.watching.watch(&self.disk, watcher);
+    }
+
+    /// The state of the watcher, if there is one.
+    #[must_use]
+    pub fn watch_status(&self) -> Option<WatchStatus> {
+        self.watching.watch_status()
+    }
+
+    /// Whether a new watcher is about to begin.
+    #[must_use]
+    pub fn is_watcher_awaited(&self) -> bool {
+        self.watching.is_watcher_awaited(&self.disk)
+    }
+
+    /// Runs of `extent` with the class of their present content; `None` without a watcher. Bytes whose death the watcher
+    /// has handed out, and which have no obligation yet, are sensitive.
+    #[must_use]
+    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+        self.watching.classes(extent)
+    }
+
     /// The configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
@@ -285,8 +309,10 @@ impl Volume {
     /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
-        let watch =
-            self.watch_wakeup().filter(|_| self.disk.latched.is_none() && self.disk.pause().is_none());
+        let watch = self
+            .watching
+            .watch_wakeup(&self.disk)
+            .filter(|_| self.disk.latched.is_none() && self.disk.pause().is_none());
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.disk.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.disk.has_room();
         let oblige = (can_oblige || self.forgets_go_on()).then_some(self.disk.schedule.now);
@@ -309,7 +335,7 @@ impl Volume {
                 && !self.disk.has_queued()
                 && self.erasing.owes_no_versions(&self.disk)
                 && self.erasing.is_overwritten_met(&self.disk)
-                && self.has_seen_all())
+                && self.watching.has_seen_all())
     }
 
     /// Whether no background job is left, or none will ever be done.
@@ -337,7 +363,7 @@ impl Volume {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let never = self.disk.latched.is_some() || self.disk.config.read_only;
-        self.is_at_rest() && (never || !self.erasing.has_unasked(&self.disk) && self.has_seen_all())
+        self.is_at_rest() && (never || !self.erasing.has_unasked(&self.disk) && self.watching.has_seen_all())
     }
 }
 
@@ -351,7 +377,7 @@ impl Volume {
             generation,
             seq,
             store: self.disk.store.view(),
-            watch: self.watch_view(),
+            watch: self.watching.watch_view(),
         })
     }
 }

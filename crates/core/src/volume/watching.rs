@@ -31,9 +31,17 @@ const PARTS_MAX: usize = 8;
 /// Most verdicts that become obligations in one event.
 const VERDICTS_MAX: usize = 1024;
 
-/// The watcher, and what is under way for it.
+/// The watcher, if there is one.
 #[derive(Debug)]
 pub(super) struct Watching {
+    pub(super) watch: Option<Watch>,
+    /// The watcher's view of the last stop, until a watcher takes it.
+    view: Vec<u8>,
+}
+
+/// The watcher, and what is under way for it.
+#[derive(Debug)]
+pub(super) struct Watch {
     watcher: Box<dyn Watcher>,
     /// How many clients are connected.
     clients: usize,
@@ -130,14 +138,14 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Watching {
     /// Lets `watcher` infer deaths from now on.
-    pub fn watch(&mut self, mut watcher: Box<dyn Watcher>) {
-        let view = std::mem::take(&mut self.watch_view);
+    pub(super) fn watch(&mut self, disk: &Disk, mut watcher: Box<dyn Watcher>) {
+        let view = std::mem::take(&mut self.view);
         if !view.is_empty() {
             watcher.restore(view);
         }
-        let watching = Watching {
+        let watching = Watch {
             watcher,
             clients: 0,
             attached: Attached::Direct,
@@ -146,74 +154,72 @@ impl Volume {
             last_own: 0,
             proof: Proof::None,
             verdict: Vec::new(),
-            since: self.disk.schedule.now,
+            since: disk.schedule.now,
             begins_anew: false,
         };
-        self.watching = (!self.disk.config.read_only).then_some(watching);
+        self.watch = (!disk.config.read_only).then_some(watching);
     }
 
     /// The state of the watcher, if there is one.
-    #[must_use]
-    pub fn watch_status(&self) -> Option<WatchStatus> {
-        self.watching.as_ref().map(|it| it.watcher.status())
+    pub(super) fn watch_status(&self) -> Option<WatchStatus> {
+        self.watch.as_ref().map(|it| it.watcher.status())
     }
 
     /// Notes that `more` clients are connected.
-    pub(super) fn connected(&mut self, more: isize) {
-        if let Some(watching) = &mut self.watching {
+    pub(super) fn connected(&mut self, disk: &Disk, more: isize) {
+        if let Some(watching) = &mut self.watch {
             watching.clients = watching.clients.saturating_add_signed(more);
         }
-        self.tell_watcher(Observation::Clients);
+        self.tell_watcher(disk, Observation::Clients);
     }
 
     /// Passes `observation` to the watcher, if there is one.
-    fn tell_watcher(&mut self, observation: Observation<'_>) {
-        if let Some(watching) = &mut self.watching {
-            watching.tell(self.disk.schedule.now, observation);
+    fn tell_watcher(&mut self, disk: &Disk, observation: Observation<'_>) {
+        if let Some(watching) = &mut self.watch {
+            watching.tell(disk.schedule.now, observation);
         }
     }
 
     /// The guest is attached so from now on.
-    pub(super) fn attached(&mut self, attached: Attached) {
-        if let Some(watching) = &mut self.watching {
+    pub(super) fn attached(&mut self, disk: &Disk, attached: Attached) {
+        if let Some(watching) = &mut self.watch {
             watching.attached = attached;
         }
-        self.tell_watcher(Observation::Attached);
+        self.tell_watcher(disk, Observation::Attached);
     }
 
     /// Whether a free of the guest is ignored, because only the watcher is trusted.
-    pub(super) fn distrusts(&self, request: &Request) -> bool {
+    pub(super) fn distrusts(&self, disk: &Disk, request: &Request) -> bool {
         request.op == Op::Trim
-            && !self.disk.config.trust_discard
-            && self.watching.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
+            && !disk.config.trust_discard
+            && self.watch.as_ref().is_some_and(|it| it.watcher.watches(request.extent))
     }
 
     /// Lets the watcher observe that `request` arrives. Returns the bytes that may be dead and have to be
     /// destroyed before they are written over.
-    pub(super) fn observe(&mut self, request: &Request) -> Vec<Extent<Addr>> {
-        let (layers, extent) = (self.disk.has_layers(), request.extent);
-        let Some(watching) = &mut self.watching else { return Vec::new() };
+    pub(super) fn observe(&mut self, disk: &Disk, request: &Request) -> Vec<Extent<Addr>> {
+        let (layers, extent) = (disk.has_layers(), request.extent);
+        let Some(watching) = &mut self.watch else { return Vec::new() };
         let Some(content) = content(&request.op) else {
             if matches!(request.op, Op::Read | Op::Cache) {
-                watching.tell(self.disk.schedule.now, Observation::Read(extent));
+                watching.tell(disk.schedule.now, Observation::Read(extent));
             }
             return Vec::new();
         };
         // With a policy of one pass, the write itself is enough.
         let mut reused = if layers { watching.watcher.take_suspicious(extent) } else { Vec::new() };
-        watching.tell(self.disk.schedule.now, Observation::Arrived { extent, content });
+        watching.tell(disk.schedule.now, Observation::Arrived { extent, content });
         reused.extend(watching.take_back(extent));
         if !matches!(request.op, Op::Write(_)) || !layers {
             return Vec::new();
         }
-        reused.into_iter().flat_map(|part| self.disk.data_runs(part)).collect()
+        reused.into_iter().flat_map(|part| disk.data_runs(part)).collect()
     }
 
     /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
     /// handed out, and which have no obligation yet, are sensitive.
-    #[must_use]
-    pub fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
-        let watching = self.watching.as_ref()?;
+    pub(super) fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
+        let watching = self.watch.as_ref()?;
         let mut classes = watching.watcher.classes(extent);
         let handed_out = watching.verdict.iter().filter_map(|(run, _)| run.overlap(extent));
         classes.extend(handed_out.map(|part| (part, Class::Sensitive)));
@@ -222,7 +228,7 @@ impl Volume {
 
     /// The runs that wait for a verdict, or for room in the ledger.
     pub(super) fn waiting_runs(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
-        self.watching.iter().flat_map(|it| {
+        self.watch.iter().flat_map(|it| {
             let dead = it.verdict.iter().filter(|(_, verdict)| *verdict == Verdict::Dead);
             it.watcher.waiting().chain(dead.map(|(extent, _)| (WaitsFor::Proof, *extent)))
         })
@@ -230,7 +236,7 @@ impl Volume {
 
     /// The extents that the watcher has to see before the request may begin, the first one last.
     pub(super) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
-        match (&waiting.unseen, &self.watching, content(&waiting.request.op)) {
+        match (&waiting.unseen, &self.watch, content(&waiting.request.op)) {
             (Unseen::Left(left), ..) => left.clone(),
             (Unseen::ToAsk, Some(watching), Some(_)) => {
                 let mut needs = watching.watcher.needs(waiting.request.extent);
@@ -241,44 +247,101 @@ impl Volume {
         }
     }
 
-    pub(super) fn overwriting(&mut self, request: &Request, old_extent: Extent<Addr>, old: &[u8]) {
+    pub(super) fn overwriting(
+        &mut self,
+        disk: &Disk,
+        request: &Request,
+        old_extent: Extent<Addr>,
+        old: &[u8],
+    ) {
         if let Some(content) = content(&request.op) {
-            self.tell_watcher(Observation::Overwriting { extent: request.extent, content, old_extent, old });
+            self.tell_watcher(
+                disk,
+                Observation::Overwriting { extent: request.extent, content, old_extent, old },
+            );
         }
     }
 
     /// Tells the watcher that its knowledge of `extent` may be wrong from now on.
-    pub(super) fn blind(&mut self, extent: Extent<Addr>) {
-        self.tell_watcher(Observation::Given { extent, content: None });
+    pub(super) fn blind(&mut self, disk: &Disk, extent: Extent<Addr>) {
+        self.tell_watcher(disk, Observation::Given { extent, content: None });
     }
 
     /// Tells the watcher that a change of `extent`, which it was told of, was refused.
-    pub(super) fn tell_of_refusal(&mut self, extent: Extent<Addr>, was_shown: bool) {
-        self.tell_watcher(Observation::Refused { extent, was_shown });
+    pub(super) fn tell_of_refusal(&mut self, disk: &Disk, extent: Extent<Addr>, was_shown: bool) {
+        self.tell_watcher(disk, Observation::Refused { extent, was_shown });
     }
 
     /// Hands the watcher the result of a read that it asked for.
-    pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
-        if let Some(watching) = &mut self.watching {
+    pub(super) fn looked(&mut self, disk: &Disk, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
+        if let Some(watching) = &mut self.watch {
             watching.looks -= 1;
         }
-        self.tell_watcher(Observation::Given { extent, content: result.as_deref().ok() });
+        self.tell_watcher(disk, Observation::Given { extent, content: result.as_deref().ok() });
     }
 
+    pub(super) fn proof_done(&mut self, disk: &Disk) {
+        if let Some(watching) = &mut self.watch {
+            watching.proof = Proof::None;
+        }
+        self.tell_watcher(disk, Observation::Proven);
+    }
+
+    /// Notes that the death of a part of a block has ended.
+    pub(super) fn own_death_done(&mut self) {
+        if let Some(watching) = &mut self.watch {
+            watching.parts -= 1;
+        }
+    }
+
+    /// When there is something to do for the watcher, if nothing else happens.
+    pub(super) fn watch_wakeup(&self, disk: &Disk) -> Option<Millis> {
+        let watching = self.watch.as_ref()?;
+        let idle = disk.schedule.idle_at(&disk.config);
+        let idle = if disk.schedule.all_due { disk.schedule.now } else { idle };
+        let agenda = watching.watcher.agenda();
+        let Agenda { unproven_since, wakes_at, .. } = agenda;
+        let deadline = unproven_since.map(|since| Millis(since.0.saturating_add(disk.config.deadline_ms)));
+        // Once the disk is idle, pending work waits for the time that the watcher has named, if any.
+        let waits = wakes_at.is_some() && idle <= disk.schedule.now;
+        let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
+        let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
+        proof.into_iter().chain(wakes_at).min()
+    }
+
+    /// Whether nothing more follows from what was observed, unless time passes.
+    pub(super) fn has_seen_all(&self) -> bool {
+        self.watch.as_ref().is_none_or(|it| it.is_idle(it.watcher.agenda()))
+    }
+
+    /// Tells the watcher to give up its search: the disk is being stopped.
+    pub(super) fn stop_searching(&mut self, disk: &Disk) {
+        self.tell_watcher(disk, Observation::Stopping);
+    }
+
+    /// The view that the watcher gets back after a clean stop. Empty while a verdict is not carried out,
+    /// which the view would not contain.
+    pub(super) fn watch_view(&self) -> Vec<u8> {
+        let watching = self.watch.as_ref().filter(|it| it.verdict.is_empty());
+        watching.and_then(|it| it.watcher.view()).unwrap_or_default()
+    }
+}
+
+impl Volume {
     /// Does what can be done now for the watcher: reads, evidence, verdicts.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
-        if self.watching.is_none() || self.disk.schedule.halting {
+        if self.watching.watch.is_none() || self.disk.schedule.halting {
             return;
         }
         self.begin_anew();
-        self.tell_watcher(Observation::Tick);
+        self.watching.tell_watcher(&self.disk, Observation::Tick);
         self.begin_looks(out);
         self.prove(out);
         self.take_verdicts(out);
     }
 
     fn begin_looks(&mut self, out: &mut Vec<Command>) {
-        while let Some(watching) = &mut self.watching
+        while let Some(watching) = &mut self.watching.watch
             && watching.looks < LOOKS_MAX
             && let Some(extent) = watching.watcher.wants()
         {
@@ -292,11 +355,11 @@ impl Volume {
     /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
     fn prove(&mut self, out: &mut Vec<Command>) {
         self.cut();
-        let awaits = self.watching.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
+        let awaits = self.watching.watch.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
         if !awaits || !self.requests.order.is_cut_complete() {
             return;
         }
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watching.watch {
             watching.proof = Proof::Syncs;
         }
         self.want_checkpoint(Waiter::Proof, out);
@@ -304,10 +367,10 @@ impl Volume {
 
     /// Begins a batch of evidence, if one is due and none is under way.
     fn cut(&mut self) {
-        let watching = self.watching.as_ref().filter(|it| matches!(it.proof, Proof::None));
+        let watching = self.watching.watch.as_ref().filter(|it| matches!(it.proof, Proof::None));
         let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
         let Some(since) = since.filter(|since| self.disk.is_due_since(*since)) else { return };
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watching.watch {
             watching.since = since;
             watching.tell(self.disk.schedule.now, Observation::Cut);
             watching.proof = Proof::Awaits;
@@ -315,16 +378,9 @@ impl Volume {
         }
     }
 
-    pub(super) fn proof_done(&mut self) {
-        if let Some(watching) = &mut self.watching {
-            watching.proof = Proof::None;
-        }
-        self.tell_watcher(Observation::Proven);
-    }
-
     /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
-        let since = self.watching.as_ref().map_or(self.disk.schedule.now, |it| it.since);
+        let since = self.watching.watch.as_ref().map_or(self.disk.schedule.now, |it| it.since);
         // While destruction pauses, the room is left to deaths that a guest waits for.
         if self.erasing.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
             return;
@@ -340,7 +396,7 @@ impl Volume {
                 Verdict::ConservativeOverwrite if self.disk.dead_leave() => None,
                 Verdict::ConservativeOverwrite => self.erasing.oblige_below(&mut self.disk, extent, out),
             };
-            if let (Some(watching), Some(rest)) = (&mut self.watching, rest) {
+            if let (Some(watching), Some(rest)) = (&mut self.watching.watch, rest) {
                 watching.verdict.push((rest, verdict));
             }
         }
@@ -348,7 +404,7 @@ impl Volume {
 
     /// Whether deaths may be inferred now: not while an epoch closes, to which they do not belong.
     fn may_infer(&self) -> bool {
-        self.requests.closes.is_empty() && self.watching.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
+        self.requests.closes.is_empty() && self.watching.watch.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
     }
 
     /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
@@ -357,7 +413,7 @@ impl Volume {
         let edge = self.disk.store.geometry().merged(extent).next();
         self.requests.closes.note_change();
         self.note_death(extent);
-        let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching)
+        let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching.watch)
         else {
             return self.erasing.oblige_first(
                 &mut self.disk,
@@ -381,16 +437,9 @@ impl Volume {
         Some(rest).filter(|it| !it.is_empty())
     }
 
-    /// Notes that the death of a part of a block has ended.
-    pub(super) fn own_death_done(&mut self) {
-        if let Some(watching) = &mut self.watching {
-            watching.parts -= 1;
-        }
-    }
-
     fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
         let (layers, all) = (self.disk.has_layers(), self.disk.schedule.all_due);
-        let watching = self.watching.as_mut()?;
+        let watching = self.watching.watch.as_mut()?;
         let (order, erasing) = (&self.requests.order, &self.erasing);
         // The end of a task that hides content would overwrite the new obligation.
         let is_busy = |extent: Extent<Addr>| {
@@ -399,42 +448,16 @@ impl Volume {
         let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
         next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
-
-    /// When there is something to do for the watcher, if nothing else happens.
-    pub(super) fn watch_wakeup(&self) -> Option<Millis> {
-        let watching = self.watching.as_ref()?;
-        let idle = self.disk.schedule.idle_at(&self.disk.config);
-        let idle = if self.disk.schedule.all_due { self.disk.schedule.now } else { idle };
-        let agenda = watching.watcher.agenda();
-        let Agenda { unproven_since, wakes_at, .. } = agenda;
-        let deadline =
-            unproven_since.map(|since| Millis(since.0.saturating_add(self.disk.config.deadline_ms)));
-        // Once the disk is idle, pending work waits for the time that the watcher has named, if any.
-        let waits = wakes_at.is_some() && idle <= self.disk.schedule.now;
-        let pending = watching.looks == 0 && !waits && !watching.is_idle(agenda);
-        let proof = deadline.map(|deadline| deadline.min(idle)).or_else(|| pending.then_some(idle));
-        proof.into_iter().chain(wakes_at).min()
-    }
-
-    /// Whether nothing more follows from what was observed, unless time passes.
-    pub(super) fn has_seen_all(&self) -> bool {
-        self.watching.as_ref().is_none_or(|it| it.is_idle(it.watcher.agenda()))
-    }
-
-    /// Tells the watcher to give up its search: the disk is being stopped.
-    pub(super) fn stop_searching(&mut self) {
-        self.tell_watcher(Observation::Stopping);
-    }
-
-    /// The view that the watcher gets back after a clean stop. Empty while a verdict is not carried out,
-    /// which the view would not contain.
-    pub(super) fn watch_view(&self) -> Vec<u8> {
-        let watching = self.watching.as_ref().filter(|it| it.verdict.is_empty());
-        watching.and_then(|it| it.watcher.view()).unwrap_or_default()
-    }
 }
 
 impl Watching {
+    /// No watcher yet; the first one gets the `view` of the last stop.
+    pub(super) fn new(view: Vec<u8>) -> Self {
+        Self { watch: None, view }
+    }
+}
+
+impl Watch {
     fn is_idle(&self, agenda: Agenda) -> bool {
         self.looks == 0
             && matches!(self.proof, Proof::None)

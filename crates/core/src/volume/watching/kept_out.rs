@@ -6,9 +6,11 @@
 //! ignores them. The new watcher begins when nothing of that and no change is under way, so that no answer and no
 //! refusal is about something that the new one never observed.
 
-use super::{Proof, Watching};
+use super::{Proof, Watch};
 use crate::units::{Addr, Extent};
 use crate::volume::Volume;
+use crate::volume::disk::Disk;
+use crate::volume::watching::Watching;
 use crate::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher};
 
 /// Stands for a watcher that is kept out: infers nothing, and asks for nothing.
@@ -58,11 +60,11 @@ impl Watcher for KeptOut {
     }
 }
 
-impl Volume {
+impl Watching {
     /// Drops the watcher, if there is one, with all that it knows; none takes its place before
     /// [`Event::WatchAnew`](crate::volume::Event::WatchAnew).
     pub(in crate::volume) fn keep_watcher_out(&mut self) {
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watch {
             watching.watcher = Box::new(KeptOut { next: watching.watcher.anew() });
             watching.verdict.clear();
             watching.begins_anew = false;
@@ -71,24 +73,25 @@ impl Volume {
 
     /// Has a new watcher begin, if there is one, once nothing is under way.
     pub(in crate::volume) fn watch_anew(&mut self) {
-        if let Some(watching) = &mut self.watching {
+        if let Some(watching) = &mut self.watch {
             watching.begins_anew = true;
         }
     }
 
     /// Whether a new watcher is about to begin.
-    #[must_use]
-    pub fn is_watcher_awaited(&self) -> bool {
-        let begins = self.watching.as_ref().is_some_and(|it| it.begins_anew);
-        begins && !self.disk.schedule.stopping && self.disk.latched.is_none()
+    pub(in crate::volume) fn is_watcher_awaited(&self, disk: &Disk) -> bool {
+        let begins = self.watch.as_ref().is_some_and(|it| it.begins_anew);
+        begins && !disk.schedule.stopping && disk.latched.is_none()
     }
+}
 
+impl Volume {
     /// Lets a new watcher begin that is awaited, if nothing is under way.
     pub(super) fn begin_anew(&mut self) {
-        if !self.is_watcher_awaited() || !self.requests.order.is_empty() {
+        if !self.watching.is_watcher_awaited(&self.disk) || !self.requests.order.is_empty() {
             return;
         }
-        if let Some(watching) = self.watching.as_mut().filter(|it| it.is_at_rest()) {
+        if let Some(watching) = self.watching.watch.as_mut().filter(|it| it.is_at_rest()) {
             watching.watcher = watching.watcher.anew();
             watching.verdict.clear();
             watching.begins_anew = false;
@@ -96,7 +99,7 @@ impl Volume {
     }
 }
 
-impl Watching {
+impl Watch {
     /// Puts a death among the verdicts for which the ledger had no room.
     #[cfg(test)]
     pub(in crate::volume) fn keep_verdict(&mut self, extent: Extent<Addr>) {

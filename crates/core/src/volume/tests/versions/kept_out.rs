@@ -39,7 +39,7 @@ fn what_a_watcher_has_found_is_dropped_when_it_is_kept_out() {
 #[test]
 fn a_verdict_that_waits_for_room_is_dropped_too() {
     let (mut bench, _) = watched();
-    let watching = bench.volume.watching.as_mut().expect("it is watched");
+    let watching = bench.volume.watching.watch.as_mut().expect("it is watched");
     watching.keep_verdict(Extent::new(0, BLOCK));
     bench.tell(Event::KeepWatcherOut);
     bench.idle();
