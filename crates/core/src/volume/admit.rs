@@ -230,7 +230,7 @@ impl Volume {
             && !mutant::is(Mutant::ForgetRevocation)
             && self.disk.owes_before(request.extent)
             && !self.can_leave(request.extent)
-            && !self.erasing.can_overwrite(&self.disk, request.extent);
+            && !self.disk.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
@@ -344,12 +344,12 @@ impl Volume {
 
     fn begin_flush(&mut self, id: Origin, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if self.erasing.is_checkpointed(&self.disk) {
+        if self.disk.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
             self.disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
             self.run(id, nothing, false, Stage::Checkpoint(None));
-            self.want_checkpoint(Waiter::Request(id), out);
+            self.disk.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
@@ -391,7 +391,7 @@ impl Volume {
             WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
             WritePlan::NoSpace => return self.refuse_unbegun(id, extent, true, no_place(), out),
         };
-        self.erasing.begin_overwrite(&mut self.disk, extent);
+        self.disk.begin_overwrite(extent);
         if let Some(fresh) = &mut self.erasing.fresh {
             fresh.insert(extent);
         }
@@ -453,16 +453,16 @@ impl Volume {
         self.disk.store.end_write(extent, written(&mut result));
         match result {
             Err(error) => {
-                self.erasing.give_up_overwrite(extent);
+                self.disk.give_up_overwrite(extent);
                 return self.request_failed(id, &error, out);
             }
             Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
         }
-        if self.erasing.overwrites(extent) {
+        if self.disk.overwrites(extent) {
             self.note_overwrite(id, deaths, durable, out);
         } else if durable && !self.disk.store.is_durable(extent) {
             self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
-            self.want_checkpoint(Waiter::Request(id), out);
+            self.disk.want_checkpoint(Waiter::Request(id), out);
         } else {
             self.end_write(id, deaths, durable, out);
         }
@@ -544,7 +544,7 @@ impl Volume {
             self.watching.tell_of_refusal(&self.disk, extent, true);
         }
         if !is_read && error.kind == MediumErrorKind::Io {
-            self.latch(&error.message, out);
+            self.disk.latch(&error.message, out);
         }
     }
 

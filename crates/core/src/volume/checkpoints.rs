@@ -8,9 +8,8 @@
 //! meanwhile.
 
 use super::disk::Disk;
-use super::erasing::Erasing;
 use super::requests::Origin;
-use super::{Purpose, Volume, io::IoOp};
+use super::{Command, Purpose, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::media::MediumId;
 use crate::medium::MediumError;
@@ -77,83 +76,95 @@ impl Disk {
     fn is_map_durable(&self) -> bool {
         self.store.map_state() == MapState::Durable
     }
-}
 
-impl Erasing {
     /// Whether the durable map and journal say of all content where it lies, and that it is alive. A disk that
     /// is read-only leaves them as they are.
-    pub(super) fn is_checkpointed(&self, disk: &Disk) -> bool {
-        disk.config.read_only || disk.is_map_durable() && self.is_overwritten_met(disk)
+    pub(super) fn is_checkpointed(&self) -> bool {
+        self.config.read_only || self.is_map_durable() && self.is_overwritten_met()
     }
 }
 
-impl Volume {
-    /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end.
-    pub(super) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<super::Command>) {
-        match (waiter, self.disk.latched.is_some()) {
-            (Waiter::Request(id), true) => self.finish(id, Err(self.disk.frozen()), out),
-            _ => self.checkpoints.next.push(waiter),
-        }
+/// The end of a checkpoint, and who waited for it.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// All is durable that had been written when it began.
+    Done(Vec<Waiter>),
+    /// The host had no space. Unless a short checkpoint may have its space, who waits is told.
+    NoSpace { error: MediumError, may_be_short: bool, waiters: Vec<Waiter> },
+}
+
+impl Disk {
+    /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end. A disk that is latched makes
+    /// none any more: whoever waits is told at the end of the event.
+    pub(super) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<Command>) {
+        self.checkpoints.next.push(waiter);
         self.begin_checkpoint(out);
     }
 
-    fn begin_checkpoint(&mut self, out: &mut Vec<super::Command>) {
-        let rests = self.disk.checkpoints_rest();
+    /// Begins the next checkpoint, if one is wanted and none is under way.
+    pub(super) fn begin_checkpoint(&mut self, out: &mut Vec<Command>) {
+        let rests = self.checkpoints_rest();
         let checkpoints = &mut self.checkpoints;
         let rests_all = rests && checkpoints.lacks_all;
         let may_rest = |waiter: &Waiter| rests_all && matches!(waiter, Waiter::Proof | Waiter::Nobody);
-        if checkpoints.step != Step::Rest
-            || checkpoints.next.iter().all(may_rest)
-            || self.disk.latched.is_some()
-        {
+        if checkpoints.step != Step::Rest || checkpoints.next.iter().all(may_rest) || self.latched.is_some() {
             return;
         }
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
-        self.erasing.begin_overwritten_sync(&mut self.disk);
+        self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
-        checkpoints.has_writes = self.disk.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
-        checkpoints.after = self.disk.commits.left_seq;
+        checkpoints.has_writes = self.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
+        checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
-        self.disk.io(Purpose::Checkpoint, Place::all_of(content), IoOp::Sync, out);
+        self.io(Purpose::Checkpoint, Place::all_of(content), IoOp::Sync, out);
     }
 
-    pub(super) fn checkpoint_io_done(&mut self, failed: Option<MediumError>, out: &mut Vec<super::Command>) {
-        if self.disk.latched.is_some() {
-            return;
+    /// Goes on with the checkpoint under way after one of its I/O operations, which may have `failed`. Returns its end.
+    pub(super) fn checkpoint_io_done(
+        &mut self,
+        failed: Option<MediumError>,
+        out: &mut Vec<Command>,
+    ) -> Option<Ended> {
+        if self.latched.is_some() {
+            return None;
         }
         let checkpoints = &mut self.checkpoints;
         checkpoints.failed = checkpoints.failed.take().or(failed);
         match checkpoints.step {
             Step::Content if checkpoints.has_writes => {
                 checkpoints.step = Step::Journal;
-                self.write_map(out);
+                self.write_map(out)
             }
-            Step::Map if checkpoints.under_way > 1 => checkpoints.under_way -= 1,
-            _ if checkpoints.failed.is_some() => self.checkpoint_aborted(out),
+            Step::Map if checkpoints.under_way > 1 => {
+                checkpoints.under_way -= 1;
+                None
+            }
+            _ if checkpoints.failed.is_some() => self.abort_checkpoint(),
             Step::Map if !checkpoints.ends_phase => self.write_batch(out),
             Step::Map | Step::MapSync => self.sync_map(out),
-            _ => self.checkpoint_done(out),
+            _ => Some(self.end_checkpoint()),
         }
     }
 
-    /// Writes the map, once the content is synced and the journal knows what the map does not name any more.
-    pub(super) fn write_map(&mut self, out: &mut Vec<super::Command>) {
+    /// Writes the map, once the content is synced and the journal knows what the map does not name any more. Returns the
+    /// end of the checkpoint, if there was nothing to write.
+    pub(super) fn write_map(&mut self, out: &mut Vec<Command>) -> Option<Ended> {
         let checkpoints = &mut self.checkpoints;
-        let may_begin = checkpoints.step == Step::Journal && self.disk.latched.is_none();
+        let may_begin = checkpoints.step == Step::Journal && self.latched.is_none();
         if !may_begin
-            || !self.disk.commits.is_durable(checkpoints.after) && !mutant::is(Mutant::CheckpointBeforeOwed)
+            || !self.commits.is_durable(checkpoints.after) && !mutant::is(Mutant::CheckpointBeforeOwed)
         {
-            return;
+            return None;
         }
-        self.write_batch(out);
+        self.write_batch(out)
     }
 
     /// Writes the next batch of the map; the checkpoint is done after the last one.
-    fn write_batch(&mut self, out: &mut Vec<super::Command>) {
-        let Some(Batch { writes, ends_phase }) = self.disk.store.mapped_mut().and_then(|it| it.next_batch())
+    fn write_batch(&mut self, out: &mut Vec<Command>) -> Option<Ended> {
+        let Some(Batch { writes, ends_phase }) = self.store.mapped_mut().and_then(|it| it.next_batch())
         else {
-            return self.checkpoint_done(out);
+            return Some(self.end_checkpoint());
         };
         let checkpoints = &mut self.checkpoints;
         (checkpoints.under_way, checkpoints.ends_phase) = (writes.len(), ends_phase);
@@ -167,84 +178,108 @@ impl Volume {
         }
         checkpoints.step = if durable { Step::MapSync } else { Step::Map };
         for (places, data) in writes {
-            self.disk.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
+            self.io(Purpose::Checkpoint, places, IoOp::Write { data: data.into(), durable }, out);
         }
+        None
     }
 
     /// Syncs the media of the phase one after the other, then goes on with the next phase.
-    fn sync_map(&mut self, out: &mut Vec<super::Command>) {
-        let checkpoints = &mut self.checkpoints;
-        let Some(medium) = checkpoints.unsynced.pop() else { return self.write_batch(out) };
-        checkpoints.step = Step::MapSync;
-        self.disk.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
+    fn sync_map(&mut self, out: &mut Vec<Command>) -> Option<Ended> {
+        let Some(medium) = self.checkpoints.unsynced.pop() else { return self.write_batch(out) };
+        self.checkpoints.step = Step::MapSync;
+        self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
+        None
     }
 
-    /// Ends a checkpoint for which the host had no space: whoever asked is told, unless a short checkpoint may have its
-    /// space. The evidence of the watcher waits for the next one.
-    fn checkpoint_aborted(&mut self, out: &mut Vec<super::Command>) {
-        let Some(error) = self.checkpoints.failed.take() else { return };
+    /// Ends a checkpoint for which the host had no space.
+    fn abort_checkpoint(&mut self) -> Option<Ended> {
+        let error = self.checkpoints.failed.take()?;
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
-        let may_be_short = self.disk.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
+        let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
         self.checkpoints.lacks_all = !may_be_short;
-        self.put_off_map(&error, out);
-        self.refuse_uncommitted(!may_be_short, &error, out);
-        for waiter in std::mem::take(&mut self.checkpoints.waiters) {
-            match waiter {
-                Waiter::Request(_) | Waiter::Task if may_be_short => self.checkpoints.next.push(waiter),
-                Waiter::Request(id) => self.request_failed(id, &error, out),
-                Waiter::Task => self.task_failed(&error, out),
-                Waiter::Proof => self.checkpoints.next.push(waiter),
-                Waiter::Nobody => {}
-            }
-        }
-        self.begin_checkpoint(out);
+        Some(Ended::NoSpace { error, may_be_short, waiters: std::mem::take(&mut self.checkpoints.waiters) })
     }
 
-    fn checkpoint_done(&mut self, out: &mut Vec<super::Command>) {
+    fn end_checkpoint(&mut self) -> Ended {
         self.checkpoints.step = Step::Rest;
         self.checkpoints.lacks_all = false;
-        if let Some(mapped) = self.disk.store.mapped_mut() {
+        if let Some(mapped) = self.store.mapped_mut() {
             mapped.end_checkpoint();
         }
-        self.erasing.end_overwritten_sync(&mut self.disk);
-        // The store's metadata may have room again.
-        self.requests.waiting.task_ended(&[]);
-        for waiter in std::mem::take(&mut self.checkpoints.waiters) {
-            match waiter {
-                Waiter::Request(id) => self.request_checkpointed(id, out),
-                Waiter::Task => self.task_done(Buf::new()),
-                Waiter::Proof => self.watching.proof_done(&self.disk),
-                Waiter::Nobody => {}
-            }
-        }
-        self.begin_checkpoint(out);
+        self.end_overwritten_sync();
+        Ended::Done(std::mem::take(&mut self.checkpoints.waiters))
     }
 
     /// Begins a checkpoint that nobody asked for, when it is due.
-    pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<super::Command>) {
+    pub(super) fn drive_checkpoints(&mut self, out: &mut Vec<Command>) {
         self.begin_checkpoint(out);
-        let has_nothing = self.disk.config.read_only
-            || (self.disk.is_map_durable() || self.disk.map_waits())
-                && !self.disk.state.ledger.has_overwritten();
-        if self.checkpoints.step != Step::Rest || has_nothing || self.disk.checkpoints_rest() {
+        let has_nothing = self.config.read_only
+            || (self.is_map_durable() || self.map_waits()) && !self.state.ledger.has_overwritten();
+        if self.checkpoints.step != Step::Rest || has_nothing || self.checkpoints_rest() {
             return;
         }
-        let is_wanted =
-            self.disk.store.map_state() == MapState::Due || self.erasing.wants_overwritten_sync(&self.disk);
-        let is_due = !self.disk.schedule.halting && self.disk.is_due_since(self.disk.schedule.now);
-        if is_wanted || self.disk.schedule.stopping || is_due {
+        let is_wanted = self.store.map_state() == MapState::Due || self.wants_overwritten_sync();
+        let is_due = !self.schedule.halting && self.is_due_since(self.schedule.now);
+        if is_wanted || self.schedule.stopping || is_due {
             self.want_checkpoint(Waiter::Nobody, out);
         }
     }
+}
 
-    /// Whether a checkpoint that nobody asked for waits for space.
-    pub(super) fn awaits_space(&self) -> bool {
-        self.checkpoints.step == Step::Rest && !self.checkpoints.next.is_empty()
+impl Volume {
+    /// Tells who waited for the checkpoint that has ended, and begins the next one.
+    pub(super) fn checkpoint_ended(&mut self, ended: Ended, out: &mut Vec<Command>) {
+        match ended {
+            Ended::Done(waiters) => {
+                // The store's metadata may have room again.
+                self.requests.waiting.task_ended(&[]);
+                waiters.into_iter().for_each(|waiter| self.checkpointed(waiter, out));
+            }
+            Ended::NoSpace { error, may_be_short, waiters } => {
+                self.put_off_map(&error, out);
+                self.refuse_uncommitted(!may_be_short, &error, out);
+                for waiter in waiters {
+                    self.checkpoint_lacks_space(waiter, may_be_short, &error, out);
+                }
+            }
+        }
+        self.disk.begin_checkpoint(out);
+    }
+
+    fn checkpointed(&mut self, waiter: Waiter, out: &mut Vec<Command>) {
+        match waiter {
+            Waiter::Request(id) => self.request_checkpointed(id, out),
+            Waiter::Task => self.task_done(Buf::new()),
+            Waiter::Proof => self.watching.proof_done(&self.disk),
+            Waiter::Nobody => {}
+        }
+    }
+
+    /// The evidence of the watcher waits for the next checkpoint, and so does everything for which a short one may have space.
+    fn checkpoint_lacks_space(
+        &mut self,
+        waiter: Waiter,
+        may_be_short: bool,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        match waiter {
+            Waiter::Request(_) | Waiter::Task if may_be_short => self.disk.checkpoints.next.push(waiter),
+            Waiter::Request(id) => self.request_failed(id, error, out),
+            Waiter::Task => self.task_failed(error, out),
+            Waiter::Proof => self.disk.checkpoints.next.push(waiter),
+            Waiter::Nobody => {}
+        }
     }
 }
 
 impl Checkpoints {
+    /// Whether one that nobody asked for waits for space.
+    pub(super) fn awaits_space(&self) -> bool {
+        self.step == Step::Rest && !self.next.is_empty()
+    }
+
     /// Whether none is under way, and nobody waits for one.
     pub(super) fn is_empty(&self) -> bool {
         self.step == Step::Rest && self.next.is_empty()

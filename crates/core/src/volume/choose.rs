@@ -304,7 +304,7 @@ impl Volume {
     fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = self.disk.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let free = ready.flat_map(|(extent, _)| self.erasing.overwriting.gaps(extent));
+        let free = ready.flat_map(|(extent, _)| self.disk.overwriting.gaps(extent));
         let mut runs = self.disk.limits().runs(free);
         runs.retain(|run| !self.disk.must_wait(*run));
         runs

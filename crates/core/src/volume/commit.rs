@@ -183,9 +183,11 @@ impl Volume {
             for id in waiters {
                 self.finish_with_buf(id, out);
             }
-            self.erasing.free_notes(&self.disk);
+            self.disk.free_notes();
             self.task_committed(seq, out);
-            self.write_map(out);
+            if let Some(ended) = self.disk.write_map(out) {
+                self.checkpoint_ended(ended, out);
+            }
         }
     }
 }

@@ -141,7 +141,7 @@ impl Volume {
         };
         if needs_checkpoint {
             self.run(id, extent, true, Stage::Checkpoint(Some(deaths)));
-            return self.want_checkpoint(Waiter::Request(id), out);
+            return self.disk.want_checkpoint(Waiter::Request(id), out);
         }
         self.run(id, extent, true, Stage::Oblige(deaths));
         self.oblige_more(id, out);

@@ -152,7 +152,7 @@ impl Volume {
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.
     fn closed(&mut self, id: Origin, last: Epoch, out: &mut Vec<Command>) {
         self.requests.running.get_mut(id).stage = Stage::Closed(last);
-        self.want_checkpoint(Waiter::Request(id), out);
+        self.disk.want_checkpoint(Waiter::Request(id), out);
     }
 
     /// Tells those who wait for a close that it lacks space. The epoch is closed as soon as there is some.

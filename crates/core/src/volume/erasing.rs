@@ -3,7 +3,6 @@
 use super::forgetting::Forgetting;
 use super::jobs::Jobs;
 use super::layers::Layers;
-use super::overwriting::Overwriting;
 use super::space::PendingPunch;
 use super::task::EraseTask;
 use crate::blocks::BlockSet;
@@ -25,7 +24,6 @@ pub(super) struct Erasing {
     /// The bytes written since the disk was opened; none once all holes are known.
     pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
-    pub(super) overwriting: Overwriting,
     pub(super) pending_punch: PendingPunch,
     pub(super) jobs: Jobs,
     pub(super) forgetting: Forgetting,
@@ -49,7 +47,6 @@ impl Erasing {
             capabilities,
             fresh,
             layers: Layers::default(),
-            overwriting: Overwriting::new(now),
             pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             forgetting: Forgetting::default(),

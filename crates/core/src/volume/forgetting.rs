@@ -116,7 +116,7 @@ impl Volume {
     pub(super) fn begin_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
         match scope.blocks {
-            None => self.want_checkpoint(Waiter::Request(id), out),
+            None => self.disk.want_checkpoint(Waiter::Request(id), out),
             Some(left) => {
                 let check = Check { id, left, to: scope.epochs.to, open: self.disk.open_epoch() };
                 self.erasing.forgetting.checks.push_back(check);
@@ -169,7 +169,7 @@ impl Volume {
         if check.left.is_empty() {
             let id = check.id;
             self.erasing.forgetting.checks.pop_front();
-            self.want_checkpoint(Waiter::Request(id), out);
+            self.disk.want_checkpoint(Waiter::Request(id), out);
         }
     }
 

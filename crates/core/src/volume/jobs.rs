@@ -64,7 +64,7 @@ impl Erasing {
 
     /// Whether background jobs are all that is left to be done unasked.
     pub(super) fn has_only_jobs(&self, disk: &Disk) -> bool {
-        let is_up_to_jobs = self.is_checkpointed(disk) || disk.map_waits();
+        let is_up_to_jobs = disk.is_checkpointed() || disk.map_waits();
         let have_jobs_left = disk.dead_leave() && disk.has_jobs();
         let owes = !disk.state.owed.is_empty() && !have_jobs_left;
         !disk.state.ledger.has_queued() && !owes && self.pending_punch.is_empty() && is_up_to_jobs

@@ -222,8 +222,8 @@ impl Volume {
         if !left.is_empty() {
             self.settle(out);
         }
-        if wants_checkpoint && self.checkpoints.is_empty() {
-            self.want_checkpoint(Waiter::Nobody, out);
+        if wants_checkpoint && self.disk.checkpoints.is_empty() {
+            self.disk.want_checkpoint(Waiter::Nobody, out);
         }
     }
 }

@@ -158,7 +158,7 @@ impl Volume {
             deaths => {
                 // A death is durable before it is answered; so are its parts of blocks.
                 running.stage = Stage::Checkpoint(deaths);
-                self.want_checkpoint(Waiter::Request(id), out);
+                self.disk.want_checkpoint(Waiter::Request(id), out);
             }
         }
     }

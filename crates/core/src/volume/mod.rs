@@ -187,7 +187,6 @@ pub struct Volume {
     disk: disk::Disk,
     requests: requests::Requests,
     erasing: erasing::Erasing,
-    checkpoints: checkpoints::Checkpoints,
     watching: watching::Watching,
 }
 
@@ -218,7 +217,7 @@ impl Volume {
             }
             Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
             Event::RecordStuck(reason) => self.disk.record_stuck(reason),
-            Event::Failed(error) => self.latch(&error.message, out),
+            Event::Failed(error) => self.disk.latch(&error.message, out),
             Event::Hole(extent) => self.erasing.hole(&mut self.disk, extent),
             Event::Space(extent) => self.erasing.note_space(&self.disk, extent),
         }
@@ -236,16 +235,23 @@ impl Volume {
             (Purpose::Checkpoint, Err(error))
                 if error.kind == MediumErrorKind::Io || self.disk.state.ledger.has_overwritten() =>
             {
-                self.latch(&format!("syncing: {error}"), out);
+                self.disk.latch(&format!("syncing: {error}"), out);
             }
-            (Purpose::Checkpoint, result) => self.checkpoint_io_done(result.err(), out),
-            (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
+            (Purpose::Checkpoint, result) => {
+                if let Some(ended) = self.disk.checkpoint_io_done(result.err(), out) {
+                    self.checkpoint_ended(ended, out);
+                }
+            }
+            (Purpose::Commit, Err(error)) => self.disk.latch(&format!("the journal: {error}"), out),
             (Purpose::Task, Err(error)) => self.task_failed(&error, out),
         }
     }
 
     /// Does everything that can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
+        if self.disk.latched.is_some() {
+            self.give_up(out);
+        }
         if self.is_quiet() {
             self.disk.schedule.nothing_left();
             self.erasing.jobs.nothing_left();
@@ -263,7 +269,7 @@ impl Volume {
         self.drive_task(out);
         self.disk.give_receipts(out);
         self.refuse_unrecorded(out);
-        self.drive_checkpoints(out);
+        self.disk.drive_checkpoints(out);
         self.disk.commit_pending(out);
         self.erasing.note_shortage(&mut self.disk);
     }
@@ -278,7 +284,7 @@ impl Volume {
             && !self.disk.has_receipts_to_give()
             && !self.disk.commits.journal.has_pending()
             && self.watching.has_seen_all()
-            && self.erasing.is_checkpointed(&self.disk)
+            && self.disk.is_checkpointed()
             && !self.disk.has_jobs()
     }
 
@@ -295,20 +301,15 @@ impl Volume {
         self.requests.is_unseen(Origin::Front(id))
     }
 
-    /// The medium failed: nothing more is written (invariant 8).
-    fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
-        if self.disk.latched.is_some() {
-            return;
-        }
-        self.disk.latched = Some(reason.to_string());
-        out.push(Command::Latched(reason.to_string()));
+    /// Gives up, because the disk is latched: what waits for more than an I/O operation under way never gets it.
+    fn give_up(&mut self, out: &mut Vec<Command>) {
         self.erasing.abandon_task();
-        self.checkpoints.give_up();
+        self.disk.checkpoints.give_up();
         self.disk.commits.undurable.give_up();
         self.erasing.forgetting.give_up();
-        self.disk.invalidate_notes(out);
+        let reason = self.disk.latched.clone().unwrap_or_default();
         for id in self.requests.give_up() {
-            self.finish(id, Err(Refusal::Latched(reason.to_string())), out);
+            self.finish(id, Err(Refusal::Latched(reason.clone())), out);
         }
         self.settle(out);
     }

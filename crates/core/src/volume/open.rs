@@ -6,6 +6,7 @@ use super::disk::Disk;
 use super::epochs::Closes;
 use super::erasing::Erasing;
 use super::outstanding::Outstanding;
+use super::overwriting::Overwriting;
 use super::recording::Recording;
 use super::requests::Requests;
 use super::schedule::Schedule;
@@ -237,6 +238,8 @@ impl Volume {
             store,
             state: found.state,
             commits: Commits::new(journal, recording),
+            overwriting: Overwriting::new(opening.now),
+            checkpoints: Checkpoints::default(),
             outstanding: Outstanding::default(),
             schedule: Schedule::new(opening.now),
             latched: None,
@@ -247,7 +250,6 @@ impl Volume {
             disk,
             requests: Requests { closes: Closes::new(has_changed), ..Requests::default() },
             erasing,
-            checkpoints: Checkpoints::default(),
             watching: Watching::new(opening.checkpoint.map_or_else(Vec::new, |it| it.watch)),
         }
     }

@@ -11,7 +11,6 @@
 //!    completed. Otherwise a power cut would undo what was promised.
 
 use super::disk::Disk;
-use super::erasing::Erasing;
 use super::io::IoOp;
 use super::requests::Origin;
 use super::running::{Deaths, Stage};
@@ -99,20 +98,20 @@ impl Disk {
     }
 }
 
-impl Erasing {
+impl Disk {
     /// Whether a write of `extent` destroys all that is owed there, and may begin.
-    pub(super) fn can_overwrite(&self, disk: &Disk, extent: Extent<Addr>) -> bool {
-        let is_dead = || disk.state.ledger.within(extent).all(|(_, it)| it.is_dead());
-        let has_room = || self.overwriting.notes.has_room() && disk.has_room_for(ENTRIES_NEEDED);
-        disk.overwriting_destroys() && is_dead() && !disk.commits.undurable.overlaps(extent) && has_room()
+    pub(super) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
+        let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
+        self.overwriting_destroys() && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
     }
 
     /// Notes that a write of `extent` begins.
-    pub(super) fn begin_overwrite(&mut self, disk: &mut Disk, extent: Extent<Addr>) {
-        if disk.state.ledger.dead().overlaps(extent) {
+    pub(super) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
+        if self.state.ledger.dead().overlaps(extent) {
             self.overwriting.under_way.insert(extent, ());
             if mutant::is(Mutant::OverwriteEarly) {
-                disk.state.ledger.overwrite(extent);
+                self.state.ledger.overwrite(extent);
             }
         }
     }
@@ -128,57 +127,57 @@ impl Erasing {
     }
 
     /// Notes that a sync begins.
-    pub(super) fn begin_overwritten_sync(&mut self, disk: &mut Disk) {
-        disk.state.ledger.begin_sync();
+    pub(super) fn begin_overwritten_sync(&mut self) {
+        self.state.ledger.begin_sync();
         let notes = &mut self.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
         if mutant::is(Mutant::OverwrittenUnsynced) {
-            self.end_overwritten_sync(disk);
+            self.end_overwritten_sync();
         }
     }
 
     /// Completes the obligations that the sync covers, which has ended.
-    pub(super) fn end_overwritten_sync(&mut self, disk: &mut Disk) {
-        self.meet_overwritten(disk, &disk.state.ledger.synced());
+    pub(super) fn end_overwritten_sync(&mut self) {
+        self.meet_overwritten(&self.state.ledger.synced());
         self.overwriting.notes.completed = self.overwriting.notes.syncing;
-        self.free_notes(disk);
+        self.free_notes();
     }
 
     /// Frees the notes of all obligations that are durably completed.
-    pub(super) fn free_notes(&mut self, disk: &Disk) {
-        if self.is_met_durable(disk) {
+    pub(super) fn free_notes(&mut self) {
+        if self.is_met_durable() {
             self.overwriting.notes.done = self.overwriting.notes.completed;
         }
     }
 
-    fn meet_overwritten(&mut self, disk: &mut Disk, runs: &[Extent<Addr>]) {
+    fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
-            self.overwriting.completed_seq = disk.change(Change::Complete(*run, Done::Overwritten, 1));
-            disk.state.counters.destroyed_bytes += run.len;
+            self.overwriting.completed_seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
+            self.state.counters.destroyed_bytes += run.len;
         }
     }
 
     /// Whether all obligations of bytes that were written over are durably completed.
-    pub(super) fn is_overwritten_met(&self, disk: &Disk) -> bool {
-        !disk.state.ledger.has_overwritten() && self.is_met_durable(disk)
+    pub(super) fn is_overwritten_met(&self) -> bool {
+        !self.state.ledger.has_overwritten() && self.is_met_durable()
     }
 
-    fn is_met_durable(&self, disk: &Disk) -> bool {
-        disk.commits.durable.seq >= self.overwriting.completed_seq
+    fn is_met_durable(&self) -> bool {
+        self.commits.durable.seq >= self.overwriting.completed_seq
             || mutant::is(Mutant::FlushBeforeCompletion)
     }
 
     /// Whether bytes that were written over should be synced although nobody asks.
-    pub(super) fn wants_overwritten_sync(&self, disk: &Disk) -> bool {
-        let is_crowded = self.overwriting.notes.is_crowded() || !disk.has_room();
-        let is_old = disk.schedule.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
-        disk.state.ledger.has_unsynced() && (is_crowded || is_old)
+    pub(super) fn wants_overwritten_sync(&self) -> bool {
+        let is_crowded = self.overwriting.notes.is_crowded() || !self.has_room();
+        let is_old = self.schedule.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
+        self.state.ledger.has_unsynced() && (is_crowded || is_old)
     }
 
     /// When such a sync is due at the latest.
-    pub(super) fn overwritten_wakeup(&self, disk: &Disk) -> Option<Millis> {
+    pub(super) fn overwritten_wakeup(&self) -> Option<Millis> {
         let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
-        disk.state.ledger.has_unsynced().then_some(latest)
+        self.state.ledger.has_unsynced().then_some(latest)
     }
 }
 
@@ -191,9 +190,9 @@ impl Volume {
         durable: bool,
         out: &mut Vec<Command>,
     ) {
-        let number = self.erasing.overwriting.notes.next;
-        self.erasing.overwriting.notes.next += 1;
-        self.erasing.overwriting.notes.under_way.insert(number);
+        let number = self.disk.overwriting.notes.next;
+        self.disk.overwriting.notes.next += 1;
+        self.disk.overwriting.notes.under_way.insert(number);
         let running = self.requests.running.get_mut(id);
         let made = self.disk.commits.journal.position();
         running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
@@ -213,18 +212,18 @@ impl Volume {
         let running = self.requests.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { deaths, durable, number, generation } = stage else { return };
-        self.erasing.overwriting.notes.under_way.remove(&number);
+        self.disk.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
-            self.erasing.give_up_overwrite(extent);
+            self.disk.give_up_overwrite(extent);
             return self.request_failed(id, &error, out);
         }
         if generation != self.disk.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
             return self.note_overwrite(id, deaths, durable, out);
         }
-        self.erasing.overwriting.under_way.remove(extent);
+        self.disk.overwriting.under_way.remove(extent);
         if !self.disk.state.ledger.has_unsynced() {
-            self.erasing.overwriting.since = self.disk.schedule.now;
+            self.disk.overwriting.since = self.disk.schedule.now;
         }
         self.disk.state.ledger.overwrite(extent);
         self.end_write(id, deaths, durable, out);
@@ -247,21 +246,21 @@ impl Volume {
             };
         }
         let parts: Vec<_> = self.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-        if self.disk.latched.is_some() && !(parts.is_empty() && self.erasing.is_met_durable(&self.disk)) {
+        if self.disk.latched.is_some() && !(parts.is_empty() && self.disk.is_met_durable()) {
             return self.finish(id, Err(self.disk.frozen()), out);
         }
-        self.erasing.meet_overwritten(&mut self.disk, &parts);
+        self.disk.meet_overwritten(&parts);
         self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
         self.request_checkpointed(id, out);
     }
 
     /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
     pub(super) fn awaits_completion(&mut self, id: Origin) -> bool {
-        if self.erasing.is_met_durable(&self.disk) {
+        if self.disk.is_met_durable() {
             return false;
         }
         self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.disk.commits.wait_for(self.erasing.overwriting.completed_seq, id);
+        self.disk.commits.wait_for(self.disk.overwriting.completed_seq, id);
         true
     }
 }

@@ -49,7 +49,7 @@ impl Volume {
     /// Refuses what needs a damaged page. Nothing is written any more, and what needs other pages is read.
     fn map_damaged(&mut self, page: Obstacle, damage: &str, out: &mut Vec<Command>) {
         if !self.disk.config.read_only {
-            self.latch(&format!("the map: {damage}"), out);
+            self.disk.latch(&format!("the map: {damage}"), out);
         }
         let error = MediumError { kind: MediumErrorKind::Io, message: format!("the map: {damage}") };
         for waiting in self.requests.waiting.take_behind(page) {
@@ -70,7 +70,7 @@ impl Volume {
                 }
                 return self.task_lacks_map(&error, out);
             }
-            (_, Err(error)) => self.latch(&format!("the map: {error}"), out),
+            (_, Err(error)) => self.disk.latch(&format!("the map: {error}"), out),
             (_, Ok(bytes)) => {
                 if let Err(damage) = self.disk.map_came(page, &bytes) {
                     self.map_damaged(page, &damage, out);

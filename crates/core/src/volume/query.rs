@@ -112,6 +112,13 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
+    fn has_committed(&self) -> bool {
+        !self.commits.journal.has_pending() && (!self.schedule.stopping || self.is_checkpointed())
+    }
+}
+
 impl Erasing {
     fn owed_status(&self, disk: &Disk) -> OwedStatus {
         let (ledger, owed) = (&disk.state.ledger, &disk.state.owed);
@@ -133,7 +140,7 @@ impl Erasing {
         let idle = disk.schedule.idle_at(&disk.config);
         let oldest = disk.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(disk.config.deadline_ms)));
-        let others = deadline.into_iter().chain(self.space_wakeup(disk)).chain(self.overwritten_wakeup(disk));
+        let others = deadline.into_iter().chain(self.space_wakeup(disk)).chain(disk.overwritten_wakeup());
         let first = others.fold(idle, Millis::min).max(disk.shortage_ends());
         (!asleep).then_some(if self.has_only_jobs(disk) { first.max(self.jobs.not_before) } else { first })
     }
@@ -147,11 +154,6 @@ impl Erasing {
             }
             StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
         }
-    }
-
-    /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
-    fn has_committed(&self, disk: &Disk) -> bool {
-        !disk.commits.journal.has_pending() && (!disk.schedule.stopping || self.is_checkpointed(disk))
     }
 }
 
@@ -313,7 +315,9 @@ impl Volume {
             .watching
             .watch_wakeup(&self.disk)
             .filter(|_| self.disk.latched.is_none() && self.disk.pause().is_none());
-        let watch = watch.map(|at| if self.awaits_space() { at.max(self.disk.shortage_ends()) } else { at });
+        let watch = watch.map(|at| {
+            if self.disk.checkpoints.awaits_space() { at.max(self.disk.shortage_ends()) } else { at }
+        });
         let can_oblige = !self.requests.obliging.is_empty() && self.disk.has_room();
         let oblige = (can_oblige || self.forgets_go_on()).then_some(self.disk.schedule.now);
         watch
@@ -334,7 +338,7 @@ impl Volume {
             || (self.erasing.destroys_nothing()
                 && !self.disk.has_queued()
                 && self.erasing.owes_no_versions(&self.disk)
-                && self.erasing.is_overwritten_met(&self.disk)
+                && self.disk.is_overwritten_met()
                 && self.watching.has_seen_all())
     }
 
@@ -356,7 +360,7 @@ impl Volume {
     pub fn is_at_rest(&self) -> bool {
         self.disk.outstanding.is_empty()
             && self.requests.is_empty()
-            && (self.disk.latched.is_some() || self.erasing.has_committed(&self.disk))
+            && (self.disk.latched.is_some() || self.disk.has_committed())
     }
 
     /// Whether the volume is at rest, and no work is left that it could do unasked.

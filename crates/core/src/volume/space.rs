@@ -170,7 +170,7 @@ impl Erasing {
         disk.has_queued()
             || self.has_forgets(disk)
             || !self.pending_punch.is_empty()
-            || !self.is_checkpointed(disk)
+            || !disk.is_checkpointed()
             || disk.has_jobs()
     }
 }

@@ -352,7 +352,7 @@ impl Volume {
                 }
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
-            Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
+            Point::Checkpoint => return self.disk.want_checkpoint(Waiter::Task, out),
             Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
             Point::Record(Record::Restored) => {
                 return self.erasing.record(&mut self.disk, &[Change::Release]);

@@ -362,7 +362,7 @@ impl Volume {
         if let Some(watching) = &mut self.watching.watch {
             watching.proof = Proof::Syncs;
         }
-        self.want_checkpoint(Waiter::Proof, out);
+        self.disk.want_checkpoint(Waiter::Proof, out);
     }
 
     /// Begins a batch of evidence, if one is due and none is under way.

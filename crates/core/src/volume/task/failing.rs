@@ -47,7 +47,7 @@ impl Volume {
             return self.disk.rest_tasks();
         }
         if !(no_space || is_job && task.steps.is_reading()) {
-            return self.latch(&format!("destroying: {error}"), out);
+            return self.disk.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
         if is_job { self.erasing.put_off_jobs(&self.disk) } else { self.put_off_tasks(error, out) }
