@@ -4,10 +4,11 @@ use super::bytes::zero_blocks;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::erasing::Erasing;
-use super::requests::Origin;
+use super::requests::{Origin, Others, Requests};
 use super::running::{Deaths, Running, Stage};
 use super::waiting::{Obstacle, Unseen, Waiting};
-use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, no_place, refusal};
+use super::watching::Watching;
+use super::{Command, Performed, Purpose, io::IoOp, needs_medium_writes, no_place, refusal};
 use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::media::MediumId;
@@ -54,93 +55,100 @@ impl Erasing {
     }
 }
 
-impl Volume {
-    pub(super) fn arrive(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
+impl Requests {
+    pub(super) fn arrive(&mut self, others: &mut Others<'_>, id: Origin, request: Request) {
         if request.op.is_of_guest() {
-            self.disk.schedule.request_arrived();
+            others.disk.schedule.request_arrived();
         }
-        if let Some(refusal) = self.refuse(&request) {
+        if let Some(refusal) = self.refuse(others.disk, others.erasing, &request) {
             if mutant::is(Mutant::TellOfRefused) {
-                self.watching.observe(&self.disk, &request);
+                others.watching.observe(others.disk, &request);
             }
-            id.reply(Err(refusal), out);
+            id.reply(Err(refusal), others.out);
             return;
         }
         if let Op::CloseEpoch { when, anew } = request.op {
-            return self.close_epoch(id, (when.max(1), anew), out);
+            return self.close_epoch(others.disk, id, (when.max(1), anew), others.out);
         }
         if let Op::Forget(scope) = request.op {
-            return self.begin_forget(id, scope, out);
+            return self.begin_forget(others.disk, others.erasing, id, scope, others.out);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
-            id.reply(Ok(Buf::new()), out);
+            id.reply(Ok(Buf::new()), others.out);
             return;
         }
-        if self.watching.distrusts(&self.disk, &request) {
-            id.reply(Ok(Buf::new()), out);
+        if others.watching.distrusts(others.disk, &request) {
+            id.reply(Ok(Buf::new()), others.out);
             return;
         }
         let is_late = mutant::is(Mutant::AskClassLate);
-        let plain = if is_late { ExtentMap::default() } else { self.plain_bytes(&request) };
-        let reused = self.watching.observe(&self.disk, &request);
-        let plain = if is_late { self.plain_bytes(&request) } else { plain };
-        self.note_classes(id, &request, plain);
-        self.admit(id, request, reused, out);
+        let plain = if is_late {
+            ExtentMap::default()
+        } else {
+            self.plain_bytes(others.disk, others.watching, &request)
+        };
+        let reused = others.watching.observe(others.disk, &request);
+        let plain = if is_late { self.plain_bytes(others.disk, others.watching, &request) } else { plain };
+        self.note_classes(others.disk, id, &request, plain);
+        self.admit(others, id, request, reused);
     }
 
     /// Begins a request, or lets it wait. The `reused` bytes have to be destroyed before.
     pub(super) fn admit(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         request: Request,
         reused: Vec<Extent<Addr>>,
-        out: &mut Vec<Command>,
     ) {
         if request.op.is_ordered() {
-            self.enter(id, &request);
+            self.enter(others.disk, id, &request);
         }
-        let reused = self.disk.suspect_if_room(reused, out);
+        let reused = others.disk.suspect_if_room(reused, others.out);
         let waiting = Waiting { id, request, reused, unseen: Unseen::ToAsk, obstacle: Obstacle::Order };
-        match self.ready(&waiting) {
-            Ok(needs) => self.begin(waiting, needs, out),
-            Err(obstacle) => self.wait_or_refuse(Waiting { obstacle, ..waiting }, out),
+        match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+            Ok(needs) => self.begin(others, waiting, needs),
+            Err(obstacle) => self.wait_or_refuse(others.disk, Waiting { obstacle, ..waiting }, others.out),
         }
     }
 
     /// Puts the change `id` behind the earlier ones of the same blocks, and into the epoch that takes changes.
-    pub(super) fn enter(&mut self, id: Origin, request: &Request) {
-        let (whole, epoch) = (self.disk.store.geometry().together(request.extent), self.arriving_epoch());
-        self.requests.order.enter(id, whole, epoch);
+    pub(super) fn enter(&mut self, disk: &Disk, id: Origin, request: &Request) {
+        let (whole, epoch) = (disk.store.geometry().together(request.extent), self.arriving_epoch(disk));
+        self.order.enter(id, whole, epoch);
         if request.op.is_write() {
-            self.requests.closes.note_change();
+            self.closes.note_change();
         }
     }
 
     /// Goes on with `request`: the watcher has seen all content that it replaces, which had to come before
     /// an erase task destroys that. A request that waits for such a task stays ahead of later ones.
-    pub(super) fn go_on(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
-        self.go_on_unseen(id, request, Unseen::NOTHING, out);
+    pub(super) fn go_on(&mut self, others: &mut Others<'_>, id: Origin, request: Request) {
+        self.go_on_unseen(others, id, request, Unseen::NOTHING);
     }
 
     /// Goes on with `request`, of which the watcher has yet to see something.
     pub(super) fn go_on_unseen(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         request: Request,
         unseen: Unseen,
-        out: &mut Vec<Command>,
     ) {
         let obstacle = Obstacle::Order;
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
-        match self.ready(&waiting) {
-            Ok(needs) => self.begin(waiting, needs, out),
-            Err(obstacle) => self.wait_for(id, waiting.request, waiting.unseen, obstacle, out),
+        match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+            Ok(needs) => self.begin(others, waiting, needs),
+            Err(obstacle) => {
+                self.wait_for(others.disk, id, waiting.request, waiting.unseen, obstacle, others.out)
+            }
         }
     }
 
     /// Lets `request`, which had been admitted, wait once more.
     pub(super) fn wait_for(
         &mut self,
+        disk: &mut Disk,
         id: Origin,
         request: Request,
         unseen: Unseen,
@@ -148,135 +156,143 @@ impl Volume {
         out: &mut Vec<Command>,
     ) {
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
-        if self.disk.latched.is_some() {
-            return self.turn_away(&waiting, out);
+        if disk.latched.is_some() {
+            return self.turn_away(disk, &waiting, out);
         }
-        self.disk.fetch_for(obstacle, out);
-        self.requests.waiting.join(waiting);
+        disk.fetch_for(obstacle, out);
+        self.waiting.join(waiting);
     }
 
     /// Why `request` is refused, if it is. All refusals that are known in advance are given here, before the
     /// watcher observes the request: a change that never takes place must not be observed.
-    fn refuse(&self, request: &Request) -> Option<Refusal> {
-        if request.extent.end() > self.disk.store.geometry().size {
+    fn refuse(&self, disk: &Disk, erasing: &Erasing, request: &Request) -> Option<Refusal> {
+        if request.extent.end() > disk.store.geometry().size {
             return Some(Refusal::Invalid("the extent ends beyond the disk"));
         }
         if matches!(&request.op, Op::Write(buf) if buf.len() as u64 != request.extent.len) {
             return Some(Refusal::Invalid("the payload and the extent differ in length"));
         }
-        if self.disk.schedule.stopping {
+        if disk.schedule.stopping {
             return Some(Refusal::ShuttingDown);
         }
-        if self.disk.config.read_only && request.op.is_write() {
+        if disk.config.read_only && request.op.is_write() {
             return Some(Refusal::ReadOnly);
         }
-        let latched = self.disk.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
-        latched.map(|reason| Refusal::Latched(reason.clone())).or_else(|| self.unsupported(&request.op))
+        let latched = disk.latched.as_ref().filter(|_| needs_medium_writes(&request.op));
+        latched
+            .map(|reason| Refusal::Latched(reason.clone()))
+            .or_else(|| self.unsupported(disk, erasing, &request.op))
     }
 
-    fn unsupported(&self, op: &Op) -> Option<Refusal> {
+    fn unsupported(&self, disk: &Disk, erasing: &Erasing, op: &Op) -> Option<Refusal> {
         match op {
-            Op::Zero { no_hole: true, fast: true } if self.disk.store.same_place() => {
+            Op::Zero { no_hole: true, fast: true } if disk.store.same_place() => {
                 Some(Refusal::NotSupported("zeros that keep their space cannot be fast"))
             }
-            Op::ConservativeOverwrite if self.disk.dead_leave() => Some(Refusal::NotSupported(
+            Op::ConservativeOverwrite if disk.dead_leave() => Some(Refusal::NotSupported(
                 "a disk that keeps versions writes new content elsewhere, with nothing below: purge what is to be destroyed",
             )),
-            Op::Forget(scope) => self.erasing.refuse_forget(&self.disk, *scope),
-            op if op.is_about_epochs() && self.disk.store.epochs().is_none() => {
+            Op::Forget(scope) => erasing.refuse_forget(disk, *scope),
+            op if op.is_about_epochs() && disk.store.epochs().is_none() => {
                 Some(Refusal::NotSupported("the disk keeps no epochs: that takes a store of versions"))
             }
-            Op::ConservativeOverwrite if self.disk.config.policy.passes().is_empty() => {
+            Op::ConservativeOverwrite if disk.config.policy.passes().is_empty() => {
                 Some(Refusal::NotSupported("the policy has no passes"))
             }
             _ => None,
         }
     }
 
-    fn wait_or_refuse(&mut self, waiting: Waiting, out: &mut Vec<Command>) {
-        if self.disk.latched.is_some() {
-            return self.turn_away(&waiting, out);
+    fn wait_or_refuse(&mut self, disk: &mut Disk, waiting: Waiting, out: &mut Vec<Command>) {
+        if disk.latched.is_some() {
+            return self.turn_away(disk, &waiting, out);
         }
         let is_revoked = waiting.obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
-        self.disk.state.counters.revocations += u64::from(is_revoked);
-        self.disk.fetch_for(waiting.obstacle, out);
-        self.requests.waiting.join(waiting);
+        disk.state.counters.revocations += u64::from(is_revoked);
+        disk.fetch_for(waiting.obstacle, out);
+        self.waiting.join(waiting);
     }
 
-    fn turn_away(&mut self, waiting: &Waiting, out: &mut Vec<Command>) {
-        self.requests.leave(waiting.id);
-        waiting.id.reply(Err(self.disk.frozen()), out);
+    fn turn_away(&mut self, disk: &Disk, waiting: &Waiting, out: &mut Vec<Command>) {
+        self.leave(waiting.id);
+        waiting.id.reply(Err(disk.frozen()), out);
     }
 
     /// The extents that the watcher has to see before the request, the first one last; or why the request
     /// may not begin.
-    fn ready(&self, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
+    fn ready(
+        &self,
+        disk: &Disk,
+        erasing: &Erasing,
+        watching: &Watching,
+        waiting: &Waiting,
+    ) -> Result<Vec<Extent<Addr>>, Obstacle> {
         let request = &waiting.request;
-        if !self.requests.order.is_first(waiting.id) {
+        if !self.order.is_first(waiting.id) {
             return Err(Obstacle::Order);
         }
         if !waiting.reused.is_empty() {
             return Err(Obstacle::Room);
         }
-        let needs = self.watching.needs(waiting);
-        if self.erasing.keeps_out(request, &needs) {
+        let needs = watching.needs(waiting);
+        if erasing.keeps_out(request, &needs) {
             return Err(Obstacle::Task);
         }
-        if let Some(obstacle) = self.disk.lacks_space(request) {
+        if let Some(obstacle) = disk.lacks_space(request) {
             return Err(obstacle);
         }
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && self.disk.owes_before(request.extent)
-            && !self.can_leave(request.extent)
-            && !self.disk.can_overwrite(request.extent);
+            && disk.owes_before(request.extent)
+            && !self.can_leave(disk, erasing, request.extent)
+            && !disk.can_overwrite(request.extent);
         if obliged {
             return Err(Obstacle::Ledger);
         }
-        self.disk.lacks_map(request, &needs).map_or(Ok(needs), Err)
+        disk.lacks_map(request, &needs).map_or(Ok(needs), Err)
     }
 
     /// Begins the requests whose obstacle is gone.
-    pub(super) fn settle(&mut self, out: &mut Vec<Command>) {
-        if self.disk.latched.is_some() {
-            while let Some(waiting) = self.requests.waiting.take_first() {
-                self.turn_away(&waiting, out);
+    pub(super) fn settle(&mut self, others: &mut Others<'_>) {
+        if others.disk.latched.is_some() {
+            while let Some(waiting) = self.waiting.take_first() {
+                self.turn_away(others.disk, &waiting, others.out);
             }
             return;
         }
-        while let Some((turn, mut waiting)) = self.requests.waiting.next_try(self.disk.has_room()) {
-            waiting.reused = self.disk.suspect_if_room(waiting.reused, out);
-            match self.ready(&waiting) {
-                Ok(needs) => self.begin(waiting, needs, out),
+        while let Some((turn, mut waiting)) = self.waiting.next_try(others.disk.has_room()) {
+            waiting.reused = others.disk.suspect_if_room(waiting.reused, others.out);
+            match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+                Ok(needs) => self.begin(others, waiting, needs),
                 Err(obstacle) => {
-                    self.disk.fetch_for(obstacle, out);
-                    self.requests.waiting.put_back(turn, Waiting { obstacle, ..waiting });
+                    others.disk.fetch_for(obstacle, others.out);
+                    self.waiting.put_back(turn, Waiting { obstacle, ..waiting });
                 }
             }
         }
     }
 
     /// Shows the watcher the extents that it `needs` to see, then carries the request out.
-    fn begin(&mut self, waiting: Waiting, mut needs: Vec<Extent<Addr>>, out: &mut Vec<Command>) {
+    fn begin(&mut self, others: &mut Others<'_>, waiting: Waiting, mut needs: Vec<Extent<Addr>>) {
         let Waiting { id, request, unseen, .. } = waiting;
         match needs.pop() {
-            None => self.carry_out(id, request, unseen, out),
-            Some(old_extent) => self.show(id, request, old_extent, needs, out),
+            None => self.carry_out(others, id, request, unseen),
+            Some(old_extent) => self.show(others, id, request, old_extent, needs),
         }
     }
 
     /// Reads the extent `seen` for the watcher: `request` is about to replace content there.
     fn show(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         request: Request,
         old_extent: Extent<Addr>,
         rest: Vec<Extent<Addr>>,
-        out: &mut Vec<Command>,
     ) {
-        let masks = self.disk.masks(old_extent);
-        let places = self.disk.readable(old_extent, &masks);
+        let masks = others.disk.masks(old_extent);
+        let places = others.disk.readable(old_extent, &masks);
         self.run_masked(
             id,
             request.extent,
@@ -284,45 +300,50 @@ impl Volume {
             Stage::ReadForInference { request, old_extent, rest },
             masks,
         );
-        self.read(id, Op::Copy, old_extent, places, out);
+        self.read(others, id, Op::Copy, old_extent, places);
     }
 
-    fn carry_out(&mut self, id: Origin, request: Request, unseen: Unseen, out: &mut Vec<Command>) {
-        let block = self.disk.to_copy_up(&request).next();
+    fn carry_out(&mut self, others: &mut Others<'_>, id: Origin, request: Request, unseen: Unseen) {
+        let block = others.disk.to_copy_up(&request).next();
         if let Some(block) = block {
-            return self.copy_up(id, request, block, out);
+            return self.copy_up(others.disk, id, request, block, others.out);
         }
-        if self.disk.needs_merge(&request) {
-            return self.merge(id, request, out);
+        if others.disk.needs_merge(&request) {
+            return self.merge(others, id, request);
         }
         let Request { op, extent, fua } = request;
-        if let Some((due, cause)) = self.disk.obligation(id, &op) {
-            return self.begin_death(id, extent, due, cause, out);
+        if let Some((due, cause)) = others.disk.obligation(id, &op) {
+            return self.begin_death(others, id, extent, due, cause);
         }
         match op {
             Op::ReadForInference => {
-                let masks = self.disk.masks(extent);
-                let places = self.disk.readable(extent, &masks);
+                let masks = others.disk.masks(extent);
+                let places = others.disk.readable(extent, &masks);
                 self.run_masked(id, extent, true, Stage::Io, masks);
-                self.read(id, op, extent, places, out);
+                self.read(others, id, op, extent, places);
             }
-            Op::Write(data) => self.begin_write(id, extent, data, fua, unseen, out),
-            Op::Flush => self.begin_flush(id, out),
+            Op::Write(data) => self.begin_write(others, id, extent, data, fua, unseen),
+            Op::Flush => self.begin_flush(others.disk, id, others.out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
-                self.disk.io(Purpose::Request(id), self.disk.store.locate(extent), IoOp::Prefetch, out);
+                others.disk.io(
+                    Purpose::Request(id),
+                    others.disk.store.locate(extent),
+                    IoOp::Prefetch,
+                    others.out,
+                );
             }
-            Op::ReadPast(epoch) => self.read_past(id, extent, epoch, out),
-            Op::Compare(states) => self.disk.compare(id, extent, states, out),
-            Op::Ask(question) => self.disk.answer_question(id, &question, out),
-            op => self.begin_read(id, op, extent, out),
+            Op::ReadPast(epoch) => self.read_past(others, id, extent, epoch),
+            Op::Compare(states) => others.disk.compare(id, extent, states, others.out),
+            Op::Ask(question) => others.disk.answer_question(id, &question, others.out),
+            op => self.begin_read(others, id, op, extent),
         }
     }
 
     /// Whether a request is under way that changes bytes of `extent`, or reads some that were not dead when
     /// it began.
     pub(super) fn is_busy(&self, extent: Extent<Addr>) -> bool {
-        self.requests.running.touches(extent)
+        self.running.touches(extent)
     }
 
     pub(super) fn run(&mut self, id: Origin, extent: Extent<Addr>, is_ordered: bool, stage: Stage) {
@@ -337,242 +358,275 @@ impl Volume {
         stage: Stage,
         masks: Vec<Extent<Addr>>,
     ) {
-        self.requests
-            .running
-            .insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
+        self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
     }
 
-    fn begin_flush(&mut self, id: Origin, out: &mut Vec<Command>) {
+    fn begin_flush(&mut self, disk: &mut Disk, id: Origin, out: &mut Vec<Command>) {
         let nothing = Extent::new(0, 0);
-        if self.disk.is_checkpointed() {
+        if disk.is_checkpointed() {
             self.run(id, nothing, false, Stage::Io);
-            self.disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
+            disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
         } else {
             self.run(id, nothing, false, Stage::Checkpoint(None));
-            self.disk.want_checkpoint(Waiter::Request(id), out);
+            disk.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
-    fn begin_read(&mut self, id: Origin, op: Op, extent: Extent<Addr>, out: &mut Vec<Command>) {
-        let masks = self.disk.masks(extent);
+    fn begin_read(&mut self, others: &mut Others<'_>, id: Origin, op: Op, extent: Extent<Addr>) {
+        let masks = others.disk.masks(extent);
         if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
-            return id.reply(Ok(vec![0; extent.len as usize].into()), out);
+            return id.reply(Ok(vec![0; extent.len as usize].into()), others.out);
         }
-        let places = self.disk.readable(extent, &masks);
+        let places = others.disk.readable(extent, &masks);
         self.run_masked(id, extent, false, Stage::Io, masks);
-        self.read(id, op, extent, places, out);
+        self.read(others, id, op, extent, places);
     }
 
     fn begin_write(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         extent: Extent<Addr>,
         data: Buf,
         fua: bool,
         unseen: Unseen,
-        out: &mut Vec<Command>,
     ) {
-        self.disk.leave_places(extent);
-        let zeros = if self.disk.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
-        let needs_no_place = is_all(&zeros, extent) && !self.disk.store.same_place();
+        others.disk.leave_places(extent);
+        let zeros = if others.disk.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
+        let needs_no_place = is_all(&zeros, extent) && !others.disk.store.same_place();
         let deaths = match Deaths::zeros(zeros) {
             Some(deaths) if needs_no_place => {
                 // A place for zeros would only have to be given back.
                 self.run(id, extent, true, Stage::Oblige(deaths));
-                self.requests.running.get_mut(id).buf = data;
-                return self.oblige_more(id, out);
+                self.running.get_mut(id).buf = data;
+                return self.oblige_more(others, id);
             }
             deaths => deaths,
         };
         let again = |data| Request { op: Op::Write(data), extent, fua };
-        let places = match self.allocate(id, extent) {
+        let places = match self.allocate(others.disk, others.erasing, id, extent) {
             WritePlan::To(places) => places,
-            WritePlan::CopyUp(block) => return self.copy_up(id, again(data), block, out),
-            WritePlan::AwaitJob => return self.wait_for(id, again(data), unseen, Obstacle::Closed, out),
-            WritePlan::NoSpace => return self.refuse_unbegun(id, extent, true, no_place(), out),
+            WritePlan::CopyUp(block) => return self.copy_up(others.disk, id, again(data), block, others.out),
+            WritePlan::AwaitJob => {
+                return self.wait_for(others.disk, id, again(data), unseen, Obstacle::Closed, others.out);
+            }
+            WritePlan::NoSpace => {
+                return self.refuse_unbegun(others, id, extent, true, no_place());
+            }
         };
-        self.disk.begin_overwrite(extent);
-        if let Some(fresh) = &mut self.erasing.fresh {
+        others.disk.begin_overwrite(extent);
+        if let Some(fresh) = &mut others.erasing.fresh {
             fresh.insert(extent);
         }
         self.run(id, extent, true, Stage::Write { deaths, durable: fua });
         let data = padded(data, places.bytes());
-        self.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, out);
+        others.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, others.out);
     }
 
     pub(super) fn request_io_done(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         mut result: Result<Performed, MediumError>,
-        out: &mut Vec<Command>,
     ) {
-        if self.read_elsewhere(id, result.is_err(), out) {
+        if self.read_elsewhere(others, id, result.is_err()) {
             return;
         }
-        let running = self.requests.running.get_mut(id);
+        let running = self.running.get_mut(id);
         if let Stage::Provide { gap, .. } = running.stage {
-            self.disk.store.end_write(gap, written(&mut result));
+            others.disk.store.end_write(gap, written(&mut result));
         }
         match (result, &mut running.stage) {
             (result, Stage::ReadForInference { .. }) => {
-                self.old_content_read(id, result.map(|done| done.buf), out)
+                self.old_content_read(others, id, result.map(|done| done.buf))
             }
-            (result, Stage::CopyUp { .. }) => self.copy_up_more(id, result, out),
-            (result, Stage::Merge(_)) => self.merge_read(id, result.map(|done| done.buf), out),
+            (result, Stage::CopyUp { .. }) => self.copy_up_more(others, id, result),
+            (result, Stage::Merge(_)) => self.merge_read(others, id, result.map(|done| done.buf)),
             (mut result, Stage::Remain(_)) => {
                 let written = written(&mut result);
-                self.remainder_written(id, written, result.map(drop), out);
+                self.remainder_written(others, id, written, result.map(drop));
             }
             (result, Stage::Write { deaths, durable }) => {
                 let (deaths, durable) = (deaths.take(), *durable);
-                self.write_done(id, result, deaths, durable, out);
+                self.write_done(others, id, result, deaths, durable);
             }
-            (result, Stage::Note { .. }) => self.noted(id, result.map(|done| done.buf), out),
+            (result, Stage::Note { .. }) => self.noted(others, id, result.map(|done| done.buf)),
             (result, _) if matches!(id, Origin::Own(_)) => {
-                self.own_look_done(id, result.map(|done| done.buf))
+                self.own_look_done(others.disk, others.watching, id, result.map(|done| done.buf))
             }
-            (Err(error), _) => self.request_failed(id, &error, out),
+            (Err(error), _) => self.request_failed(others.disk, others.watching, id, &error, others.out),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
-                self.provide_more(id, rest, out);
+                self.provide_more(others, id, rest);
             }
-            (Ok(done), _) => self.finish(id, Ok(done.buf), out),
+            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf), others.out),
         }
     }
 
     pub(super) fn write_done(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         mut result: Result<Performed, MediumError>,
         deaths: Option<Deaths>,
         durable: bool,
-        out: &mut Vec<Command>,
     ) {
-        let running = self.requests.running.get_mut(id);
+        let running = self.running.get_mut(id);
         let extent = running.extent;
-        self.disk.store.end_write(extent, written(&mut result));
+        others.disk.store.end_write(extent, written(&mut result));
         match result {
             Err(error) => {
-                self.disk.give_up_overwrite(extent);
-                return self.request_failed(id, &error, out);
+                others.disk.give_up_overwrite(extent);
+                return self.request_failed(others.disk, others.watching, id, &error, others.out);
             }
-            Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
+            Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
-        if self.disk.overwrites(extent) {
-            self.note_overwrite(id, deaths, durable, out);
-        } else if durable && !self.disk.store.is_durable(extent) {
-            self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
-            self.disk.want_checkpoint(Waiter::Request(id), out);
+        if others.disk.overwrites(extent) {
+            self.note_overwrite(others, id, deaths, durable);
+        } else if durable && !others.disk.store.is_durable(extent) {
+            self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+            others.disk.want_checkpoint(Waiter::Request(id), others.out);
         } else {
-            self.end_write(id, deaths, durable, out);
+            self.end_write(others, id, deaths, durable);
         }
     }
 
     /// Goes on with request `id` after its checkpoint.
-    pub(super) fn request_checkpointed(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let running = self.requests.running.get_mut(id);
+    pub(super) fn request_checkpointed(&mut self, others: &mut Others<'_>, id: Origin) {
+        let running = self.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
-            Stage::Closed(Epoch(number)) => self.finish(id, Ok(number.to_le_bytes().to_vec().into()), out),
-            Stage::Forget(scope) => self.intend_forget(id, scope, out),
+            Stage::Closed(Epoch(number)) => {
+                self.finish(others.watching, id, Ok(number.to_le_bytes().to_vec().into()), others.out)
+            }
+            Stage::Forget(scope) => self.intend_forget(others, id, scope),
             // Deaths wait for a later commit themselves.
-            Stage::Checkpoint(Some(deaths)) => self.die(id, deaths, out),
-            Stage::Checkpoint(None) if !self.awaits_completion(id) => self.finish_with_buf(id, out),
+            Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
+            Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {
+                self.finish_with_buf(others.watching, id, others.out)
+            }
             _ => {}
         }
     }
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
-    fn old_content_read(&mut self, id: Origin, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    fn old_content_read(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, MediumError>) {
         let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
-            self.requests.running.take(id)
+            self.running.take(id)
         else {
             return;
         };
         match result {
-            Ok(old) => self.watching.overwriting(&self.disk, &request, old_extent, &old),
+            Ok(old) => others.watching.overwriting(others.disk, &request, old_extent, &old),
             Err(error) => {
-                self.watching.blind(&self.disk, old_extent);
-                return self.refuse_unbegun(id, request.extent, true, refusal(&error), out);
+                others.watching.blind(others.disk, old_extent);
+                return self.refuse_unbegun(others, id, request.extent, true, refusal(&error));
             }
         }
-        let Some(old_extent) = rest.pop() else { return self.go_on(id, request, out) };
-        match self.erasing.hidden(&self.disk, old_extent) {
-            None => self.show(id, request, old_extent, rest, out),
+        let Some(old_extent) = rest.pop() else {
+            return self.go_on(others, id, request);
+        };
+        match others.erasing.hidden(others.disk, old_extent) {
+            None => self.show(others, id, request, old_extent, rest),
             Some(obstacle) => {
                 rest.push(old_extent);
-                self.wait_for(id, request, Unseen::Left(rest), obstacle, out);
+                self.wait_for(others.disk, id, request, Unseen::Left(rest), obstacle, others.out);
             }
         }
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(&mut self, id: Origin, result: Result<Buf, MediumError>) {
-        let Running { extent, .. } = self.requests.running.take(id);
-        self.requests.leave(id);
-        self.watching.looked(&self.disk, extent, &result);
+    fn own_look_done(
+        &mut self,
+        disk: &Disk,
+        watching: &mut Watching,
+        id: Origin,
+        result: Result<Buf, MediumError>,
+    ) {
+        let Running { extent, .. } = self.running.take(id);
+        self.leave(id);
+        watching.looked(disk, extent, &result);
     }
 
     /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
     /// task may have put a part of a write there already.
     pub(super) fn refuse_unbegun(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         extent: Extent<Addr>,
         was_shown: bool,
         refusal: Refusal,
-        out: &mut Vec<Command>,
     ) {
-        self.watching.tell_of_refusal(&self.disk, extent, was_shown);
-        self.erasing.layers.forget(extent);
-        self.requests.leave(id);
-        self.answer(id, Err(refusal), out);
+        others.watching.tell_of_refusal(others.disk, extent, was_shown);
+        others.erasing.layers.forget(extent);
+        self.leave(id);
+        self.answer(others.watching, id, Err(refusal), others.out);
     }
 
     /// Tells whoever asked for request `id` how it ended.
-    fn answer(&mut self, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
+    fn answer(&mut self, watching: &mut Watching, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
         match id {
             Origin::Front(_) => id.reply(outcome, out),
-            Origin::Own(_) => self.watching.own_death_done(),
+            Origin::Own(_) => watching.own_death_done(),
         }
     }
 
-    pub(super) fn request_failed(&mut self, id: Origin, error: &MediumError, out: &mut Vec<Command>) {
-        let running = self.requests.running.get_mut(id);
+    pub(super) fn request_failed(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        id: Origin,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(id, Err(refusal(error)), out);
+        self.finish(watching, id, Err(refusal(error)), out);
         if !is_read && !extent.is_empty() {
-            self.watching.tell_of_refusal(&self.disk, extent, true);
+            watching.tell_of_refusal(disk, extent, true);
         }
         if !is_read && error.kind == MediumErrorKind::Io {
-            self.disk.latch(&error.message, out);
+            disk.latch(&error.message, out);
         }
     }
 
-    pub(super) fn finish(&mut self, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
-        self.requests.running.take(id);
-        self.requests.leave(id);
-        self.answer(id, outcome, out);
+    pub(super) fn finish(
+        &mut self,
+        watching: &mut Watching,
+        id: Origin,
+        outcome: Outcome,
+        out: &mut Vec<Command>,
+    ) {
+        self.running.take(id);
+        self.leave(id);
+        self.answer(watching, id, outcome, out);
     }
 
-    pub(super) fn await_commit(&mut self, id: Origin, out: &mut Vec<Command>) {
-        if self.disk.latched.is_some() {
-            return self.finish(id, Err(self.disk.frozen()), out);
+    pub(super) fn await_commit(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        id: Origin,
+        out: &mut Vec<Command>,
+    ) {
+        if disk.latched.is_some() {
+            return self.finish(watching, id, Err(disk.frozen()), out);
         }
-        let extent = self.requests.running.get_mut(id).extent;
-        if self.disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
-            self.requests.running.get_mut(id).stage = Stage::Commit;
-            if !self.disk.store.same_place() {
+        let extent = self.running.get_mut(id).extent;
+        if disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+            self.running.get_mut(id).stage = Stage::Commit;
+            if !disk.store.same_place() {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
-                self.requests.retire(id);
+                self.retire(id);
             }
         } else {
-            self.finish_with_buf(id, out);
+            self.finish_with_buf(watching, id, out);
         }
     }
 
-    pub(super) fn finish_with_buf(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let buf = std::mem::take(&mut self.requests.running.get_mut(id).buf);
-        self.finish(id, Ok(buf), out);
+    pub(super) fn finish_with_buf(&mut self, watching: &mut Watching, id: Origin, out: &mut Vec<Command>) {
+        let buf = std::mem::take(&mut self.running.get_mut(id).buf);
+        self.finish(watching, id, Ok(buf), out);
     }
 }
 

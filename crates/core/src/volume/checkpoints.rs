@@ -237,8 +237,10 @@ impl Volume {
                 waiters.into_iter().for_each(|waiter| self.checkpointed(waiter, out));
             }
             Ended::NoSpace { error, may_be_short, waiters } => {
-                self.put_off_map(&error, out);
-                self.refuse_uncommitted(!may_be_short, &error, out);
+                self.requests.put_off_map(&mut self.disk, &mut self.watching, &error, out);
+                self.on_requests(out, |requests, others| {
+                    requests.refuse_uncommitted(others, !may_be_short, &error)
+                });
                 for waiter in waiters {
                     self.checkpoint_lacks_space(waiter, may_be_short, &error, out);
                 }
@@ -249,7 +251,9 @@ impl Volume {
 
     fn checkpointed(&mut self, waiter: Waiter, out: &mut Vec<Command>) {
         match waiter {
-            Waiter::Request(id) => self.request_checkpointed(id, out),
+            Waiter::Request(id) => {
+                self.on_requests(out, |requests, others| requests.request_checkpointed(others, id))
+            }
             Waiter::Task => self.task_done(Buf::new()),
             Waiter::Proof => self.watching.proof_done(&self.disk),
             Waiter::Nobody => {}
@@ -266,7 +270,9 @@ impl Volume {
     ) {
         match waiter {
             Waiter::Request(_) | Waiter::Task if may_be_short => self.disk.checkpoints.next.push(waiter),
-            Waiter::Request(id) => self.request_failed(id, error, out),
+            Waiter::Request(id) => {
+                self.requests.request_failed(&mut self.disk, &mut self.watching, id, error, out)
+            }
             Waiter::Task => self.task_failed(error, out),
             Waiter::Proof => self.disk.checkpoints.next.push(waiter),
             Waiter::Nobody => {}

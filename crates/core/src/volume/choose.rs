@@ -234,7 +234,7 @@ impl Volume {
             if !self.watching.needs(waiting).is_empty() {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
-            } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
+            } else if !owed().any(|(run, it)| it.is_dead() || self.requests.is_busy(run)) {
                 let taken = self.disk.pieces_for_slots(owed(), &mut left);
                 contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
@@ -296,7 +296,8 @@ impl Volume {
     /// that the task would change.
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
         let durable = mutant::is(Mutant::TaskBeforeCommit) || !self.disk.commits.undurable.overlaps(extent);
-        let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
+        let busy =
+            if it.is_dead() { self.requests.running.reads(extent) } else { self.requests.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 
@@ -311,7 +312,7 @@ impl Volume {
     }
 
     fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {
-        if runs.is_empty() || runs.iter().any(|run| self.is_busy(*run)) {
+        if runs.is_empty() || runs.iter().any(|run| self.requests.is_busy(*run)) {
             return None;
         }
         let suspicious = contents.is_none();

@@ -9,10 +9,11 @@
 //!    sensitive bytes and not synced since, and over plain bytes in the same block, which share a place with it.
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
-use super::Volume;
 use super::disk::Disk;
 use super::erasing::Erasing;
 use super::requests::Origin;
+use super::requests::Requests;
+use super::watching::Watching;
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::{Due, Obligation};
@@ -107,16 +108,21 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// The bytes that `request`, which is about to arrive, may free, and that hold plain content; in whole blocks, except
     /// at the ends of the request.
-    pub(super) fn plain_bytes(&self, request: &Request) -> ExtentMap<Addr, ()> {
-        let (geometry, extent) = (self.disk.store.geometry(), request.extent);
+    pub(super) fn plain_bytes(
+        &self,
+        disk: &Disk,
+        watching: &Watching,
+        request: &Request,
+    ) -> ExtentMap<Addr, ()> {
+        let (geometry, extent) = (disk.store.geometry(), request.extent);
         let mut plain = ExtentMap::default();
-        if !self.disk.may_free(&request.op) || self.requests.order.overlaps(extent) {
+        if !disk.may_free(&request.op) || self.order.overlaps(extent) {
             return plain;
         }
-        let Some(classes) = self.watching.classes(extent) else { return plain };
+        let Some(classes) = watching.classes(extent) else { return plain };
         let is_plain = |class: Class| class == Class::Plain;
         classes.iter().filter(|(_, it)| is_plain(*it)).for_each(|(part, _)| plain.insert(*part, ()));
         for (part, _) in classes.iter().filter(|(_, it)| !is_plain(*it)) {
@@ -126,19 +132,25 @@ impl Volume {
     }
 
     /// Notes that `plain` is plain of what request `id` frees; to a store that keeps epochs, that the rest of it dies.
-    pub(super) fn note_classes(&mut self, id: Origin, request: &Request, plain: ExtentMap<Addr, ()>) {
-        if self.disk.store.epochs().is_none() {
-            return self.requests.plain.note(id, plain);
+    pub(super) fn note_classes(
+        &mut self,
+        disk: &mut Disk,
+        id: Origin,
+        request: &Request,
+        plain: ExtentMap<Addr, ()>,
+    ) {
+        if disk.store.epochs().is_none() {
+            return self.plain.note(id, plain);
         }
-        if self.disk.may_free(&request.op) || request.op == Op::Purge {
-            plain.gaps(request.extent).into_iter().for_each(|part| self.note_death(part));
+        if disk.may_free(&request.op) || request.op == Op::Purge {
+            plain.gaps(request.extent).into_iter().for_each(|part| self.note_death(disk, part));
         }
     }
 
     /// Tells a store that keeps epochs that content of `extent` which is not plain dies.
-    pub(super) fn note_death(&mut self, extent: Extent<Addr>) {
-        let epoch = self.arriving_epoch();
-        if let Some(epochs) = self.disk.store.epochs_mut() {
+    pub(super) fn note_death(&mut self, disk: &mut Disk, extent: Extent<Addr>) {
+        let epoch = self.arriving_epoch(disk);
+        if let Some(epochs) = disk.store.epochs_mut() {
             epochs.note_death(extent, epoch);
         }
     }

@@ -181,7 +181,7 @@ impl Volume {
                 mapped.owed_durably(&places);
             }
             for id in waiters {
-                self.finish_with_buf(id, out);
+                self.requests.finish_with_buf(&mut self.watching, id, out);
             }
             self.disk.free_notes();
             self.task_committed(seq, out);

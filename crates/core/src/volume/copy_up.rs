@@ -3,9 +3,12 @@
 
 use super::disk::Disk;
 use super::requests::Origin;
+use super::requests::Others;
+use super::requests::Requests;
 use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
-use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
+use super::watching::Watching;
+use super::{Command, Performed, Purpose, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
@@ -47,71 +50,84 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Copies what `block` shows to a place of its own, before `request` changes
     /// a part of it.
     pub(super) fn copy_up(
         &mut self,
+        disk: &mut Disk,
         id: Origin,
         request: Request,
         block: Extent<Addr>,
         out: &mut Vec<Command>,
     ) {
-        let places = self.disk.store.locate(block);
+        let places = disk.store.locate(block);
         self.run(id, request.extent, true, Stage::CopyUp { request, block, is_read: false });
-        self.disk.io(Purpose::Request(id), places, IoOp::Read, out);
+        disk.io(Purpose::Request(id), places, IoOp::Read, out);
     }
 
     /// Goes on with a copy-up: the block was read or written, or that failed.
     pub(super) fn copy_up_more(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         result: Result<Performed, MediumError>,
-        out: &mut Vec<Command>,
     ) {
-        let Stage::CopyUp { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
+        let Stage::CopyUp { block, is_read, .. } = &mut self.running.get_mut(id).stage else {
             return;
         };
         let (block, was_read) = (*block, std::mem::replace(is_read, true));
         match result {
             Err(error) if was_read => {
-                self.disk.store.end_write(block, Written::NotThere);
-                self.request_failed(id, &error, out);
+                others.disk.store.end_write(block, Written::NotThere);
+                self.request_failed(others.disk, others.watching, id, &error, others.out);
             }
-            Err(error) => self.abandon_copy(id, refusal(&error), out),
-            Ok(done) if !was_read && self.disk.store.missing(block).is_none() => {
-                self.place_copy(id, block, done.buf, out);
+            Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
+            Ok(done) if !was_read && others.disk.store.missing(block).is_none() => {
+                self.place_copy(others, id, block, done.buf);
             }
             Ok(done) => {
                 if was_read {
-                    self.disk.store.end_write(block, Written::There(done.sealings));
+                    others.disk.store.end_write(block, Written::There(done.sealings));
                 }
-                if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
-                    self.go_on(id, request, out);
+                if let Stage::CopyUp { request, .. } = self.running.take(id).stage {
+                    self.go_on(others, id, request);
                 }
             }
         }
     }
 
     /// Writes `data`, which `block` shows, to a place of the block's own.
-    fn place_copy(&mut self, id: Origin, block: Extent<Addr>, data: Buf, out: &mut Vec<Command>) {
-        match self.allocate(id, block) {
+    fn place_copy(&mut self, others: &mut Others<'_>, id: Origin, block: Extent<Addr>, data: Buf) {
+        match self.allocate(others.disk, others.erasing, id, block) {
             WritePlan::To(places) => {
-                self.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: false }, out);
+                others.disk.io(
+                    Purpose::Request(id),
+                    places,
+                    IoOp::Write { data, durable: false },
+                    others.out,
+                );
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
-                if let Stage::CopyUp { request, .. } = self.requests.running.take(id).stage {
-                    self.wait_for(id, request, Unseen::NOTHING, Obstacle::Closed, out);
+                if let Stage::CopyUp { request, .. } = self.running.take(id).stage {
+                    self.wait_for(others.disk, id, request, Unseen::NOTHING, Obstacle::Closed, others.out);
                 }
             }
-            WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),
+            WritePlan::NoSpace => self.abandon_copy(others.disk, others.watching, id, no_place(), others.out),
         }
     }
 
     /// Refuses a request whose block could not be read, or got no place.
-    pub(super) fn abandon_copy(&mut self, id: Origin, refusal: Refusal, out: &mut Vec<Command>) {
-        let extent = self.requests.running.get_mut(id).extent;
-        self.watching.tell_of_refusal(&self.disk, extent, true);
-        self.finish(id, Err(refusal), out);
+    pub(super) fn abandon_copy(
+        &mut self,
+        disk: &Disk,
+        watching: &mut Watching,
+        id: Origin,
+        refusal: Refusal,
+        out: &mut Vec<Command>,
+    ) {
+        let extent = self.running.get_mut(id).extent;
+        watching.tell_of_refusal(disk, extent, true);
+        self.finish(watching, id, Err(refusal), out);
     }
 }

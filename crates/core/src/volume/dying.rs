@@ -4,8 +4,10 @@ use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::erasing::Erasing;
 use super::requests::Origin;
+use super::requests::Others;
+use super::requests::Requests;
 use super::running::{Deaths, Stage};
-use super::{Command, Purpose, Volume, io::IoOp, no_place};
+use super::{Command, Purpose, io::IoOp, no_place};
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::mutant::{self, Mutant};
@@ -122,103 +124,105 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Begins the death of `extent` for request `id`.
     pub(super) fn begin_death(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         extent: Extent<Addr>,
         due: Due,
         cause: Cause,
-        out: &mut Vec<Command>,
     ) {
         let deaths = Deaths { rest: vec![extent], due, cause };
         let needs_checkpoint = match due {
             // An obligation for what lies below would replace one that is not completed yet.
-            Due::ConservativeOverwrite => self.disk.state.ledger.overwritten_within(extent).next().is_some(),
+            Due::ConservativeOverwrite => {
+                others.disk.state.ledger.overwritten_within(extent).next().is_some()
+            }
             // Otherwise a crash could leave an obligation for a part of a block without a place of its own.
-            _ => self.disk.store.geometry().edges(extent).any(|edge| !self.disk.store.is_durable(edge)),
+            _ => others.disk.store.geometry().edges(extent).any(|edge| !others.disk.store.is_durable(edge)),
         };
         if needs_checkpoint {
             self.run(id, extent, true, Stage::Checkpoint(Some(deaths)));
-            return self.disk.want_checkpoint(Waiter::Request(id), out);
+            return others.disk.want_checkpoint(Waiter::Request(id), others.out);
         }
         self.run(id, extent, true, Stage::Oblige(deaths));
-        self.oblige_more(id, out);
+        self.oblige_more(others, id);
     }
 
     /// Gives the `deaths` of request `id` their obligations.
-    pub(super) fn die(&mut self, id: Origin, deaths: Deaths, out: &mut Vec<Command>) {
-        self.requests.running.get_mut(id).stage = Stage::Oblige(deaths);
-        self.oblige_more(id, out);
+    pub(super) fn die(&mut self, others: &mut Others<'_>, id: Origin, deaths: Deaths) {
+        self.running.get_mut(id).stage = Stage::Oblige(deaths);
+        self.oblige_more(others, id);
     }
 
     /// Goes on with the requests that wait for room in the ledger.
-    pub(super) fn oblige_waiting(&mut self, out: &mut Vec<Command>) {
+    pub(super) fn oblige_waiting(&mut self, others: &mut Others<'_>) {
         let mut left = PIECES_MAX;
         while left > 0
-            && self.disk.has_room()
-            && let Some(id) = self.requests.obliging.pop_front()
+            && others.disk.has_room()
+            && let Some(id) = self.obliging.pop_front()
         {
-            self.oblige_some(id, &mut left, out);
+            self.oblige_some(others, id, &mut left);
         }
     }
 
     /// Makes obligations of the deaths of request `id`, as many as there is room for.
-    pub(super) fn oblige_more(&mut self, id: Origin, out: &mut Vec<Command>) {
-        self.oblige_some(id, &mut { PIECES_MAX }, out);
+    pub(super) fn oblige_more(&mut self, others: &mut Others<'_>, id: Origin) {
+        self.oblige_some(others, id, &mut { PIECES_MAX });
     }
 
     /// The same, for at most `left` pieces.
-    fn oblige_some(&mut self, id: Origin, left: &mut usize, out: &mut Vec<Command>) {
-        if self.is_early(id) {
-            return self.requests.closes.wait_for_epoch(id);
+    fn oblige_some(&mut self, others: &mut Others<'_>, id: Origin, left: &mut usize) {
+        if self.is_early(others.disk, id) {
+            return self.closes.wait_for_epoch(id);
         }
-        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.requests.running.get_mut(id).stage else {
+        let Stage::Oblige(Deaths { rest, due, cause }) = &mut self.running.get_mut(id).stage else {
             return;
         };
         let (mut rest, due, cause) = (std::mem::take(rest), *due, *cause);
         while *left > 0
-            && self.disk.has_room()
+            && others.disk.has_room()
             && let Some(extent) = rest.pop()
         {
             *left -= 1;
-            let (part, its_due) = self.requests.plain.first(id, extent, due);
+            let (part, its_due) = self.plain.first(id, extent, due);
             rest.extend(Some(Extent::between(part.end(), extent.end())).filter(|it| !it.is_empty()));
-            rest.extend(self.erasing.oblige_first(&mut self.disk, part, its_due, cause, out));
+            rest.extend(others.erasing.oblige_first(others.disk, part, its_due, cause, others.out));
         }
         if !rest.is_empty() {
-            self.requests.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
-            self.requests.obliging.push_back(id);
+            self.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
+            self.obliging.push_back(id);
             return;
         }
-        let extent = self.requests.running.get_mut(id).extent;
+        let extent = self.running.get_mut(id).extent;
         if due.keeps_space() {
-            return self.provide_more(id, extent, out);
+            return self.provide_more(others, id, extent);
         }
-        self.await_commit(id, out);
+        self.await_commit(others.disk, others.watching, id, others.out);
     }
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the
     /// request waits for its commit.
-    pub(super) fn provide_more(&mut self, id: Origin, rest: Extent<Addr>, out: &mut Vec<Command>) {
-        if self.disk.latched.is_some() {
-            return self.await_commit(id, out);
+    pub(super) fn provide_more(&mut self, others: &mut Others<'_>, id: Origin, rest: Extent<Addr>) {
+        if others.disk.latched.is_some() {
+            return self.await_commit(others.disk, others.watching, id, others.out);
         }
-        let data = self.disk.store.first(Content::Own, rest);
+        let data = others.disk.store.first(Content::Own, rest);
         let gap_end = data.map_or(rest.end(), |run| run.start.0);
         let gap = Extent::<Addr>::between(rest.start.0, gap_end);
         if let (true, Some(data)) = (gap.is_empty(), data) {
-            return self.provide_more(id, Extent::between(data.end(), rest.end()), out);
+            return self.provide_more(others, id, Extent::between(data.end(), rest.end()));
         }
         if gap.is_empty() {
-            return self.await_commit(id, out);
+            return self.await_commit(others.disk, others.watching, id, others.out);
         }
-        let WritePlan::To(places) = self.allocate(id, gap) else {
-            return self.finish(id, Err(no_place()), out);
+        let WritePlan::To(places) = self.allocate(others.disk, others.erasing, id, gap) else {
+            return self.finish(others.watching, id, Err(no_place()), others.out);
         };
         let rest = Extent::between(gap.end(), rest.end());
-        self.requests.running.get_mut(id).stage = Stage::Provide { gap, rest };
-        self.disk.io(Purpose::Request(id), places, IoOp::Zero, out);
+        self.running.get_mut(id).stage = Stage::Provide { gap, rest };
+        others.disk.io(Purpose::Request(id), places, IoOp::Zero, others.out);
     }
 }

@@ -9,11 +9,12 @@
 //! 3. One close is under way at a time: another one makes its cut when that one is done.
 //! 4. Nothing waits for a close but later deaths, which the ledger could not tell from earlier ones.
 
+use super::Command;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
-use super::requests::Origin;
+use super::requests::{Origin, Others, Requests};
 use super::running::Stage;
-use super::{Command, Volume};
+use super::watching::Watching;
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Question, Refusal};
@@ -89,99 +90,109 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Requests {
     /// The epoch of a change that arrives now.
-    pub(super) fn arriving_epoch(&self) -> Epoch {
-        let is_cut = self.requests.closes.cut.is_some() && !mutant::is(Mutant::LateWrite);
-        Epoch(self.disk.open_epoch().0 + u64::from(is_cut))
+    pub(super) fn arriving_epoch(&self, disk: &Disk) -> Epoch {
+        let is_cut = self.closes.cut.is_some() && !mutant::is(Mutant::LateWrite);
+        Epoch(disk.open_epoch().0 + u64::from(is_cut))
     }
 
     /// Whether change `id` belongs to an epoch that is not open yet.
-    pub(super) fn is_early(&self, id: Origin) -> bool {
-        self.requests.order.epoch(id) > self.disk.open_epoch()
+    pub(super) fn is_early(&self, disk: &Disk, id: Origin) -> bool {
+        self.order.epoch(id) > disk.open_epoch()
     }
 
     /// Begins to close the epoch of the changes that have arrived, for request `id`.
-    pub(super) fn close_epoch(&mut self, id: Origin, (when, anew): (u64, bool), out: &mut Vec<Command>) {
+    pub(super) fn close_epoch(
+        &mut self,
+        disk: &mut Disk,
+        id: Origin,
+        (when, anew): (u64, bool),
+        out: &mut Vec<Command>,
+    ) {
         self.run(id, Extent::new(0, 0), false, Stage::Close);
-        let closes = &mut self.requests.closes;
+        let closes = &mut self.closes;
         // An epoch that is being closed is new.
         closes.is_changed |= anew && closes.cut.is_none();
         match &mut closes.cut {
             Some(_) if closes.is_changed => closes.later.push((when, id)),
             Some(cut) => cut.waiters.push(id),
-            None => self.cut_epoch(when, vec![id], out),
+            None => self.cut_epoch(disk, when, vec![id], out),
         }
     }
 
     /// Makes a cut at the open epoch, if that has any change.
-    fn cut_epoch(&mut self, when: u64, waiters: Vec<Origin>, out: &mut Vec<Command>) {
-        if std::mem::take(&mut self.requests.closes.is_changed) {
-            self.requests.closes.cut = Some(Cut { when, waiters });
+    fn cut_epoch(&mut self, disk: &mut Disk, when: u64, waiters: Vec<Origin>, out: &mut Vec<Command>) {
+        if std::mem::take(&mut self.closes.is_changed) {
+            self.closes.cut = Some(Cut { when, waiters });
             return;
         }
-        let last = Epoch(self.disk.open_epoch().0.saturating_sub(1));
-        waiters.into_iter().for_each(|id| self.closed(id, last, out));
+        let last = Epoch(disk.open_epoch().0.saturating_sub(1));
+        waiters.into_iter().for_each(|id| self.closed(disk, id, last, out));
     }
 
     /// Closes the epochs that are complete.
-    pub(super) fn drive_closes(&mut self, out: &mut Vec<Command>) {
-        while self.is_open_epoch_complete()
-            && let Some(cut) = self.requests.closes.cut.take()
+    pub(super) fn drive_closes(&mut self, disk: &mut Disk, out: &mut Vec<Command>) {
+        while self.is_open_epoch_complete(disk)
+            && let Some(cut) = self.closes.cut.take()
         {
-            let closed = self.disk.open_epoch();
-            if let Some(epochs) = self.disk.store.epochs_mut() {
+            let closed = disk.open_epoch();
+            if let Some(epochs) = disk.store.epochs_mut() {
                 epochs.close(cut.when);
             }
-            cut.waiters.into_iter().for_each(|id| self.closed(id, closed, out));
-            self.requests.obliging.append(&mut self.requests.closes.early);
-            let later = std::mem::take(&mut self.requests.closes.later);
+            cut.waiters.into_iter().for_each(|id| self.closed(disk, id, closed, out));
+            self.obliging.append(&mut self.closes.early);
+            let later = std::mem::take(&mut self.closes.later);
             if let Some((when, _)) = later.first() {
-                self.cut_epoch(*when, later.iter().map(|(_, id)| *id).collect(), out);
+                self.cut_epoch(disk, *when, later.iter().map(|(_, id)| *id).collect(), out);
             }
         }
     }
 
     /// Whether all that belongs to the open epoch is in the store.
-    fn is_open_epoch_complete(&self) -> bool {
-        !self.requests.order.has_of(self.disk.open_epoch())
-            && self.disk.state.ledger.dead().is_empty()
-            && self.disk.can_close()
+    fn is_open_epoch_complete(&self, disk: &Disk) -> bool {
+        !self.order.has_of(disk.open_epoch()) && disk.state.ledger.dead().is_empty() && disk.can_close()
     }
 
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.
-    fn closed(&mut self, id: Origin, last: Epoch, out: &mut Vec<Command>) {
-        self.requests.running.get_mut(id).stage = Stage::Closed(last);
-        self.disk.want_checkpoint(Waiter::Request(id), out);
+    fn closed(&mut self, disk: &mut Disk, id: Origin, last: Epoch, out: &mut Vec<Command>) {
+        self.running.get_mut(id).stage = Stage::Closed(last);
+        disk.want_checkpoint(Waiter::Request(id), out);
     }
 
     /// Tells those who wait for a close that it lacks space. The epoch is closed as soon as there is some.
-    pub(super) fn refuse_closes(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        let closes = &mut self.requests.closes;
+    pub(super) fn refuse_closes(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        let closes = &mut self.closes;
         let waiters = closes.cut.iter_mut().flat_map(|cut| std::mem::take(&mut cut.waiters));
         let later = std::mem::take(&mut closes.later).into_iter().map(|(_, id)| id);
         let refused: Vec<_> = waiters.chain(later).chain(std::mem::take(&mut closes.early)).collect();
-        refused.into_iter().for_each(|id| self.request_failed(id, error, out));
+        refused.into_iter().for_each(|id| self.request_failed(disk, watching, id, error, out));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.
     pub(super) fn read_past(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         extent: Extent<Addr>,
         epoch: Epoch,
-        out: &mut Vec<Command>,
     ) {
-        if epoch >= self.disk.open_epoch() {
-            return id.reply(Err(Refusal::Invalid("the epoch has not closed yet")), out);
+        if epoch >= others.disk.open_epoch() {
+            return id.reply(Err(Refusal::Invalid("the epoch has not closed yet")), others.out);
         }
-        let known = self.disk.store.epochs().expect("a store without epochs refuses this");
+        let known = others.disk.store.epochs().expect("a store without epochs refuses this");
         let places = match known.locate(extent, epoch) {
             Ok(places) => places,
-            Err(gone) => return id.reply(Err(gone.refusal(epoch)), out),
+            Err(gone) => return id.reply(Err(gone.refusal(epoch)), others.out),
         };
         // The present content of these bytes is not read: it may die, and leave its place.
         self.run_masked(id, extent, false, Stage::Io, vec![extent]);
-        self.read(id, crate::request::Op::ReadPast(epoch), extent, places, out);
+        self.read(others, id, crate::request::Op::ReadPast(epoch), extent, places);
     }
 }

@@ -7,9 +7,10 @@
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::erasing::Erasing;
-use super::requests::Origin;
+use super::requests::{Origin, Others, Requests};
 use super::running::Stage;
 use super::waiting::Obstacle;
+use super::watching::Watching;
 use super::{Command, Volume};
 use crate::journal::Change;
 use crate::mutant::{self, Mutant};
@@ -111,19 +112,51 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Begins to forget `scope`, for request `id`.
-    pub(super) fn begin_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
+    pub(super) fn begin_forget(
+        &mut self,
+        disk: &mut Disk,
+        erasing: &mut Erasing,
+        id: Origin,
+        scope: Scope,
+        out: &mut Vec<Command>,
+    ) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
         match scope.blocks {
-            None => self.disk.want_checkpoint(Waiter::Request(id), out),
+            None => disk.want_checkpoint(Waiter::Request(id), out),
             Some(left) => {
-                let check = Check { id, left, to: scope.epochs.to, open: self.disk.open_epoch() };
-                self.erasing.forgetting.checks.push_back(check);
+                let check = Check { id, left, to: scope.epochs.to, open: disk.open_epoch() };
+                erasing.forgetting.checks.push_back(check);
             }
         }
     }
 
+    fn refuse_check(
+        &mut self,
+        erasing: &mut Erasing,
+        watching: &mut Watching,
+        refusal: Refusal,
+        out: &mut Vec<Command>,
+    ) {
+        if let Some(Check { id, .. }) = erasing.forgetting.checks.pop_front() {
+            self.finish(watching, id, Err(refusal), out);
+        }
+    }
+
+    /// Notes the intent of request `id`, whose epochs have closed durably.
+    pub(super) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
+        others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
+        others.disk.resume_forget(scope);
+        if mutant::is(Mutant::ReplyBeforeIntent) {
+            return self.finish_with_buf(others.watching, id, others.out);
+        }
+        self.running.get_mut(id).stage = Stage::Commit;
+        others.disk.commits.wait_for(others.erasing.forgetting.after, id);
+    }
+}
+
+impl Volume {
     /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
     /// go on.
     fn drive_checks(&mut self, out: &mut Vec<Command>) {
@@ -131,14 +164,14 @@ impl Volume {
             let Some(check) = self.erasing.forgetting.checks.front().copied() else { return };
             // Deaths after the next close could not be told from those before.
             if check.open != self.disk.open_epoch() {
-                self.refuse_check(NOT_LAST, out);
+                self.requests.refuse_check(&mut self.erasing, &mut self.watching, NOT_LAST, out);
                 continue;
             }
             let known = self.disk.store.epochs().expect("a store without epochs refuses this");
             let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
                 Err(place) => return self.disk.fetch_for(Obstacle::Page(place), out),
                 Ok(Shared::Later) => {
-                    self.refuse_check(NOT_LAST, out);
+                    self.requests.refuse_check(&mut self.erasing, &mut self.watching, NOT_LAST, out);
                     continue;
                 }
                 Ok(Shared::Nowhere) => check.left.end(),
@@ -149,7 +182,12 @@ impl Volume {
                 Ok(Shared::At(block)) => match self.disk.dead_up_to(block) {
                     Some(end) => end,
                     None => {
-                        self.refuse_check(Refusal::Current(check.to, block), out);
+                        self.requests.refuse_check(
+                            &mut self.erasing,
+                            &mut self.watching,
+                            Refusal::Current(check.to, block),
+                            out,
+                        );
                         continue;
                     }
                 },
@@ -171,23 +209,6 @@ impl Volume {
             self.erasing.forgetting.checks.pop_front();
             self.disk.want_checkpoint(Waiter::Request(id), out);
         }
-    }
-
-    fn refuse_check(&mut self, refusal: Refusal, out: &mut Vec<Command>) {
-        if let Some(Check { id, .. }) = self.erasing.forgetting.checks.pop_front() {
-            self.finish(id, Err(refusal), out);
-        }
-    }
-
-    /// Notes the intent of request `id`, whose epochs have closed durably.
-    pub(super) fn intend_forget(&mut self, id: Origin, scope: Scope, out: &mut Vec<Command>) {
-        self.erasing.forgetting.after = self.disk.change(Change::Forget(scope));
-        self.disk.resume_forget(scope);
-        if mutant::is(Mutant::ReplyBeforeIntent) {
-            return self.finish_with_buf(id, out);
-        }
-        self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.disk.commits.wait_for(self.erasing.forgetting.after, id);
     }
 
     /// Takes the steps that can be taken now.

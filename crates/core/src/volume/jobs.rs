@@ -84,7 +84,7 @@ impl Volume {
         }
         let job = self.disk.store.mapped_mut()?.background(self.disk.schedule.all_due)?;
         if let Job::Move { contents, .. } = &job
-            && contents.iter().any(|run| self.is_busy(*run))
+            && contents.iter().any(|run| self.requests.is_busy(*run))
         {
             self.disk.store.background_done(JobEnd::GivenUp);
             return None;

@@ -16,6 +16,7 @@
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::erasing::Erasing;
+use super::requests::Requests;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
@@ -167,23 +168,25 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Whether a write of `extent` can get another place than the dead content there.
-    pub(super) fn can_leave(&self, extent: Extent<Addr>) -> bool {
-        let geometry = self.disk.store.geometry();
+    pub(super) fn can_leave(&self, disk: &Disk, erasing: &Erasing, extent: Extent<Addr>) -> bool {
+        let geometry = disk.store.geometry();
         let whole = geometry.together(extent);
-        let is_at_rest = || !self.erasing.is_at(whole) && !self.requests.running.reads(whole);
+        let is_at_rest = || !erasing.is_at(whole) && !self.running.reads(whole);
         let has_room = || {
             let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
-            let bytes = self.disk.state.owed.bytes() + whole.len;
-            let has_room = bytes <= self.disk.owed_bytes_max() && self.disk.has_room_for(entries);
-            has_room && self.disk.store.mapped().is_some_and(|it| it.can_leave(whole))
+            let bytes = disk.state.owed.bytes() + whole.len;
+            let has_room = bytes <= disk.owed_bytes_max() && disk.has_room_for(entries);
+            has_room && disk.store.mapped().is_some_and(|it| it.can_leave(whole))
         };
-        let mut owing = self.disk.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
+        let mut owing = disk.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
         // Where the dead leave at once, they leave without a write, or waits for something itself.
-        !self.disk.dead_leave() && is_at_rest() && has_room() && owing.all(|part| self.disk.is_all_dead(part))
+        !disk.dead_leave() && is_at_rest() && has_room() && owing.all(|part| disk.is_all_dead(part))
     }
+}
 
+impl Volume {
     /// Makes dead blocks leave their places, where only what has left can be destroyed. A close waits for that: no byte of the
     /// ledger may have died in an epoch that is not the open one. Uses also the entries that are reserved for erase
     /// tasks: nothing else would make room in a ledger that is full of dead addresses.
@@ -220,7 +223,7 @@ impl Volume {
             self.requests.waiting.obligations_ended(run);
         }
         if !left.is_empty() {
-            self.settle(out);
+            self.on_requests(out, |requests, others| requests.settle(others));
         }
         if wants_checkpoint && self.disk.checkpoints.is_empty() {
             self.disk.want_checkpoint(Waiter::Nobody, out);

@@ -5,9 +5,11 @@ use super::admit::padded;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::requests::Origin;
+use super::requests::Others;
+use super::requests::Requests;
 use super::running::{Deaths, Merge, Remainder, Stage};
 use super::waiting::{Obstacle, Unseen};
-use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
+use super::{Purpose, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
 use crate::medium::MediumError;
 use crate::request::{Op, Request};
@@ -40,54 +42,56 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Begins to make `request` one of whole blocks.
-    pub(super) fn merge(&mut self, id: Origin, request: Request, out: &mut Vec<Command>) {
-        let whole = self.disk.store.geometry().together(request.extent);
-        let unread = self.disk.to_merge(&request);
+    pub(super) fn merge(&mut self, others: &mut Others<'_>, id: Origin, request: Request) {
+        let whole = others.disk.store.geometry().together(request.extent);
+        let unread = others.disk.to_merge(&request);
         self.run(id, whole, true, Stage::Merge(Merge { request, unread, read: Vec::new() }));
-        self.merge_more(id, out);
+        self.merge_more(others, id);
     }
 
-    fn merge_more(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let Stage::Merge(merge) = &self.requests.running.get_mut(id).stage else { return };
-        let Some(block) = merge.unread.last().copied() else { return self.merged(id, out) };
-        if self.disk.store.missing(block).is_some() {
+    fn merge_more(&mut self, others: &mut Others<'_>, id: Origin) {
+        let Stage::Merge(merge) = &self.running.get_mut(id).stage else { return };
+        let Some(block) = merge.unread.last().copied() else {
+            return self.merged(others, id);
+        };
+        if others.disk.store.missing(block).is_some() {
             // Memory has lost the page while another block was read.
-            if let Stage::Merge(merge) = self.requests.running.take(id).stage {
-                self.go_on(id, merge.request, out);
+            if let Stage::Merge(merge) = self.running.take(id).stage {
+                self.go_on(others, id, merge.request);
             }
             return;
         }
-        let places = self.disk.readable(block, &self.disk.masks(block));
-        self.read(id, Op::Copy, block, places, out);
+        let places = others.disk.readable(block, &others.disk.masks(block));
+        self.read(others, id, Op::Copy, block, places);
     }
 
     /// Goes on with a merge: a block was read, or that failed.
     pub(super) fn merge_read(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         result: Result<Buf, MediumError>,
-        out: &mut Vec<Command>,
     ) {
-        let Stage::Merge(merge) = &mut self.requests.running.get_mut(id).stage else { return };
+        let Stage::Merge(merge) = &mut self.running.get_mut(id).stage else { return };
         match result {
-            Err(error) => self.abandon_copy(id, refusal(&error), out),
+            Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
             Ok(content) => {
                 merge.read.extend(merge.unread.pop().map(|block| (block, content)));
-                self.merge_more(id, out);
+                self.merge_more(others, id);
             }
         }
     }
 
     /// Goes on with request `id`: the blocks that it changes in part were read.
-    fn merged(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let running = self.requests.running.take(id);
+    fn merged(&mut self, others: &mut Others<'_>, id: Origin) {
+        let running = self.running.take(id);
         let (whole, Stage::Merge(Merge { request, read, .. })) = (running.extent, running.stage) else {
             return;
         };
-        let Some((due, cause)) = self.disk.obligation(id, &request.op) else {
-            return self.go_on(id, made_whole(request, whole, &read), out);
+        let Some((due, cause)) = others.disk.obligation(id, &request.op) else {
+            return self.go_on(others, id, made_whole(request, whole, &read));
         };
         let cleared =
             read.into_iter().map(|(block, content)| (block, without(content, block, request.extent)));
@@ -96,33 +100,46 @@ impl Volume {
         let deaths = Deaths::of(rest.into_iter().collect(), due, cause);
         let remainder = Remainder { request, unwritten, has_written: false, deaths };
         self.run(id, whole, true, Stage::Remain(remainder));
-        self.remain_more(id, out);
+        self.remain_more(others, id);
     }
 
     /// Writes what is left of the next block, or ends with the deaths of whole blocks.
-    fn remain_more(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
-        let Some((block, content)) = remainder.unwritten.last_mut() else { return self.remained(id, out) };
+    fn remain_more(&mut self, others: &mut Others<'_>, id: Origin) {
+        let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
+        let Some((block, content)) = remainder.unwritten.last_mut() else {
+            return self.remained(others, id);
+        };
         let (block, content) = (*block, std::mem::take(content));
-        let needs_map =
-            self.disk.store.missing(block).is_some() || self.disk.store.lacks_space(block, false).is_some();
-        match if needs_map { WritePlan::CopyUp(block) } else { self.allocate(id, block) } {
+        let needs_map = others.disk.store.missing(block).is_some()
+            || others.disk.store.lacks_space(block, false).is_some();
+        match if needs_map {
+            WritePlan::CopyUp(block)
+        } else {
+            self.allocate(others.disk, others.erasing, id, block)
+        } {
             WritePlan::To(places) => {
                 let data = padded(content.into(), places.bytes());
                 let op = IoOp::Write { data, durable: false };
-                self.disk.io(Purpose::Request(id), places, op, out);
+                others.disk.io(Purpose::Request(id), places, op, others.out);
             }
-            WritePlan::NoSpace => self.abandon_copy(id, no_place(), out),
+            WritePlan::NoSpace => self.abandon_copy(others.disk, others.watching, id, no_place(), others.out),
             // Writes that are done by now are done again, to no effect.
             plan => {
-                let Stage::Remain(Remainder { request, .. }) = self.requests.running.take(id).stage else {
+                let Stage::Remain(Remainder { request, .. }) = self.running.take(id).stage else {
                     return;
                 };
                 match plan {
                     WritePlan::AwaitJob => {
-                        self.wait_for(id, request, Unseen::NOTHING, Obstacle::Closed, out);
+                        self.wait_for(
+                            others.disk,
+                            id,
+                            request,
+                            Unseen::NOTHING,
+                            Obstacle::Closed,
+                            others.out,
+                        );
                     }
-                    _ => self.go_on(id, request, out),
+                    _ => self.go_on(others, id, request),
                 }
             }
         }
@@ -131,34 +148,34 @@ impl Volume {
     /// Goes on after what is left of a block was written, or that failed.
     pub(super) fn remainder_written(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         written: Written,
         result: Result<(), MediumError>,
-        out: &mut Vec<Command>,
     ) {
-        let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
+        let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
         let Some((block, _)) = remainder.unwritten.pop() else { return };
         remainder.has_written = true;
-        self.disk.store.end_write(block, written);
+        others.disk.store.end_write(block, written);
         match result {
-            Err(error) => self.request_failed(id, &error, out),
-            Ok(()) => self.remain_more(id, out),
+            Err(error) => self.request_failed(others.disk, others.watching, id, &error, others.out),
+            Ok(()) => self.remain_more(others, id),
         }
     }
 
-    fn remained(&mut self, id: Origin, out: &mut Vec<Command>) {
-        let running = self.requests.running.get_mut(id);
+    fn remained(&mut self, others: &mut Others<'_>, id: Origin) {
+        let running = self.running.get_mut(id);
         let Stage::Remain(Remainder { deaths, has_written, .. }) =
             std::mem::replace(&mut running.stage, Stage::Io)
         else {
             return;
         };
         match deaths {
-            Some(deaths) if !has_written => self.die(id, deaths, out),
+            Some(deaths) if !has_written => self.die(others, id, deaths),
             deaths => {
                 // A death is durable before it is answered; so are its parts of blocks.
                 running.stage = Stage::Checkpoint(deaths);
-                self.disk.want_checkpoint(Waiter::Request(id), out);
+                others.disk.want_checkpoint(Waiter::Request(id), others.out);
             }
         }
     }

@@ -71,7 +71,7 @@ use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use disk::Disk;
 use outstanding::Purpose;
-use requests::Origin;
+use requests::{Origin, Others, Requests};
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -185,7 +185,7 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Volume {
     disk: disk::Disk,
-    requests: requests::Requests,
+    requests: Requests,
     erasing: erasing::Erasing,
     watching: watching::Watching,
 }
@@ -202,7 +202,9 @@ impl Volume {
     pub fn apply(&mut self, now: Millis, event: Event, out: &mut Vec<Command>) {
         self.disk.schedule.pass(now);
         match event {
-            Event::Request(id, request) => self.arrive(Origin::Front(id), request, out),
+            Event::Request(id, request) => {
+                self.on_requests(out, |requests, others| requests.arrive(others, Origin::Front(id), request))
+            }
             Event::Completed(id, result) => self.completed(id, result, out),
             Event::Tick => {}
             Event::Connected => self.watching.connected(&self.disk, 1),
@@ -226,7 +228,9 @@ impl Volume {
 
     fn completed(&mut self, id: IoId, result: Result<Performed, MediumError>, out: &mut Vec<Command>) {
         match (self.disk.outstanding.end(id), result) {
-            (Purpose::Request(request), result) => self.request_io_done(request, result, out),
+            (Purpose::Request(request), result) => {
+                self.on_requests(out, |requests, others| requests.request_io_done(others, request, result))
+            }
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Task, Ok(done)) => self.task_done(done.buf),
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
@@ -247,6 +251,16 @@ impl Volume {
         }
     }
 
+    /// Lets requests `act`, and hands them the other owners.
+    fn on_requests<T>(
+        &mut self,
+        out: &mut Vec<Command>,
+        act: impl FnOnce(&mut Requests, &mut Others<'_>) -> T,
+    ) -> T {
+        let Self { disk, requests, erasing, watching } = self;
+        act(requests, &mut Others { disk, erasing, watching, out })
+    }
+
     /// Does everything that can be done now, besides the requests under way.
     fn drive(&mut self, out: &mut Vec<Command>) {
         if self.disk.latched.is_some() {
@@ -260,11 +274,11 @@ impl Volume {
         if self.disk.latched.is_some() {
             return;
         }
-        self.settle(out);
-        self.oblige_waiting(out);
+        self.on_requests(out, |requests, others| requests.settle(others));
+        self.on_requests(out, |requests, others| requests.oblige_waiting(others));
         self.drive_watching(out);
         self.leave_dead(out);
-        self.drive_closes(out);
+        self.requests.drive_closes(&mut self.disk, out);
         self.drive_forgets(out);
         self.drive_task(out);
         self.disk.give_receipts(out);
@@ -309,9 +323,9 @@ impl Volume {
         self.erasing.forgetting.give_up();
         let reason = self.disk.latched.clone().unwrap_or_default();
         for id in self.requests.give_up() {
-            self.finish(id, Err(Refusal::Latched(reason.clone())), out);
+            self.requests.finish(&mut self.watching, id, Err(Refusal::Latched(reason.clone())), out);
         }
-        self.settle(out);
+        self.on_requests(out, |requests, others| requests.settle(others));
     }
 }
 

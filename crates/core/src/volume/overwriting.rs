@@ -13,8 +13,10 @@
 use super::disk::Disk;
 use super::io::IoOp;
 use super::requests::Origin;
+use super::requests::Others;
+use super::requests::Requests;
 use super::running::{Deaths, Stage};
-use super::{Command, Purpose, Volume};
+use super::{Command, Purpose};
 use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
@@ -181,86 +183,92 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Writes the note of request `id`, whose write over dead bytes has ended.
     pub(super) fn note_overwrite(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         deaths: Option<Deaths>,
         durable: bool,
-        out: &mut Vec<Command>,
     ) {
-        let number = self.disk.overwriting.notes.next;
-        self.disk.overwriting.notes.next += 1;
-        self.disk.overwriting.notes.under_way.insert(number);
-        let running = self.requests.running.get_mut(id);
-        let made = self.disk.commits.journal.position();
+        let number = others.disk.overwriting.notes.next;
+        others.disk.overwriting.notes.next += 1;
+        others.disk.overwriting.notes.under_way.insert(number);
+        let running = self.running.get_mut(id);
+        let made = others.disk.commits.journal.position();
         running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
         let extent = running.extent;
         if mutant::is(Mutant::NoteNothing) {
-            return self.noted(id, Ok(Buf::new()), out);
+            return self.noted(others, id, Ok(Buf::new()));
         }
-        let up_to = [self.disk.commits.durable, made];
-        let data = Note { session: self.disk.state.session, extent, up_to }.to_bytes();
-        let at = Extent::new(self.disk.commits.journal.shape().note(number).0, data.len() as u64);
+        let up_to = [others.disk.commits.durable, made];
+        let data = Note { session: others.disk.state.session, extent, up_to }.to_bytes();
+        let at = Extent::new(others.disk.commits.journal.shape().note(number).0, data.len() as u64);
         let place = Place { on: MediumId::Journal, extent: at };
-        self.disk.io(Purpose::Request(id), place, IoOp::Write { data: data.into(), durable: false }, out);
+        others.disk.io(
+            Purpose::Request(id),
+            place,
+            IoOp::Write { data: data.into(), durable: false },
+            others.out,
+        );
     }
 
     /// Goes on with request `id` after the write of its note.
-    pub(super) fn noted(&mut self, id: Origin, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
-        let running = self.requests.running.get_mut(id);
+    pub(super) fn noted(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, MediumError>) {
+        let running = self.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { deaths, durable, number, generation } = stage else { return };
-        self.disk.overwriting.notes.under_way.remove(&number);
+        others.disk.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
-            self.disk.give_up_overwrite(extent);
-            return self.request_failed(id, &error, out);
+            others.disk.give_up_overwrite(extent);
+            return self.request_failed(others.disk, others.watching, id, &error, others.out);
         }
-        if generation != self.disk.commits.journal.position().generation {
+        if generation != others.disk.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
-            return self.note_overwrite(id, deaths, durable, out);
+            return self.note_overwrite(others, id, deaths, durable);
         }
-        self.disk.overwriting.under_way.remove(extent);
-        if !self.disk.state.ledger.has_unsynced() {
-            self.disk.overwriting.since = self.disk.schedule.now;
+        others.disk.overwriting.under_way.remove(extent);
+        if !others.disk.state.ledger.has_unsynced() {
+            others.disk.overwriting.since = others.disk.schedule.now;
         }
-        self.disk.state.ledger.overwrite(extent);
-        self.end_write(id, deaths, durable, out);
+        others.disk.state.ledger.overwrite(extent);
+        self.end_write(others, id, deaths, durable);
     }
 
     /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
     /// over all that was written over there, by others too.
     pub(super) fn end_write(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         deaths: Option<Deaths>,
         durable: bool,
-        out: &mut Vec<Command>,
     ) {
-        let extent = self.requests.running.get_mut(id).extent;
+        let extent = self.running.get_mut(id).extent;
         if !durable {
             return match deaths {
-                Some(deaths) => self.die(id, deaths, out),
-                None => self.finish_with_buf(id, out),
+                Some(deaths) => self.die(others, id, deaths),
+                None => self.finish_with_buf(others.watching, id, others.out),
             };
         }
-        let parts: Vec<_> = self.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-        if self.disk.latched.is_some() && !(parts.is_empty() && self.disk.is_met_durable()) {
-            return self.finish(id, Err(self.disk.frozen()), out);
+        let parts: Vec<_> =
+            others.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+        if others.disk.latched.is_some() && !(parts.is_empty() && others.disk.is_met_durable()) {
+            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
         }
-        self.disk.meet_overwritten(&parts);
-        self.requests.running.get_mut(id).stage = Stage::Checkpoint(deaths);
-        self.request_checkpointed(id, out);
+        others.disk.meet_overwritten(&parts);
+        self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+        self.request_checkpointed(others, id);
     }
 
     /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
-    pub(super) fn awaits_completion(&mut self, id: Origin) -> bool {
-        if self.disk.is_met_durable() {
+    pub(super) fn awaits_completion(&mut self, disk: &mut Disk, id: Origin) -> bool {
+        if disk.is_met_durable() {
             return false;
         }
-        self.requests.running.get_mut(id).stage = Stage::Commit;
-        self.disk.commits.wait_for(self.disk.overwriting.completed_seq, id);
+        self.running.get_mut(id).stage = Stage::Commit;
+        disk.commits.wait_for(disk.overwriting.completed_seq, id);
         true
     }
 }

@@ -53,7 +53,7 @@ impl Volume {
         }
         let error = MediumError { kind: MediumErrorKind::Io, message: format!("the map: {damage}") };
         for waiting in self.requests.waiting.take_behind(page) {
-            self.refuse_waiting(&waiting, &error, out);
+            self.on_requests(out, |requests, others| requests.refuse_waiting(others, &waiting, &error));
         }
     }
 
@@ -66,7 +66,9 @@ impl Volume {
         match (page, result) {
             (Obstacle::Space(_), Err(error)) if error.kind == MediumErrorKind::NoSpace => {
                 for waiting in self.requests.waiting.take_behind(page) {
-                    self.refuse_waiting(&waiting, &error, out);
+                    self.on_requests(out, |requests, others| {
+                        requests.refuse_waiting(others, &waiting, &error)
+                    });
                 }
                 return self.task_lacks_map(&error, out);
             }

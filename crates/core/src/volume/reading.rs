@@ -7,9 +7,11 @@
 
 use super::disk::Disk;
 use super::requests::Origin;
+use super::requests::Others;
+use super::requests::Requests;
 use super::running::{Reading, Stage};
 use super::waiting::Unseen;
-use super::{Command, Purpose, Volume, io::IoOp};
+use super::{Purpose, io::IoOp};
 use crate::places::Places;
 use crate::request::{Op, Refusal, Request};
 use crate::store::Epochs;
@@ -43,42 +45,42 @@ impl Disk {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
     pub(super) fn read(
         &mut self,
+        others: &mut Others<'_>,
         id: Origin,
         op: Op,
         extent: Extent<Addr>,
         at: Places,
-        out: &mut Vec<Command>,
     ) {
-        if self.disk.dead_leave() {
-            let (tasks, reuses) = (self.erasing.begun, self.disk.reuses());
+        if others.disk.dead_leave() {
+            let (tasks, reuses) = (others.erasing.begun, others.disk.reuses());
             let reading = Reading { op, extent, at: at.clone(), tasks, reuses };
-            self.requests.running.get_mut(id).reading = Some(Box::new(reading));
+            self.running.get_mut(id).reading = Some(Box::new(reading));
         }
-        self.disk.io(Purpose::Request(id), at, IoOp::Read, out);
+        others.disk.io(Purpose::Request(id), at, IoOp::Read, others.out);
     }
 
     /// Begins the read of request `id` again, if it failed, or may have read something else, because
     /// its content lies elsewhere by now. Whether it did so, or refused the request.
-    pub(super) fn read_elsewhere(&mut self, id: Origin, has_failed: bool, out: &mut Vec<Command>) -> bool {
-        let Some(reading) = self.requests.running.get_mut(id).reading.take() else { return false };
-        let is_doubtful = reading.reuses.is_some() && reading.tasks != self.erasing.begun;
+    pub(super) fn read_elsewhere(&mut self, others: &mut Others<'_>, id: Origin, has_failed: bool) -> bool {
+        let Some(reading) = self.running.get_mut(id).reading.take() else { return false };
+        let is_doubtful = reading.reuses.is_some() && reading.tasks != others.erasing.begun;
         if !has_failed && !is_doubtful {
             return false;
         }
-        match self.disk.whereabouts(&reading) {
-            Now::There if reading.reuses == self.disk.reuses() => return false,
-            Now::Forgotten(refusal) => self.finish(id, Err(refusal), out),
-            Now::There | Now::Elsewhere => self.read_again(id, *reading, out),
+        match others.disk.whereabouts(&reading) {
+            Now::There if reading.reuses == others.disk.reuses() => return false,
+            Now::Forgotten(refusal) => self.finish(others.watching, id, Err(refusal), others.out),
+            Now::There | Now::Elsewhere => self.read_again(others, id, *reading),
         }
         true
     }
 
-    fn read_again(&mut self, id: Origin, reading: Reading, out: &mut Vec<Command>) {
-        let (request, unseen) = match self.requests.running.take(id).stage {
+    fn read_again(&mut self, others: &mut Others<'_>, id: Origin, reading: Reading) {
+        let (request, unseen) = match self.running.take(id).stage {
             Stage::ReadForInference { request, old_extent, mut rest } => {
                 rest.push(old_extent);
                 (request, Unseen::Left(rest))
@@ -86,6 +88,6 @@ impl Volume {
             Stage::Merge(merge) => (merge.request, Unseen::NOTHING),
             _ => (Request { op: reading.op, extent: reading.extent, fua: false }, Unseen::NOTHING),
         };
-        self.go_on_unseen(id, request, unseen, out);
+        self.go_on_unseen(others, id, request, unseen);
     }
 }

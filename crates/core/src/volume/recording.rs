@@ -121,9 +121,9 @@ impl Volume {
         }
         let message = format!("{} receipts wait for the audit log: {reason}", self.disk.state.receipts.len());
         let error = MediumError { kind: MediumErrorKind::NoSpace, message };
-        self.refuse_roomless(&error, out);
+        self.on_requests(out, |requests, others| requests.refuse_roomless(others, &error));
         if !self.disk.may_owe_receipts() && self.erasing.task.is_none() {
-            self.refuse_demands(&error, out);
+            self.on_requests(out, |requests, others| requests.refuse_demands(others, &error));
         }
     }
 }

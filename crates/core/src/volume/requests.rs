@@ -2,10 +2,13 @@
 
 use super::Command;
 use super::classes::Plain;
+use super::disk::Disk;
 use super::epochs::Closes;
+use super::erasing::Erasing;
 use super::order::Order;
 use super::running::{Stage, Table};
 use super::waiting::{Queue, Unseen};
+use super::watching::Watching;
 use crate::request::{Outcome, RequestId};
 use std::collections::VecDeque;
 
@@ -25,6 +28,15 @@ impl Origin {
             out.push(Command::Reply(id, outcome));
         }
     }
+}
+
+/// The other owners, and where commands go: all that carrying out a request may need.
+#[derive(Debug)]
+pub(super) struct Others<'a> {
+    pub(super) disk: &'a mut Disk,
+    pub(super) erasing: &'a mut Erasing,
+    pub(super) watching: &'a mut Watching,
+    pub(super) out: &'a mut Vec<Command>,
 }
 
 /// See the module's documentation.

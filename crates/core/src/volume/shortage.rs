@@ -10,8 +10,11 @@
 use super::admit::all_zeros;
 use super::disk::Disk;
 use super::erasing::Erasing;
+use super::requests::Others;
+use super::requests::Requests;
 use super::waiting::{Obstacle, Unseen, Waiting};
-use super::{Command, Volume, refusal};
+use super::watching::Watching;
+use super::{Command, refusal};
 use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Request};
@@ -93,67 +96,79 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Lets erase tasks rest: one lacked space.
-    pub(super) fn put_off_tasks(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.disk.rest_tasks();
-        self.refuse_demands(error, out);
-        self.refuse_obliging(error, out);
+    pub(super) fn put_off_tasks(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        others.disk.rest_tasks();
+        self.refuse_demands(others, error);
+        self.refuse_obliging(others.disk, others.watching, error, others.out);
     }
 
     /// Lets changes of the map rest: a page lacked space.
-    pub(super) fn put_off_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.disk.schedule.shortage.map = self.disk.retry_at();
-        self.refuse_obliging(error, out);
-        if !self.disk.state.ledger.dead().is_empty() || !self.disk.can_close() {
-            self.refuse_closes(error, out);
+    pub(super) fn put_off_map(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        disk.schedule.shortage.map = disk.retry_at();
+        self.refuse_obliging(disk, watching, error, out);
+        if !disk.state.ledger.dead().is_empty() || !disk.can_close() {
+            self.refuse_closes(disk, watching, error, out);
         }
     }
 
     /// Refuses, where content must leave before it is destroyed, what waits for a checkpoint that lacked space: the writes for which the log of
     /// stubs has no room, and, with `all`, those to blocks whose death waits for a commit.
-    pub(super) fn refuse_uncommitted(&mut self, all: bool, error: &MediumError, out: &mut Vec<Command>) {
-        if !self.disk.dead_leave() {
+    pub(super) fn refuse_uncommitted(&mut self, others: &mut Others<'_>, all: bool, error: &MediumError) {
+        if !others.disk.dead_leave() {
             return;
         }
-        for waiting in self.requests.waiting.take_closed() {
-            self.refuse_waiting(&waiting, error, out);
+        for waiting in self.waiting.take_closed() {
+            self.refuse_waiting(others, &waiting, error);
         }
         if all {
-            self.refuse_demands(error, out);
+            self.refuse_demands(others, error);
         }
     }
 
     /// Refuses the writes that need an erase task first.
-    pub(super) fn refuse_demands(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        for waiting in self.requests.waiting.take_demands() {
-            self.refuse_waiting(&waiting, error, out);
+    pub(super) fn refuse_demands(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        for waiting in self.waiting.take_demands() {
+            self.refuse_waiting(others, &waiting, error);
         }
     }
 
     /// Refuses all that waits for room in the ledger, which may not come.
-    pub(super) fn refuse_roomless(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        self.refuse_obliging(error, out);
-        if !self.disk.has_room() {
-            for waiting in self.requests.waiting.take_roomless() {
-                self.refuse_waiting(&waiting, error, out);
+    pub(super) fn refuse_roomless(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        self.refuse_obliging(others.disk, others.watching, error, others.out);
+        if !others.disk.has_room() {
+            for waiting in self.waiting.take_roomless() {
+                self.refuse_waiting(others, &waiting, error);
             }
         }
     }
 
     /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.
-    fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        if !self.disk.has_room() {
-            for id in std::mem::take(&mut self.requests.obliging) {
-                self.request_failed(id, error, out);
+    fn refuse_obliging(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        if !disk.has_room() {
+            for id in std::mem::take(&mut self.obliging) {
+                self.request_failed(disk, watching, id, error, out);
             }
-            self.refuse_closes(error, out);
+            self.refuse_closes(disk, watching, error, out);
         }
     }
 
     /// Refuses a request that did not begin.
-    pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
+    pub(super) fn refuse_waiting(&mut self, others: &mut Others<'_>, waiting: &Waiting, error: &MediumError) {
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
-        self.refuse_unbegun(waiting.id, waiting.request.extent, was_shown, refusal(error), out);
+        self.refuse_unbegun(others, waiting.id, waiting.request.extent, was_shown, refusal(error));
     }
 }

@@ -17,6 +17,7 @@ use super::Volume;
 use super::disk::Disk;
 use super::erasing::Erasing;
 use super::requests::Origin;
+use super::requests::Requests;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
@@ -175,14 +176,22 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Requests {
     /// Where a write of `extent` for request `id`, which is about to begin, goes.
-    pub(super) fn allocate(&mut self, id: Origin, extent: Extent<Addr>) -> WritePlan {
-        self.erasing.cover(&self.disk, extent);
-        self.erasing.pending_punch.remove(extent);
-        self.disk.store.begin_write(extent, self.requests.order.epoch(id))
+    pub(super) fn allocate(
+        &mut self,
+        disk: &mut Disk,
+        erasing: &mut Erasing,
+        id: Origin,
+        extent: Extent<Addr>,
+    ) -> WritePlan {
+        erasing.cover(disk, extent);
+        erasing.pending_punch.remove(extent);
+        disk.store.begin_write(extent, self.order.epoch(id))
     }
+}
 
+impl Volume {
     /// Ends the search for holes: what was written since the start need not be known any more.
     pub fn holes_known(&mut self) {
         self.erasing.fresh = None;

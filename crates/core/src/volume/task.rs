@@ -302,12 +302,12 @@ impl Volume {
             if let Some(EraseTask { kind: Kind::Job, .. }) = self.end_task() {
                 self.disk.store.background_done(JobEnd::GivenUp);
             }
-            self.settle(out);
+            self.on_requests(out, |requests, others| requests.settle(others));
         }
         if self.erasing.task.is_none() {
             self.erasing.task = self.choose();
             self.erasing.begun += u64::from(self.erasing.task.is_some());
-            self.settle(out);
+            self.on_requests(out, |requests, others| requests.settle(others));
         }
         self.step(out);
     }

@@ -348,7 +348,14 @@ impl Volume {
             watching.looks += 1;
             watching.last_own += 1;
             let id = Origin::Own(watching.last_own);
-            self.admit(id, Request { op: Op::ReadForInference, extent, fua: false }, Vec::new(), out);
+            self.on_requests(out, |requests, others| {
+                requests.admit(
+                    others,
+                    id,
+                    Request { op: Op::ReadForInference, extent, fua: false },
+                    Vec::new(),
+                )
+            });
         }
     }
 
@@ -412,7 +419,7 @@ impl Volume {
     fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
         let edge = self.disk.store.geometry().merged(extent).next();
         self.requests.closes.note_change();
-        self.note_death(extent);
+        self.requests.note_death(&mut self.disk, extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching.watch)
         else {
             return self.erasing.oblige_first(
@@ -427,8 +434,8 @@ impl Volume {
         watching.last_own += 1;
         let (id, request) =
             (Origin::Own(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });
-        self.enter(id, &request);
-        self.go_on(id, request, out);
+        self.requests.enter(&self.disk, id, &request);
+        self.on_requests(out, |requests, others| requests.go_on(others, id, request));
         let rest = if part.start == extent.start {
             Extent::between(part.end(), extent.end())
         } else {

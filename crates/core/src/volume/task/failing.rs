@@ -50,7 +50,11 @@ impl Volume {
             return self.disk.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
-        if is_job { self.erasing.put_off_jobs(&self.disk) } else { self.put_off_tasks(error, out) }
+        if is_job {
+            self.erasing.put_off_jobs(&self.disk)
+        } else {
+            self.on_requests(out, |requests, others| requests.put_off_tasks(others, error))
+        }
     }
 
     /// Gives up a shred for which the map lacks space on the host, until there may be some. Where dead content leaves at once,
@@ -59,12 +63,12 @@ impl Volume {
         let lacks = |run: &crate::units::Extent<_>| self.disk.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
         if self.disk.dead_leave() && !self.disk.state.ledger.dead().is_empty() {
-            self.put_off_map(error, out);
+            self.requests.put_off_map(&mut self.disk, &mut self.watching, error, out);
         } else if self.erasing.task.as_ref().is_some_and(is_lacking) {
             if let Some(task) = &mut self.erasing.task {
                 task.steps.give_up();
             }
-            self.put_off_map(error, out);
+            self.requests.put_off_map(&mut self.disk, &mut self.watching, error, out);
         }
     }
 }
