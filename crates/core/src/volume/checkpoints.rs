@@ -254,7 +254,7 @@ impl Volume {
             Waiter::Request(id) => {
                 self.on_requests(out, |requests, others| requests.request_checkpointed(others, id))
             }
-            Waiter::Task => self.task_done(Buf::new()),
+            Waiter::Task => self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new()),
             Waiter::Proof => self.watching.proof_done(&self.disk),
             Waiter::Nobody => {}
         }

@@ -1,10 +1,12 @@
 //! The choice of the next erase task, and of the bytes that it works on.
 
+use super::Config;
 use super::bytes::slice;
 use super::disk::Disk;
 use super::erasing::Erasing;
+use super::requests::Requests;
 use super::task::{EraseTask, Kind, Site};
-use super::{Config, Volume};
+use super::watching::Watching;
 use crate::buf::Buf;
 use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
 use crate::journal::{Change, SLOT_BYTES, Slot};
@@ -150,39 +152,51 @@ impl Erasing {
     }
 }
 
-impl Volume {
-    pub(super) fn choose(&mut self) -> Option<EraseTask> {
-        if !self.disk.may_owe_receipts() {
-            return self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task());
+impl Requests {
+    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
+    pub(super) fn is_task_awaited(&self, disk: &Disk) -> bool {
+        !disk.dead_leave() && self.waiting.demands().next().is_some()
+    }
+}
+
+impl Erasing {
+    pub(super) fn choose(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &Watching,
+    ) -> Option<EraseTask> {
+        if !disk.may_owe_receipts() {
+            return self.punch_task(disk).or_else(|| self.job_task(disk, requests));
         }
-        let (crowded, pauses) = (!self.disk.has_room(), self.disk.pause().is_some());
+        let (crowded, pauses) = (!disk.has_room(), disk.pause().is_some());
         if crowded {
-            self.disk.coarsen();
+            disk.coarsen();
         }
         if (!crowded || pauses)
-            && let Some(task) = self.demanded()
+            && let Some(task) = self.demanded(disk, requests, watching)
         {
             return Some(task);
         }
-        if self.disk.tasks_rest() || pauses {
+        if disk.tasks_rest() || pauses {
             // A background task would give way to the waiting write at once, again and again.
-            return if self.is_task_awaited() {
+            return if requests.is_task_awaited(disk) {
                 None
             } else {
-                self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task())
+                self.punch_task(disk).or_else(|| self.job_task(disk, requests))
             };
         }
-        let urgent = crowded || self.requests.wants_room();
-        if !urgent && !self.erasing.may_go_on(&mut self.disk) {
-            return self.erasing.punch_task(&mut self.disk).or_else(|| self.job_task());
+        let urgent = crowded || requests.wants_room();
+        if !urgent && !self.may_go_on(disk) {
+            return self.punch_task(disk).or_else(|| self.job_task(disk, requests));
         }
-        let task = self.due();
+        let task = self.due(disk, requests);
         if task.is_none()
-            && self.disk.commits.undurable.is_empty()
-            && !self.erasing.has_unasked(&self.disk)
-            && self.watching.has_seen_all()
+            && disk.commits.undurable.is_empty()
+            && !self.has_unasked(disk)
+            && watching.has_seen_all()
         {
-            self.disk.schedule.all_due = false;
+            disk.schedule.all_due = false;
         }
         let task = task.map(|mut task| {
             if urgent {
@@ -190,102 +204,102 @@ impl Volume {
             }
             task
         });
-        task.or_else(|| self.erasing.punch_task(&mut self.disk)).or_else(|| self.job_task())
+        task.or_else(|| self.punch_task(disk)).or_else(|| self.job_task(disk, requests))
     }
 
     /// The next of the tasks that are due. Residue owed by place and by address take turns; when only the
     /// ledger fills, places come first, since no write waits for the task over them.
-    fn due(&mut self) -> Option<EraseTask> {
-        let by_place = self.erasing.takes_turns() || !self.erasing.is_due(&mut self.disk);
-        let first = if by_place { self.erasing.destroy_owed(&self.disk) } else { None };
-        first.or_else(|| self.swept()).or_else(|| self.erasing.destroy_owed(&self.disk))
-    }
-
-    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
-    pub(super) fn is_task_awaited(&self) -> bool {
-        !self.disk.dead_leave() && self.requests.waiting.demands().next().is_some()
+    fn due(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
+        let by_place = self.takes_turns() || !self.is_due(disk);
+        let first = if by_place { self.destroy_owed(disk) } else { None };
+        first.or_else(|| self.swept(disk, requests)).or_else(|| self.destroy_owed(disk))
     }
 
     /// The task that the first write waits for.
-    fn demanded(&mut self) -> Option<EraseTask> {
-        let extent = self.requests.waiting.demands().next()?.request.extent;
-        let window = self.disk.config.run_bytes_max * DEMAND_RUNS;
+    fn demanded(&mut self, disk: &Disk, requests: &mut Requests, watching: &Watching) -> Option<EraseTask> {
+        let extent = requests.waiting.demands().next()?.request.extent;
+        let window = disk.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
-        let to = extent.end().next_multiple_of(window).min(self.disk.store.geometry().size);
-        let dead = self.disk.state.ledger.dead().within(extent).next();
-        let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else { return self.shred_then_write() };
-        if !self.is_ready(first, &it) {
+        let to = extent.end().next_multiple_of(window).min(disk.store.geometry().size);
+        let dead = disk.state.ledger.dead().within(extent).next();
+        let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else {
+            return self.shred_then_write(disk, requests, watching);
+        };
+        if !self.is_ready(disk, requests, first, &it) {
             return None;
         }
-        let runs = self.gather(Extent::between(from, to), it.due);
-        self.erasing.shred(&self.disk, runs, it.due, Priority::Urgent)
+        let runs = self.gather(disk, requests, Extent::between(from, to), it.due);
+        self.shred(disk, runs, it.due, Priority::Urgent)
     }
 
     /// Destroys the suspicious bytes below all writes that wait for that, as many as the staging slots can
     /// take, so that those writes share the syncs.
-    fn shred_then_write(&mut self) -> Option<EraseTask> {
-        let slots = self.disk.commits.journal.shape().slots;
+    fn shred_then_write(
+        &mut self,
+        disk: &Disk,
+        requests: &mut Requests,
+        watching: &Watching,
+    ) -> Option<EraseTask> {
+        let slots = disk.commits.journal.shape().slots;
         let mut left = u64::from(slots);
         let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
-        for waiting in self.requests.waiting.demands().take(slots as usize) {
+        for waiting in requests.waiting.demands().take(slots as usize) {
             let request = &waiting.request;
-            let owed = || self.disk.state.ledger.within(request.extent);
+            let owed = || disk.state.ledger.within(request.extent);
             let Op::Write(data) = &request.op else { continue };
-            if !self.watching.needs(waiting).is_empty() {
+            if !watching.needs(waiting).is_empty() {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
-            } else if !owed().any(|(run, it)| it.is_dead() || self.requests.is_busy(run)) {
-                let taken = self.disk.pieces_for_slots(owed(), &mut left);
+            } else if !owed().any(|(run, it)| it.is_dead() || requests.is_busy(run)) {
+                let taken = disk.pieces_for_slots(owed(), &mut left);
                 contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
             }
         }
-        unseen.into_iter().for_each(|id| self.requests.waiting.retry(id));
-        self.keep(runs, Some(contents))
+        unseen.into_iter().for_each(|id| requests.waiting.retry(id));
+        self.keep(disk, requests, runs, Some(contents))
     }
 
     /// The next task in the sweep over the disk, with as many obligations of the same kind as share its
     /// syncs. The sweep goes on where the last task ended.
-    fn swept(&mut self) -> Option<EraseTask> {
-        let (first, it) = self.first_ready()?;
-        let rest = Extent::between(first.start.0, self.disk.store.geometry().size);
+    fn swept(&mut self, disk: &Disk, requests: &Requests) -> Option<EraseTask> {
+        let (first, it) = self.first_ready(disk, requests)?;
+        let rest = Extent::between(first.start.0, disk.store.geometry().size);
         let task = match it.due {
             Due::Shred { .. } | Due::Free { .. } => {
-                self.erasing.shred(&self.disk, self.gather(rest, it.due), it.due, Priority::Due)
+                self.shred(disk, self.gather(disk, requests, rest, it.due), it.due, Priority::Due)
             }
             Due::ConservativeOverwrite => {
-                let conservative = self.disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
-                let ready = conservative.filter(|(extent, it)| self.is_ready(*extent, it));
-                let mut left = u64::from(self.disk.commits.journal.shape().slots);
-                self.keep(self.disk.pieces_for_slots(ready, &mut left), None)
+                let conservative = disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
+                let ready = conservative.filter(|(extent, it)| self.is_ready(disk, requests, *extent, it));
+                let mut left = u64::from(disk.commits.journal.shape().slots);
+                self.keep(disk, requests, disk.pieces_for_slots(ready, &mut left), None)
             }
             Due::Suspicious => None,
         };
-        self.erasing.sweep =
-            task.as_ref().and_then(|task| task.runs.last()).map_or(self.erasing.sweep, |run| run.end());
+        self.sweep = task.as_ref().and_then(|task| task.runs.last()).map_or(self.sweep, |run| run.end());
         task
     }
 
     /// The first obligation, from where the last task ended, that a task may begin for. An obligation that
     /// is not ready waits for the end of something that is under way; so one call looks at a few, and the
     /// next call at others.
-    fn first_ready(&mut self) -> Option<(Extent<Addr>, Obligation)> {
+    fn first_ready(&mut self, disk: &Disk, requests: &Requests) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
-        for from in [self.erasing.sweep, 0] {
+        for from in [self.sweep, 0] {
             // A block that can only die as a whole is taken from its start.
-            let from = self.disk.store.geometry().together(Extent::new(from, 1)).start.0;
-            let rest =
-                Extent::between(from.min(self.disk.store.geometry().size), self.disk.store.geometry().size);
-            let mut looked = self.disk.state.ledger.queued_within(rest).take(left);
+            let from = disk.store.geometry().together(Extent::new(from, 1)).start.0;
+            let rest = Extent::between(from.min(disk.store.geometry().size), disk.store.geometry().size);
+            let mut looked = disk.state.ledger.queued_within(rest).take(left);
             let mut end = from;
             let found = looked.find(|(extent, it)| {
                 (end, left) = (extent.end(), left - 1);
-                self.is_ready(*extent, it)
+                self.is_ready(disk, requests, *extent, it)
             });
             let found = found.map(|(extent, it)| (extent, *it));
             drop(looked);
             if found.is_some() || left == 0 {
-                self.erasing.sweep = end;
+                self.sweep = end;
                 return found;
             }
         }
@@ -294,30 +308,35 @@ impl Volume {
 
     /// Whether the task that `it` calls for may begin: the obligation is durable, and no request uses bytes
     /// that the task would change.
-    fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::TaskBeforeCommit) || !self.disk.commits.undurable.overlaps(extent);
-        let busy =
-            if it.is_dead() { self.requests.running.reads(extent) } else { self.requests.is_busy(extent) };
+    fn is_ready(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, it: &Obligation) -> bool {
+        let durable = mutant::is(Mutant::TaskBeforeCommit) || !disk.commits.undurable.overlaps(extent);
+        let busy = if it.is_dead() { requests.running.reads(extent) } else { requests.is_busy(extent) };
         it.is_queued() && durable && !busy
     }
 
     /// The runs within `extent` that are ready for `due`, as many as one task takes.
-    fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
-        let dead = self.disk.state.ledger.dead().within(extent).take(RUNS_MAX);
-        let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let free = ready.flat_map(|(extent, _)| self.disk.overwriting.gaps(extent));
-        let mut runs = self.disk.limits().runs(free);
-        runs.retain(|run| !self.disk.must_wait(*run));
+    fn gather(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
+        let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
+        let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, requests, *extent, it));
+        let free = ready.flat_map(|(extent, _)| disk.overwriting.gaps(extent));
+        let mut runs = disk.limits().runs(free);
+        runs.retain(|run| !disk.must_wait(*run));
         runs
     }
 
-    fn keep(&self, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {
-        if runs.is_empty() || runs.iter().any(|run| self.requests.is_busy(*run)) {
+    fn keep(
+        &self,
+        disk: &Disk,
+        requests: &Requests,
+        runs: Vec<Extent<Addr>>,
+        contents: Option<Vec<Buf>>,
+    ) -> Option<EraseTask> {
+        if runs.is_empty() || runs.iter().any(|run| requests.is_busy(*run)) {
             return None;
         }
         let suspicious = contents.is_none();
         let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
-        let slots = Extent::new(self.disk.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let slots = Extent::new(disk.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
         let method = Rewrite {
             sites: Site::runs(&runs),
             contents,
@@ -325,11 +344,6 @@ impl Volume {
             staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
             staging_medium: Site::all_of(MediumId::Journal),
         };
-        Some(self.disk.erase_task(
-            Kind::Rewrite { suspicious },
-            runs,
-            Method::Rewrite(method),
-            Priority::Urgent,
-        ))
+        Some(disk.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 }

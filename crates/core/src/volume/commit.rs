@@ -184,7 +184,7 @@ impl Volume {
                 self.requests.finish_with_buf(&mut self.watching, id, out);
             }
             self.disk.free_notes();
-            self.task_committed(seq, out);
+            self.erasing.task_committed(&mut self.disk, &mut self.requests, seq, out);
             if let Some(ended) = self.disk.write_map(out) {
                 self.checkpoint_ended(ended, out);
             }

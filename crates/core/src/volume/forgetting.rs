@@ -156,90 +156,96 @@ impl Requests {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
     /// go on.
-    fn drive_checks(&mut self, out: &mut Vec<Command>) {
+    fn drive_checks(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &mut Watching,
+        out: &mut Vec<Command>,
+    ) {
         for _ in 0..LOOKS_MAX {
-            let Some(check) = self.erasing.forgetting.checks.front().copied() else { return };
+            let Some(check) = self.forgetting.checks.front().copied() else { return };
             // Deaths after the next close could not be told from those before.
-            if check.open != self.disk.open_epoch() {
-                self.requests.refuse_check(&mut self.erasing, &mut self.watching, NOT_LAST, out);
+            if check.open != disk.open_epoch() {
+                requests.refuse_check(self, watching, NOT_LAST, out);
                 continue;
             }
-            let known = self.disk.store.epochs().expect("a store without epochs refuses this");
+            let known = disk.store.epochs().expect("a store without epochs refuses this");
             let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
-                Err(place) => return self.disk.fetch_for(Obstacle::Page(place), out),
+                Err(place) => return disk.fetch_for(Obstacle::Page(place), out),
                 Ok(Shared::Later) => {
-                    self.requests.refuse_check(&mut self.erasing, &mut self.watching, NOT_LAST, out);
+                    requests.refuse_check(self, watching, NOT_LAST, out);
                     continue;
                 }
                 Ok(Shared::Nowhere) => check.left.end(),
                 Ok(Shared::NotBefore(at)) => {
-                    self.erasing.forgetting.has_more = true;
+                    self.forgetting.has_more = true;
                     at
                 }
-                Ok(Shared::At(block)) => match self.disk.dead_up_to(block) {
+                Ok(Shared::At(block)) => match disk.dead_up_to(block) {
                     Some(end) => end,
                     None => {
-                        self.requests.refuse_check(
-                            &mut self.erasing,
-                            &mut self.watching,
-                            Refusal::Current(check.to, block),
-                            out,
-                        );
+                        requests.refuse_check(self, watching, Refusal::Current(check.to, block), out);
                         continue;
                     }
                 },
             };
-            self.looked_up_to(end, out);
-            if self.erasing.forgetting.has_more {
+            self.looked_up_to(disk, end, out);
+            if self.forgetting.has_more {
                 return;
             }
         }
-        self.erasing.forgetting.has_more = true;
+        self.forgetting.has_more = true;
     }
 
     /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
-    fn looked_up_to(&mut self, end: u64, out: &mut Vec<Command>) {
-        let Some(check) = self.erasing.forgetting.checks.front_mut() else { return };
+    fn looked_up_to(&mut self, disk: &mut Disk, end: u64, out: &mut Vec<Command>) {
+        let Some(check) = self.forgetting.checks.front_mut() else { return };
         check.left = Extent::between(end.min(check.left.end()), check.left.end());
         if check.left.is_empty() {
             let id = check.id;
-            self.erasing.forgetting.checks.pop_front();
-            self.disk.want_checkpoint(Waiter::Request(id), out);
+            self.forgetting.checks.pop_front();
+            disk.want_checkpoint(Waiter::Request(id), out);
         }
     }
 
     /// Takes the steps that can be taken now.
-    pub(super) fn drive_forgets(&mut self, out: &mut Vec<Command>) {
-        self.erasing.forgetting.has_more = false;
-        self.drive_checks(out);
-        let may = !self.disk.config.read_only && !self.disk.schedule.halting;
-        if self.disk.state.forgets.is_empty()
-            || !may
-            || !self.disk.commits.is_durable(self.erasing.forgetting.after)
-        {
+    pub(super) fn drive_forgets(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &mut Watching,
+        out: &mut Vec<Command>,
+    ) {
+        self.forgetting.has_more = false;
+        self.drive_checks(disk, requests, watching, out);
+        let may = !disk.config.read_only && !disk.schedule.halting;
+        if disk.state.forgets.is_empty() || !may || !disk.commits.is_durable(self.forgetting.after) {
             return;
         }
-        if self.disk.waits_for_deaths() {
+        if disk.waits_for_deaths() {
             return;
         }
-        let passes = u16::try_from(self.disk.config.policy.passes().len()).unwrap_or(u16::MAX);
+        let passes = u16::try_from(disk.config.policy.passes().len()).unwrap_or(u16::MAX);
         for _ in 0..STEPS_MAX {
-            match self.disk.store.epochs_mut().map(|known| known.forget_step()) {
+            match disk.store.epochs_mut().map(|known| known.forget_step()) {
                 None | Some(ForgetStep::Idle | ForgetStep::Waits) => return,
                 Some(ForgetStep::More) => {}
-                Some(ForgetStep::Missing(place)) => return self.disk.fetch_for(Obstacle::Page(place), out),
+                Some(ForgetStep::Missing(place)) => return disk.fetch_for(Obstacle::Page(place), out),
                 Some(ForgetStep::Done(scope, blocks)) => {
-                    self.disk.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
-                    self.disk.change(Change::Forgotten(scope, blocks, passes));
+                    disk.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
+                    disk.change(Change::Forgotten(scope, blocks, passes));
                 }
             }
         }
-        self.erasing.forgetting.has_more = true;
+        self.forgetting.has_more = true;
     }
+}
 
+impl Volume {
     /// Whether a forget can go on at once: the next event takes its next steps.
     #[must_use]
     pub fn forgets_go_on(&self) -> bool {

@@ -1,9 +1,9 @@
 //! Background jobs: what a store wants done with space that nobody's content lies in, and with where
 //! content lies.
 
-use super::Volume;
 use super::disk::Disk;
 use super::erasing::Erasing;
+use super::requests::Requests;
 use super::task::{EraseTask, Kind, Site};
 use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
 use crate::media::MediumId;
@@ -76,22 +76,22 @@ impl Erasing {
     }
 }
 
-impl Volume {
+impl Erasing {
     /// The erase task of the next background job, if one is due.
-    pub(super) fn job_task(&mut self) -> Option<EraseTask> {
-        if !self.erasing.may_begin_job(&self.disk) {
+    pub(super) fn job_task(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
+        if !self.may_begin_job(disk) {
             return None;
         }
-        let job = self.disk.store.mapped_mut()?.background(self.disk.schedule.all_due)?;
+        let job = disk.store.mapped_mut()?.background(disk.schedule.all_due)?;
         if let Job::Move { contents, .. } = &job
-            && contents.iter().any(|run| self.requests.is_busy(*run))
+            && contents.iter().any(|run| requests.is_busy(*run))
         {
-            self.disk.store.background_done(JobEnd::GivenUp);
+            disk.store.background_done(JobEnd::GivenUp);
             return None;
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
-        let method = method(&job, self.disk.limits());
-        Some(self.disk.erase_task(Kind::Job, runs, method, Priority::Background))
+        let method = method(&job, disk.limits());
+        Some(disk.erase_task(Kind::Job, runs, method, Priority::Background))
     }
 }
 

@@ -71,7 +71,7 @@ use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use disk::Disk;
 use outstanding::Purpose;
-use requests::{Origin, Others, Requests};
+use requests::{Origin, Requests};
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -232,7 +232,7 @@ impl Volume {
                 self.on_requests(out, |requests, others| requests.request_io_done(others, request, result))
             }
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Task, Ok(done)) => self.task_done(done.buf),
+            (Purpose::Task, Ok(done)) => self.erasing.task_done(&mut self.disk, &mut self.requests, done.buf),
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
@@ -249,16 +249,6 @@ impl Volume {
             (Purpose::Commit, Err(error)) => self.disk.latch(&format!("the journal: {error}"), out),
             (Purpose::Task, Err(error)) => self.task_failed(&error, out),
         }
-    }
-
-    /// Lets requests `act`, and hands them the other owners.
-    fn on_requests<T>(
-        &mut self,
-        out: &mut Vec<Command>,
-        act: impl FnOnce(&mut Requests, &mut Others<'_>) -> T,
-    ) -> T {
-        let Self { disk, requests, erasing, watching } = self;
-        act(requests, &mut Others { disk, erasing, watching, out })
     }
 
     /// Does everything that can be done now, besides the requests under way.
@@ -279,7 +269,7 @@ impl Volume {
         self.drive_watching(out);
         self.leave_dead(out);
         self.requests.drive_closes(&mut self.disk, out);
-        self.drive_forgets(out);
+        self.erasing.drive_forgets(&mut self.disk, &mut self.requests, &mut self.watching, out);
         self.drive_task(out);
         self.disk.give_receipts(out);
         self.refuse_unrecorded(out);

@@ -1,6 +1,5 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 
-use super::Command;
 use super::classes::Plain;
 use super::disk::Disk;
 use super::epochs::Closes;
@@ -9,6 +8,7 @@ use super::order::Order;
 use super::running::{Stage, Table};
 use super::waiting::{Queue, Unseen};
 use super::watching::Watching;
+use super::{Command, Volume};
 use crate::request::{Outcome, RequestId};
 use std::collections::VecDeque;
 
@@ -112,6 +112,18 @@ impl Requests {
             )
         };
         self.running.in_stage(waits)
+    }
+}
+
+impl Volume {
+    /// Lets requests `act`, and hands them the other owners.
+    pub(super) fn on_requests<T>(
+        &mut self,
+        out: &mut Vec<Command>,
+        act: impl FnOnce(&mut Requests, &mut Others<'_>) -> T,
+    ) -> T {
+        let Self { disk, requests, erasing, watching } = self;
+        act(requests, &mut Others { disk, erasing, watching, out })
     }
 }
 

@@ -10,6 +10,7 @@ use super::bytes::slice;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::erasing::Erasing;
+use super::requests::Requests;
 use super::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 use crate::buf::Buf;
 use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
@@ -284,13 +285,60 @@ impl Erasing {
     }
 }
 
+impl Erasing {
+    /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
+    fn end_task(&mut self, requests: &mut Requests) -> Option<EraseTask> {
+        let task = self.task.take()?;
+        requests.waiting.task_ended(&task.runs);
+        Some(task)
+    }
+
+    /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
+    pub(super) fn task_done(&mut self, disk: &mut Disk, requests: &mut Requests, read: Buf) {
+        let Some(task) = &mut self.task else { return };
+        task.steps.done(read);
+        if !task.steps.is_over() {
+            return;
+        }
+        let Some(task) = self.end_task(requests) else { return };
+        match task.kind {
+            Kind::Job => {
+                let read = task.steps.contents().first().map_or(&[][..], |read| read);
+                disk.store.background_done(JobEnd::Done(read));
+            }
+            _ => self.gave_back(&task.runs),
+        }
+    }
+
+    pub(super) fn task_committed(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        seq: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(task) = self.task.as_mut().filter(|task| task.recording.is_some_and(|waits| waits <= seq))
+        else {
+            return;
+        };
+        task.recording = None;
+        task.steps.done(Buf::new());
+        if task.steps.is_over()
+            && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task(requests)
+        {
+            disk.owed_destroyed(&places);
+        }
+        disk.give_receipts(out);
+    }
+}
+
 impl Volume {
     pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
         if self.disk.config.read_only {
             return;
         }
         self.erasing.retry_task(&self.disk);
-        let is_in_the_way = self.is_task_awaited();
+        let is_in_the_way = self.requests.is_task_awaited(&self.disk);
         let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
         if should_end
             || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back)
@@ -299,24 +347,17 @@ impl Volume {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(EraseTask { kind: Kind::Job, .. }) = self.end_task() {
+            if let Some(EraseTask { kind: Kind::Job, .. }) = self.erasing.end_task(&mut self.requests) {
                 self.disk.store.background_done(JobEnd::GivenUp);
             }
             self.on_requests(out, |requests, others| requests.settle(others));
         }
         if self.erasing.task.is_none() {
-            self.erasing.task = self.choose();
+            self.erasing.task = self.erasing.choose(&mut self.disk, &mut self.requests, &self.watching);
             self.erasing.begun += u64::from(self.erasing.task.is_some());
             self.on_requests(out, |requests, others| requests.settle(others));
         }
         self.step(out);
-    }
-
-    /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
-    fn end_task(&mut self) -> Option<EraseTask> {
-        let task = self.erasing.task.take()?;
-        self.requests.waiting.task_ended(&task.runs);
-        Some(task)
     }
 
     /// Begins as much of the current step as may be under way at once.
@@ -359,39 +400,6 @@ impl Volume {
             }
             Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
         }
-        self.task_done(Buf::new());
-    }
-
-    /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
-    pub(super) fn task_done(&mut self, read: Buf) {
-        let Some(task) = &mut self.erasing.task else { return };
-        task.steps.done(read);
-        if !task.steps.is_over() {
-            return;
-        }
-        let Some(task) = self.end_task() else { return };
-        match task.kind {
-            Kind::Job => {
-                let read = task.steps.contents().first().map_or(&[][..], |read| read);
-                self.disk.store.background_done(JobEnd::Done(read));
-            }
-            _ => self.erasing.gave_back(&task.runs),
-        }
-    }
-
-    pub(super) fn task_committed(&mut self, seq: u64, out: &mut Vec<Command>) {
-        let Some(task) =
-            self.erasing.task.as_mut().filter(|task| task.recording.is_some_and(|waits| waits <= seq))
-        else {
-            return;
-        };
-        task.recording = None;
-        task.steps.done(Buf::new());
-        if task.steps.is_over()
-            && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task()
-        {
-            self.disk.owed_destroyed(&places);
-        }
-        self.disk.give_receipts(out);
+        self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
     }
 }

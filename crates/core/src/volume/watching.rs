@@ -6,7 +6,9 @@ mod kept_out;
 
 use super::checkpoints::Waiter;
 use super::disk::Disk;
+use super::erasing::Erasing;
 use super::requests::Origin;
+use super::requests::Requests;
 use super::waiting::{Unseen, Waiting};
 use super::{Command, Volume};
 use crate::buf::Buf;
@@ -327,16 +329,66 @@ impl Watching {
     }
 }
 
+impl Watching {
+    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
+    fn prove(&mut self, disk: &mut Disk, requests: &mut Requests, out: &mut Vec<Command>) {
+        self.cut(disk, requests);
+        let awaits = self.watch.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
+        if !awaits || !requests.order.is_cut_complete() {
+            return;
+        }
+        if let Some(watching) = &mut self.watch {
+            watching.proof = Proof::Syncs;
+        }
+        disk.want_checkpoint(Waiter::Proof, out);
+    }
+
+    /// Begins a batch of evidence, if one is due and none is under way.
+    fn cut(&mut self, disk: &Disk, requests: &mut Requests) {
+        let watching = self.watch.as_ref().filter(|it| matches!(it.proof, Proof::None));
+        let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
+        let Some(since) = since.filter(|since| disk.is_due_since(*since)) else { return };
+        if let Some(watching) = &mut self.watch {
+            watching.since = since;
+            watching.tell(disk.schedule.now, Observation::Cut);
+            watching.proof = Proof::Awaits;
+            requests.order.cut();
+        }
+    }
+
+    /// Whether deaths may be inferred now: not while an epoch closes, to which they do not belong.
+    fn may_infer(&self, requests: &Requests) -> bool {
+        requests.closes.is_empty() && self.watch.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
+    }
+
+    fn next_verdict(
+        &mut self,
+        disk: &Disk,
+        erasing: &Erasing,
+        requests: &Requests,
+    ) -> Option<(Extent<Addr>, Verdict)> {
+        let (layers, all) = (disk.has_layers(), disk.schedule.all_due);
+        let watching = self.watch.as_mut()?;
+        let (order, erasing) = (&requests.order, erasing);
+        // The end of a task that hides content would overwrite the new obligation.
+        let is_busy = |extent: Extent<Addr>| {
+            erasing.hides(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
+        };
+        let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
+        next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
+    }
+}
+
 impl Volume {
     /// Does what can be done now for the watcher: reads, evidence, verdicts.
     pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
         if self.watching.watch.is_none() || self.disk.schedule.halting {
             return;
         }
-        self.begin_anew();
+        self.watching.begin_anew(&self.disk, &self.requests);
         self.watching.tell_watcher(&self.disk, Observation::Tick);
         self.begin_looks(out);
-        self.prove(out);
+        self.watching.prove(&mut self.disk, &mut self.requests, out);
         self.take_verdicts(out);
     }
 
@@ -359,32 +411,6 @@ impl Volume {
         }
     }
 
-    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
-    fn prove(&mut self, out: &mut Vec<Command>) {
-        self.cut();
-        let awaits = self.watching.watch.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
-        if !awaits || !self.requests.order.is_cut_complete() {
-            return;
-        }
-        if let Some(watching) = &mut self.watching.watch {
-            watching.proof = Proof::Syncs;
-        }
-        self.disk.want_checkpoint(Waiter::Proof, out);
-    }
-
-    /// Begins a batch of evidence, if one is due and none is under way.
-    fn cut(&mut self) {
-        let watching = self.watching.watch.as_ref().filter(|it| matches!(it.proof, Proof::None));
-        let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
-        let Some(since) = since.filter(|since| self.disk.is_due_since(*since)) else { return };
-        if let Some(watching) = &mut self.watching.watch {
-            watching.since = since;
-            watching.tell(self.disk.schedule.now, Observation::Cut);
-            watching.proof = Proof::Awaits;
-            self.requests.order.cut();
-        }
-    }
-
     /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
     fn take_verdicts(&mut self, out: &mut Vec<Command>) {
         let since = self.watching.watch.as_ref().map_or(self.disk.schedule.now, |it| it.since);
@@ -393,10 +419,14 @@ impl Volume {
             return;
         }
         for _ in 0..VERDICTS_MAX {
-            if !self.disk.has_room() || !self.may_infer() {
+            if !self.disk.has_room() || !self.watching.may_infer(&self.requests) {
                 return;
             }
-            let Some((extent, verdict)) = self.next_verdict() else { break };
+            let Some((extent, verdict)) =
+                self.watching.next_verdict(&self.disk, &self.erasing, &self.requests)
+            else {
+                break;
+            };
             let rest = match verdict {
                 Verdict::Dead => self.infer(extent, out),
                 // Content has nothing below where each write gets another place.
@@ -407,11 +437,6 @@ impl Volume {
                 watching.verdict.push((rest, verdict));
             }
         }
-    }
-
-    /// Whether deaths may be inferred now: not while an epoch closes, to which they do not belong.
-    fn may_infer(&self) -> bool {
-        self.requests.closes.is_empty() && self.watching.watch.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
     }
 
     /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
@@ -442,18 +467,6 @@ impl Volume {
             Extent::between(extent.start.0, part.start.0)
         };
         Some(rest).filter(|it| !it.is_empty())
-    }
-
-    fn next_verdict(&mut self) -> Option<(Extent<Addr>, Verdict)> {
-        let (layers, all) = (self.disk.has_layers(), self.disk.schedule.all_due);
-        let watching = self.watching.watch.as_mut()?;
-        let (order, erasing) = (&self.requests.order, &self.erasing);
-        // The end of a task that hides content would overwrite the new obligation.
-        let is_busy = |extent: Extent<Addr>| {
-            erasing.hides(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
-        };
-        let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
-        next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
     }
 }
 

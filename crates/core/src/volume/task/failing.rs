@@ -40,7 +40,7 @@ impl Volume {
         let is_job = matches!(task.kind, Kind::Job);
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
-            return self.task_done(Buf::new());
+            return self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
         }
         if no_space && matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.is_reserving() {
             task.steps.postponed();

@@ -8,8 +8,8 @@
 
 use super::{Proof, Watch};
 use crate::units::{Addr, Extent};
-use crate::volume::Volume;
 use crate::volume::disk::Disk;
+use crate::volume::requests::Requests;
 use crate::volume::watching::Watching;
 use crate::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher};
 
@@ -85,13 +85,13 @@ impl Watching {
     }
 }
 
-impl Volume {
+impl Watching {
     /// Lets a new watcher begin that is awaited, if nothing is under way.
-    pub(super) fn begin_anew(&mut self) {
-        if !self.watching.is_watcher_awaited(&self.disk) || !self.requests.order.is_empty() {
+    pub(super) fn begin_anew(&mut self, disk: &Disk, requests: &Requests) {
+        if !self.is_watcher_awaited(disk) || !requests.order.is_empty() {
             return;
         }
-        if let Some(watching) = self.watching.watch.as_mut().filter(|it| it.is_at_rest()) {
+        if let Some(watching) = self.watch.as_mut().filter(|it| it.is_at_rest()) {
             watching.watcher = watching.watcher.anew();
             watching.verdict.clear();
             watching.begins_anew = false;
