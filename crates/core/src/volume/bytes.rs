@@ -1,5 +1,6 @@
 //! Parts of content, by where they lie on the disk.
 
+use crate::buf::Buf;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::zeros::is_zeros;
 
@@ -25,4 +26,23 @@ pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>
 pub(super) fn slice(data: &[u8], whole: Extent<Addr>, part: Extent<Addr>) -> &[u8] {
     let from = (part.start.0 - whole.start.0) as usize;
     &data[from..from + part.len as usize]
+}
+
+/// Whether `data`, written to `extent`, is nothing but whole blocks of zeros.
+pub(super) fn all_zeros(extent: Extent<Addr>, data: &[u8]) -> bool {
+    is_all(&zero_blocks(extent, data), extent)
+}
+
+/// `data` with zeros behind it, as long as its places: the last block of a disk may be written as a whole.
+pub(super) fn padded(data: Buf, bytes: u64) -> Buf {
+    if data.len() as u64 == bytes {
+        return data;
+    }
+    let mut data = data.into_vec();
+    data.resize(bytes as usize, 0);
+    data.into()
+}
+
+pub(super) fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
+    runs.iter().map(|run| run.len).sum::<u64>() == extent.len
 }

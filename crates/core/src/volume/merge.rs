@@ -1,7 +1,7 @@
 //! Changes of parts of blocks, where a store writes whole blocks only: the rest of a block is read, and
 //! written together with the part.
 
-use super::admit::padded;
+use super::bytes::padded;
 use super::checkpoints::Waiter;
 use super::disk::Disk;
 use super::requests::Origin;

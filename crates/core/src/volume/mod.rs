@@ -22,6 +22,7 @@
 
 mod admit;
 mod bytes;
+mod carrying;
 mod checkpoints;
 mod choose;
 mod classes;
@@ -30,6 +31,7 @@ mod comparing;
 mod copy_up;
 mod disk;
 mod dying;
+mod ending;
 mod epochs;
 mod erasing;
 mod forgetting;

@@ -7,7 +7,7 @@
 //! 2. Lack of space alone does not latch the disk. Whoever asked is told; what nobody asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
-use super::admit::all_zeros;
+use super::bytes::all_zeros;
 use super::disk::Disk;
 use super::erasing::Erasing;
 use super::requests::Others;
