@@ -14,7 +14,7 @@ pub struct IoId(pub u64);
 /// One I/O operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// The number, for [`Event::Completed`](super::Event::Completed).
+    /// The number, for [`Event::Completed`](crate::volume::Event::Completed).
     pub id: IoId,
     /// The places to work on, in order.
     pub at: Places,

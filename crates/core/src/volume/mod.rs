@@ -1,14 +1,15 @@
 //! The volume: one disk, as a state machine without input, output or a clock.
 //!
-//! [`Volume::apply`] takes [`Event`]s in order of arrival, and answers with [`Command`]s.
+//! [`Volume::apply`] takes [`Event`]s in order of arrival, and answers with [`Command`]s. It routes: the [`disk`] as it is,
+//! [`erasing`], the [`watching`] side and the [`requests`] each have a state of their own, and are handed the others.
 //!
 //! Invariants:
 //! 1. Every death is durable in the journal before the request that caused it
 //!    is replied to, and before any erase task on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is completed
-//!    and that is durable, or it gets another place ([`leaving`]), or it completes the
-//!    obligation itself ([`overwriting`]): no erase task can destroy what was written
+//!    and that is durable, or it gets another place ([`leaving`](deaths::leaving)), or it completes the
+//!    obligation itself ([`overwriting`](disk::overwriting)): no erase task can destroy what was written
 //!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
 //!    receipt ([`crate::erase`]).
@@ -17,46 +18,20 @@
 //!    content before the receipt.
 //! 6. Requests that change overlapping bytes are carried out in order of
 //!    arrival.
-//! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`]).
+//! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`](past::epochs)).
 //! 8. After the first failure of the medium nothing more is written.
 
-mod admit;
 mod bytes;
-mod carrying;
-mod checkpoints;
-mod choose;
-mod classes;
-mod commit;
-mod comparing;
-mod copy_up;
+mod deaths;
 mod disk;
-mod dying;
-mod ending;
-mod epochs;
 mod erasing;
-mod forgetting;
 mod io;
-mod jobs;
-mod layers;
-mod leaving;
-mod merge;
 mod open;
-mod order;
-mod outstanding;
-mod overwriting;
-mod paging;
+mod past;
 mod query;
-mod reading;
-mod recording;
 mod requests;
-mod running;
-mod schedule;
-mod shortage;
-mod space;
-mod task;
 #[cfg(test)]
 mod tests;
-mod waiting;
 mod watching;
 
 pub use io::{Io, IoId, IoOp, Performed};
@@ -72,7 +47,7 @@ use crate::request::{Op, Outcome, Refusal, Request, RequestId};
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use disk::Disk;
-use outstanding::Purpose;
+use disk::outstanding::Purpose;
 use requests::{Origin, Requests};
 
 /// How a volume behaves.

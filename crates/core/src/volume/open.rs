@@ -1,17 +1,5 @@
 //! Making a disk's journal; opening a disk after a stop or a crash.
 
-use super::checkpoints::Checkpoints;
-use super::commit::Commits;
-use super::disk::Disk;
-use super::epochs::Closes;
-use super::erasing::Erasing;
-use super::outstanding::Outstanding;
-use super::overwriting::Overwriting;
-use super::recording::Recording;
-use super::requests::Requests;
-use super::schedule::Schedule;
-use super::watching::Watching;
-use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::{
     self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
@@ -25,6 +13,18 @@ use crate::place::Place;
 use crate::policy::Seed;
 use crate::store::{self, Content, Store, StoreError};
 use crate::units::{Addr, Extent, Millis, Pos};
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Checkpoints;
+use crate::volume::disk::commit::Commits;
+use crate::volume::disk::outstanding::Outstanding;
+use crate::volume::disk::overwriting::Overwriting;
+use crate::volume::disk::recording::Recording;
+use crate::volume::disk::schedule::Schedule;
+use crate::volume::erasing::Erasing;
+use crate::volume::past::epochs::Closes;
+use crate::volume::requests::Requests;
+use crate::volume::watching::Watching;
+use crate::volume::{Config, Volume};
 use crate::zeros::is_zeros;
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";

@@ -1,8 +1,5 @@
 //! Questions that a volume answers at any time.
 
-use super::disk::Disk;
-use super::erasing::Erasing;
-use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::FrameId;
 use crate::ledger::{Counters, Due, Obligation};
@@ -10,6 +7,9 @@ use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
 use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
+use crate::volume::disk::Disk;
+use crate::volume::erasing::Erasing;
+use crate::volume::{Config, Volume};
 use crate::watch::{Class, WaitsFor, WatchStatus, Watcher};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -308,7 +308,7 @@ impl Volume {
         self.disk.config = config;
     }
 
-    /// When the volume wants an [`Event::Tick`](super::Event::Tick), if nothing else happens.
+    /// When the volume wants an [`Event::Tick`](crate::volume::Event::Tick), if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Millis> {
         let watch = self
@@ -328,7 +328,7 @@ impl Volume {
             .min()
     }
 
-    /// Whether everything due by [`Event::ShredNow`](super::Event::ShredNow) has been destroyed, or never
+    /// Whether everything due by [`Event::ShredNow`](crate::volume::Event::ShredNow) has been destroyed, or never
     /// will be.
     #[must_use]
     pub fn owes_nothing_due(&self) -> bool {
@@ -374,10 +374,10 @@ impl Volume {
 impl Volume {
     /// The checkpoint that a clean stop keeps. Valid only if nothing is written to the journal after it.
     #[must_use]
-    pub fn checkpoint(&self) -> Option<super::open::Checkpoint> {
+    pub fn checkpoint(&self) -> Option<crate::volume::open::Checkpoint> {
         let known = self.erasing.fresh.is_none() && self.disk.latched.is_none() && self.is_at_rest();
         let FrameId { generation, seq } = self.disk.commits.journal.position();
-        known.then(|| super::open::Checkpoint {
+        known.then(|| crate::volume::open::Checkpoint {
             generation,
             seq,
             store: self.disk.store.view(),

@@ -1,0 +1,224 @@
+//! The journal's commits, one at a time, and who waits for each.
+
+use crate::extents::ExtentMap;
+use crate::journal::{Change, FrameId, Journal, State};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::units::{Addr, Extent, Pos};
+use crate::volume::disk::Disk;
+use crate::volume::disk::recording::Recording;
+use crate::volume::requests::Origin;
+use crate::volume::{Command, Purpose, Volume, io::IoOp};
+
+/// The journal, and how far its commits and receipts are.
+#[derive(Debug)]
+pub(in crate::volume) struct Commits {
+    pub(in crate::volume) journal: Journal,
+    pub(in crate::volume) recording: Recording,
+    under_way: Option<Committing>,
+    /// All frames up to this one are durable.
+    pub(in crate::volume) durable: FrameId,
+    pub(in crate::volume) undurable: Undurable,
+    /// The number of the last commit that moved dead content to a place.
+    pub(in crate::volume) left_seq: u64,
+}
+
+impl Commits {
+    pub(in crate::volume) fn new(journal: Journal, recording: Recording) -> Self {
+        let durable = journal.position();
+        Self { journal, recording, under_way: None, durable, undurable: Undurable::default(), left_seq: 0 }
+    }
+
+    pub(in crate::volume) fn is_durable(&self, seq: u64) -> bool {
+        seq <= self.durable.seq
+    }
+
+    /// Lets request `id` wait until commit `seq` is durable, which is under way or the next one.
+    pub(in crate::volume) fn wait_for(&mut self, seq: u64, id: Origin) {
+        let is_made = seq == self.journal.position().seq;
+        let batch = if is_made { &mut self.undurable.under_way } else { &mut self.undurable.next };
+        batch.waiters.push(id);
+    }
+
+    /// Begins the next commit, with everything in `state`. Returns its write.
+    fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
+        let commit = self.journal.commit(state);
+        self.undurable.begin();
+        self.under_way = Some(Committing { seq: commit.seq, mark: commit.mark });
+        (commit.pos, commit.bytes)
+    }
+
+    /// Ends a write of the commit under way. Returns the write that follows.
+    fn write_done(&mut self) -> (u64, Option<(Pos, Vec<u8>)>) {
+        let mut committing = self.under_way.take().expect("a commit ends once");
+        let (seq, mark) = (committing.seq, committing.mark.take());
+        self.under_way = mark.is_some().then_some(committing);
+        (seq, mark)
+    }
+
+    /// Notes that commit `seq` is durable. Returns what was in it, and who waited for that; none if it was known before.
+    fn confirm(&mut self, seq: u64) -> Option<Batch> {
+        let is_news = seq > self.durable.seq;
+        if is_news {
+            self.durable = self.journal.position();
+            self.recording.committed(seq);
+        }
+        is_news.then(|| self.undurable.end())
+    }
+}
+
+/// A commit under way.
+#[derive(Debug)]
+struct Committing {
+    seq: u64,
+    /// The mark to be written after the frame.
+    mark: Option<(Pos, Vec<u8>)>,
+}
+
+/// Deaths that are not durable, and who waits for them: those of the commit under way, and those of the
+/// next one.
+#[derive(Debug, Default)]
+pub(in crate::volume) struct Undurable {
+    under_way: Batch,
+    next: Batch,
+}
+
+#[derive(Debug, Default)]
+struct Batch {
+    deaths: ExtentMap<Addr, ()>,
+    /// The places of the data medium that something is owed at since then.
+    places: ExtentMap<Pos, ()>,
+    waiters: Vec<Origin>,
+}
+
+impl Undurable {
+    pub(in crate::volume) fn is_empty(&self) -> bool {
+        self.under_way.deaths.is_empty() && self.next.deaths.is_empty()
+    }
+
+    /// Notes that `extent` has died.
+    pub(in crate::volume) fn note(&mut self, extent: Extent<Addr>) {
+        self.next.deaths.insert(extent, ());
+    }
+
+    /// Notes that the content of `place` is owed.
+    pub(in crate::volume) fn note_place(&mut self, place: Place) {
+        if place.on == MediumId::Data {
+            self.next.places.insert(place.extent, ());
+        }
+    }
+
+    /// Whether something is owed at `place` that the journal does not say durably yet.
+    pub(in crate::volume) fn has(&self, place: Place) -> bool {
+        let has = |it: &Batch| it.places.overlaps(place.extent);
+        place.on == MediumId::Data && (has(&self.next) || has(&self.under_way))
+    }
+
+    pub(in crate::volume) fn overlaps(&self, extent: Extent<Addr>) -> bool {
+        self.next.deaths.overlaps(extent) || self.under_way.deaths.overlaps(extent)
+    }
+
+    /// Whether request `id` has to wait for a death within `extent`. If so, the request is returned when the
+    /// death is durable.
+    pub(in crate::volume) fn must_wait_for(&mut self, id: Origin, extent: Extent<Addr>) -> bool {
+        let batches = [&mut self.next, &mut self.under_way];
+        let last = batches.into_iter().find(|it| it.deaths.overlaps(extent));
+        last.map(|it| it.waiters.push(id)).is_some()
+    }
+
+    /// Moves all deaths to the commit that begins.
+    fn begin(&mut self) {
+        self.under_way = std::mem::take(&mut self.next);
+    }
+
+    /// Ends the commit under way, which is durable: what was in it.
+    fn end(&mut self) -> Batch {
+        std::mem::take(&mut self.under_way)
+    }
+
+    /// Forgets who waits: the medium has failed.
+    pub(in crate::volume) fn give_up(&mut self) {
+        self.next.waiters.clear();
+        self.under_way.waiters.clear();
+    }
+}
+
+impl Disk {
+    /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
+    pub(in crate::volume) fn change(&mut self, change: Change) -> u64 {
+        let receipts = self.state.counters.receipts;
+        self.state.apply(change, self.schedule.now);
+        let seq = self.commits.journal.push(change);
+        if self.state.counters.receipts > receipts {
+            self.commits.recording.note(seq, self.state.counters.receipts);
+        }
+        seq
+    }
+
+    pub(in crate::volume) fn commit_pending(&mut self, out: &mut Vec<Command>) {
+        if self.commits.under_way.is_some() || !self.commits.journal.has_pending() || self.latched.is_some() {
+            return;
+        }
+        let (pos, data) = self.commits.begin(&self.state);
+        self.write_journal(pos, data, true, out);
+    }
+
+    fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
+        let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
+        self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
+    }
+}
+
+impl Volume {
+    pub(in crate::volume) fn commit_done(&mut self, out: &mut Vec<Command>) {
+        let (seq, mark) = self.disk.commits.write_done();
+        if let Some((pos, data)) = mark {
+            self.disk.write_journal(pos, data, false, out);
+        }
+        if let Some(Batch { places, waiters, .. }) = self.disk.commits.confirm(seq) {
+            let places: Vec<_> = places.iter().map(|(place, ())| place).collect();
+            if let Some(mapped) = self.disk.store.mapped_mut() {
+                mapped.owed_durably(&places);
+            }
+            for id in waiters {
+                self.requests.finish_with_buf(&mut self.watching, id, out);
+            }
+            self.disk.free_notes();
+            self.erasing.task_committed(&mut self.disk, &mut self.requests, seq, out);
+            if let Some(ended) = self.disk.write_map(out) {
+                self.checkpoint_ended(ended, out);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Shape;
+
+    #[test]
+    fn who_waits_for_a_death_is_set_free_once_by_the_commit_that_it_is_in() {
+        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
+        let mut commits = Commits::new(Journal::resume(shape, 0, 1, 7), Recording::default());
+        assert!(commits.is_durable(7));
+        let (dead, alive) = (Extent::new(0, 8), Extent::new(8, 8));
+        let seq = commits.journal.push(Change::Release);
+        commits.undurable.note(dead);
+        assert!(commits.undurable.must_wait_for(Origin::Own(1), dead));
+        assert!(!commits.undurable.must_wait_for(Origin::Own(2), alive));
+        commits.begin(&State::default());
+        commits.undurable.note(alive);
+        assert!(commits.undurable.must_wait_for(Origin::Own(3), alive));
+        let (ended, mut mark) = commits.write_done();
+        assert!(ended == seq && !commits.is_durable(seq));
+        assert_eq!(commits.confirm(ended).map(|it| it.waiters), Some(vec![Origin::Own(1)]));
+        while mark.is_some() {
+            let ended;
+            (ended, mark) = commits.write_done();
+            assert!(commits.confirm(ended).is_none());
+        }
+        assert!(commits.is_durable(seq) && commits.under_way.is_none());
+        assert!(!commits.undurable.overlaps(dead) && commits.undurable.overlaps(alive));
+    }
+}

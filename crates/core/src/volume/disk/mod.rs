@@ -1,0 +1,57 @@
+//! The disk as it is: where its content lies, what is owed, how far that is durable, and what time it is.
+//!
+//! Every owner reads it, and changes it through its methods. It knows of no request, erase task or watcher; who waits for
+//! it is told by the [volume](super), which routes what has ended.
+//!
+//! [`commit`] writes the journal, [`checkpoints`] the map, and [`recording`] hands out receipts. [`overwriting`] knows
+//! which writes over dead bytes a sync has yet to cover, [`paging`] which part of the map is in memory, [`outstanding`]
+//! which I/O operations are under way. [`schedule`] says what is due by now, and [`shortage`] what lacked space.
+
+pub(super) mod checkpoints;
+pub(super) mod commit;
+pub(super) mod outstanding;
+pub(super) mod overwriting;
+pub(super) mod paging;
+pub(super) mod recording;
+pub(super) mod schedule;
+pub(super) mod shortage;
+
+use crate::journal::State;
+use crate::store::Store;
+use crate::volume::disk::checkpoints::Checkpoints;
+use crate::volume::disk::commit::Commits;
+use crate::volume::disk::outstanding::Outstanding;
+use crate::volume::disk::overwriting::Overwriting;
+use crate::volume::disk::schedule::Schedule;
+use crate::volume::{Command, Config};
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Disk {
+    pub(super) config: Config,
+    pub(super) store: Box<dyn Store>,
+    /// What the journal says, with what its next commit will say.
+    pub(super) state: State,
+    pub(super) commits: Commits,
+    /// The writes over dead bytes that no sync covers yet.
+    pub(super) overwriting: Overwriting,
+    /// The checkpoint under way.
+    pub(super) checkpoints: Checkpoints,
+    /// The I/O operations under way.
+    pub(super) outstanding: Outstanding,
+    pub(super) schedule: Schedule,
+    /// Why nothing more is written, if the medium has failed.
+    pub(super) latched: Option<String>,
+}
+
+impl Disk {
+    /// The medium failed: nothing more is written (invariant 8 of the [volume](super)).
+    pub(super) fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
+        if self.latched.is_some() {
+            return;
+        }
+        self.latched = Some(reason.to_string());
+        out.push(Command::Latched(reason.to_string()));
+        self.invalidate_notes(out);
+    }
+}

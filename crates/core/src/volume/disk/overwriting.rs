@@ -1,0 +1,279 @@
+//! Writes over dead bytes where the new content goes to the same place. With a policy of one pass
+//! such a write is itself the pass, and waits for nothing.
+//!
+//! Invariants:
+//! 1. Bytes are dead until the write over them has ended and a [note](crate::journal::Note) says
+//!    so. Nobody reads the old content, and a kill of the server undoes nothing that was shown.
+//!    No erase task begins there meanwhile.
+//! 2. A sync that began after the write had ended completes the obligation. Until then the
+//!    journal calls the bytes dead, and after a power cut they are.
+//! 3. A FUA write or a flush is answered when the journal says durably that the obligation is
+//!    completed. Otherwise a power cut would undo what was promised.
+
+use crate::buf::Buf;
+use crate::extents::ExtentMap;
+use crate::journal::{Change, NOTES, Note};
+use crate::media::MediumId;
+use crate::medium::MediumError;
+use crate::mutant::{self, Mutant};
+use crate::place::Place;
+use crate::receipts::Done;
+use crate::units::{Addr, Extent, Millis};
+use crate::volume::disk::Disk;
+use crate::volume::io::IoOp;
+use crate::volume::requests::Origin;
+use crate::volume::requests::Others;
+use crate::volume::requests::Requests;
+use crate::volume::requests::running::{Deaths, Stage};
+use crate::volume::{Command, Purpose};
+use std::collections::BTreeSet;
+
+/// How long such a write may wait for a sync that nobody asks for, in milliseconds.
+const UNSYNCED_MS_MAX: u64 = 1000;
+/// Entries of the ledger that one more write over dead bytes may need: the dead parts before and behind,
+/// and two for its own bytes.
+const ENTRIES_NEEDED: usize = 4;
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(in crate::volume) struct Overwriting {
+    /// The dead bytes that writes under way go to.
+    under_way: ExtentMap<Addr, ()>,
+    /// When the first write ended that no sync covers, if there is one.
+    since: Millis,
+    /// The number of the last commit that completes such obligations.
+    completed_seq: u64,
+    notes: Notes,
+}
+
+/// The notes that are still needed, by their numbers.
+#[derive(Debug, Default)]
+struct Notes {
+    next: u64,
+    /// The notes that are being written.
+    under_way: BTreeSet<u64>,
+    /// The sync under way, or the last one, covers the notes before this number.
+    syncing: u64,
+    /// The commit after the last sync covers the notes before this number.
+    completed: u64,
+    /// The notes before this number are needed no more.
+    done: u64,
+}
+
+impl Notes {
+    fn has_room(&self) -> bool {
+        self.next - self.done < NOTES
+    }
+
+    /// Whether so many notes are in use that a sync is wanted.
+    fn is_crowded(&self) -> bool {
+        self.next - self.syncing >= NOTES / 2
+    }
+}
+
+impl Overwriting {
+    /// The state at a start. What a kill of the server left unsynced is in the ledger, counts from `now` on, and
+    /// waits for a sync as ever.
+    pub(in crate::volume) fn new(now: Millis) -> Self {
+        Self { since: now, ..Self::default() }
+    }
+
+    /// The parts of `extent` that no write over dead bytes is under way to.
+    pub(in crate::volume) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        self.under_way.gaps(extent)
+    }
+}
+
+impl Disk {
+    /// Whether new content destroys what lies in its place: it goes there, and the policy wants no more than one pass.
+    fn overwriting_destroys(&self) -> bool {
+        self.store.same_place() && self.config.policy.passes().len() == 1
+    }
+
+    /// Makes all notes invalid: the medium failed, and content with a note may be lost when the host's cache
+    /// forgets it.
+    pub(in crate::volume) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
+        if self.state.ledger.has_overwritten() {
+            let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
+            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
+        }
+    }
+}
+
+impl Disk {
+    /// Whether a write of `extent` destroys all that is owed there, and may begin.
+    pub(in crate::volume) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
+        let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
+        let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
+        self.overwriting_destroys() && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
+    }
+
+    /// Notes that a write of `extent` begins.
+    pub(in crate::volume) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
+        if self.state.ledger.dead().overlaps(extent) {
+            self.overwriting.under_way.insert(extent, ());
+            if mutant::is(Mutant::OverwriteEarly) {
+                self.state.ledger.overwrite(extent);
+            }
+        }
+    }
+
+    /// Whether a write of `extent`, which has ended, was over dead bytes.
+    pub(in crate::volume) fn overwrites(&self, extent: Extent<Addr>) -> bool {
+        self.overwriting.under_way.overlaps(extent)
+    }
+
+    /// Notes that a write of `extent` has failed: dead bytes there stay dead.
+    pub(in crate::volume) fn give_up_overwrite(&mut self, extent: Extent<Addr>) {
+        self.overwriting.under_way.remove(extent);
+    }
+
+    /// Notes that a sync begins.
+    pub(in crate::volume) fn begin_overwritten_sync(&mut self) {
+        self.state.ledger.begin_sync();
+        let notes = &mut self.overwriting.notes;
+        notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
+        if mutant::is(Mutant::OverwrittenUnsynced) {
+            self.end_overwritten_sync();
+        }
+    }
+
+    /// Completes the obligations that the sync covers, which has ended.
+    pub(in crate::volume) fn end_overwritten_sync(&mut self) {
+        self.meet_overwritten(&self.state.ledger.synced());
+        self.overwriting.notes.completed = self.overwriting.notes.syncing;
+        self.free_notes();
+    }
+
+    /// Frees the notes of all obligations that are durably completed.
+    pub(in crate::volume) fn free_notes(&mut self) {
+        if self.is_met_durable() {
+            self.overwriting.notes.done = self.overwriting.notes.completed;
+        }
+    }
+
+    fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
+        for run in runs {
+            self.overwriting.completed_seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
+            self.state.counters.destroyed_bytes += run.len;
+        }
+    }
+
+    /// Whether all obligations of bytes that were written over are durably completed.
+    pub(in crate::volume) fn is_overwritten_met(&self) -> bool {
+        !self.state.ledger.has_overwritten() && self.is_met_durable()
+    }
+
+    fn is_met_durable(&self) -> bool {
+        self.commits.durable.seq >= self.overwriting.completed_seq
+            || mutant::is(Mutant::FlushBeforeCompletion)
+    }
+
+    /// Whether bytes that were written over should be synced although nobody asks.
+    pub(in crate::volume) fn wants_overwritten_sync(&self) -> bool {
+        let is_crowded = self.overwriting.notes.is_crowded() || !self.has_room();
+        let is_old = self.schedule.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;
+        self.state.ledger.has_unsynced() && (is_crowded || is_old)
+    }
+
+    /// When such a sync is due at the latest.
+    pub(in crate::volume) fn overwritten_wakeup(&self) -> Option<Millis> {
+        let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
+        self.state.ledger.has_unsynced().then_some(latest)
+    }
+}
+
+impl Requests {
+    /// Writes the note of request `id`, whose write over dead bytes has ended.
+    pub(in crate::volume) fn note_overwrite(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        let number = others.disk.overwriting.notes.next;
+        others.disk.overwriting.notes.next += 1;
+        others.disk.overwriting.notes.under_way.insert(number);
+        let running = self.running.get_mut(id);
+        let made = others.disk.commits.journal.position();
+        running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
+        let extent = running.extent;
+        if mutant::is(Mutant::NoteNothing) {
+            return self.noted(others, id, Ok(Buf::new()));
+        }
+        let up_to = [others.disk.commits.durable, made];
+        let data = Note { session: others.disk.state.session, extent, up_to }.to_bytes();
+        let at = Extent::new(others.disk.commits.journal.shape().note(number).0, data.len() as u64);
+        let place = Place { on: MediumId::Journal, extent: at };
+        others.disk.io(
+            Purpose::Request(id),
+            place,
+            IoOp::Write { data: data.into(), durable: false },
+            others.out,
+        );
+    }
+
+    /// Goes on with request `id` after the write of its note.
+    pub(in crate::volume) fn noted(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        result: Result<Buf, MediumError>,
+    ) {
+        let running = self.running.get_mut(id);
+        let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
+        let Stage::Note { deaths, durable, number, generation } = stage else { return };
+        others.disk.overwriting.notes.under_way.remove(&number);
+        if let Err(error) = result {
+            others.disk.give_up_overwrite(extent);
+            return self.request_failed(others.disk, others.watching, id, &error, others.out);
+        }
+        if generation != others.disk.commits.journal.position().generation {
+            // A snapshot was made meanwhile, in which the bytes are dead.
+            return self.note_overwrite(others, id, deaths, durable);
+        }
+        others.disk.overwriting.under_way.remove(extent);
+        if !others.disk.state.ledger.has_unsynced() {
+            others.disk.overwriting.since = others.disk.schedule.now;
+        }
+        others.disk.state.ledger.overwrite(extent);
+        self.end_write(others, id, deaths, durable);
+    }
+
+    /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
+    /// over all that was written over there, by others too.
+    pub(in crate::volume) fn end_write(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        let extent = self.running.get_mut(id).extent;
+        if !durable {
+            return match deaths {
+                Some(deaths) => self.die(others, id, deaths),
+                None => self.finish_with_buf(others.watching, id, others.out),
+            };
+        }
+        let parts: Vec<_> =
+            others.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+        if others.disk.latched.is_some() && !(parts.is_empty() && others.disk.is_met_durable()) {
+            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
+        }
+        others.disk.meet_overwritten(&parts);
+        self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+        self.request_checkpointed(others, id);
+    }
+
+    /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
+    pub(in crate::volume) fn awaits_completion(&mut self, disk: &mut Disk, id: Origin) -> bool {
+        if disk.is_met_durable() {
+            return false;
+        }
+        self.running.get_mut(id).stage = Stage::Commit;
+        disk.commits.wait_for(disk.overwriting.completed_seq, id);
+        true
+    }
+}

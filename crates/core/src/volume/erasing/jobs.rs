@@ -1,0 +1,154 @@
+//! Background jobs: what a store wants done with space that nobody's content lies in, and with where
+//! content lies.
+
+use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::store::{Backlog, Job, JobEnd, Rekey};
+use crate::units::{Extent, Millis};
+use crate::volume::disk::Disk;
+use crate::volume::erasing::Erasing;
+use crate::volume::erasing::task::{EraseTask, Kind, Site};
+use crate::volume::requests::Requests;
+
+/// When background jobs may begin.
+#[derive(Debug, Default)]
+pub(in crate::volume) struct Jobs {
+    /// Since when there has been a job to do.
+    since: Option<Millis>,
+    /// No job begins before this: there was no space for the last one.
+    pub(in crate::volume) not_before: Millis,
+}
+
+impl Jobs {
+    /// Since when there has been a job to do, if one may begin; there is if `has_any`.
+    fn waiting_since(&mut self, now: Millis, has_any: bool) -> Option<Millis> {
+        self.since = (has_any && now >= self.not_before).then(|| self.since.unwrap_or(now));
+        self.since
+    }
+
+    /// There is nothing to do.
+    pub(in crate::volume) fn nothing_left(&mut self) {
+        self.since = None;
+    }
+
+    /// No job begins before `until`: there was no space for one.
+    fn put_off(&mut self, until: Millis) {
+        self.not_before = until;
+    }
+}
+
+impl Disk {
+    /// Whether there is a background job to do, now or later.
+    pub(in crate::volume) fn has_jobs(&self) -> bool {
+        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
+    }
+}
+
+impl Erasing {
+    fn may_begin_job(&mut self, disk: &Disk) -> bool {
+        let has_any = !disk.schedule.halting && disk.store.backlog(disk.schedule.all_due) != Backlog::Nothing;
+        let Some(since) = self.jobs.waiting_since(disk.schedule.now, has_any) else {
+            return false;
+        };
+        // Receipts wait until nothing is left that may be a copy.
+        let in_the_way = !disk.has_room() && disk.has_receipts_to_give();
+        // Where dead content leaves its place at once, only jobs make room in a ledger that fills with dead places.
+        let fills = disk.dead_leave() && disk.is_filling();
+        in_the_way
+            || fills
+            || disk.store.backlog(disk.schedule.all_due) == Backlog::AtOnce
+            || disk.is_due_since(since) && !disk.is_at_work()
+            || disk.is_overdue_since(since)
+    }
+
+    /// Whether background jobs are all that is left to be done unasked.
+    pub(in crate::volume) fn has_only_jobs(&self, disk: &Disk) -> bool {
+        let is_up_to_jobs = disk.is_checkpointed() || disk.map_waits();
+        let have_jobs_left = disk.dead_leave() && disk.has_jobs();
+        let owes = !disk.state.owed.is_empty() && !have_jobs_left;
+        !disk.state.ledger.has_queued() && !owes && self.pending_punch.is_empty() && is_up_to_jobs
+    }
+
+    /// Tries background jobs again later: there was no space for one.
+    pub(in crate::volume) fn put_off_jobs(&mut self, disk: &Disk) {
+        self.jobs.put_off(disk.retry_at());
+    }
+}
+
+impl Erasing {
+    /// The erase task of the next background job, if one is due.
+    pub(in crate::volume) fn job_task(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
+        if !self.may_begin_job(disk) {
+            return None;
+        }
+        let job = disk.store.mapped_mut()?.background(disk.schedule.all_due)?;
+        if let Job::Move { contents, .. } = &job
+            && contents.iter().any(|run| requests.is_busy(*run))
+        {
+            disk.store.background_done(JobEnd::GivenUp);
+            return None;
+        }
+        let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
+        let method = method(&job, disk.limits());
+        Some(disk.erase_task(Kind::Job, runs, method, Priority::Background))
+    }
+}
+
+/// How `job` is done.
+fn method(job: &Job, limits: Limits) -> Method<Site> {
+    let medium = Site::all_of(MediumId::Data);
+    match job {
+        Job::Destroy(places) => Method::Destroy(destroy_all(places, limits, Zeros::AfterPasses)),
+        Job::Renew(places, fresh) => {
+            Method::Renew(destroy_all(places, limits, Zeros::Holes(Vec::new())), fresh.clone().into())
+        }
+        Job::Rekey(Rekey { keys, content, old }) => {
+            let put = |(places, bytes): &(Vec<Place>, Vec<u8>)| Put {
+                at: places.iter().copied().map(Site::Place).collect(),
+                bytes: bytes.clone().into(),
+                medium: Site::medium_of(places),
+            };
+            Method::Rekey([put(keys), put(content)], destroy_all(old, limits, Zeros::Always))
+        }
+        Job::Read(places) => Method::Read(places.iter().copied().map(Site::Place).collect()),
+        Job::Punch(slots) => Method::Punch(Site::data(slots.clone())),
+        Job::Shrink(to) => {
+            Method::Shrink(Site::Place(Place { on: MediumId::Data, extent: Extent::new(to.0, 0) }))
+        }
+        Job::Move { contents, to } => {
+            let (from, to) = (Site::runs(contents), Site::data(to.clone()));
+            Method::CopyLive(CopyLive { from, to, medium })
+        }
+    }
+}
+
+/// How `places` of one medium are destroyed.
+fn destroy_all(places: &[Place], limits: Limits, zeros: Zeros<Site>) -> Destroy<Site> {
+    Destroy {
+        residue: places.iter().copied().map(Site::Place).collect(),
+        at_once: limits.at_once(places.iter().map(|place| place.extent)),
+        zeros,
+        medium: Site::medium_of(places),
+        forget: Vec::new(),
+        checkpoint: false,
+        record: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_waits_since_it_was_seen_first_and_not_at_all_after_a_failure_for_a_while() {
+        let mut jobs = Jobs::default();
+        assert_eq!(jobs.waiting_since(Millis(5), true), Some(Millis(5)));
+        assert_eq!(jobs.waiting_since(Millis(9), true), Some(Millis(5)));
+        assert_eq!(jobs.waiting_since(Millis(10), false), None);
+        assert_eq!(jobs.waiting_since(Millis(11), true), Some(Millis(11)));
+        jobs.put_off(Millis(112));
+        assert_eq!(jobs.waiting_since(Millis(111), true), None);
+        assert_eq!(jobs.waiting_since(Millis(112), true), Some(Millis(112)));
+    }
+}

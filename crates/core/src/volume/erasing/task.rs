@@ -1,0 +1,405 @@
+//! The erase task under way: what it is for, which requests it excludes, and what the volume does
+//! at its points.
+//!
+//! Only [`crate::erase`] knows the steps that destroy bytes. This module connects those steps with the
+//! store, the journal, and the requests.
+
+mod failing;
+
+use crate::buf::Buf;
+use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
+use crate::extents::ExtentMap;
+use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
+use crate::ledger::{Cause, Due, Obligation};
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::places::Places;
+use crate::policy::Policy;
+use crate::request::{Op, Request};
+use crate::store::JobEnd;
+use crate::units::{Addr, Extent};
+use crate::volume::bytes::slice;
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::erasing::Erasing;
+use crate::volume::requests::Requests;
+use crate::volume::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
+
+/// An erase task under way.
+#[derive(Debug)]
+pub(in crate::volume) struct EraseTask {
+    kind: Kind,
+    /// The bytes that the task is about, by address.
+    pub(in crate::volume) runs: Vec<Extent<Addr>>,
+    /// The same bytes as a map, for overlap checks.
+    area: ExtentMap<Addr, ()>,
+    steps: Task<Site>,
+    /// The number of the commit that the task waits for.
+    recording: Option<u64>,
+}
+
+/// The purpose of an erase task.
+#[derive(Debug)]
+pub(in crate::volume) enum Kind {
+    /// Destroy content that has died.
+    Shred,
+    /// Give back the space of plain content that has died.
+    Free,
+    /// Destroy what lies below, then put content there: the content that was read, which is suspicious
+    /// from then on, or the content that a request is about to write.
+    Rewrite { suspicious: bool },
+    /// Give back the space of destroyed content.
+    GiveBack,
+    /// A background job of the store.
+    Job,
+    /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
+    /// addresses that named them, and each run died for the cause at its index.
+    DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
+}
+
+/// Where a step of an erase task does its work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::volume) enum Site {
+    /// Where the store keeps these bytes of the disk.
+    Run(Extent<Addr>),
+    /// A place on a medium.
+    Place(Place),
+}
+
+impl Site {
+    /// All of a medium.
+    pub(in crate::volume) fn all_of(on: MediumId) -> Self {
+        Self::Place(Place::all_of(on))
+    }
+
+    /// The medium of these places, which is one.
+    pub(in crate::volume) fn medium_of(places: &[Place]) -> Self {
+        Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
+    }
+
+    pub(in crate::volume) fn runs(runs: &[Extent<Addr>]) -> Vec<Self> {
+        runs.iter().copied().map(Self::Run).collect()
+    }
+
+    /// Extents of the data medium.
+    pub(in crate::volume) fn data(extents: impl IntoIterator<Item = Extent<crate::units::Pos>>) -> Vec<Self> {
+        extents.into_iter().map(|extent| Self::Place(Place { on: MediumId::Data, extent })).collect()
+    }
+}
+
+impl EraseTask {
+    pub(in crate::volume) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
+        let mut area = ExtentMap::default();
+        runs.iter().for_each(|run| area.insert(*run, ()));
+        Self { kind, runs, area, steps, recording: None }
+    }
+
+    /// Whether `request` has to wait for the end of the task.
+    pub(in crate::volume) fn excludes(&self, request: &Request) -> bool {
+        let concerns = match self.kind {
+            Kind::Shred | Kind::Free | Kind::GiveBack => {
+                matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
+            }
+            Kind::Rewrite { .. } | Kind::Job => request.op != Op::Flush,
+            Kind::DestroyOwed { .. } => false,
+        };
+        concerns && self.area.overlaps(request.extent)
+    }
+
+    /// Whether the task overwrites content of `extent` that it will put back.
+    pub(in crate::volume) fn hides(&self, extent: Extent<Addr>) -> bool {
+        matches!(self.kind, Kind::Rewrite { .. }) && self.area.overlaps(extent)
+    }
+
+    /// Whether the task works on bytes of `extent` where they lie now.
+    pub(in crate::volume) fn is_at(&self, extent: Extent<Addr>) -> bool {
+        !matches!(self.kind, Kind::DestroyOwed { .. }) && self.area.overlaps(extent)
+    }
+
+    /// The parts of `extent` that the task is not giving back as plain.
+    pub(in crate::volume) fn not_being_freed(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
+        if matches!(self.kind, Kind::Free) { self.area.gaps(extent) } else { vec![extent] }
+    }
+
+    /// Whether the task gives space back, and destroys nothing.
+    pub(in crate::volume) fn gives_back(&self) -> bool {
+        matches!(self.kind, Kind::GiveBack)
+    }
+
+    /// Makes the task urgent: somebody waits for it.
+    pub(in crate::volume) fn hurry(&mut self) {
+        self.steps.hurry();
+    }
+
+    /// The pieces of content to stage, one for each slot, in the order of the slots.
+    fn slots(&self) -> impl Iterator<Item = (Extent<Addr>, &[u8])> {
+        self.runs.iter().zip(self.steps.contents()).flat_map(|(run, content)| {
+            run.pieces(SLOT_BYTES).map(|piece| (piece, slice(content, *run, piece)))
+        })
+    }
+
+    /// The bytes of all slots that the task stages content in.
+    fn slot_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (_, content) in self.slots() {
+            bytes.extend(content);
+            bytes.resize(bytes.len().next_multiple_of(SLOT_BYTES as usize), 0);
+        }
+        bytes
+    }
+}
+
+impl Disk {
+    /// An erase task that works on `runs` by `method`.
+    pub(in crate::volume) fn erase_task(
+        &self,
+        kind: Kind,
+        runs: Vec<Extent<Addr>>,
+        method: Method<Site>,
+        priority: Priority,
+    ) -> EraseTask {
+        let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
+        let policy = if is_plain { &Policy::none() } else { &self.config.policy };
+        EraseTask::new(kind, runs, Task::new(method, policy, priority))
+    }
+
+    fn places_of(&self, site: Site) -> Places {
+        match site {
+            Site::Run(run) => self.store.locate(run),
+            Site::Place(place) => place.into(),
+        }
+    }
+}
+
+impl Erasing {
+    fn begin_io(&mut self, disk: &mut Disk, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
+        let seed = self.seeds.draw();
+        let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
+        let op = match verb {
+            Verb::Reserve => IoOp::Reserve,
+            Verb::Read => IoOp::Read,
+            Verb::Write(data) => IoOp::Write { data, durable: false },
+            Verb::Save => {
+                let data = self.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
+                IoOp::Write { data: data.into(), durable: true }
+            }
+            Verb::Fill(pattern) => {
+                // The slots hold copies: passes over them are not passes over the disk's content.
+                let is_content = at.first().on != MediumId::Journal;
+                disk.state.counters.passed_bytes += if is_content { at.bytes() } else { 0 };
+                IoOp::Fill { pattern, seed }
+            }
+            Verb::Punch => IoOp::Punch,
+            Verb::Sync => IoOp::Sync,
+            Verb::Shrink => IoOp::Shrink,
+        };
+        disk.io(Purpose::Task, at, op, out);
+    }
+
+    fn record_staged(&mut self, disk: &mut Disk) {
+        let task = self.task.as_ref().expect("a record is of a task");
+        let staged = task.slots().enumerate().map(|(n, (extent, content))| {
+            Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
+        });
+        self.record(disk, &staged.collect::<Vec<_>>());
+    }
+
+    /// Records that the obligations of the task's runs are completed. The steps before this one kept
+    /// invariant 4.
+    fn record_met(&mut self, disk: &mut Disk) {
+        let mut changes = self.completing_changes(disk);
+        let task = self.task.as_ref().expect("a record is of a task");
+        let runs = task.runs.clone();
+        let bytes: u64 = runs.iter().map(|run| run.len).sum();
+        match task.kind {
+            Kind::DestroyOwed { are_kept: true, .. } => {}
+            Kind::DestroyOwed { are_plain: true, .. } => disk.state.counters.plain_bytes += bytes,
+            Kind::Free => {
+                disk.state.counters.plain_bytes += bytes;
+                runs.iter().for_each(|run| self.shredded(disk, *run));
+                self.gave_back(&runs);
+            }
+            Kind::DestroyOwed { .. } => disk.state.counters.destroyed_bytes += bytes,
+            Kind::Shred => {
+                disk.state.counters.destroyed_bytes += bytes;
+                runs.into_iter().for_each(|run| self.shredded(disk, run));
+            }
+            Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
+            Kind::Rewrite { suspicious } => {
+                runs.iter().for_each(|run| self.layers.rewritten(*run, suspicious));
+                disk.state.counters.rewritten_bytes += bytes;
+                changes.push(Change::Clean);
+            }
+        }
+        self.record(disk, &changes);
+    }
+
+    fn shredded(&mut self, disk: &mut Disk, run: Extent<Addr>) {
+        self.layers.forget(run);
+        let dead = |it: &Obligation| it.is_dead() && !it.due.keeps_space();
+        // With `no_hole` the zeros are data, and stay.
+        if disk.store.same_place() && disk.state.ledger.within(run).all(|(_, it)| dead(it)) {
+            self.destroyed(disk, run);
+        }
+    }
+
+    fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
+        let mut seq = 0;
+        for change in changes {
+            seq = disk.change(*change);
+        }
+        if let Some(task) = &mut self.task {
+            task.recording = Some(seq);
+        }
+    }
+
+    /// The changes that complete the obligations of the task, one for adjacent runs.
+    fn completing_changes(&self, disk: &Disk) -> Vec<Change> {
+        let task = self.task.as_ref().expect("a record is of a task");
+        let passes = disk.config.policy.passes().len();
+        let done = match task.kind {
+            Kind::Rewrite { .. } => Done::Rewritten,
+            Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
+            Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
+            _ if passes == 0 && !disk.store.same_place() => Done::Freed,
+            _ => Done::Shredded,
+        };
+        let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
+        if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
+            let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
+                Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })
+            };
+            let cleared = places.iter().map(|place| Change::ClearPlace(*place));
+            return task.runs.iter().zip(causes).map(receipt).chain(cleared).collect();
+        }
+        let mut changes: Vec<_> =
+            task.area.iter().map(|(run, ())| Change::Complete(run, done, passes)).collect();
+        if matches!(task.kind, Kind::Rewrite { suspicious: true }) {
+            changes.extend(
+                task.area
+                    .iter()
+                    .map(|(run, ())| Change::Oblige(run, Due::Suspicious, Cause::ConservativeOverwrite)),
+            );
+        }
+        changes
+    }
+}
+
+impl Erasing {
+    /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
+    fn end_task(&mut self, requests: &mut Requests) -> Option<EraseTask> {
+        let task = self.task.take()?;
+        requests.waiting.task_ended(&task.runs);
+        Some(task)
+    }
+
+    /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
+    pub(in crate::volume) fn task_done(&mut self, disk: &mut Disk, requests: &mut Requests, read: Buf) {
+        let Some(task) = &mut self.task else { return };
+        task.steps.done(read);
+        if !task.steps.is_over() {
+            return;
+        }
+        let Some(task) = self.end_task(requests) else { return };
+        match task.kind {
+            Kind::Job => {
+                let read = task.steps.contents().first().map_or(&[][..], |read| read);
+                disk.store.background_done(JobEnd::Done(read));
+            }
+            _ => self.gave_back(&task.runs),
+        }
+    }
+
+    pub(in crate::volume) fn task_committed(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        seq: u64,
+        out: &mut Vec<Command>,
+    ) {
+        let Some(task) = self.task.as_mut().filter(|task| task.recording.is_some_and(|waits| waits <= seq))
+        else {
+            return;
+        };
+        task.recording = None;
+        task.steps.done(Buf::new());
+        if task.steps.is_over()
+            && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task(requests)
+        {
+            disk.owed_destroyed(&places);
+        }
+        disk.give_receipts(out);
+    }
+}
+
+impl Volume {
+    pub(in crate::volume) fn drive_task(&mut self, out: &mut Vec<Command>) {
+        if self.disk.config.read_only {
+            return;
+        }
+        self.erasing.retry_task(&self.disk);
+        let is_in_the_way = self.requests.is_task_awaited(&self.disk);
+        let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
+        if should_end
+            || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back)
+                && !self.erasing.may_give_back(&mut self.disk)
+        {
+            if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
+                return;
+            }
+            if let Some(EraseTask { kind: Kind::Job, .. }) = self.erasing.end_task(&mut self.requests) {
+                self.disk.store.background_done(JobEnd::GivenUp);
+            }
+            self.on_requests(out, |requests, others| requests.settle(others));
+        }
+        if self.erasing.task.is_none() {
+            self.erasing.task = self.erasing.choose(&mut self.disk, &mut self.requests, &self.watching);
+            self.erasing.begun += u64::from(self.erasing.task.is_some());
+            self.on_requests(out, |requests, others| requests.settle(others));
+        }
+        self.step(out);
+    }
+
+    /// Begins as much of the current step as may be under way at once.
+    fn step(&mut self, out: &mut Vec<Command>) {
+        let foreground =
+            Foreground { is_due: self.erasing.may_go_on(&mut self.disk), is_at_work: self.disk.is_at_work() };
+        while let Some(task) = &self.erasing.task {
+            let sites = task.steps.next_sites(foreground).to_vec();
+            let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
+            let is_known = |site: Site| match site {
+                Site::Run(run) => {
+                    self.disk.has_map(run, out) && (!is_shred || self.disk.has_map_space(run, out))
+                }
+                Site::Place(_) => true,
+            };
+            if !sites.into_iter().all(is_known) {
+                return;
+            }
+            match self.erasing.task.as_mut().and_then(|task| task.steps.next(foreground)) {
+                Some(Work::Io(io)) => self.erasing.begin_io(&mut self.disk, io, out),
+                Some(Work::Point(point)) => self.pass_point(point, out),
+                None => return,
+            }
+        }
+    }
+
+    fn pass_point(&mut self, point: Point<Site>, out: &mut Vec<Command>) {
+        match point {
+            Point::Forget(Site::Run(run)) => self.disk.store.unmap(run),
+            Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
+                if let Some(mapped) = self.disk.store.mapped_mut() {
+                    mapped.rebind(content, to.extent);
+                }
+            }
+            Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
+            Point::Checkpoint => return self.disk.want_checkpoint(Waiter::Task, out),
+            Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
+            Point::Record(Record::Restored) => {
+                return self.erasing.record(&mut self.disk, &[Change::Release]);
+            }
+            Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
+        }
+        self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
+    }
+}

@@ -1,0 +1,178 @@
+//! How a request that may begin is carried out.
+
+use crate::buf::Buf;
+use crate::media::MediumId;
+use crate::place::Place;
+use crate::request::{Op, Request};
+use crate::store::WritePlan;
+use crate::units::{Addr, Extent};
+use crate::volume::bytes::{is_all, padded, zero_blocks};
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::requests::running::{Deaths, Running, Stage};
+use crate::volume::requests::waiting::{Obstacle, Unseen, Waiting};
+use crate::volume::requests::{Origin, Others, Requests};
+use crate::volume::{Command, Purpose, io::IoOp, no_place};
+
+impl Requests {
+    /// Shows the watcher the extents that it `needs` to see, then carries the request out.
+    pub(in crate::volume) fn begin(
+        &mut self,
+        others: &mut Others<'_>,
+        waiting: Waiting,
+        mut needs: Vec<Extent<Addr>>,
+    ) {
+        let Waiting { id, request, unseen, .. } = waiting;
+        match needs.pop() {
+            None => self.carry_out(others, id, request, unseen),
+            Some(old_extent) => self.show(others, id, request, old_extent, needs),
+        }
+    }
+
+    /// Reads the extent `seen` for the watcher: `request` is about to replace content there.
+    pub(in crate::volume) fn show(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        request: Request,
+        old_extent: Extent<Addr>,
+        rest: Vec<Extent<Addr>>,
+    ) {
+        let masks = others.disk.masks(old_extent);
+        let places = others.disk.readable(old_extent, &masks);
+        self.run_masked(
+            id,
+            request.extent,
+            true,
+            Stage::ReadForInference { request, old_extent, rest },
+            masks,
+        );
+        self.read(others, id, Op::Copy, old_extent, places);
+    }
+
+    fn carry_out(&mut self, others: &mut Others<'_>, id: Origin, request: Request, unseen: Unseen) {
+        let block = others.disk.to_copy_up(&request).next();
+        if let Some(block) = block {
+            return self.copy_up(others.disk, id, request, block, others.out);
+        }
+        if others.disk.needs_merge(&request) {
+            return self.merge(others, id, request);
+        }
+        let Request { op, extent, fua } = request;
+        if let Some((due, cause)) = others.disk.obligation(id, &op) {
+            return self.begin_death(others, id, extent, due, cause);
+        }
+        match op {
+            Op::ReadForInference => {
+                let masks = others.disk.masks(extent);
+                let places = others.disk.readable(extent, &masks);
+                self.run_masked(id, extent, true, Stage::Io, masks);
+                self.read(others, id, op, extent, places);
+            }
+            Op::Write(data) => self.begin_write(others, id, extent, data, fua, unseen),
+            Op::Flush => self.begin_flush(others.disk, id, others.out),
+            Op::Cache => {
+                self.run(id, extent, false, Stage::Io);
+                others.disk.io(
+                    Purpose::Request(id),
+                    others.disk.store.locate(extent),
+                    IoOp::Prefetch,
+                    others.out,
+                );
+            }
+            Op::ReadPast(epoch) => self.read_past(others, id, extent, epoch),
+            Op::Compare(states) => others.disk.compare(id, extent, states, others.out),
+            Op::Ask(question) => others.disk.answer_question(id, &question, others.out),
+            op => self.begin_read(others, id, op, extent),
+        }
+    }
+
+    /// Whether a request is under way that changes bytes of `extent`, or reads some that were not dead when
+    /// it began.
+    pub(in crate::volume) fn is_busy(&self, extent: Extent<Addr>) -> bool {
+        self.running.touches(extent)
+    }
+
+    pub(in crate::volume) fn run(
+        &mut self,
+        id: Origin,
+        extent: Extent<Addr>,
+        is_ordered: bool,
+        stage: Stage,
+    ) {
+        self.run_masked(id, extent, is_ordered, stage, Vec::new());
+    }
+
+    pub(in crate::volume) fn run_masked(
+        &mut self,
+        id: Origin,
+        extent: Extent<Addr>,
+        is_ordered: bool,
+        stage: Stage,
+        masks: Vec<Extent<Addr>>,
+    ) {
+        self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
+    }
+
+    fn begin_flush(&mut self, disk: &mut Disk, id: Origin, out: &mut Vec<Command>) {
+        let nothing = Extent::new(0, 0);
+        if disk.is_checkpointed() {
+            self.run(id, nothing, false, Stage::Io);
+            disk.io(Purpose::Request(id), Place::all_of(MediumId::Data), IoOp::Sync, out);
+        } else {
+            self.run(id, nothing, false, Stage::Checkpoint(None));
+            disk.want_checkpoint(Waiter::Request(id), out);
+        }
+    }
+
+    fn begin_read(&mut self, others: &mut Others<'_>, id: Origin, op: Op, extent: Extent<Addr>) {
+        let masks = others.disk.masks(extent);
+        if masks.iter().map(|mask| mask.len).sum::<u64>() == extent.len {
+            return id.reply(Ok(vec![0; extent.len as usize].into()), others.out);
+        }
+        let places = others.disk.readable(extent, &masks);
+        self.run_masked(id, extent, false, Stage::Io, masks);
+        self.read(others, id, op, extent, places);
+    }
+
+    fn begin_write(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        extent: Extent<Addr>,
+        data: Buf,
+        fua: bool,
+        unseen: Unseen,
+    ) {
+        others.disk.leave_places(extent);
+        let zeros = if others.disk.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
+        let needs_no_place = is_all(&zeros, extent) && !others.disk.store.same_place();
+        let deaths = match Deaths::zeros(zeros) {
+            Some(deaths) if needs_no_place => {
+                // A place for zeros would only have to be given back.
+                self.run(id, extent, true, Stage::Oblige(deaths));
+                self.running.get_mut(id).buf = data;
+                return self.oblige_more(others, id);
+            }
+            deaths => deaths,
+        };
+        let again = |data| Request { op: Op::Write(data), extent, fua };
+        let places = match self.allocate(others.disk, others.erasing, id, extent) {
+            WritePlan::To(places) => places,
+            WritePlan::CopyUp(block) => return self.copy_up(others.disk, id, again(data), block, others.out),
+            WritePlan::AwaitJob => {
+                return self.wait_for(others.disk, id, again(data), unseen, Obstacle::Closed, others.out);
+            }
+            WritePlan::NoSpace => {
+                return self.refuse_unbegun(others, id, extent, true, no_place());
+            }
+        };
+        others.disk.begin_overwrite(extent);
+        if let Some(fresh) = &mut others.erasing.fresh {
+            fresh.insert(extent);
+        }
+        self.run(id, extent, true, Stage::Write { deaths, durable: fua });
+        let data = padded(data, places.bytes());
+        others.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, others.out);
+    }
+}

@@ -1,0 +1,246 @@
+//! What follows from the I/O operations of a request, until it ends.
+
+use crate::buf::Buf;
+use crate::medium::{MediumError, MediumErrorKind};
+use crate::mutant::{self, Mutant};
+use crate::request::{Outcome, Refusal};
+use crate::store::Written;
+use crate::units::{Addr, Epoch, Extent};
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::erasing::Erasing;
+use crate::volume::requests::running::{Deaths, Running, Stage};
+use crate::volume::requests::waiting::{Obstacle, Unseen};
+use crate::volume::requests::{Origin, Others, Requests};
+use crate::volume::watching::Watching;
+use crate::volume::{Command, Performed, refusal};
+
+impl Erasing {
+    /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
+    /// have dropped the page that says where it lies, and an erase task may have begun there.
+    fn hidden(&self, disk: &Disk, old_extent: Extent<Addr>) -> Option<Obstacle> {
+        let page = || disk.store.missing(old_extent).map(Obstacle::Page);
+        if self.hides(old_extent) { Some(Obstacle::Task) } else { page() }
+    }
+}
+
+impl Requests {
+    pub(in crate::volume) fn request_io_done(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        mut result: Result<Performed, MediumError>,
+    ) {
+        if self.read_elsewhere(others, id, result.is_err()) {
+            return;
+        }
+        let running = self.running.get_mut(id);
+        if let Stage::Provide { gap, .. } = running.stage {
+            others.disk.store.end_write(gap, written(&mut result));
+        }
+        match (result, &mut running.stage) {
+            (result, Stage::ReadForInference { .. }) => {
+                self.old_content_read(others, id, result.map(|done| done.buf))
+            }
+            (result, Stage::CopyUp { .. }) => self.copy_up_more(others, id, result),
+            (result, Stage::Merge(_)) => self.merge_read(others, id, result.map(|done| done.buf)),
+            (mut result, Stage::Remain(_)) => {
+                let written = written(&mut result);
+                self.remainder_written(others, id, written, result.map(drop));
+            }
+            (result, Stage::Write { deaths, durable }) => {
+                let (deaths, durable) = (deaths.take(), *durable);
+                self.write_done(others, id, result, deaths, durable);
+            }
+            (result, Stage::Note { .. }) => self.noted(others, id, result.map(|done| done.buf)),
+            (result, _) if matches!(id, Origin::Own(_)) => {
+                self.own_look_done(others.disk, others.watching, id, result.map(|done| done.buf))
+            }
+            (Err(error), _) => self.request_failed(others.disk, others.watching, id, &error, others.out),
+            (Ok(_), Stage::Provide { rest, .. }) => {
+                let rest = *rest;
+                self.provide_more(others, id, rest);
+            }
+            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf), others.out),
+        }
+    }
+
+    pub(in crate::volume) fn write_done(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        mut result: Result<Performed, MediumError>,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        let running = self.running.get_mut(id);
+        let extent = running.extent;
+        others.disk.store.end_write(extent, written(&mut result));
+        match result {
+            Err(error) => {
+                others.disk.give_up_overwrite(extent);
+                return self.request_failed(others.disk, others.watching, id, &error, others.out);
+            }
+            Ok(done) => self.running.get_mut(id).buf = done.buf,
+        }
+        if others.disk.overwrites(extent) {
+            self.note_overwrite(others, id, deaths, durable);
+        } else if durable && !others.disk.store.is_durable(extent) {
+            self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+            others.disk.want_checkpoint(Waiter::Request(id), others.out);
+        } else {
+            self.end_write(others, id, deaths, durable);
+        }
+    }
+
+    /// Goes on with request `id` after its checkpoint.
+    pub(in crate::volume) fn request_checkpointed(&mut self, others: &mut Others<'_>, id: Origin) {
+        let running = self.running.get_mut(id);
+        match std::mem::replace(&mut running.stage, Stage::Io) {
+            Stage::Closed(Epoch(number)) => {
+                self.finish(others.watching, id, Ok(number.to_le_bytes().to_vec().into()), others.out)
+            }
+            Stage::Forget(scope) => self.intend_forget(others, id, scope),
+            // Deaths wait for a later commit themselves.
+            Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
+            Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {
+                self.finish_with_buf(others.watching, id, others.out)
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows the watcher old content that was read for request `id`, and goes on.
+    fn old_content_read(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, MediumError>) {
+        let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
+            self.running.take(id)
+        else {
+            return;
+        };
+        match result {
+            Ok(old) => others.watching.overwriting(others.disk, &request, old_extent, &old),
+            Err(error) => {
+                others.watching.blind(others.disk, old_extent);
+                return self.refuse_unbegun(others, id, request.extent, true, refusal(&error));
+            }
+        }
+        let Some(old_extent) = rest.pop() else {
+            return self.go_on(others, id, request);
+        };
+        match others.erasing.hidden(others.disk, old_extent) {
+            None => self.show(others, id, request, old_extent, rest),
+            Some(obstacle) => {
+                rest.push(old_extent);
+                self.wait_for(others.disk, id, request, Unseen::Left(rest), obstacle, others.out);
+            }
+        }
+    }
+
+    /// Ends a read that the watcher asked for.
+    fn own_look_done(
+        &mut self,
+        disk: &Disk,
+        watching: &mut Watching,
+        id: Origin,
+        result: Result<Buf, MediumError>,
+    ) {
+        let Running { extent, .. } = self.running.take(id);
+        self.leave(id);
+        watching.looked(disk, extent, &result);
+    }
+
+    /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
+    /// task may have put a part of a write there already.
+    pub(in crate::volume) fn refuse_unbegun(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        extent: Extent<Addr>,
+        was_shown: bool,
+        refusal: Refusal,
+    ) {
+        others.watching.tell_of_refusal(others.disk, extent, was_shown);
+        others.erasing.layers.forget(extent);
+        self.leave(id);
+        self.answer(others.watching, id, Err(refusal), others.out);
+    }
+
+    /// Tells whoever asked for request `id` how it ended.
+    fn answer(&mut self, watching: &mut Watching, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
+        match id {
+            Origin::Front(_) => id.reply(outcome, out),
+            Origin::Own(_) => watching.own_death_done(),
+        }
+    }
+
+    pub(in crate::volume) fn request_failed(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        id: Origin,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        let running = self.running.get_mut(id);
+        let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
+        self.finish(watching, id, Err(refusal(error)), out);
+        if !is_read && !extent.is_empty() {
+            watching.tell_of_refusal(disk, extent, true);
+        }
+        if !is_read && error.kind == MediumErrorKind::Io {
+            disk.latch(&error.message, out);
+        }
+    }
+
+    pub(in crate::volume) fn finish(
+        &mut self,
+        watching: &mut Watching,
+        id: Origin,
+        outcome: Outcome,
+        out: &mut Vec<Command>,
+    ) {
+        self.running.take(id);
+        self.leave(id);
+        self.answer(watching, id, outcome, out);
+    }
+
+    pub(in crate::volume) fn await_commit(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        id: Origin,
+        out: &mut Vec<Command>,
+    ) {
+        if disk.latched.is_some() {
+            return self.finish(watching, id, Err(disk.frozen()), out);
+        }
+        let extent = self.running.get_mut(id).extent;
+        if disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+            self.running.get_mut(id).stage = Stage::Commit;
+            if !disk.store.same_place() {
+                // All of its effect has taken place in memory, and later frames of the journal follow.
+                self.retire(id);
+            }
+        } else {
+            self.finish_with_buf(watching, id, out);
+        }
+    }
+
+    pub(in crate::volume) fn finish_with_buf(
+        &mut self,
+        watching: &mut Watching,
+        id: Origin,
+        out: &mut Vec<Command>,
+    ) {
+        let buf = std::mem::take(&mut self.running.get_mut(id).buf);
+        self.finish(watching, id, Ok(buf), out);
+    }
+}
+
+/// How a write ended, for the store: takes the sealings out of `result`.
+fn written(result: &mut Result<Performed, MediumError>) -> Written {
+    match result {
+        Ok(done) => Written::There(std::mem::take(&mut done.sealings)),
+        Err(_) => Written::NotThere,
+    }
+}
