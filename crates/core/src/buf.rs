@@ -38,7 +38,7 @@ impl Buf {
         std::mem::take(self.to_mut())
     }
 
-    /// The memory, to be used again: none if it is shared.
+    /// The memory, to be used again: `None` if it is shared.
     #[must_use]
     pub fn into_memory(self) -> Vec<u8> {
         match self {

@@ -49,7 +49,7 @@ impl Drop for Secret {
 }
 
 impl Cell {
-    /// The cell in these bytes; none if they have another length.
+    /// The cell in these bytes; `None` if they have another length.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (bytes.len() == CELL_BYTES).then(|| Self(Secret::made(|secret| secret.copy_from_slice(bytes))))

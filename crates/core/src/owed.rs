@@ -68,7 +68,7 @@ impl Owed {
         self.data.is_empty() && self.base.is_empty()
     }
 
-    /// A time that no entry is older than; none if there is no entry.
+    /// A time that no entry is older than; `None` if there is no entry.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {
         self.oldest.filter(|_| !self.is_empty())

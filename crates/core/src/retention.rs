@@ -108,7 +108,7 @@ impl fmt::Display for Retention {
 pub struct Candidate {
     /// When it closed, in milliseconds since 1970.
     pub closed: u64,
-    /// When the epoch after it closed; none if there is none.
+    /// When the epoch after it closed; `None` if there is none.
     pub next_closed: Option<u64>,
     /// How many kept epochs are younger.
     pub younger: u64,

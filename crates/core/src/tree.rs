@@ -43,7 +43,7 @@ pub struct Absent(pub PageNo);
 /// The root of a tree, and how many entries the tree has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Root {
-    /// The page; none if the tree is empty.
+    /// The page; `None` if the tree is empty.
     pub page: Option<PageNo>,
     /// How many entries the tree has.
     pub len: u64,
@@ -201,7 +201,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         Ok((found, next.map(|(key, _)| key).filter(|key| key < end)))
     }
 
-    /// The leaf where `key` is, or would be; none if the tree is empty.
+    /// The leaf where `key` is, or would be; `None` if the tree is empty.
     fn leaf<'a>(&self, pages: &'a Pages, key: &[u8; K]) -> Result<Option<&'a Node>, Absent> {
         crate::steps::step();
         let Some(page) = self.root.page else { return Ok(None) };
@@ -219,7 +219,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         (key, value)
     }
 
-    /// The way to the leaf where `key` is, or would be; none if the tree is empty.
+    /// The way to the leaf where `key` is, or would be; `None` if the tree is empty.
     fn path(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Path>, Absent> {
         crate::steps::step();
         let Some(mut page) = self.root.page else { return Ok(None) };

@@ -5,7 +5,7 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// The structure at the start of `bytes`; none if `bytes` are too short.
+/// The structure at the start of `bytes`; `None` if `bytes` are too short.
 pub(crate) fn head<T: FromBytes + Immutable + KnownLayout + Unaligned>(bytes: &[u8]) -> Option<&T> {
     T::ref_from_prefix(bytes).ok().map(|(found, _)| found)
 }

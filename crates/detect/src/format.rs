@@ -172,7 +172,7 @@ pub trait Marking {
     /// itself and its parent.
     fn entries(&self, content: &[u8]) -> Vec<u32>;
 
-    /// The block of inodes in which the inode `number` lies; none if there is no such inode.
+    /// The block of inodes in which the inode `number` lies; `None` if there is no such inode.
     fn table_of(&self, number: u32) -> Option<Block>;
 
     /// Whether each owner writes all its blocks. Otherwise a block may belong to one file, and hold the content
@@ -313,12 +313,12 @@ pub trait Format: Send + fmt::Debug {
         false
     }
 
-    /// Marks of files; none if the format has none, or if they cannot all be followed.
+    /// Marks of files; `None` if the format has none, or if they cannot all be followed.
     fn marking(&self) -> Option<&dyn Marking> {
         None
     }
 
-    /// Bytes that tell the file system from any other, however its size changes; none if it has none.
+    /// Bytes that tell the file system from any other, however its size changes; `None` if it has none.
     fn identity(&self) -> Option<Vec<u8>> {
         None
     }
@@ -388,5 +388,5 @@ impl Contents {
 }
 
 /// Looks for one file system on a disk of `disk_bytes`, in the contents that it has asked for so
-/// far; none at first.
+/// far; `None` at first.
 pub type Prober = fn(disk_bytes: u64, contents: &Contents) -> Probe;

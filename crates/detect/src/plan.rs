@@ -11,7 +11,7 @@ use quietus_core::units::{Addr, Extent};
 /// A part of the disk that is watched as a disk of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Region {
-    /// The number of the partition; none for the whole disk.
+    /// The number of the partition; `None` for the whole disk.
     pub number: Option<u32>,
     pub extent: Extent<Addr>,
     /// Reason why nothing can be inferred in the region.

@@ -27,7 +27,7 @@ pub(crate) struct Former {
 }
 
 impl Former {
-    /// None if nothing tells `format` from another file system. Without `seen_from_start`, anything may have been
+    /// `None` if nothing tells `format` from another file system. Without `seen_from_start`, anything may have been
     /// written since the file system was last in use.
     pub(crate) fn of(format: &dyn Format, seen_from_start: bool) -> Option<Self> {
         let (grid, blocks, mut written) = (Grid::of(format), format.blocks(), RoaringBitmap::new());

@@ -21,7 +21,7 @@ pub struct DiskSealer<R, K = Unlocked> {
     unlocked: K,
     /// Sessions by index.
     sessions: Vec<Keyed>,
-    /// The session that seals; none of a disk that is only read.
+    /// The session that seals; `None` of a disk that is only read.
     newest: Option<u16>,
     /// The number of the newest session's next sealing.
     next: AtomicU32,
@@ -30,9 +30,9 @@ pub struct DiskSealer<R, K = Unlocked> {
 
 /// A session, and its keys once they are needed.
 struct Keyed {
-    /// None if its record is damaged.
+    /// `None` if its record is damaged.
     session: Option<(units::Session, Generation)>,
-    /// None if there is no session or no master key.
+    /// `None` if there is no session or no master key.
     sealer: OnceLock<Option<Box<Sealer>>>,
 }
 

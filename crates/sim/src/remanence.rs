@@ -94,7 +94,7 @@ impl Trace {
         trace
     }
 
-    /// The fewest passes over the words that are content of `extent`, whole; none if there are no
+    /// The fewest passes over the words that are content of `extent`, whole; `None` if there are no
     /// such words.
     pub fn passes_within(&self, extent: Extent<Addr>) -> Option<u8> {
         let (from, to) = self.words(extent);
@@ -218,7 +218,7 @@ impl Remains {
         self.adrift.append(&mut self.sectors[sector]);
     }
 
-    /// Content that was not destroyed, with its sector; none if its space was
+    /// Content that was not destroyed, with its sector; `None` if its space was
     /// given back.
     pub fn iter(&self) -> impl Iterator<Item = (Option<usize>, &Trace)> {
         let placed = self.sectors.iter().enumerate();

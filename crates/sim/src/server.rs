@@ -95,7 +95,7 @@ pub struct Server {
     pub(crate) has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
-    /// Progress of the search for holes, or for space; none when it is over.
+    /// Progress of the search for holes, or for space; `None` when it is over.
     search_from: Option<u64>,
     /// The search for space is over, in this life.
     is_space_known: bool,

@@ -347,7 +347,7 @@ impl From<BadNode> for VaultError {
     }
 }
 
-/// Takes a piece of a file: its length, and its content; None for zeros.
+/// Takes a piece of a file: its length, and its content; `None` for zeros.
 pub type Take<'a, E> = dyn FnMut(u64, Option<&[u8]>) -> Result<(), E> + 'a;
 
 /// Calls `take` with each piece of a file's content, in order.

@@ -27,7 +27,7 @@ pub trait LiveSet {
     /// The number of parts in which marks are counted.
     fn parts(&self) -> usize;
 
-    /// The part that a chunk is in; None if the set does not cover it.
+    /// The part that a chunk is in; `None` if the set does not cover it.
     fn part(&self, chunk: &Reference) -> Option<usize>;
 
     /// How many chunks of a part are marked.

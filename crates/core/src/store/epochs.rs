@@ -15,7 +15,7 @@ pub trait Epochs {
     fn has_changed(&self) -> bool;
 
     /// How often slots became free that were given up, where their content would not say that it is not what a slow reader
-    /// looks for; none where it does.
+    /// looks for; `None` where it does.
     fn reuses(&self) -> Option<u64>;
 
     /// Notes that content of `extent` which is not plain dies in `epoch`: epochs before go on to show it

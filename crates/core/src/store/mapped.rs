@@ -80,7 +80,7 @@ pub trait Mapped {
     /// Ends the job under way.
     fn background_done(&mut self, end: JobEnd<'_>);
 
-    /// The unallocated space of the data medium that was erased; none if the store knows that only by
+    /// The unallocated space of the data medium that was erased; `None` if the store knows that only by
     /// address.
     fn unallocated(&self) -> Option<BlockSet<Pos>>;
 }

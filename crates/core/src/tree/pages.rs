@@ -109,7 +109,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The fault of a page that was read from the medium; none if it has none, or if nothing durable reaches it.
+    /// The fault of a page that was read from the medium; `None` if it has none, or if nothing durable reaches it.
     #[must_use]
     pub fn fault(&self, page: PageNo, bytes: &[u8]) -> Option<PageError> {
         let is_used = page.0 >= HEADS && page < self.end && !self.free.contains(page.0);

@@ -269,7 +269,7 @@ impl Volume {
             && !self.disk.has_jobs()
     }
 
-    /// Where `extent` lies now; none if that part of the map is not in memory.
+    /// Where `extent` lies now; `None` if that part of the map is not in memory.
     #[must_use]
     pub fn place(&self, extent: Extent<Addr>) -> Option<Places> {
         self.disk.store.missing(extent).is_none().then(|| self.disk.store.locate(extent))

@@ -18,7 +18,7 @@ pub(super) fn join(views: &[(Extent<Addr>, Vec<u8>)]) -> Vec<u8> {
     bytes
 }
 
-/// The views that [`join`] combined; none if `bytes` are not from it.
+/// The views that [`join`] combined; `None` if `bytes` are not from it.
 pub(super) fn split(bytes: &[u8]) -> Option<Vec<(Extent<Addr>, Vec<u8>)>> {
     let mut fields = Fields(bytes.strip_prefix(MAGIC)?);
     let mut views = Vec::new();

@@ -58,7 +58,7 @@ pub(super) fn depth_of_root(node: &[u8]) -> Option<u8> {
     u8::try_from(head::<Header>(node)?.eh_depth.get()).ok().filter(|depth| *depth <= EXT4_MAX_EXTENT_DEPTH)
 }
 
-/// The pointers in `node`, in the order of the file; none if `node` has another depth, or is no
+/// The pointers in `node`, in the order of the file; `None` if `node` has another depth, or is no
 /// node.
 pub(super) fn pointers(node: &[u8], depth: u8) -> impl Iterator<Item = Pointer> + '_ {
     let entries = node.as_chunks::<ENTRY_BYTES>().0.iter().skip(1).take(entries(node, depth));

@@ -124,7 +124,7 @@ impl Ext {
         difference
     }
 
-    /// The numbers of the inodes in `block`; none if it holds none.
+    /// The numbers of the inodes in `block`; `None` if it holds none.
     fn numbers(&self, block: Block) -> impl Iterator<Item = u32> {
         let table = self.layout.region(block).filter(|region| region.kind == Kind::Inodes);
         table.into_iter().flat_map(move |table| {
@@ -135,7 +135,7 @@ impl Ext {
         })
     }
 
-    /// The bytes of the `n`th inode in `block`; none if they are cut off.
+    /// The bytes of the `n`th inode in `block`; `None` if they are cut off.
     fn slot<'a>(&self, block: &'a [u8], n: u32) -> &'a [u8] {
         let bytes = self.superblock.s_inode_size as usize;
         block.chunks_exact(bytes).nth(n as usize).unwrap_or_default()

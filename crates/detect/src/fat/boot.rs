@@ -225,7 +225,7 @@ impl Boot {
         start..start + self.fat_bytes()
     }
 
-    /// The bytes of a root directory in a fixed place; none in FAT32.
+    /// The bytes of a root directory in a fixed place; `None` in FAT32.
     pub(super) fn root(&self) -> Range<u64> {
         let start = self.fat().start + u64::from(self.bpb_num_fats) * self.fat_bytes();
         start..start + u64::from(self.bpb_root_ent_cnt) * DIR_ENTRY_BYTES

@@ -71,7 +71,7 @@ impl Width {
     }
 }
 
-/// An entry of whole bytes; none if `bytes` show only a part of it.
+/// An entry of whole bytes; `None` if `bytes` show only a part of it.
 fn aligned<T: FromBytes + Immutable + KnownLayout + Unaligned>(
     bytes: &[u8],
     from: u64,

@@ -61,7 +61,7 @@ pub(crate) struct Superblock {
     /// The blocks of the log, numbered from the superblock.
     pub(crate) log: Range<u32>,
     pub(crate) s_sequence: Tid,
-    /// The first block of the oldest transaction that counts, numbered in the same way; none if no
+    /// The first block of the oldest transaction that counts, numbered in the same way; `None` if no
     /// transaction counts.
     pub(crate) s_start: Option<u32>,
 }

@@ -157,7 +157,7 @@ impl Marks {
         self.settling |= &self.classes.unsettled & blocks;
     }
 
-    /// Unsettled blocks whose owners, if they have some, count from now on; none while something is being read.
+    /// Unsettled blocks whose owners, if they have some, count from now on; `None` while something is being read.
     pub(crate) fn take_settling(&mut self) -> RoaringBitmap {
         if self.is_known && !self.is_reading() { std::mem::take(&mut self.settling) } else { <_>::default() }
     }

@@ -87,7 +87,7 @@ impl Marks {
         }
     }
 
-    /// The marks that [`Marks::put`] wrote; none if `fields` do not hold some.
+    /// The marks that [`Marks::put`] wrote; `None` if `fields` do not hold some.
     pub(crate) fn restored(&self, fields: &mut Fields<'_>) -> Option<Self> {
         let [has_any] = fields.array()?;
         let [flagged, kept, followed, named]: [RoaringBitmap; 4] = take_sets(fields, NUMBERS_END)?;

@@ -161,7 +161,7 @@ pub(super) fn restored(bytes: &[u8]) -> Result<Vec<u8>, Lie> {
 }
 
 impl Record {
-    /// The record in `bytes`; none if it is not in use, or was never written.
+    /// The record in `bytes`; `None` if it is not in use, or was never written.
     ///
     /// # Errors
     /// A part of the record was not written, or a field is impossible.

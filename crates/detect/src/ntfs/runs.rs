@@ -62,7 +62,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// None if the runs have a hole.
+    /// `None` if the runs have a hole.
     pub(super) fn new(runs: Vec<Run>, cluster_bytes: u64) -> Option<Self> {
         let mut vcn = 0;
         for run in &runs {

@@ -106,7 +106,7 @@ pub(super) fn lies(number: u64, lie: Lie) -> Reason {
     Reason(format!("record {number} of $MFT is invalid: {lie}"))
 }
 
-/// Looks for a volume on a disk of `disk_bytes`; none without the signature of NTFS.
+/// Looks for a volume on a disk of `disk_bytes`; `None` without the signature of NTFS.
 ///
 /// # Errors
 /// The signature is there, but the volume cannot be understood.

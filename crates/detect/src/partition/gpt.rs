@@ -127,7 +127,7 @@ impl Header {
         Extent::between(start, start.saturating_add(len))
     }
 
-    /// The partition of entry `number`, counted from 1, in `bytes`; none if the entry is not used.
+    /// The partition of entry `number`, counted from 1, in `bytes`; `None` if the entry is not used.
     fn partition(&self, number: u32, bytes: &[u8]) -> Option<Partition> {
         let entry = head::<RawEntry>(bytes).filter(|it| it.partition_type_guid != [0; 16])?;
         let (first, last) = (entry.starting_lba.get(), entry.ending_lba.get());

@@ -49,7 +49,7 @@ pub struct Table {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing(pub Vec<Extent<Addr>>);
 
-/// The partition table of a disk of `disk_bytes`; none if there is none, or an MBR without
+/// The partition table of a disk of `disk_bytes`; `None` if there is none, or an MBR without
 /// partitions.
 ///
 /// # Errors

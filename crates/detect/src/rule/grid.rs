@@ -55,7 +55,7 @@ impl Grid {
     }
 
     /// The part of `bytes`, at `extent`, that lies in `block` or in the `reach_bytes` after it,
-    /// with its place; none if they do not meet.
+    /// with its place; `None` if they do not meet.
     pub(crate) fn part(
         self,
         block: Block,

@@ -86,7 +86,7 @@ pub struct RuleE {
     unknown_why: Option<Reason>,
     /// All names were known at least once.
     surveyed: bool,
-    /// Classes of content; none if all of it is sensitive.
+    /// Classes of content; `None` if all of it is sensitive.
     classes: Option<Marks>,
     changed: bool,
     broken: Option<Reason>,

@@ -39,7 +39,7 @@ struct Commit {
     maps: Vec<Map>,
     /// What copies of blocks of inodes name as unwritten.
     unwritten: BTreeMap<Block, Vec<Range<Block>>>,
-    /// Copies of other metadata that marks may lead to; none once they were taken.
+    /// Copies of other metadata that marks may lead to; `None` once they were taken.
     marked: Option<MarkedCopies>,
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Marked {
 }
 
 impl Marked {
-    /// None if no marks are to be followed in `format`, or if they cannot be.
+    /// `None` if no marks are to be followed in `format`, or if they cannot be.
     pub(super) fn of(format: &dyn Format, journal: &RoaringBitmap, options: Options) -> Option<Self> {
         let marking = format.marking().filter(|_| options.sensitive == Sensitive::Marked)?;
         let fixed = placed(format, [Kind::Geometry, Kind::Map, Kind::Inodes, Kind::Fixed]) | journal;
@@ -150,7 +150,7 @@ impl Marked {
     }
 
     /// Content that marked files name from now on is sensitive. `written` is what was written since the last
-    /// commit that settled; none if that is not known.
+    /// commit that settled; `None` if that is not known.
     fn named(&mut self, written: impl FnOnce() -> Option<RoaringBitmap>) {
         if self.tree.has_any() && !self.classes.has_any() {
             self.classes.begin();

@@ -86,7 +86,7 @@ pub struct RuleJ {
     in_use: bool,
     /// Blocks of geometry whose last write that was shown meant a change.
     marks: RoaringBitmap,
-    /// Marks of files; none if everything is sensitive.
+    /// Marks of files; `None` if everything is sensitive.
     marked: Option<Marked>,
     attached: Attached,
     changed: bool,

@@ -28,7 +28,7 @@ const LOST: u8 = 3;
 const NO_BEGIN: u32 = 0;
 
 impl RuleJ {
-    /// None while the place in the journal is not known, or amid a transaction: then a cold attach
+    /// `None` while the place in the journal is not known, or amid a transaction: then a cold attach
     /// knows as much.
     pub(super) fn known(&self) -> Option<Vec<u8>> {
         let log = self.log.as_ref().filter(|log| log.is_known() && log.is_between())?;

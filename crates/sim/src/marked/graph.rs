@@ -93,7 +93,7 @@ impl Graph {
         self.next[state as usize * self.steps.len() + usize::from(step)]
     }
 
-    /// The events that can happen in `state`, a bit for each; none if the state was not explored.
+    /// The events that can happen in `state`, a bit for each; `None` if the state was not explored.
     pub fn legal_in(&self, state: State) -> u32 {
         let (from, to) = (state as usize * self.steps.len(), (state as usize + 1) * self.steps.len());
         let row = self.next.get(from..to).unwrap_or_default();

@@ -14,7 +14,7 @@ pub struct Judge {
     inodes: [Inode; FILES],
     /// The file of each inode has had the flag.
     marked: [bool; FILES],
-    /// The block's content; none after the guest has freed it.
+    /// The block's content; `None` after the guest has freed it.
     content: Option<Tag>,
     /// Content that was in the block while a marked file named it.
     secrets: BTreeSet<Tag>,

@@ -19,7 +19,7 @@ const STUBS_FROM: u32 = 1 << 31;
 /// Keys; see the module's documentation.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// The session under way, and its way of sealing; none if the disk seals nothing.
+    /// The session under way, and its way of sealing; `None` if the disk seals nothing.
     session: Option<(Session, Seal)>,
     record: Mutex<Record>,
 }

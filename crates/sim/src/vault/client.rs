@@ -45,7 +45,7 @@ impl Client {
         }
     }
 
-    /// Offers a folder of the vault, and puts nothing but a snapshot of it. None if the vault does not have all of it any more.
+    /// Offers a folder of the vault, and puts nothing but a snapshot of it. `None` if the vault does not have all of it any more.
     pub fn lazy(
         vault: &mut Vault<'_>,
         put: PutId,

@@ -125,7 +125,7 @@ impl Log {
         self.generation + 1
     }
 
-    /// The next frame, twice; None if it needs a turn.
+    /// The next frame, twice; `None` if it needs a turn.
     pub(super) fn append(&mut self, records: &[u8]) -> Option<Write> {
         if !self.has_space(records.len()) {
             return None;

@@ -279,7 +279,7 @@ pub(super) fn encode(changes: &[Change]) -> Vec<u8> {
     changes.iter().flat_map(|change| postcard::to_allocvec(change).expect("a change has a length")).collect()
 }
 
-/// The changes that `bytes` are made of; None if that cannot be.
+/// The changes that `bytes` are made of; `None` if that cannot be.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Change>> {
     let mut changes = Vec::new();
     while !bytes.is_empty() {

@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    /// The slot that has a container; none if it is condemned or destroyed.
+    /// The slot that has a container; `None` if it is condemned or destroyed.
     pub fn slot(&self, container: ContainerSequence) -> Option<SlotNumber> {
         self.containers.get(&container).copied()
     }

@@ -100,7 +100,7 @@ impl<'a> Thinning<'a> {
         Ok(totals)
     }
 
-    /// Stores a folder again without what is to be taken out; None if there is nothing of that. All folders of a
+    /// Stores a folder again without what is to be taken out; `None` if there is nothing of that. All folders of a
     /// thinning are stored by the same put.
     ///
     /// # Errors

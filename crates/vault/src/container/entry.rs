@@ -87,7 +87,7 @@ impl Entry {
 }
 
 impl Raw {
-    /// None if it cannot be: a chunk lies within the container, and has a length that chunks have.
+    /// `None` if it cannot be: a chunk lies within the container, and has a length that chunks have.
     fn stored(&self, head: &Head) -> Option<Stored> {
         let stored = Stored {
             chunk: Reference {

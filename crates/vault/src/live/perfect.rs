@@ -89,7 +89,7 @@ pub struct Perfect {
 }
 
 impl Perfect {
-    /// None if the set does not cover the chunk.
+    /// `None` if the set does not cover the chunk.
     fn hash(&self, chunk: &Reference) -> Option<Hash> {
         let part = self.cover.index(&chunk.fingerprint)?;
         Some((part as u32, Key::new(&chunk.fingerprint, self.seed)))

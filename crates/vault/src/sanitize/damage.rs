@@ -118,7 +118,7 @@ impl Vault<'_> {
         }
     }
 
-    /// The container's directory, or why the container has to be left. None if the directory cannot be read, and nothing live is in
+    /// The container's directory, or why the container has to be left. `None` if the directory cannot be read, and nothing live is in
     /// the container.
     pub(super) fn directory_to_leave(
         &mut self,

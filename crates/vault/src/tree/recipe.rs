@@ -32,7 +32,7 @@ impl Span {
         Span { bytes, chunk: None }
     }
 
-    /// The chunk; None for a hole.
+    /// The chunk; `None` for a hole.
     pub fn reference(&self) -> Option<Reference> {
         let (fingerprint, ordinal) = self.chunk?;
         Some(Reference { fingerprint: Fingerprint(fingerprint), ordinal: Ordinal(ordinal) })

@@ -22,7 +22,7 @@ impl Index {
         self.part.entries() + (self.recent.len() + frozen) as u64
     }
 
-    /// Where a chunk is; None if it is in no container that can be read.
+    /// Where a chunk is; `None` if it is in no container that can be read.
     pub(crate) fn find(
         &self,
         fingerprint: &Fingerprint,

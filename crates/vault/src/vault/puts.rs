@@ -324,7 +324,7 @@ impl Vault<'_> {
         Ok(role)
     }
 
-    /// The chunks that are reached from some, as far as the put does not refer to them yet; None if one of them is not there, or
+    /// The chunks that are reached from some, as far as the put does not refer to them yet; `None` if one of them is not there, or
     /// is something else than the chunk above it says.
     fn reach(
         &mut self,

@@ -95,7 +95,7 @@ impl Vault<'_> {
         table.slot(container).is_some_and(|slot| table.entry(slot).is_damaged)
     }
 
-    /// Where a chunk is; None while it is in memory.
+    /// Where a chunk is; `None` while it is in memory.
     ///
     /// # Errors
     ///

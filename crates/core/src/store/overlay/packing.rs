@@ -19,7 +19,7 @@ const DENSE_SLOTS: u64 = 4096;
 /// The search for the blocks that own the slots at the end of the medium.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The first block whose page is still to be searched; none while no search is under way.
+    /// The first block whose page is still to be searched; `None` while no search is under way.
     pub(super) next: Option<u64>,
     /// Slots and their blocks; once the search is over, in the order of the slots.
     pub(super) owners: Vec<(u64, u64)>,

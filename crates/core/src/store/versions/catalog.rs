@@ -127,7 +127,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// The note of `head`; none if it makes no sense.
+    /// The note of `head`; `None` if it makes no sense.
     pub(super) fn of(head: &Head) -> Option<Self> {
         match head.generation {
             0 => {
@@ -167,7 +167,7 @@ impl Note {
 }
 
 impl Catalog {
-    /// The store of a disk of `blocks` blocks that `head` names; none if what the head notes makes no sense. What
+    /// The store of a disk of `blocks` blocks that `head` names; `None` if what the head notes makes no sense. What
     /// follows: [`Catalog::reach`], then [`Catalog::replay`].
     pub(super) fn open(
         disk: [u8; 16],

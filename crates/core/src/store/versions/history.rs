@@ -121,7 +121,7 @@ pub(super) struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// The version of `block`; none where it reads as zeros.
+    /// The version of `block`; `None` where it reads as zeros.
     pub(super) fn of(&mut self, block: Block) -> Result<Option<Version>, Absent> {
         Ok(self.latest(block)?.filter(|version| version.slot != FREED))
     }
@@ -266,7 +266,7 @@ impl History {
         }
     }
 
-    /// The version of `block` that `epoch` shows, or that the open epoch does; none where it reads as zeros.
+    /// The version of `block` that `epoch` shows, or that the open epoch does; `None` where it reads as zeros.
     pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
         self.shown_by(epoch).of(block)
     }
@@ -280,7 +280,7 @@ impl History {
         self.shown_by(epoch).latest(block)
     }
 
-    /// The slot of the version of `block` that was `born` then; none if there is none, or if the block ended there.
+    /// The slot of the version of `block` that was `born` then; `None` if there is none, or if the block ended there.
     pub(super) fn slot_of(&self, block: Block, born: Epoch) -> Result<Option<Slot>, Absent> {
         let found = self.versions.get(&self.pages, &pack(&[block.0, born.0]))?;
         Ok(found.map(|slot| Slot(number(&slot, 0))).filter(|slot| *slot != FREED))

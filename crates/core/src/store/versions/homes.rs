@@ -66,7 +66,7 @@ pub(super) type Doomed = BTreeMap<HomePage, BTreeSet<Slot>>;
 #[derive(Debug)]
 struct Moving {
     doomed: Doomed,
-    /// The pages of which stubs stay, as they will be; none before they have been read.
+    /// The pages of which stubs stay, as they will be; `None` before they have been read.
     written: Option<Vec<(CellOf, Cell, Vec<u8>)>>,
 }
 
@@ -196,7 +196,7 @@ impl Homes {
         self.pages.get(page).is_some_and(|it| it.is_made)
     }
 
-    /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); none if
+    /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); `None` if
     /// nobody knows of them.
     pub(super) fn uses(&self, place: CellOf, bytes: &[u8]) -> Option<bool> {
         let is_moving = self.moving.as_ref().is_some_and(|it| it.doomed.contains_key(&place.0));

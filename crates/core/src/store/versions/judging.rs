@@ -73,7 +73,7 @@ impl Versions {
         Ok(judged)
     }
 
-    /// The stubs in a sector that show under a cell of the root; none if the sector is damaged.
+    /// The stubs in a sector that show under a cell of the root; `None` if the sector is damaged.
     fn stubs_in<'a>(&self, at: Pos, sector: &'a [u8]) -> Option<Vec<Found<'a>>> {
         let layout = self.catalog.layout;
         if at < layout.homes() {
@@ -124,7 +124,7 @@ impl Versions {
         judged
     }
 
-    /// The first slot below the cell at `at` of the root, and whether the cell is in use or still to be destroyed; none if
+    /// The first slot below the cell at `at` of the root, and whether the cell is in use or still to be destroyed; `None` if
     /// nobody knows of it.
     fn is_cell_in_use(&self, at: Pos, cell: &[u8]) -> Option<(Slot, bool)> {
         let Catalog { layout, homes, log, .. } = &self.catalog;

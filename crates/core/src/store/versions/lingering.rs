@@ -67,7 +67,7 @@ impl Lingering {
         bytes
     }
 
-    /// The set that [`Lingering::to_bytes`] wrote; none if these bytes are of no such set.
+    /// The set that [`Lingering::to_bytes`] wrote; `None` if these bytes are of no such set.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let epochs = RoaringTreemap::deserialize_from(bytes).ok()?;
         Some(Self { epochs, ..Self::default() })

@@ -273,7 +273,7 @@ impl Log {
         settled
     }
 
-    /// The next commit: everything that is pending, as one write. None if that is nothing.
+    /// The next commit: everything that is pending, as one write. `None` if that is nothing.
     pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
         let start = self.layout.half(self.half).start.0 + self.now.used * SECTOR_BYTES;
         let mut bytes = Vec::new();
@@ -395,7 +395,7 @@ impl Log {
         sector.reveal(&self.cells[usize::from(self.half)])
     }
 
-    /// The bytes of the next sector of the half; none if it is full.
+    /// The bytes of the next sector of the half; `None` if it is full.
     pub(super) fn next_sector(&self) -> Option<Extent<Pos>> {
         let at = self.layout.half(self.half).start.0 + self.now.used * SECTOR_BYTES;
         (self.now.used < self.sectors_max()).then(|| Extent::new(at, SECTOR_BYTES))

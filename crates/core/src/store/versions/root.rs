@@ -161,7 +161,7 @@ impl CellOf {
         Place { on: MediumId::Root, extent: Extent::new(at, CELL_BYTES as u64) }
     }
 
-    /// The place at these bytes of the root; none if no cell of a page lies there.
+    /// The place at these bytes of the root; `None` if no cell of a page lies there.
     pub(super) fn at(at: Pos) -> Option<Self> {
         let n = at.0.checked_sub(ROOT_BYTES)? / CELL_BYTES as u64;
         Some(Self(HomePage(n / 2), (n % 2) as u8))

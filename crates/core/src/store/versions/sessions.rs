@@ -16,7 +16,7 @@ const IDENTITY_BYTES: usize = 16;
 /// The sessions of a disk up to some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sessions {
-    /// How many there were; none of a disk without keys.
+    /// How many there were; `None` of a disk without keys.
     pub count: u32,
     /// The random bytes by which the key file knows the last one; zeros if nobody knows them.
     pub last: [u8; IDENTITY_BYTES],

@@ -266,7 +266,7 @@ impl Layout {
         entries.fold(head, |crc, entry| crc32c::crc32c_append(crc, &entry[..RECORD_BYTES]))
     }
 
-    /// The sector in these bytes; none if they are not a whole one.
+    /// The sector in these bytes; `None` if they are not a whole one.
     pub(super) fn parse_sector(self, bytes: &[u8]) -> Option<Sector> {
         let (head, mut rest) = bytes.get(..SECTOR_BYTES as usize)?.split_at(SECTOR_HEAD_BYTES);
         let mut fields = Fields(head);

@@ -21,7 +21,7 @@ const PIECES_MAX: usize = 1024;
 const ENTRIES_RESERVED: usize = 16;
 
 impl Disk {
-    /// The fate of the bytes that `op` frees, and why they die; none if it frees none.
+    /// The fate of the bytes that `op` frees, and why they die; `None` if it frees none.
     pub(in crate::volume) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
         match op {

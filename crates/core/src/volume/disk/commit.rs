@@ -56,7 +56,7 @@ impl Commits {
         (seq, mark)
     }
 
-    /// Notes that commit `seq` is durable. Returns what was in it, and who waited for that; none if it was known before.
+    /// Notes that commit `seq` is durable. Returns what was in it, and who waited for that; `None` if it was known before.
     fn confirm(&mut self, seq: u64) -> Option<Batch> {
         let is_news = seq > self.durable.seq;
         if is_news {

@@ -90,7 +90,7 @@ impl Disk {
         self.commits.recording.stuck = Some(reason);
     }
 
-    /// Why destruction pauses; none if it does not. The next try to write the audit log wakes the volume.
+    /// Why destruction pauses; `None` if it does not. The next try to write the audit log wakes the volume.
     pub(in crate::volume) fn pause(&self) -> Option<&str> {
         let waits = self.state.receipts.len() >= self.commits.journal.shape().entries_max() / 4;
         self.commits.recording.stuck.as_deref().filter(|_| waits)

@@ -29,7 +29,7 @@ pub(super) struct Erasing {
     pub(super) seeds: Seeds,
     /// Capabilities of the data medium.
     pub(super) capabilities: Capabilities,
-    /// The bytes written since the disk was opened; none once all holes are known.
+    /// The bytes written since the disk was opened; `None` once all holes are known.
     pub(super) fresh: Option<BlockSet>,
     pub(super) layers: Layers,
     pub(super) pending_punch: PendingPunch,

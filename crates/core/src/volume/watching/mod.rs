@@ -218,7 +218,7 @@ impl Watching {
         reused.into_iter().flat_map(|part| disk.data_runs(part)).collect()
     }
 
-    /// Runs of `extent` with the class of their present content; none without a watcher. Bytes whose death the watcher has
+    /// Runs of `extent` with the class of their present content; `None` without a watcher. Bytes whose death the watcher has
     /// handed out, and which have no obligation yet, are sensitive.
     pub(super) fn classes(&self, extent: Extent<Addr>) -> Option<Vec<(Extent<Addr>, Class)>> {
         let watching = self.watch.as_ref()?;

@@ -122,7 +122,7 @@ impl Part {
         Err(BuildError::Clash)
     }
 
-    /// Appends all levels; None if keys are left over behind the last.
+    /// Appends all levels; `None` if keys are left over behind the last.
     fn levels(
         &mut self,
         curve: &Curve,

@@ -90,7 +90,7 @@ impl Homes {
         Ok(write_all(stubs, images)?)
     }
 
-    /// One of the two cells of a page, and all stubs there; none if a sector is under neither.
+    /// One of the two cells of a page, and all stubs there; `None` if a sector is under neither.
     fn one_of(&self, both: [Home; 2], page: Extent<Pos>, bytes: &[u8]) -> Option<(Home, Vec<Stub>)> {
         let (mut last, mut found) = (0, Vec::new());
         let first = (page.start.0 - self.layout.homes().0) / SECTOR_BYTES;

@@ -15,7 +15,7 @@ use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A version of a block: the epoch that it was born in, and its slot; none if the block was freed.
+/// A version of a block: the epoch that it was born in, and its slot; `None` if the block was freed.
 type Version = (Epoch, Option<u64>);
 
 /// The state that a checkpoint makes durable.
