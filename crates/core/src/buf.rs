@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub enum Buf {
     /// Memory of its own, as content that was read always has.
     Owned(Vec<u8>),
-    /// Memory of a front end, for a write without a copy. Nobody may change the bytes until the request has
+    /// Memory of a front end, for a write without a copy. The bytes must not change until the request has
     /// ended: otherwise the watcher would see other bytes than the medium gets.
     Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
 }

@@ -37,7 +37,7 @@ impl Secret {
     fn made(fill: impl FnOnce(&mut [u8; CELL_BYTES])) -> Arc<Self> {
         let mut secret = Arc::new(Self([0; CELL_BYTES]));
         memory::keep(&*secret);
-        fill(&mut Arc::get_mut(&mut secret).expect("nobody else has it yet").0);
+        fill(&mut Arc::get_mut(&mut secret).expect("it has one owner yet").0);
         secret
     }
 }

@@ -10,7 +10,7 @@ static KEEP: OnceLock<Keep> = OnceLock::new();
 
 /// Has `how` called for all memory that gets secrets from now on.
 pub fn keep_secrets(how: Keep) {
-    // Whoever came first keeps them already.
+    // The one that came first keeps them already.
     let _ = KEEP.set(how);
 }
 
@@ -24,6 +24,6 @@ pub fn keep<T: ?Sized>(value: &T) {
 /// Overwrites secret bytes with zeros.
 pub(crate) fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
-    // Without this the compiler would leave zeros away that nobody reads.
+    // Without this the compiler would leave zeros away that are never read.
     black_box(bytes);
 }

@@ -116,7 +116,7 @@ pub struct Judged {
     pub owed: u64,
     /// The sessions in which the stubs were sealed whose versions an epoch shows, in order.
     pub sessions: Vec<Session>,
-    /// Where stubs or cells lie that nobody names; or a sector that is damaged.
+    /// Where stubs or cells lie that nothing names; or a sector that is damaged.
     pub residue: Vec<Pos>,
 }
 
@@ -361,11 +361,11 @@ pub enum Refusal {
     #[error("not supported: {0}")]
     NotSupported(&'static str),
     /// The epoch was forgotten.
-    #[error("epoch {} is forgotten: nobody can read it again; `quietus versions` lists those that are kept", .0.0)]
+    #[error("epoch {} is forgotten and cannot be read again; `quietus versions` lists those that are kept", .0.0)]
     Forgotten(Epoch),
     /// These bytes were forgotten, in the epoch and all before it.
     #[error(
-        "the {} bytes at {} are forgotten in epoch {} and all before: nobody can read them again; read around them",
+        "the {} bytes at {} are forgotten in epoch {} and all before: they cannot be read again; read around them",
         .1.len, .1.start.0, .0.0
     )]
     ForgottenBlocks(Epoch, Extent<Addr>),

@@ -1,6 +1,6 @@
 //! Sealed content: as many bytes of ciphertext as content, and a short stub that makes them readable.
 //!
-//! The model is that of *Secure Deletion for a Versioning File System* (FAST 2005), section 3. Whoever performs the
+//! The model is that of *Secure Deletion for a Versioning File System* (FAST 2005), section 3. What performs the
 //! input and output has the keys, as a [`Sealer`]; the volume and its store only know which block is bound to what
 //! ([`Context`]), and keep what the sealer returns ([`Sealing`]).
 

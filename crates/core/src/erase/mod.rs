@@ -1,5 +1,5 @@
-//! How content is destroyed, step by step, whatever the content is and whoever owes its
-//! destruction.
+//! How content is destroyed, step by step, whatever the content is and wherever its destruction is
+//! owed.
 //!
 //! A [`Task`] is a state machine without input or output. Its driver takes [`Work`] from
 //! [`Task::next`], carries the work out, and reports its end with [`Task::done`]. A task knows

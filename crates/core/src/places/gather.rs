@@ -37,7 +37,7 @@ fn read_near<E>(
     let wanted: u64 = near.iter().map(|(place, _)| place.extent.len).sum();
     let mut between = vec![0; (span.extent.len - wanted) as usize];
     match read(span, &mut buffers(near, &mut between)) {
-        // Perhaps only what nobody wants cannot be read.
+        // Perhaps what cannot be read was not asked for.
         Err(_) if !between.is_empty() => read_each(near, read),
         done => done,
     }

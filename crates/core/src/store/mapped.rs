@@ -29,7 +29,7 @@ pub trait Mapped {
     fn map_state(&self) -> MapState;
 
     /// Begins a checkpoint, whose writes make the map durable as it is now, once the content is: whether it has
-    /// [writes](Mapped::next_batch). One checkpoint at a time. A `short` one leaves out what nobody waits for: the host lacked
+    /// [writes](Mapped::next_batch). One checkpoint at a time. A `short` one leaves out what no request waits for: the host lacked
     /// space for that just now.
     fn begin_checkpoint(&mut self, short: bool) -> bool;
 

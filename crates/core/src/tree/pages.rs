@@ -374,7 +374,7 @@ impl Nodes {
     }
 }
 
-/// The hash of a page's number: a multiplication, which spreads neighbours. Nobody chooses the numbers.
+/// The hash of a page's number: a multiplication, which spreads neighbours. No attacker chooses the numbers.
 #[derive(Default)]
 struct Mix(u64);
 

@@ -70,7 +70,7 @@ pub struct Config {
     pub run_bytes_max: u64,
     /// Most bytes that share the syncs of an erase task.
     pub batch_bytes_max: u64,
-    /// Memory for what the store knows of its content, in bytes: as much as it keeps in memory of an index. Whoever needs more of that
+    /// Memory for what the store knows of its content, in bytes: as much as it keeps in memory of an index. What needs more of that
     /// waits.
     pub store_bytes_max: u64,
 }

@@ -139,7 +139,7 @@ impl Checkpoint {
 
 impl Volume {
     /// Writes an empty journal; returns the checkpoint that goes with it. The bytes `allocated` may hold
-    /// data. The bytes `dead` are on the medium and belong to nobody: they read as zeros from now on, and
+    /// data. The bytes `dead` are on the medium and belong to no file system: they read as zeros from now on, and
     /// are destroyed.
     ///
     /// # Errors
@@ -256,7 +256,7 @@ impl Volume {
 }
 
 /// Puts staged content back in its place. Content without a place was not durable before the stop, and
-/// nobody was told that it was.
+/// no request was answered as if it had been.
 fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> Result<(), OpenError> {
     if found.state.slots.staged.is_empty() {
         return Ok(());

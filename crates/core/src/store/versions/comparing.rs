@@ -39,7 +39,7 @@ impl Versions {
         Ok((differing, end))
     }
 
-    /// Adds the blocks of `extent` that were forgotten in one of the states: nobody knows what they were.
+    /// Adds the blocks of `extent` that were forgotten in one of the states: what they were is not known.
     fn add_gaps(&self, extent: Extent<Addr>, states: [AsOf; 2], differing: &mut BlockSet) {
         for state in states {
             if let AsOf::End(epoch) = state {

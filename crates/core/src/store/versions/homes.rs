@@ -33,7 +33,7 @@ pub(super) struct Homes {
     pages: Table,
     /// The pages that the checkpoint under way writes as a whole.
     made: BTreeSet<HomePage>,
-    /// Where a cell was that nobody uses.
+    /// Where a cell was that is not in use any more.
     stale: BTreeSet<CellOf>,
     /// The pages that are getting other cells.
     moving: Option<Moving>,
@@ -197,7 +197,7 @@ impl Homes {
     }
 
     /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); `None` if
-    /// nobody knows of them.
+    /// nothing tells of them.
     pub(super) fn uses(&self, place: CellOf, bytes: &[u8]) -> Option<bool> {
         let is_moving = self.moving.as_ref().is_some_and(|it| it.doomed.contains_key(&place.0));
         if is_moving || self.stale.contains(&place) {
@@ -207,12 +207,12 @@ impl Homes {
         used.filter(|it| it.cell.to_bytes() == bytes).map(|_| true)
     }
 
-    /// Where cells lie that nobody uses, some of them.
+    /// Where some cells lie that are not in use.
     pub(super) fn stale(&self, most: usize) -> Vec<Place> {
         self.stale.iter().take(most).map(|it| it.place()).collect()
     }
 
-    /// Whether there are cells that nobody uses.
+    /// Whether there are cells that are not in use.
     pub(super) fn has_stale(&self) -> bool {
         !self.stale.is_empty()
     }

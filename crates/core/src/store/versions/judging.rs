@@ -1,7 +1,7 @@
 //! The findings of a look at the stub medium, or at the root: which of the stubs, or cells, there are still needed, and which
-//! nobody names.
+//! nothing names.
 //!
-//! Whoever asks has read the bytes from the medium. What they hold is told from them alone, and compared with the
+//! The caller has read the bytes from the medium. What they hold is told from them alone, and compared with the
 //! index: a stub of a version that the index does not know any more is dead content.
 
 use super::catalog::Catalog;
@@ -36,7 +36,7 @@ enum Verdict {
     Live,
     /// The stub is still to be destroyed.
     Owed,
-    /// Nobody names it.
+    /// Nothing names it.
     Residue,
 }
 
@@ -53,7 +53,7 @@ impl Versions {
                 continue;
             }
             let Some(found) = self.stubs_in(at, sector) else {
-                // Nobody can say whose stubs these are.
+                // Whose stubs these are is not known.
                 judged.residue.push(at);
                 continue;
             };
@@ -125,7 +125,7 @@ impl Versions {
     }
 
     /// The first slot below the cell at `at` of the root, and whether the cell is in use or still to be destroyed; `None` if
-    /// nobody knows of it.
+    /// nothing tells of it.
     fn is_cell_in_use(&self, at: Pos, cell: &[u8]) -> Option<(Slot, bool)> {
         let Catalog { layout, homes, log, .. } = &self.catalog;
         if let Some(place) = CellOf::at(at) {

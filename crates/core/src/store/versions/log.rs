@@ -380,7 +380,7 @@ impl Log {
         self.cells[usize::from(half)] = cell;
     }
 
-    /// Whether the stubs of a sector of `half` are hidden under the cell that the half has now: else nobody can open them.
+    /// Whether the stubs of a sector of `half` are hidden under the cell that the half has now: else they cannot be opened.
     pub(super) fn is_under_cell(&self, half: u8, sector: &Sector) -> bool {
         sector.is_under(&self.cells[usize::from(half)])
     }

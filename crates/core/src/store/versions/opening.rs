@@ -353,7 +353,7 @@ impl<'a> Index<'a> {
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some
-    /// of their own changes may be missing, and nobody was told of them. Their numbers are not used again.
+    /// of their own changes may be missing, and no request was answered for them. Their numbers are not used again.
     fn drop_unclosed(&mut self, first: Epoch) -> Result<(), VersionsError> {
         let mut from = first;
         while let Some((epoch, end)) = self.ask(|catalog| catalog.history.kept_at_or_after(from))? {

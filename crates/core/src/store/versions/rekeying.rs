@@ -2,7 +2,7 @@
 //!
 //! A stub that the log has dies with its half: if nothing else has the index written soon, a job asks for that. One
 //! at home dies with the cell of its page. The stubs of the page that are to stay go under another cell before
-//! ([`super::homes`]). Cells that nobody uses come first: they may hide copies of the same stubs.
+//! ([`super::homes`]). Cells that are not in use come first: they may hide copies of the same stubs.
 
 use super::Versions;
 use super::killing::{Begun, Doing, LOOKS_MAX, some};
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// Most pages of homes that get other cells at once.
 const PAGES_MAX: usize = 128;
-/// Most cells that nobody uses in one job.
+/// Most cells that one job destroys because they are not in use.
 const STALE_MAX: usize = 1024;
 
 /// What a job does with the cells of homes.
@@ -25,7 +25,7 @@ pub(super) enum HomesJob {
     Read,
     /// Writes them under those, and destroys the cells before.
     Move,
-    /// Destroys these cells, which nobody uses.
+    /// Destroys these cells, which are not in use.
     Stale(Vec<Place>),
 }
 
@@ -115,7 +115,7 @@ impl Versions {
         self.committing.wants_index |= is_owed;
     }
 
-    /// Ends a job of the pages that are getting other cells. One that was given up begins again: nobody knows what it has
+    /// Ends a job of the pages that are getting other cells. One that was given up begins again: it is not known what it has
     /// written.
     pub(super) fn homes_job_done(&mut self, job: HomesJob, end: JobEnd<'_>) {
         match (job, end) {

@@ -18,7 +18,7 @@ const IDENTITY_BYTES: usize = 16;
 pub struct Sessions {
     /// How many there were; `None` of a disk without keys.
     pub count: u32,
-    /// The random bytes by which the key file knows the last one; zeros if nobody knows them.
+    /// The random bytes by which the key file knows the last one; zeros if they are not known.
     pub last: [u8; IDENTITY_BYTES],
 }
 

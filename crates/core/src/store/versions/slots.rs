@@ -308,7 +308,7 @@ impl Slots {
         }
     }
 
-    /// Holds a slot that can be taken, now or later, so that nobody takes it before it is [released](Slots::release): whether
+    /// Holds a slot that can be taken, now or later, so that it is not taken before it is [released](Slots::release): whether
     /// it could be.
     pub(super) fn hold(&mut self, slot: Slot) -> bool {
         let (cluster, bit) = self.place(slot);

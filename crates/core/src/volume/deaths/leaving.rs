@@ -9,7 +9,7 @@
 //! 2. A place that is owed is completed when it has its passes and the durable map
 //!    does not name it. The place is used again only once the journal does not name
 //!    it either. Otherwise a start after a crash would destroy new content.
-//! 3. An address leaves its place only while nobody reads there.
+//! 3. An address leaves its place only while no request reads there.
 //! 4. Without a write, an address leaves its place only once the durable store says that the content is there:
 //!    a start after a crash would not know the place, and would show the content before it.
 
@@ -226,7 +226,7 @@ impl Volume {
             self.on_requests(out, |requests, others| requests.settle(others));
         }
         if wants_checkpoint && self.disk.checkpoints.is_empty() {
-            self.disk.want_checkpoint(Waiter::Nobody, out);
+            self.disk.want_checkpoint(Waiter::Nothing, out);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Where content has a fixed place, a checkpoint is one sync. Else it syncs the content, writes the map
 //! as it was before that sync, and syncs the map: so the durable map never names what a crash may have
-//! lost. The writes come in phases with a sync after each, and a phase in batches, of which one is in memory at a time. One checkpoint is under way at a time; whoever asks meanwhile shares the next. When the host has
+//! lost. The writes come in phases with a sync after each, and a phase in batches, of which one is in memory at a time. One checkpoint is under way at a time; a request that comes meanwhile shares the next. When the host has
 //! no space for the map, the next checkpoint writes all of it again, and nothing that the durable map may
 //! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
 //! meanwhile.
@@ -63,8 +63,8 @@ pub(in crate::volume) enum Waiter {
     Task,
     /// The watcher's evidence.
     Proof,
-    /// Nobody: the checkpoint is due.
-    Nobody,
+    /// Nothing: the checkpoint is due.
+    Nothing,
 }
 
 impl Disk {
@@ -95,7 +95,7 @@ pub(in crate::volume) enum Ended {
 
 impl Disk {
     /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end. A disk that is latched makes
-    /// none any more: whoever waits is told at the end of the event.
+    /// none any more: the requests that wait are refused at the end of the event.
     pub(in crate::volume) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<Command>) {
         self.checkpoints.next.push(waiter);
         self.begin_checkpoint(out);
@@ -106,7 +106,7 @@ impl Disk {
         let rests = self.checkpoints_rest();
         let checkpoints = &mut self.checkpoints;
         let rests_all = rests && checkpoints.lacks_all;
-        let may_rest = |waiter: &Waiter| rests_all && matches!(waiter, Waiter::Proof | Waiter::Nobody);
+        let may_rest = |waiter: &Waiter| rests_all && matches!(waiter, Waiter::Proof | Waiter::Nothing);
         if checkpoints.step != Step::Rest || checkpoints.next.iter().all(may_rest) || self.latched.is_some() {
             return;
         }
@@ -211,7 +211,7 @@ impl Disk {
         Ended::Done(std::mem::take(&mut self.checkpoints.waiters))
     }
 
-    /// Begins a checkpoint that nobody asked for, when it is due.
+    /// Begins a checkpoint that no request asked for, when it is due.
     pub(in crate::volume) fn drive_checkpoints(&mut self, out: &mut Vec<Command>) {
         self.begin_checkpoint(out);
         let has_nothing = self.config.read_only
@@ -222,7 +222,7 @@ impl Disk {
         let is_wanted = self.store.map_state() == MapState::Due || self.wants_overwritten_sync();
         let is_due = !self.schedule.halting && self.is_due_since(self.schedule.now);
         if is_wanted || self.schedule.stopping || is_due {
-            self.want_checkpoint(Waiter::Nobody, out);
+            self.want_checkpoint(Waiter::Nothing, out);
         }
     }
 }
@@ -256,7 +256,7 @@ impl Volume {
             }
             Waiter::Task => self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new()),
             Waiter::Proof => self.watching.proof_done(&self.disk),
-            Waiter::Nobody => {}
+            Waiter::Nothing => {}
         }
     }
 
@@ -275,18 +275,18 @@ impl Volume {
             }
             Waiter::Task => self.task_failed(error, out),
             Waiter::Proof => self.disk.checkpoints.next.push(waiter),
-            Waiter::Nobody => {}
+            Waiter::Nothing => {}
         }
     }
 }
 
 impl Checkpoints {
-    /// Whether one that nobody asked for waits for space.
+    /// Whether one that no request asked for waits for space.
     pub(in crate::volume) fn awaits_space(&self) -> bool {
         self.step == Step::Rest && !self.next.is_empty()
     }
 
-    /// Whether none is under way, and nobody waits for one.
+    /// Whether none is under way, and none is wanted.
     pub(in crate::volume) fn is_empty(&self) -> bool {
         self.step == Step::Rest && self.next.is_empty()
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! 1. Bytes are dead until the write over them has ended and a [note](crate::journal::Note) says
-//!    so. Nobody reads the old content, and a kill of the server undoes nothing that was shown.
+//!    so. The old content is not read any more, and a kill of the server undoes nothing that was shown.
 //!    No erase task begins there meanwhile.
 //! 2. A sync that began after the write had ended completes the obligation. Until then the
 //!    journal calls the bytes dead, and after a power cut they are.
@@ -28,7 +28,7 @@ use crate::volume::requests::running::{Deaths, Stage};
 use crate::volume::{Command, Purpose};
 use std::collections::BTreeSet;
 
-/// How long such a write may wait for a sync that nobody asks for, in milliseconds.
+/// How long such a write may wait for a sync that no request asks for, in milliseconds.
 const UNSYNCED_MS_MAX: u64 = 1000;
 /// Entries of the ledger that one more write over dead bytes may need: the dead parts before and behind,
 /// and two for its own bytes.
@@ -169,7 +169,7 @@ impl Disk {
             || mutant::is(Mutant::FlushBeforeCompletion)
     }
 
-    /// Whether bytes that were written over should be synced although nobody asks.
+    /// Whether bytes that were written over should be synced although no request asks.
     pub(in crate::volume) fn wants_overwritten_sync(&self) -> bool {
         let is_crowded = self.overwriting.notes.is_crowded() || !self.has_room();
         let is_old = self.schedule.now.since(self.overwriting.since) >= UNSYNCED_MS_MAX;

@@ -18,7 +18,7 @@ pub(in crate::volume) struct Schedule {
     pub(in crate::volume) all_due: bool,
     /// Whether no request is taken any more.
     pub(in crate::volume) stopping: bool,
-    /// Whether no work is done that nobody waits for.
+    /// Whether no work is done that no request waits for.
     pub(in crate::volume) halting: bool,
     /// The work that lacked space on the host.
     pub(in crate::volume) shortage: Shortage,
@@ -61,7 +61,7 @@ impl Schedule {
         self.now.since(since) >= config.deadline_ms
     }
 
-    /// Whether a guest is at work, so that what nobody waits for gives way.
+    /// Whether a guest is at work, so that what no request waits for gives way.
     pub(in crate::volume) fn is_at_work(&self, config: &Config) -> bool {
         self.now.since(self.last_request) < at_work_ms(config)
     }

@@ -4,7 +4,7 @@
 //! 1. A write begins only when the pages of the map that it changes have space on the
 //!    host ([`Mapped::lacks_space`](crate::store::Mapped::lacks_space)). So a flush after it
 //!    needs none, where the host keeps what it gave.
-//! 2. Lack of space alone does not latch the disk. Whoever asked is told; what nobody asked for
+//! 2. Lack of space alone does not latch the disk. A request that asked is refused; what no request asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use crate::medium::MediumError;
@@ -26,9 +26,9 @@ pub(in crate::volume) const RETRY_MS: u64 = 10_000;
 /// The work that lacked space, and until when it rests.
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Shortage {
-    /// When erase tasks that nobody waits for may begin again.
+    /// When erase tasks that no request waits for may begin again.
     tasks: Millis,
-    /// When pages of the map are written again for deaths, and for checkpoints that nobody waits for.
+    /// When pages of the map are written again for deaths, and for checkpoints that no request waits for.
     map: Millis,
     /// Whether nothing else is due.
     is_all: bool,
@@ -56,12 +56,12 @@ impl Disk {
         self.schedule.now < self.schedule.shortage.map && self.store.lacks_space(run, true).is_some()
     }
 
-    /// Whether erase tasks that nobody waits for rest, because one lacked space just now.
+    /// Whether erase tasks that no request waits for rest, because one lacked space just now.
     pub(in crate::volume) fn tasks_rest(&self) -> bool {
         self.schedule.now < self.schedule.shortage.tasks
     }
 
-    /// Whether checkpoints that nobody waits for rest, because one lacked space just now.
+    /// Whether checkpoints that no request waits for rest, because one lacked space just now.
     pub(in crate::volume) fn checkpoints_rest(&self) -> bool {
         self.schedule.now < self.schedule.shortage.map
     }
@@ -73,7 +73,7 @@ impl Disk {
         ends.min().unwrap_or_default()
     }
 
-    /// The same, where nobody is refused: the task under way cannot be given up, and goes on once it has rested.
+    /// The same without a refusal: the task under way cannot be given up, and goes on once it has rested.
     pub(in crate::volume) fn rest_tasks(&mut self) {
         self.schedule.shortage.tasks = self.retry_at();
     }

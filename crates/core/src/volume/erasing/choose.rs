@@ -101,7 +101,7 @@ impl Disk {
 }
 
 impl Erasing {
-    /// Whether tasks may go on although nobody waits for them.
+    /// Whether tasks may go on although no request waits for them.
     pub(in crate::volume) fn is_due(&mut self, disk: &mut Disk) -> bool {
         if disk.schedule.halting {
             return false;
@@ -118,7 +118,7 @@ impl Erasing {
         disk.is_overdue()
     }
 
-    /// Whether tasks may go on although nobody waits for them, because they are due, or the ledger fills:
+    /// Whether tasks may go on although no request waits for them, because they are due, or the ledger fills:
     /// a task that began only when the ledger is full would keep writes waiting for room.
     pub(in crate::volume) fn may_go_on(&mut self, disk: &mut Disk) -> bool {
         self.is_due(disk) || !disk.schedule.halting && disk.is_filling()

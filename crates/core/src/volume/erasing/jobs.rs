@@ -1,4 +1,4 @@
-//! Background jobs: what a store wants done with space that nobody's content lies in, and with where
+//! Background jobs: what a store wants done with space that holds no content, and with where
 //! content lies.
 
 use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};

@@ -166,7 +166,7 @@ impl Erasing {
         }
     }
 
-    /// Whether there is work that nobody asks for.
+    /// Whether there is work that no request asks for.
     pub(in crate::volume) fn has_unasked(&self, disk: &Disk) -> bool {
         disk.has_queued()
             || self.has_forgets(disk)
@@ -197,7 +197,7 @@ impl Volume {
         self.erasing.fresh = None;
     }
 
-    /// Whether a guest is at work, so that what nobody waits for gives way. No holes are made then, because
+    /// Whether a guest is at work, so that what no request waits for gives way. No holes are made then, because
     /// they would keep the guest's writes out.
     #[must_use]
     pub fn is_at_work(&self) -> bool {

@@ -126,7 +126,7 @@ impl EraseTask {
         matches!(self.kind, Kind::GiveBack)
     }
 
-    /// Makes the task urgent: somebody waits for it.
+    /// Makes the task urgent: a request waits for it.
     pub(in crate::volume) fn hurry(&mut self) {
         self.steps.hurry();
     }

@@ -64,7 +64,7 @@ impl Disk {
             differing.remove(Extent::between(whole.start.0, whole.end().next_multiple_of(BLOCK_BYTES)));
             let mut rest = whole;
             while !rest.is_empty() {
-                // Too much does no harm. Too little would be a change that nobody learns of.
+                // Too much does no harm. Too little would be a change that is not told.
                 let all = |_| {
                     let mut all = BlockSet::default();
                     all.insert(rest);

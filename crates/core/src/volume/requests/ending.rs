@@ -165,7 +165,7 @@ impl Requests {
         self.answer(others.watching, id, Err(refusal), others.out);
     }
 
-    /// Tells whoever asked for request `id` how it ended.
+    /// Tells the origin of request `id` how it ended.
     fn answer(&mut self, watching: &mut Watching, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
         match id {
             Origin::Front(_) => id.reply(outcome, out),

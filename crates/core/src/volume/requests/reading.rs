@@ -1,6 +1,6 @@
 //! Reads whose places are used again while they are under way.
 //!
-//! Where dead content leaves its place at once, nobody waits for the readers of a version that is given up. What such a reader gets
+//! Where dead content leaves its place at once, no task waits for the readers of a version that is given up. What such a reader gets
 //! does not open any more: it looks again where the content lies. Where nothing is sealed, or not authenticated, a
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
 //! too, and what it got counts if that still lies there, in slots that were not free meanwhile.

@@ -101,7 +101,7 @@ fn a_write_to_what_was_just_trimmed_of_the_base_waits_for_nothing() {
     let mut bench = killed(bench);
     let read = bench.reads(SIZE / 2, 3 * BLOCK);
     assert_eq!(read[BLOCK as usize..], [[0; 4096], [9; 4096]].concat(), "the base shows through");
-    assert!(read[0] == 0, "what nobody made durable came back as {}", read[0]);
+    assert!(read[0] == 0, "what was not made durable came back as {}", read[0]);
 }
 
 #[test]

@@ -84,7 +84,7 @@ const FULL: &str = "no space left on the host";
 
 /// How many requests were done, and how many were refused for lack of space.
 fn outcomes(bench: &Bench, asked: &[RequestId]) -> (usize, usize) {
-    let outcome = |id: &RequestId| bench.replies.get(id).expect("nobody waits for ever");
+    let outcome = |id: &RequestId| bench.replies.get(id).expect("no request waits for ever");
     let full = |it: &&RequestId| matches!(outcome(it), Err(Refusal::NoSpace(why)) if why.contains(FULL));
     let done = asked.iter().filter(|id| outcome(id).is_ok()).count();
     assert_eq!(done + asked.iter().filter(full).count(), asked.len());

@@ -118,7 +118,7 @@ fn what_is_merged_with_dead_parts_gets_zeros_and_waits_until_they_have_left() {
     bench.done(Op::Flush, 0, 0).unwrap();
     let (_, read) = bench.held_read(0, 2 * BLOCK);
     bench.done(Op::Trim, 0, BLOCK).unwrap();
-    assert_eq!(bench.dead(), BLOCK, "somebody still reads there");
+    assert_eq!(bench.dead(), BLOCK, "a request still reads there");
     let write = bench.ask(Op::Write(vec![9; 4096].into()), 100, BLOCK);
     bench.settle();
     assert!(!bench.is_answered(write) && bench.dead() == BLOCK);
@@ -278,7 +278,7 @@ fn a_ledger_full_of_dead_addresses_finds_room_for_their_places() {
         .flat_map(|n| [4 * n, 4 * n + 1].map(|block| bench.ask(Op::Trim, block * BLOCK, BLOCK)))
         .collect();
     bench.settle();
-    assert_eq!(bench.owed(), 0, "somebody reads there");
+    assert_eq!(bench.owed(), 0, "a request reads there");
     let more = bench.ask(Op::Trim, 0, SIZE);
     bench.settle();
     bench.carry_out(read);

@@ -1,4 +1,4 @@
-//! A watcher that is kept out while somebody writes in another order than a file system would, and the new one after
+//! A watcher that is kept out while the disk is written in another order than a file system would, and the new one after
 //! that.
 //!
 //! What the old watcher knew is about another state of the disk. So the old watcher is dropped at once, with its

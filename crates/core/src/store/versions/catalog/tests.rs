@@ -333,7 +333,7 @@ impl Rig {
         true
     }
 
-    /// Destroys the cells that nobody uses. Whether no crash came.
+    /// Destroys the cells that are not in use. Whether no crash came.
     fn clean(&mut self) -> bool {
         let stale = self.store.homes.stale(usize::MAX);
         let is_done = self.write_places(&stale, &vec![0; 32 * stale.len()], true);

@@ -194,8 +194,8 @@ impl Derived {
                 root.len
             ));
         }
-        let nobody = |slot| Dead { born: Epoch(0), block: Block(0), slot: Slot(slot) };
-        self.owed.extend(gone.into_iter().map(|slot| (slot, nobody(slot))));
+        let unnamed = |slot| Dead { born: Epoch(0), block: Block(0), slot: Slot(slot) };
+        self.owed.extend(gone.into_iter().map(|slot| (slot, unnamed(slot))));
         Ok(())
     }
 

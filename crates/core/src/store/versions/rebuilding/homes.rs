@@ -18,7 +18,7 @@ const READ_BYTES: u64 = 1 << 20;
 pub(super) struct Records {
     /// The versions whose stubs can be revealed; of a disk without stubs, those that a home was last written for.
     pub(super) versions: BTreeMap<Slot, (Block, Epoch)>,
-    /// The slots of which nobody can say what their homes have, and where these lie.
+    /// The slots whose homes cannot be read, so that what lies there is not known.
     pub(super) unknown: BTreeMap<Slot, Pos>,
 }
 

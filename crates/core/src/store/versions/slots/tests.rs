@@ -87,7 +87,7 @@ fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
                     let end = slots.end_after(block, block);
                     let slot = slots.take(block);
                     assert!(!used.contains_key(&slot) && !durable.contains_key(&slot) && slot < end);
-                    assert!(!held.contains(&slot), "nobody takes what is held");
+                    assert!(!held.contains(&slot), "what is held is not taken");
                     assert!(flying.insert(slot, block).is_none());
                     // Most writes have ended when the next head is made.
                     for slot in flying.keys().copied().filter(|slot| slot.0 % 7 > 0).collect::<Vec<_>>() {

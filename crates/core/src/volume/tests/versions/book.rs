@@ -390,7 +390,7 @@ impl Epochs for Book {
     }
 
     fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {
-        unreachable!("nobody asks the dullest store about epochs or stubs")
+        unreachable!("no test asks the dullest store about epochs or stubs")
     }
 
     fn forget(&mut self, _: Scope) {

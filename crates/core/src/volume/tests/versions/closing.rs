@@ -100,7 +100,7 @@ fn a_death_before_the_cut_is_in_the_epoch_and_one_after_it_waits() {
     bench.write(0, 7, 4 * BLOCK);
     let (_, read) = bench.held_read(0, BLOCK);
     bench.done(Op::Trim, 0, BLOCK).unwrap();
-    assert_eq!(bench.dead(), BLOCK, "somebody reads there");
+    assert_eq!(bench.dead(), BLOCK, "a request reads there");
     let close = bench.close(1);
     let later = bench.ask(Op::Trim, BLOCK, BLOCK);
     let part = bench.ask(Op::Trim, 2 * BLOCK, 10);

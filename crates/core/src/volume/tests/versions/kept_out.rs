@@ -12,7 +12,7 @@ fn watched() -> (Bench, Puppet) {
 }
 
 impl Bench {
-    /// Keeps the watcher out, and has another one begin: that waits for `io`, after which nobody hears of it.
+    /// Keeps the watcher out, and has another one begin: that waits for `io`, after which it has no effect.
     fn begins_after(&mut self, puppet: &Puppet, io: Io) {
         self.tell(Event::KeepWatcherOut);
         self.tell(Event::WatchAnew);

@@ -248,7 +248,7 @@ fn what_is_dead_and_has_not_left_its_place_differs_from_a_state_that_shows_it() 
     bench.done(Op::Flush, 0, 0).unwrap();
     let (_, read) = bench.held_read(0, 3 * BLOCK);
     bench.done(Op::Trim, 0, 2 * BLOCK).unwrap();
-    assert_eq!(bench.dead(), 2 * BLOCK, "somebody still reads there");
+    assert_eq!(bench.dead(), 2 * BLOCK, "a request still reads there");
     assert_eq!(bench.differing([AsOf::End(Epoch(1)), AsOf::Now]), [0, 2]);
     assert_eq!(bench.differing([AsOf::Now, AsOf::Beginning]), [2]);
     bench.carry_out(read);
