@@ -90,7 +90,7 @@ pub enum Mutant {
     OlderContentSettles,
     /// Marks: content becomes plain by the second commit, even if it was written before the first one began.
     EarlierIsEarly,
-    /// Marks: a copy that comes to its place after its block was freed is nobody's.
+    /// Marks: a copy that comes to its place after its block was freed belongs to no file.
     LateCopyForgotten,
     /// Marks: content stays plain though transactions were missed.
     LossKeepsPlain,

@@ -1,8 +1,8 @@
 //! What a file system leaves behind its end when it is made smaller.
 //!
 //! 1. Only space of a file system that was watched is ever called dead: the same file system, by its identity, is
-//!    found with a nearer end. Nobody else has anything there: it was the file system's own.
-//! 2. What was written there since the file system was last in use may be somebody else's, who has the space by now
+//!    found with a nearer end. Nothing else lies there: it was the file system's own.
+//! 2. What was written there since the file system was last in use may belong to something else that has the space by now
 //!    (a partition, the superblock of an array): it lives.
 //! 3. Nothing is called dead before the smaller file system was mounted, or the settling time has passed: by then
 //!    the tool that made it smaller has written everything.

@@ -12,7 +12,7 @@ pub const SEED_BYTES: usize = 32;
 /// Bytes that one refill gives out: 31 keys. With the next key they are one batch of the cipher.
 const POOL_BYTES: usize = 992;
 
-/// A source of bytes that nobody can predict.
+/// A source of bytes that cannot be predicted.
 pub trait Random {
     /// Fills `out`.
     fn fill(&mut self, out: &mut [u8]);
@@ -34,7 +34,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A generator of the bytes that follow from the seed, which nobody else may know.
+    /// A generator of the bytes that follow from the seed, which must stay secret.
     #[must_use]
     pub fn new(seed: &[u8; SEED_BYTES]) -> Generator {
         Generator { key: *seed, pool: [0; POOL_BYTES], used: POOL_BYTES }

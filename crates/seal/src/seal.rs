@@ -21,7 +21,7 @@ pub enum Seal {
     #[default]
     RandomKey,
     /// `random-key` whose wrapped key is added to the sum of the ciphertext, so that 16 bytes of it
-    /// kill the block too. A construction of this project, which nobody has reviewed.
+    /// kill the block too. A construction of this project, which no cryptographer has reviewed.
     RAon,
 }
 

@@ -1,4 +1,4 @@
-//! The class of all content of one file system, whoever says which blocks marked files name.
+//! The class of all content of one file system, whatever says which blocks marked files name.
 
 use crate::format::Block;
 use crate::mutant::{self, Mutant};

@@ -259,7 +259,7 @@ impl RuleJ {
     }
 
     /// Takes the newest state of a map. Blocks `written` since the state before need not hold the
-    /// content that was free then. A condemned block is dead whoever owns it by now: an owner's
+    /// content that was free then. A condemned block is dead whatever owns it by now: an owner's
     /// write would have revived it. Only a tool may take a death back; and an owned block does not
     /// die at grade `block`.
     fn shown(&mut self, map: Map, written: &RoaringBitmap, word: Word) {

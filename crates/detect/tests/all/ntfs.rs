@@ -345,7 +345,7 @@ fn what_was_written_lately_dies_with_time_or_the_next_map() {
     watched.pass(2000);
     watched.write_as(&after, record);
     watched.write_as(&after, map);
-    assert!(watched.dead().is_empty(), "nobody promises an order");
+    assert!(watched.dead().is_empty(), "no order is promised");
     watched.be_active(12);
     assert_eq!(watched.dead(), clusters);
 }

@@ -59,7 +59,7 @@ impl Xts {
 
 impl Drop for Xts {
     fn drop(&mut self) {
-        // SAFETY: both were made by EVP_CIPHER_CTX_new, and nobody has them any more.
+        // SAFETY: both were made by EVP_CIPHER_CTX_new, and neither is used any more.
         unsafe {
             c::EVP_CIPHER_CTX_free(self.encrypt);
             c::EVP_CIPHER_CTX_free(self.decrypt);

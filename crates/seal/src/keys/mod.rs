@@ -3,7 +3,7 @@
 //!
 //! 1. Each secret lies in a page of its own, so that it can be destroyed alone.
 //! 2. A page is written whole or refused by its checksum. No other page depends on it.
-//! 3. A destroyed page is empty once it is zeros. Until then it is damaged, which hinders nobody.
+//! 3. A destroyed page is empty once it is zeros. Until then it is damaged, which hinders no start.
 //! 4. The last slot, and the newest master key, are never given up.
 
 mod credential;
@@ -67,7 +67,7 @@ pub struct KeyFile {
     sessions: Sessions,
 }
 
-/// The opened keys of a disk, all of them within this value: whoever keeps its memory from being swapped or
+/// The opened keys of a disk, all of them within this value: a program that keeps its memory from being swapped or
 /// dumped keeps all of them, and no list that grows leaves a copy behind.
 pub struct Unlocked {
     root: RootKey,
@@ -155,7 +155,7 @@ pub enum ChangeError {
     /// There is no such slot in use.
     #[error("key slot {} is not in use; expected one of {SLOTS}, from 0 on", .0.0)]
     NoSlot(SlotNumber),
-    /// Without this slot nobody could open the disk.
+    /// Without this slot the disk could not be opened.
     #[error("key slot {} is the last one, and the disk would be lost with it; add another first", .0.0)]
     LastSlot(SlotNumber),
     /// There is no room for a master key.
@@ -301,7 +301,7 @@ impl KeyFile {
     /// [`KeyFile::rebuilt`].
     ///
     /// # Errors
-    /// If the slot is not in use, or nobody could open the disk without it.
+    /// If the slot is not in use, or the disk could not be opened without it.
     pub fn remove_slot(&mut self, number: SlotNumber) -> Result<Range<u64>, ChangeError> {
         let at = usize::from(number.0);
         let is_only = self.slots.iter().enumerate().all(|(other, slot)| other == at || slot.used().is_none());

@@ -145,7 +145,7 @@ fn postfix(evidence: &Evidence) -> Vec<u8> {
     all[evidence.data.len()..].to_vec()
 }
 
-/// The session's keys, as whoever has the master key derives them.
+/// The session's keys, as the owner of the master key derives them.
 fn expand<const N: usize>(seal: Seal) -> [u8; N] {
     let mut keys = [0; N];
     let info = format!("quietus seal 1 {seal}");

@@ -294,7 +294,7 @@ fn a_mark_that_was_received_and_not_read_yet_counts() {
     disk.data(50);
     assert_eq!(disk.data(50), [50], "it may be of the file with the mark");
     disk.read();
-    assert_eq!(disk.class(), Class::Unsettled, "it is of whoever has it as of the next commit");
+    assert_eq!(disk.class(), Class::Unsettled, "it belongs to what names it as of the next commit");
     disk.commit(6, 4, &[]);
     assert_eq!(disk.class(), Class::Plain);
 }

@@ -55,7 +55,7 @@ fn what_a_smaller_file_system_gave_up_dies_once_it_is_mounted_but_for_what_was_w
         let format = image.ext2();
         let mut scene = Scene::new(image);
         scene.dead(&*format);
-        // Somebody else takes a part, before and after the end moves.
+        // Something else takes a part, before and after the end moves.
         scene.write(place(BEFORE - 1), Some(&[5; 1024]));
         scene.becomes(&after);
         assert_eq!(scene.watch.status().figures[0].1, u64::from(AFTER));
