@@ -357,7 +357,10 @@ fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
     scene.in_use(1);
     assert_eq!(scene.watch.status().state, "watching it");
     scene.delete(&*format, &blocks);
-    assert!(scene.dead(&*format).is_disjoint(&blocks), "a replay whose beginning was not seen may have written it");
+    assert!(
+        scene.dead(&*format).is_disjoint(&blocks),
+        "a replay whose beginning was not seen may have written it"
+    );
     scene.be_active();
     assert!(scene.dead(&*format).is_superset(&blocks));
 }
