@@ -7,7 +7,7 @@
 
 use quietus::buffers;
 use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus::nbd::{Config, Exports, Listener, Server};
+use quietus::front::nbd::{Config, Exports, Listener, Server};
 use quietus_core::buf::Buf;
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};

@@ -13,13 +13,14 @@ pub mod engine;
 pub mod epochs;
 pub mod export;
 mod fiemap;
+pub mod front;
 pub mod hex;
 pub mod host;
 pub mod keys;
 pub mod locked;
 pub mod media;
 pub mod naming;
-pub mod nbd;
+
 pub mod offline;
 pub mod open_disk;
 pub mod output;

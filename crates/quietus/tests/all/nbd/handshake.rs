@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::{Config, Server};
+use quietus::front::nbd::{Config, Server};
 use std::os::unix::net::UnixStream;
 
 const SIZE: u64 = 1 << 20;

@@ -6,9 +6,9 @@
 //! [`Config::idle_timeout`]. A guest may be idle for hours with its disk mounted, and
 //! losing it does more harm than a newcomer that is turned away.
 
-use crate::nbd::config::Config;
-use crate::nbd::outbox::Outbox;
-use crate::nbd::socket::Socket;
+use crate::front::nbd::config::Config;
+use crate::front::nbd::outbox::Outbox;
+use crate::front::nbd::socket::Socket;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

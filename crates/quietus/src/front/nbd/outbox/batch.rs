@@ -1,8 +1,8 @@
 //! Replies being sent together.
 
-use crate::nbd::budget::Share;
-use crate::nbd::channel::Channel;
-use crate::nbd::wire::reply::Head;
+use crate::front::nbd::budget::Share;
+use crate::front::nbd::channel::Channel;
+use crate::front::nbd::wire::reply::Head;
 use std::io::{self, IoSlice};
 
 /// Most pieces given to the socket at once.

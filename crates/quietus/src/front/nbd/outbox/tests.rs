@@ -1,7 +1,7 @@
 use super::*;
-use crate::nbd::socket::Socket;
-use crate::nbd::wire::PAYLOAD_BYTES_MAX;
-use crate::nbd::wire::request::Style;
+use crate::front::nbd::socket::Socket;
+use crate::front::nbd::wire::PAYLOAD_BYTES_MAX;
+use crate::front::nbd::wire::request::Style;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 

@@ -1,0 +1,3 @@
+//! Front ends: the protocols by which clients reach disks.
+
+pub mod nbd;
