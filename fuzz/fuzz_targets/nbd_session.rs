@@ -2,7 +2,8 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus::front::nbd::{Config, Exports, Listener, Server};
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::units::{Addr, Extent};
 use std::io::{Read, Write};

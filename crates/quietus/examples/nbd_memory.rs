@@ -7,7 +7,8 @@
 
 use quietus::buffers;
 use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus::front::nbd::{Config, Exports, Listener, Server};
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::buf::Buf;
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};

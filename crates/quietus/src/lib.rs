@@ -20,7 +20,6 @@ pub mod keys;
 pub mod locked;
 pub mod media;
 pub mod naming;
-
 pub mod offline;
 pub mod open_disk;
 pub mod output;

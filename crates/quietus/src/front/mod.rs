@@ -1,3 +1,6 @@
 //! Front ends: the protocols by which clients reach disks.
 
+mod exports;
 pub mod nbd;
+
+pub use exports::{Disks, Exports};

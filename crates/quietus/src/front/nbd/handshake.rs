@@ -2,7 +2,6 @@
 
 use super::channel::Channel;
 use super::config::Tls;
-use super::exports::Exports;
 use super::input::Input;
 use super::socket::Socket;
 use super::status::{self, Context};
@@ -12,6 +11,7 @@ use super::wire::{
     IHAVEOPT, Malformed, NBDMAGIC, OPTION_BYTES_MAX, PAYLOAD_BYTES_MAX, flag, handshake_flag, info, rep,
 };
 use crate::export::{Export, ExportInfo};
+use crate::front::Exports;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

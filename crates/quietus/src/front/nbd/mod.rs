@@ -28,7 +28,6 @@
 mod budget;
 mod channel;
 mod config;
-mod exports;
 mod handshake;
 mod input;
 mod listener;
@@ -42,7 +41,6 @@ mod tls;
 pub mod wire;
 
 pub use config::{Config, Tls};
-pub use exports::{Disks, Exports};
 pub use listener::{Bound, Listener};
 pub use server::{ConnectionInfo, Server};
 pub use tls::{TlsError, TlsFiles};

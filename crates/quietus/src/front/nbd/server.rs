@@ -4,13 +4,13 @@ mod table;
 
 use super::budget::{Budget, Patience};
 use super::config::{Config, Tls};
-use super::exports::Exports;
 use super::handshake::{self, Offer};
 use super::listener::{Bound, Listener};
 use super::outbox::Outbox;
 use super::session::Session;
 use super::socket::{SILENCE_MAX, Socket};
 use super::stdio::Drained;
+use crate::front::Exports;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::OwnedFd;

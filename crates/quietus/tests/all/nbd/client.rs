@@ -2,7 +2,8 @@
 //! client and server do not share an error.
 
 use quietus::export::Export;
-use quietus::front::nbd::{Config, Exports, Listener, Server};
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
