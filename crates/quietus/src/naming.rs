@@ -1,6 +1,6 @@
 //! What may be a name: of an epoch, of a hold, and of a disk.
 //!
-//! People and NBD clients say `DISK@EPOCH`, and commands take `DISK@A..B` and options before and behind. So a name is nothing that
+//! People and clients say `DISK@EPOCH`, and commands take `DISK@A..B` and options before and behind. So a name is nothing that
 //! could be read as another part of that.
 
 /// Most bytes of the name of an epoch or of a hold.
@@ -38,13 +38,13 @@ pub fn check(name: &str) -> Result<(), NoName> {
     Err(NoName { name: name.into(), what: "an epoch or a hold", why })
 }
 
-/// Checks the name of a disk, which is that of its directory, and of its NBD export.
+/// Checks the name of a disk, which is that of its directory, and of its export.
 ///
 /// # Errors
 /// [`NoName`].
 pub fn check_disk(name: &str) -> Result<(), NoName> {
     let why = if name.contains('@') {
-        "an NBD client could not tell it from an epoch DISK@EPOCH; use a name without @"
+        "a client could not tell it from an epoch DISK@EPOCH; use a name without @"
     } else if name.chars().any(char::is_control) {
         "it has a control character; use a name without"
     } else if name.starts_with('-') {

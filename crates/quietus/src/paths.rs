@@ -360,25 +360,25 @@ pub(crate) fn write_output(path: &Path, text: &str) -> Result<(), DirectoryError
     })
 }
 
-/// Checks the path of a socket to make.
+/// Checks the path of a socket that `option` names, or has by default.
 ///
 /// # Errors
 /// The path is too long, or something else lies there.
-pub(crate) fn check_socket(path: &Path) -> Result<(), DirectoryError> {
+pub(crate) fn check_socket(option: &str, path: &Path) -> Result<(), DirectoryError> {
     let bytes = path.as_os_str().len();
     if bytes > SOCKET_BYTES_MAX {
         return Err(unfit(
             path,
             format_args!(
                 "the path of a socket has {bytes} bytes, and at most {SOCKET_BYTES_MAX} are possible; name a shorter one, \
-                 such as --nbd unix:/run/vm1.sock"
+                 such as {option} unix:/run/vm1.sock"
             ),
         ));
     }
     match kind(path)? {
         Kind::Nothing => check_parent(path),
         Kind::Socket => Ok(()),
-        other => Err(unfit(path, format_args!("--nbd names {other}; name a socket to make"))),
+        other => Err(unfit(path, format_args!("{option} names {other}; name a socket to make"))),
     }
 }
 

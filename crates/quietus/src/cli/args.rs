@@ -14,6 +14,7 @@ mod vault;
 use super::complete::{epochs as epochs_of_disk, policies};
 use crate::control::Require;
 use crate::disk::{StoreKind, parse_duration_ms};
+use crate::front::FrontEnds;
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
@@ -26,10 +27,7 @@ pub use past::{DiffArgs, RestoreArgs};
 use quietus_core::store::overlay::Mode;
 pub use repair::RepairArgs;
 use std::path::PathBuf;
-use values::{
-    parse_address, parse_connections, parse_disk_size, parse_memory, parse_policy, parse_range,
-    parse_timeout_ms,
-};
+use values::{parse_disk_size, parse_memory, parse_policy, parse_range};
 pub use vault::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultArgs, VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
@@ -230,48 +228,14 @@ pub struct ServeArgs {
     /// The disks' directories; the first is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
-    /// Address to listen at: unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio; may be given
-    /// again. `unix:@NAME`: a socket with an abstract name, without a file. `stdio`: serve one client on standard input and output, and exit when it
-    /// disconnects. Default: the sockets that systemd passed, else unix:DISK/nbd.sock of
-    /// the first disk.
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    pub nbd: Vec<String>,
+    /// The protocols, and how clients reach them.
+    #[command(flatten)]
+    pub front_ends: FrontEnds,
     /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so a
-    /// read-only mount suffices (with `--nbd` outside of it), and several such servers may
+    /// read-only mount suffices (with sockets outside of it), and several such servers may
     /// serve one disk.
     #[arg(long)]
     pub read_only: bool,
-    /// Certificates of the server, PEM; turns TLS on.
-    #[arg(long, help_heading = "TLS", value_hint = ValueHint::FilePath, requires = "tls_key")]
-    pub tls_cert: Option<PathBuf>,
-    /// Private key of the first certificate, PEM.
-    #[arg(long, help_heading = "TLS", value_hint = ValueHint::FilePath, requires = "tls_cert")]
-    pub tls_key: Option<PathBuf>,
-    /// Accept only clients with a certificate from these authorities, PEM.
-    #[arg(long, help_heading = "TLS", value_hint = ValueHint::FilePath, requires = "tls_cert")]
-    pub tls_client_ca: Option<PathBuf>,
-    /// Accept clients without TLS too.
-    #[arg(long, help_heading = "TLS", requires = "tls_cert")]
-    pub tls_optional: bool,
-    /// Maximum number of clients at once.
-    #[arg(long, help_heading = "Limits", value_name = "NUMBER", default_value = "256", value_parser = parse_connections)]
-    pub connections: usize,
-    /// Time limit for the NBD handshake of a client.
-    #[arg(long, help_heading = "Limits", value_name = "DURATION", default_value = "60s", value_parser = parse_timeout_ms)]
-    pub handshake_timeout: u64,
-    /// Time limit for a pause in the middle of a request or of a reply. Between
-    /// requests a client may be idle for any time.
-    #[arg(long, help_heading = "Limits", value_name = "DURATION", default_value = "60s", value_parser = parse_timeout_ms)]
-    pub stall_timeout: u64,
-    /// Offer NBD's extended headers, which allow requests beyond 4 GiB. With `no`, clients use
-    /// structured replies instead: for a client whose extended headers are defective.
-    #[arg(long, value_enum, default_value_t = Answer::Yes)]
-    pub extended_headers: Answer,
-    /// Idle time after which a client may lose its connection to a new client that finds all of
-    /// `--connections` in use. A client that has never made a request may lose it after
-    /// `--handshake-timeout`, and a client in its handshake at once.
-    #[arg(long, help_heading = "Limits", value_name = "DURATION", default_value = "1d", value_parser = parse_timeout_ms)]
-    pub idle_timeout: u64,
     /// Memory for all disks and clients together: 256M, 4G [default: 128M for each disk].
     /// A disk that keeps versions has half of its share for its index and stubs; the rest is
     /// for the data that clients read and write. What does not fit waits. The program itself
@@ -294,15 +258,6 @@ pub struct ServeArgs {
     /// The credentials for disks that have keys.
     #[command(flatten)]
     pub credential: CredentialArgs,
-}
-
-/// Yes or no.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Answer {
-    /// Yes.
-    Yes,
-    /// No.
-    No,
 }
 
 /// `status`.

@@ -1,15 +1,14 @@
 //! `quietus serve`: disks, served until told to stop.
 
 use super::Failure;
-use super::args::{Answer, Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
+use super::args::{Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
 use super::report::{Report, bytes};
 use crate::attached::Attachment;
 use crate::control::{self, Control};
 use crate::disk::{Access, DiskDir};
 use crate::epochs::{self, Timer, Versioned};
 use crate::export::Export;
-use crate::front::Exports;
-use crate::front::nbd::{Bound, Config, Listener, Server, Tls, TlsError, TlsFiles};
+use crate::front::{Exports, Services, Terms};
 use crate::host::Roots;
 use crate::naming;
 use crate::open_disk::{OpenDisk, backlog_bytes};
@@ -23,7 +22,6 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
@@ -78,14 +76,10 @@ fn check_paths(args: &ServeArgs) -> Result<(), Failure> {
             "{disk}: another disk has the name {name}; serve a disk once, and rename the directory of one of two"
         )));
     }
-    tls(args)?;
+    args.front_ends.check()?;
     let is_number = |text: &str| text.trim().parse::<u32>().is_ok();
     if let Some(pidfile) = &args.pidfile {
         paths::check_output("--pidfile", pidfile, is_number)?;
-    }
-    let sockets = args.nbd.iter().filter_map(|address| address.strip_prefix("unix:"));
-    for path in sockets.filter(|path| !path.starts_with('@')) {
-        paths::check_socket(&std::path::absolute(path)?)?;
     }
     Ok(())
 }
@@ -101,7 +95,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     bar.finish_and_clear();
     dir.unlock(&args.credential.source())?;
     let mut config = dir.config()?;
-    config.trust_discard = args.detect.trust_discard == Answer::Yes;
+    config.trust_discard = args.detect.trust_discard;
     config.store_bytes_max = store_bytes(args);
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
@@ -163,31 +157,24 @@ fn serve_disks(
         let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
         naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
     }
-    let listeners = listeners(args, &disks[0])?;
-    let config = Config {
-        tls: tls(args)?,
-        connections_max: args.connections,
-        handshake_timeout: Duration::from_millis(args.handshake_timeout),
-        stall_timeout: Duration::from_millis(args.stall_timeout),
-        extended_headers: args.extended_headers == Answer::Yes,
-        idle_timeout: Duration::from_millis(args.idle_timeout),
+    let terms = Terms {
+        exports: Exports::new(disks.iter().map(export).collect()),
+        dir: disks[0].dir.path(),
         memory_bytes_max: usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX),
-        ..Config::default()
     };
-    let exports = disks.iter().map(export).collect();
+    let services = Arc::new(args.front_ends.start(&terms)?);
+    // A server that no client can reach forgets nothing.
     let timers = disks.iter().map(|disk| epochs::timers(disk, RETENTION));
     let _timers: Vec<Vec<Timer>> = timers.collect::<Result<_, _>>()?;
-    let server = Arc::new(Server::start(listeners, Exports::new(exports), config)?);
-    if server.is_private() {
-        end_with_clients(&server, signals)?;
+    if services.are_private() {
+        end_with_clients(&services, signals)?;
     }
-    let uris: Vec<String> = server.bound().iter().map(|bound| uri(bound, args.tls_cert.is_some())).collect();
     let controls: Result<Vec<_>, _> = disks.iter().map(control_of).collect();
     let result = controls.map_err(Failure::from).and_then(|_controls| {
-        ready(args, &uris, &names, out)?;
-        wait(args, disks, signals, &server, &uris)
+        ready(args, &services.uris(), &names, out)?;
+        wait(args, disks, signals, &services)
     });
-    if !server.shutdown(Instant::now() + PATIENCE) {
+    if !services.shutdown(Instant::now() + PATIENCE) {
         tracing::warn!("some clients were disconnected in the middle of a request");
     }
     if let Some(pidfile) = args.pidfile.as_deref().filter(|path| path.is_file()) {
@@ -218,73 +205,6 @@ fn control_of(disk: &Arc<OpenDisk>) -> io::Result<Option<Control>> {
     }
 }
 
-/// The URI by which a client reaches the address.
-fn uri(bound: &Bound, secure: bool) -> String {
-    let scheme = if secure { "nbds" } else { "nbd" };
-    match bound {
-        Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
-        Bound::Abstract(name) => format!("{scheme}+unix:///?socket=@{name}"),
-        Bound::Tcp(address) => format!("{scheme}://{address}"),
-        Bound::Inherited | Bound::Connected => bound.to_string(),
-    }
-}
-
-fn listeners(args: &ServeArgs, first: &OpenDisk) -> Result<Vec<Listener>, Failure> {
-    let mut found = if args.nbd.is_empty() { passed()? } else { Vec::new() };
-    let default = format!("unix:{}", first.dir.path().join("nbd.sock").display());
-    let wanted = if found.is_empty() && args.nbd.is_empty() { vec![default] } else { args.nbd.clone() };
-    for address in &wanted {
-        let refused = |error: io::Error| {
-            let is_read_only = error.kind() == io::ErrorKind::ReadOnlyFilesystem;
-            let remedy =
-                if is_read_only { "; name a socket elsewhere: --nbd unix:/run/vm1.sock" } else { "" };
-            Failure::Error(format!("--nbd {address}: {error}{remedy}"))
-        };
-        found.push(listen(address).map_err(refused)?);
-    }
-    Ok(found)
-}
-
-fn listen(address: &str) -> io::Result<Listener> {
-    match address.split_once(':') {
-        Some(("unix", path)) => match path.strip_prefix('@') {
-            Some(name) => Listener::abstract_unix(name),
-            None => {
-                let path = std::path::absolute(path)?;
-                // The default path is that of a disk, which may be long.
-                paths::check_socket(&path).map_err(io::Error::other)?;
-                Listener::unix(&path)
-            }
-        },
-        Some(("tcp", address)) => Listener::tcp(address),
-        _ if address == "stdio" => Listener::stdio(),
-        _ => Err(io::Error::other(
-            "unknown kind of address; use unix:PATH, unix:@NAME, tcp:ADDRESS:PORT or stdio",
-        )),
-    }
-}
-
-/// The sockets that systemd passed.
-fn passed() -> Result<Vec<Listener>, Failure> {
-    let refused = |error: io::Error| Failure::Error(format!("cannot take the sockets of systemd: {error}"));
-    let fds = sd_notify::listen_fds().map_err(refused)?;
-    fds.map(|fd| {
-        // SAFETY: sd_listen_fds(3) promises that these descriptors are open and were
-        // passed to this process, which takes each of them once, here.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Listener::inherited(fd).map_err(refused)
-    })
-    .collect()
-}
-
-fn tls(args: &ServeArgs) -> Result<Tls, TlsError> {
-    let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else {
-        return Ok(Tls::Off);
-    };
-    let config = TlsFiles { certificate, key, client_authorities: args.tls_client_ca.clone() }.load()?;
-    Ok(if args.tls_optional { Tls::Allow(config) } else { Tls::Require(config) })
-}
-
 /// Reports that clients may come.
 fn ready(args: &ServeArgs, uris: &[String], names: &[String], out: &Report) -> Result<(), Failure> {
     if let Some(pidfile) = &args.pidfile {
@@ -306,10 +226,9 @@ fn wait(
     args: &ServeArgs,
     disks: &[Arc<OpenDisk>],
     signals: &mut Signals,
-    server: &Server,
-    uris: &[String],
+    services: &Services,
 ) -> Result<(), Failure> {
-    let mut child = args.run.as_ref().map(|command| run(command, uris)).transpose()?;
+    let mut child = args.run.as_ref().map(|command| run(command, services)).transpose()?;
     loop {
         // The child may have ended before its signal could be waited for.
         if let Some(ended) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
@@ -321,7 +240,7 @@ fn wait(
         let mut ends = false;
         for signal in signals.wait() {
             match signal {
-                SIGHUP => reload(args, disks, server),
+                SIGHUP => reload(disks, services),
                 SIGTERM | SIGINT => ends = true,
                 _ => {}
             }
@@ -338,36 +257,22 @@ fn wait(
 }
 
 /// Where no new client can come, the server ends with the last one.
-fn end_with_clients(server: &Arc<Server>, signals: &Signals) -> io::Result<()> {
-    let (server, signals) = (Arc::clone(server), signals.handle());
+fn end_with_clients(services: &Arc<Services>, signals: &Signals) -> io::Result<()> {
+    let (services, signals) = (Arc::clone(services), signals.handle());
     let body = move || {
-        server.wait_until_idle();
+        services.wait_until_idle();
         signals.close();
     };
     std::thread::Builder::new().name("last-client".into()).spawn(body).map(drop)
 }
 
-fn run(command: &str, uris: &[String]) -> io::Result<Child> {
-    let mut child = std::process::Command::new("/bin/sh");
-    child.arg("-c").arg(command);
-    if let Some(uri) = uris.first() {
-        child.env("NBD_URI", uri);
-        child.env("NBD_SOCKET", uri.split_once("socket=").map_or("", |(_, path)| path));
-    }
-    child.spawn()
+fn run(command: &str, services: &Services) -> io::Result<Child> {
+    std::process::Command::new("/bin/sh").arg("-c").arg(command).envs(services.environment()).spawn()
 }
 
-/// Reads the certificates and the key anew, and each disk's `[behaviour]`. Whatever cannot be read
-/// stays as it was.
-fn reload(args: &ServeArgs, disks: &[Arc<OpenDisk>], server: &Server) {
-    let mut kept = Vec::new();
-    match tls(args) {
-        Ok(tls) => server.set_tls(tls),
-        Err(error) => {
-            tracing::error!(%error, "cannot reload the certificates and the key");
-            kept.push("the certificates and the key".to_string());
-        }
-    }
+/// Reloads the front ends and each disk's `[behaviour]`. Whatever cannot be read stays as it was.
+fn reload(disks: &[Arc<OpenDisk>], services: &Services) {
+    let mut kept: Vec<_> = services.reload().into_iter().map(String::from).collect();
     for disk in disks {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {

@@ -31,6 +31,7 @@ mod config;
 mod handshake;
 mod input;
 mod listener;
+mod options;
 mod outbox;
 mod server;
 mod session;
@@ -42,5 +43,6 @@ pub mod wire;
 
 pub use config::{Config, Tls};
 pub use listener::{Bound, Listener};
+pub use options::NbdArgs;
 pub use server::{ConnectionInfo, Server};
 pub use tls::{TlsError, TlsFiles};
