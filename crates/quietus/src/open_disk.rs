@@ -1,8 +1,14 @@
 //! A disk that is open in this process: its directory, and the engine that runs it.
 
+mod clock;
+mod gate;
+
+pub use clock::{Clock, Reading, Untrusted};
+pub use gate::{Closed, Gate};
+
+use crate::disk::epochs::{Names, Told};
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::epochs::{Clock, Gate, Names, Told};
 use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
@@ -94,7 +100,11 @@ impl OpenDisk {
     /// The names and holds of a disk that has lost their file.
     fn names_of(engine: &Engine, dir: &DiskDir) -> Result<Names, StartError> {
         let last = engine.open_epoch().map_or(0, |open| open.0.saturating_sub(1));
-        let rebuilt = Names::rebuilt(dir.directory(), Told::by(engine), (last, dir.is_read_only()));
+        let rebuilt = Names::rebuilt(
+            dir.directory(),
+            Told::by(|see| engine.read_record(see)),
+            (last, dir.is_read_only()),
+        );
         rebuilt.map_err(|error| {
             engine.stop(false, |_| false);
             StartError::Names(error)

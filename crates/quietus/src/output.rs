@@ -7,20 +7,20 @@ pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
 use crate::control::{
     BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
-    Purged, Released, Restored, Sensitivity, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+    Purged, Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
 use crate::disk::{DiskToml, StoreKind};
 use crate::host::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
+use crate::path_text::path_text;
 use crate::proof::Proof;
+use crate::sensitivity::Sensitivity;
 use crate::signed::Signed;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A report.
 pub trait Output: Serialize + JsonSchema {
@@ -30,34 +30,6 @@ pub trait Output: Serialize + JsonSchema {
 
 /// Version of all formats.
 const VERSION: u32 = 1;
-
-/// A path as text. Bytes that are not UTF-8 are shown as U+FFFD, so that two paths may look the same.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct PathText(String);
-
-impl From<&[u8]> for PathText {
-    fn from(path: &[u8]) -> Self {
-        Self(String::from_utf8_lossy(path).into_owned())
-    }
-}
-
-impl From<&Path> for PathText {
-    fn from(path: &Path) -> Self {
-        path.as_os_str().as_bytes().into()
-    }
-}
-
-impl fmt::Display for PathText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Writes a path as its [`PathText`].
-pub(crate) fn path_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    PathText::from(path).serialize(serializer)
-}
 
 /// The format of reports with this name.
 #[must_use]

@@ -5,14 +5,16 @@
 //!    never ends fills no memory.
 //! 2. A refusal names the option, what the path is, and the remedy.
 
+mod format;
 mod homes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use format::format_of;
 pub(crate) use homes::{Found, Subject, absent};
 
 use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of, sync_dir};
-use crate::{disk, host};
+use crate::host;
 use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -230,7 +232,7 @@ pub(crate) fn check_raw_image(option: &str, path: &Path) -> Result<(), Directory
         }
     }
     let unreadable = |error| DirectoryErrorKind::unreadable(&error).of(path, error);
-    if let Some(format) = disk::format_of(path).map_err(unreadable)? {
+    if let Some(format) = format_of(path).map_err(unreadable)? {
         return Err(unfit(
             path,
             format_args!(

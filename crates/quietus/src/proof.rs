@@ -8,12 +8,12 @@ mod stubs;
 pub use stubs::{RootFound, StubsFound};
 
 use crate::audit_log::Head;
-use crate::control::Sensitivity;
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
 use crate::hex::{hex, sha256};
 use crate::host::DiskGuarantees;
+use crate::sensitivity::Sensitivity;
 use crate::signed::{Signed, SignedError};
 use crate::stub_medium::ScanError;
 use quietus_core::blocks::BlockSet;

@@ -7,7 +7,7 @@
 //! 2. Nobody waits longer than [`PATIENCE`] for candidates.
 
 use crate::control::{self, Call, Versions};
-use crate::epochs;
+use crate::disk::epochs::names_at;
 use crate::paths::Subject;
 use crate::vault;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
@@ -80,7 +80,7 @@ pub(super) fn epochs(current: &OsStr) -> Vec<CompletionCandidate> {
 fn epochs_of(disk: &Path) -> Vec<String> {
     let call = Call::Versions { from: 0, unique: false };
     let answer = control::ask_served(disk, &call).and_then(|answer| serde_json::from_value(answer).ok());
-    let Some(Versions { versions, .. }) = answer else { return epochs::names_at(disk) };
+    let Some(Versions { versions, .. }) = answer else { return names_at(disk) };
     let names = versions.iter().flat_map(|it| it.name.iter().flat_map(|names| names.split(", ")));
     names.map(String::from).chain(versions.iter().map(|it| it.epoch.to_string())).collect()
 }

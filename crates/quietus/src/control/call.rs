@@ -1,13 +1,13 @@
 //! The calls, and the answer to the largest.
 
 use super::epochs::{Epochs, EpochsKept};
-use super::sensitivity::Sensitivity;
 use super::verdict::Verdict;
 use super::waiting::Waiting;
 use crate::attached::Finding;
 use crate::disk::Size;
 use crate::engine::RecordStatus;
 use crate::host::DiskGuarantees;
+use crate::sensitivity::Sensitivity;
 use quietus_core::volume::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

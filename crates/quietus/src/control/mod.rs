@@ -13,7 +13,6 @@ mod past;
 mod refused;
 mod reports;
 mod restoring;
-mod sensitivity;
 mod server;
 mod verdict;
 mod waiting;
@@ -30,7 +29,6 @@ pub use reports::{
     PurgeWeighed, Purged, Released, Shredded, VersionLine, Versions, Weighed,
 };
 pub use restoring::Restored;
-pub use sensitivity::{Coverage, Sensitivity, ShowingDead};
 pub use server::{Control, serve};
 pub use verdict::{Require, Verdict};
 pub use waiting::{Waiting, WaitsFor};

@@ -1,7 +1,8 @@
 //! Why a call gets no answer.
 
 use crate::copy::CopyError;
-use crate::epochs::{FindError, NamesError};
+use crate::disk::epochs::NamesError;
+use crate::epochs::FindError;
 use quietus_core::request::Refusal;
 use std::fmt;
 

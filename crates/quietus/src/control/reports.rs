@@ -1,7 +1,7 @@
 //! What calls are answered with: over the socket, and with `--json`.
 
 use super::waiting::Waiting;
-use crate::epochs::HoldOf;
+use crate::disk::epochs::HoldOf;
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent};
 use schemars::JsonSchema;

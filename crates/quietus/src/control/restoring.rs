@@ -4,8 +4,9 @@
 use super::refused::Refused;
 use crate::disk::Step;
 use crate::engine::Engine;
-use crate::epochs::{Closed, Past, differences, keep_now};
+use crate::epochs::{Past, differences, keep_now};
 use crate::export::{Export, carry_out};
+use crate::open_disk::Closed;
 use crate::open_disk::OpenDisk;
 use crate::zeros::runs_where;
 use quietus_core::request::{AsOf, Op, Request};

@@ -3,13 +3,13 @@
 use super::waiting::Waiting;
 use crate::host::DiskGuarantees;
 use crate::proof::Proof;
-use crate::vault::{Sanitized, VaultProof};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::volume::Status;
 use quietus_core::watch::WatchStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Whether everything that is known to be deleted is gone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -82,35 +82,16 @@ impl Verdict {
     #[must_use]
     pub fn of_proof(proof: &Proof) -> Self {
         let queued = proof.bytes.get("queued").copied().unwrap_or(0);
-        match DiskGuarantees::deserialize(&proof.guarantees) {
-            _ if proof.has_dead_content() => Self::Found { places: proof.places_found() },
-            _ if !proof.is_clean() => Self::Waits { bytes: queued, at_least: queued == 0, oldest_ms: None },
-            medium => Self::allowed_by_signed(medium),
-        }
-    }
-
-    /// The verdict of a vault's proof.
-    #[must_use]
-    pub fn of_vault(proof: &VaultProof) -> Self {
-        match proof.violations_count {
-            0 if proof.is_clean() => Self::allowed_by_signed(DiskGuarantees::deserialize(&proof.guarantees)),
-            0 => Self::Waits { bytes: 0, at_least: true, oldest_ms: None },
-            places => Self::Found { places },
-        }
-    }
-
-    /// The verdict on what a sanitization had to destroy.
-    #[must_use]
-    pub fn of_sanitization(it: &Sanitized) -> Self {
-        match it.left {
-            0 if !it.is_dry_run => Self::allowed_by_signed(DiskGuarantees::deserialize(&it.guarantees)),
-            _ => Self::Waits { bytes: it.dead_bytes, at_least: true, oldest_ms: None },
+        match () {
+            () if proof.has_dead_content() => Self::Found { places: proof.places_found() },
+            () if !proof.is_clean() => Self::Waits { bytes: queued, at_least: queued == 0, oldest_ms: None },
+            () => Self::allowed_by_signed(&proof.guarantees),
         }
     }
 
     /// The verdict where nothing is left, by the guarantees that were signed.
-    fn allowed_by_signed(medium: serde_json::Result<DiskGuarantees>) -> Self {
-        match medium {
+    pub(crate) fn allowed_by_signed(guarantees: &Value) -> Self {
+        match DiskGuarantees::deserialize(guarantees) {
             Ok(medium) => Self::allowed_by(&medium),
             Err(_) => Self::Unknown { why: "another version of Quietus graded the medium".into() },
         }

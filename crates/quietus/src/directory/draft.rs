@@ -9,7 +9,6 @@
 use super::files::{parent_of, rename_new, sync_dir};
 use super::lock::claim;
 use super::{DirectoryError, DirectoryErrorKind};
-use crate::paths;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -38,12 +37,11 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins the draft of `path`.
+    /// Begins the draft of `path`, which has been found [fit](crate::paths) for a new directory or file.
     ///
     /// # Errors
-    /// `path` exists, is no place for a file, or another process makes it.
+    /// Another process makes it, or the host refuses.
     pub fn begin(path: &Path, plan: Plan) -> Result<Self, DirectoryError> {
-        paths::check_new(path)?;
         let name = path.file_name().ok_or_else(|| DirectoryErrorKind::Exists.at(path))?;
         let dir = parent_of(path).join(format!(".{}.{}", name.to_string_lossy(), plan.ending));
         let lock = claim(&dir, path, plan.maker)?;

@@ -1,13 +1,13 @@
 //! Making a disk.
 
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
+use super::epochs::NAMES_FILE;
 use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::epochs::NAMES_FILE;
 use crate::naming;
 use crate::paths::{self, NewMedium};
 use quietus_core::journal::Shape;

@@ -4,6 +4,7 @@ mod base;
 mod config;
 mod create;
 mod duration;
+pub mod epochs;
 mod error;
 pub(crate) mod media;
 mod names;
@@ -23,7 +24,7 @@ pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions
 pub use duration::parse_duration_ms;
 pub use error::{DiskError, DiskErrorKind};
 pub use overlay_toml::{Committing, OverlayToml};
-pub(crate) use qemu_img::{convert, format_of};
+pub(crate) use qemu_img::convert;
 pub use sizes::Size;
 pub use versions_toml::{EpochEnd, VersionsToml};
 

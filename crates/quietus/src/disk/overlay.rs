@@ -94,7 +94,7 @@ pub(super) fn settle_base(
     };
     paths::check_base(image)?;
     let image = image.canonicalize().map_err(failed)?;
-    match qemu_img::format_of(&image).map_err(failed)? {
+    match paths::format_of(&image).map_err(failed)? {
         None => Base::open(&image)?.describe(image, step),
         Some(format) => {
             let raw = dir.join(name);

@@ -1,11 +1,11 @@
 //! Making a disk that keeps versions.
 
 use super::config::{CreateOptions, DiskToml};
+use super::epochs::{NAMES_FILE, Names};
 use super::names::KEYS_FILE;
 use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
 use super::{DiskError, DiskErrorKind, entropy};
 use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
-use crate::epochs::{NAMES_FILE, Names};
 use crate::keys::{self, KeysError, Purpose};
 use crate::media::FileMedium;
 use quietus_core::media::MediumId;

@@ -1,8 +1,8 @@
 //! How people say which epoch they mean.
 
-use super::Names;
 use super::asking::{Listed, list};
 use super::dates::{closed_by, closed_from};
+use crate::disk::epochs::Names;
 use crate::engine::Engine;
 use crate::naming;
 use quietus_core::request::Refusal;

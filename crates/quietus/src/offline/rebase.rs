@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Rebased {
     /// Path of the new base.
-    #[serde(serialize_with = "crate::output::path_text")]
+    #[serde(serialize_with = "crate::path_text::path_text")]
     pub base: PathBuf,
     /// Bytes copied from the old base.
     pub copied_bytes: u64,

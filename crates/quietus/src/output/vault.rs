@@ -1,7 +1,8 @@
 //! What `quietus vault --json` prints.
 
-use super::{Output, PathText, schema, signed_schema};
+use super::{Output, schema, signed_schema};
 use crate::host::DiskGuarantees;
+use crate::path_text::PathText;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
     Sanitized, VaultProof, VaultToml, Version,

@@ -3,6 +3,7 @@
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
 use crate::audit_log::Head;
+use crate::control::Verdict;
 use crate::hex::sha256;
 use crate::signed::Signed;
 use quietus_core::units::{Extent, Pos};
@@ -72,6 +73,16 @@ pub struct Violation {
 pub type VaultReceipt = Signed<VaultProof>;
 
 impl VaultProof {
+    /// Whether everything that was forgotten is gone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.violations_count {
+            0 if self.is_clean() => Verdict::allowed_by_signed(&self.guarantees),
+            0 => Verdict::Waits { bytes: 0, at_least: true, oldest_ms: None },
+            places => Verdict::Found { places },
+        }
+    }
+
     /// Whether nothing dead was found, and nothing is still to be destroyed.
     pub fn is_clean(&self) -> bool {
         self.violations_count == 0 && self.condemned == 0 && self.owed.is_empty()

@@ -2,6 +2,7 @@
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
+use crate::control::Verdict;
 use crate::hex::sha256;
 use crate::host::{self, Roots};
 use crate::signed::Signed;
@@ -83,6 +84,17 @@ pub struct Sanitized {
     /// The host's guarantee for the pool.
     #[schemars(with = "crate::host::DiskGuarantees")]
     pub guarantees: Value,
+}
+
+impl Sanitized {
+    /// Whether everything that the sanitization had to destroy is gone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.left {
+            0 if !self.is_dry_run => Verdict::allowed_by_signed(&self.guarantees),
+            _ => Verdict::Waits { bytes: self.dead_bytes, at_least: true, oldest_ms: None },
+        }
+    }
 }
 
 /// A phase of a sanitization.

@@ -5,7 +5,8 @@
 
 use super::Check;
 use crate::disk::Step;
-use crate::epochs::{self, NAMES_FILE, Told};
+use crate::disk::epochs::{NAMES_FILE, Told};
+use crate::epochs;
 use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
@@ -135,8 +136,9 @@ impl Verifying<'_> {
             findings.add("missing: the next start that writes makes it anew from the audit log".into());
         }
         // A damaged log is a finding of its own.
-        for lost in
-            Told::by(&self.disk.engine).unwrap_or_default().missing_in(&names.holds(), &names.by_epoch())
+        for lost in Told::by(|see| self.disk.engine.read_record(see))
+            .unwrap_or_default()
+            .missing_in(&names.holds(), &names.by_epoch())
         {
             findings.add(format!(
                 "the audit log has {lost}, and the file does not: it is older than the disk, or was changed"

@@ -4,7 +4,8 @@ use super::{Report, bytes};
 use crate::control::{
     BlocksForgotten, BlocksWeighed, Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed,
 };
-use crate::epochs::{At, HoldOf};
+use crate::disk::epochs::HoldOf;
+use crate::epochs::At;
 use quietus_core::units::EpochRange;
 use serde_json::Value;
 use std::fmt::Write;

@@ -1,7 +1,8 @@
 //! Which content is sensitive, for people.
 
 use super::waiting::waiting;
-use crate::control::{Coverage, Sensitivity, ShowingDead, StatusAnswer};
+use crate::control::StatusAnswer;
+use crate::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
 use serde::Deserialize;

@@ -2,10 +2,11 @@
 
 use quietus::control::{self, Call, Control};
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
-use quietus::epochs::{self, Clock, Reading, Timer, Versioned};
+use quietus::epochs::{self, Timer, Versioned};
 use quietus::export::carry_out;
 use quietus::keys::Source;
 use quietus::open_disk::OpenDisk;
+use quietus::open_disk::{Clock, Reading};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;
 use quietus_seal::Seal;

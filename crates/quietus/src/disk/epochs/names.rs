@@ -1,14 +1,13 @@
 //! The names of epochs, and the holds that refuse to forget them: a file in the disk's directory, which is there from the disk's
 //! creation on. Without it, or with an older one, a hold would be lost in silence: the [audit log](super::told) has all of them, too.
 
+use super::HoldOf;
 use super::told::Told;
 use crate::audit_log::CheckError;
 use crate::directory::Directory;
 use crate::naming::{self, NoName};
 use crate::paths;
-use crate::recorder::HoldLine;
 use quietus_core::units::{Epoch, EpochRange};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -89,32 +88,6 @@ pub struct Confirmed {
     pub epoch: u64,
     /// The time, in milliseconds since 1970.
     pub at_ms: u64,
-}
-
-/// A hold: these epochs must not be forgotten.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HoldOf {
-    /// The first epoch.
-    pub from: u64,
-    /// The last epoch.
-    pub to: u64,
-    /// Who asked for the hold.
-    pub who: String,
-    /// Why.
-    pub why: String,
-    /// When, in milliseconds since 1970.
-    #[serde(rename = "since", with = "crate::rfc3339")]
-    #[schemars(with = "String", extend("format" = "date-time"))]
-    pub since_ms: u64,
-}
-
-impl HoldOf {
-    /// The hold in a line of the audit log.
-    pub(crate) fn line(&self, name: &str) -> HoldLine {
-        let Self { from, to, who, why, since_ms } = self.clone();
-        HoldLine { name: name.into(), from, to, who, why, since_ms }
-    }
 }
 
 /// Why a name or a hold was refused.

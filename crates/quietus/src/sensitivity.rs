@@ -66,7 +66,7 @@ pub struct Coverage {
 
 impl OpenDisk {
     /// Which content is sensitive; none if no watcher could follow marks, as nobody serves the disk.
-    pub(super) fn sensitivity(&self) -> Option<Sensitivity> {
+    pub(crate) fn sensitivity(&self) -> Option<Sensitivity> {
         let status = self.served.then(|| self.engine.status())?;
         let keeps_versions = self.dir.toml().store.keeps_versions();
         let sensitivity = Sensitivity::of(self.sensitive, status.watch.as_ref(), keeps_versions);

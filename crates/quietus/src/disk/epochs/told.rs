@@ -1,8 +1,7 @@
 //! The names of epochs and the holds as the audit log tells them: for a disk whose file of them is lost, and to compare with it.
 
-use super::names::HoldOf;
-use crate::audit_log::CheckError;
-use crate::engine::Engine;
+use super::HoldOf;
+use crate::audit_log::{CheckError, Checked};
 use crate::recorder::HoldLine;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -39,13 +38,15 @@ enum Line {
 }
 
 impl Told {
-    /// Reads the audit log of the disk that `engine` runs.
+    /// What the audit log tells that `read` reads, line by line.
     ///
     /// # Errors
     /// [`CheckError`]: the log is not whole.
-    pub(crate) fn by(engine: &Engine) -> Result<Self, CheckError> {
+    pub(crate) fn by(
+        read: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<Checked, CheckError>,
+    ) -> Result<Self, CheckError> {
         let mut told = Self::default();
-        let checked = engine.read_record(&mut |line| told.take(line))?;
+        let checked = read(&mut |line| told.take(line))?;
         told.lacks_lines |= checked.first > 0;
         Ok(told)
     }
