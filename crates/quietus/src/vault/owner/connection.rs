@@ -188,7 +188,7 @@ impl Connection<'_> {
         }
         let request = match request.map(&mut |chunk| chunk.check(self.home.key())) {
             Ok(request) => request,
-            Err(error) => return refuse(stream, error.into()),
+            Err(_) => return refuse(stream, VaultError::Sent.into()),
         };
         let (events, answers) = unbounded();
         let gone = |_| io::Error::other("the owner of the vault has ended");

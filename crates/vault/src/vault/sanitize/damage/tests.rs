@@ -1,6 +1,6 @@
 use super::*;
 use crate::container::Class;
-use crate::sanitize::Progress;
+use crate::sanitize::{Live, Progress};
 use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
 use crate::{SnapshotId, VaultError};
 

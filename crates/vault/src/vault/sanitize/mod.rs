@@ -26,6 +26,7 @@ mod audit;
 mod copy;
 mod damage;
 mod enumerate;
+mod witness;
 mod zero;
 
 pub(crate) use zero::Zeroing;
