@@ -5,7 +5,6 @@ pub mod attached;
 pub mod audit_log;
 pub mod buffers;
 pub mod cli;
-pub mod control;
 pub mod copy;
 pub mod directory;
 pub mod disk;

@@ -5,11 +5,11 @@ mod closed;
 
 pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
-use crate::control::{
+use crate::disk::{DiskToml, StoreKind};
+use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
     Purged, Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
-use crate::disk::{DiskToml, StoreKind};
 use crate::host::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::path_text::path_text;

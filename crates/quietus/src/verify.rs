@@ -3,8 +3,8 @@
 mod versions;
 
 use crate::audit_log::Checked;
-use crate::control::{CheckLine, Checks};
 use crate::disk::Step;
+use crate::front::control::{CheckLine, Checks};
 use crate::open_disk::OpenDisk;
 
 /// One thing that was checked, and what is the matter with it.

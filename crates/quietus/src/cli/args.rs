@@ -12,9 +12,9 @@ mod values;
 mod vault;
 
 use super::complete::{epochs as epochs_of_disk, policies};
-use crate::control::Require;
 use crate::disk::{StoreKind, parse_duration_ms};
 use crate::front::FrontEnds;
+use crate::front::control::Require;
 use crate::offline::ImageFormat;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;

@@ -6,8 +6,8 @@
 //!    epochs are read.
 //! 2. Nobody waits longer than [`PATIENCE`] for candidates.
 
-use crate::control::{self, Call, Versions};
 use crate::disk::epochs::names_at;
+use crate::front::control::{self, Call, Versions};
 use crate::paths::Subject;
 use crate::vault;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};

@@ -4,7 +4,7 @@ use super::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, Ver
 use super::consent;
 use super::report::Report;
 use super::{Failure, ask, with_bar};
-use crate::control::{self, Call, Epochs, Refused};
+use crate::front::control::{self, Call, Epochs, Refused};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 

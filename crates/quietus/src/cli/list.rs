@@ -3,8 +3,8 @@
 use super::Failure;
 use super::args::ListDisksArgs;
 use super::report::Report;
-use crate::control;
 use crate::disk::DiskToml;
+use crate::front::control;
 use crate::output::{Home, HomeKind, Listing, Unread};
 use crate::paths::{self, Found, Subject};
 use crate::vault::VaultToml;

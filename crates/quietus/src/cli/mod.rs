@@ -16,10 +16,10 @@ mod stop;
 mod vault;
 
 use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{
+use crate::disk::{CreateOptions, DiskDir, Step};
+use crate::front::control::{
     self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
-use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::output::{self, ErrorReport, Plan};

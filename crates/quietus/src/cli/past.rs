@@ -5,7 +5,7 @@ use super::consent::{self, Act};
 use super::epochs::split;
 use super::report::{Report, bytes};
 use super::{Failure, ask, with_bar};
-use crate::control::{self, Call, Diff, Restored};
+use crate::front::control::{self, Call, Diff, Restored};
 use crate::output::Plan;
 use std::path::{Path, PathBuf};
 

@@ -10,8 +10,8 @@ mod verdict;
 mod waiting;
 
 use crate::audit_log::Batch;
-use crate::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::disk::DiskToml;
+use crate::front::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::host::{self, DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{

@@ -155,10 +155,10 @@ fn expired(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Call, Epochs};
     use crate::disk::epochs::HoldOf;
     use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
     use crate::export::carry_out;
+    use crate::front::control::{Call, Epochs};
     use crate::keys::Source;
     use quietus_core::request::{Op, Request};
     use quietus_core::units::Extent;

@@ -1,10 +1,12 @@
-//! Front ends: the protocols by which clients reach disks.
+//! Front ends: the protocols by which clients reach disks; and the [control socket](control), by which an operator's
+//! commands reach the server of a disk.
 //!
 //! 1. `serve`, and all below it, know [front ends](FrontEnd) and none by name. A new front end is a folder here and a
 //!    line of [`PROTOCOLS`].
 //! 2. A front end reaches disks only as [exports](crate::export::Export).
 //! 3. What one protocol alone knows lies in its folder: its options on the command line, its addresses, its limits.
 
+pub mod control;
 mod exports;
 pub mod nbd;
 #[cfg(test)]

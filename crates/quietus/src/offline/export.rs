@@ -1,10 +1,10 @@
 //! Writes the live content of a disk, served or not, to a flat image.
 
 use super::{OfflineError, at};
-use crate::control::{self, Call};
 use crate::copy::Copied;
 use crate::directory::{Draft, Plan};
 use crate::disk::{self, DiskError, DiskErrorKind, Step};
+use crate::front::control::{self, Call};
 use crate::keys::Source;
 use crate::paths::{self, Kind};
 use clap::ValueEnum;

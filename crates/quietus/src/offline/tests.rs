@@ -1,8 +1,8 @@
 use super::*;
-use crate::control::Call;
 use crate::copy::{CopyError, copy};
 use crate::directory::DirectoryErrorKind;
 use crate::disk::{Base, CreateOptions, StoreKind};
+use crate::front::control::Call;
 use crate::zeros::filled;
 use quietus_core::medium::Medium;
 use quietus_core::store::overlay::Mode;

@@ -3,8 +3,8 @@
 
 use super::source::Task;
 use super::{Client, Error, Label, Put, Step, now_ms};
-use crate::control::{self, Call, Refused};
 use crate::copy::{Copied, GRANULE_BYTES, Pieces};
+use crate::front::control::{self, Call, Refused};
 use crate::keys::Source;
 use quietus_vault::client::{IMAGE_CHUNK_BYTES, ImageWriter};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};

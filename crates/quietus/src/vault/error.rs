@@ -1,7 +1,7 @@
 //! Why something cannot be done with a vault.
 
-use crate::control::Refused;
 use crate::directory::DirectoryError;
+use crate::front::control::Refused;
 use crate::signed::SignedError;
 use quietus_core::medium::MediumError;
 use quietus_vault::VaultError;

@@ -3,7 +3,7 @@
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
 use crate::audit_log::Head;
-use crate::control::Verdict;
+use crate::front::control::Verdict;
 use crate::hex::sha256;
 use crate::signed::Signed;
 use quietus_core::units::{Extent, Pos};

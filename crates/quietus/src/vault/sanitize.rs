@@ -2,7 +2,7 @@
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
-use crate::control::Verdict;
+use crate::front::control::Verdict;
 use crate::hex::sha256;
 use crate::host::{self, Roots};
 use crate::signed::Signed;

@@ -1,7 +1,7 @@
 //! Which content is sensitive, for people.
 
 use super::waiting::waiting;
-use crate::control::StatusAnswer;
+use crate::front::control::StatusAnswer;
 use crate::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;

@@ -3,7 +3,7 @@
 use super::request::{Request, Write};
 use super::thread::{Event, Job, Refusal};
 use super::wire::{self, GREETING, REQUEST_BYTES_MAX, SOCKET, SentRequest};
-use crate::control::through_fd;
+use crate::front::control::through_fd;
 use crate::vault::{Error, Home, VaultDir};
 use crossbeam_channel::{Sender, unbounded};
 use quietus_vault::{PutId, VaultError};
