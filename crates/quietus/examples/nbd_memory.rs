@@ -5,7 +5,7 @@
 //! cargo run --release --example nbd_memory -- unix:/tmp/nbd.sock /dev/shm/disk 1073741824
 //! ```
 
-use quietus::buffers;
+use quietus::base::buffers;
 use quietus::export::{Export, ExportInfo, ReplyTo};
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};

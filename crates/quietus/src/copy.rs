@@ -16,11 +16,11 @@ mod sink;
 pub use error::CopyError;
 pub(crate) use pieces::{GRANULE_BYTES, Pieces};
 
+use crate::base::zeros::filled;
 use crate::disk::Step;
 use crate::engine::Engine;
 use crate::epochs::Past;
 use crate::export::{Export, carry_out, liveness_runs};
-use crate::zeros::filled;
 use pieces::PIECE_BYTES;
 use quietus_core::blocks::BlockSet;
 use quietus_core::request::{Liveness, Op, Request};

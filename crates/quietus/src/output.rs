@@ -5,6 +5,8 @@ mod closed;
 
 pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
+use crate::base::path_text::path_text;
+use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
 use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
@@ -12,10 +14,8 @@ use crate::front::control::{
 };
 use crate::host::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
-use crate::path_text::path_text;
 use crate::proof::Proof;
 use crate::sensitivity::Sensitivity;
-use crate::signed::Signed;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;

@@ -8,13 +8,13 @@ mod stubs;
 pub use stubs::{RootFound, StubsFound};
 
 use crate::audit_log::Head;
+use crate::base::hex::{hex, sha256};
+use crate::base::signed::{Signed, SignedError};
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
-use crate::hex::{hex, sha256};
 use crate::host::DiskGuarantees;
 use crate::sensitivity::Sensitivity;
-use crate::signed::{Signed, SignedError};
 use crate::stub_medium::ScanError;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Counters;
@@ -48,7 +48,7 @@ pub struct Proof {
     /// Path of the medium.
     pub medium: String,
     /// Time of the proof, milliseconds since 1970.
-    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Program and version that made the proof.

@@ -1,6 +1,6 @@
 //! Fresh keys for sealing, which many threads draw at once.
 
-use crate::locked::Locked;
+use crate::base::locked::Locked;
 use quietus_core::sealing::{Context, Sealer, Sealing, Unauthentic};
 use quietus_core::units::Session;
 use quietus_seal::keys::Unlocked;

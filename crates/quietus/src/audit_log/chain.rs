@@ -1,7 +1,7 @@
 //! The chain of lines, and the search for lines in files.
 
 use super::directory::{Directory, LogFile};
-use crate::hex::sha256;
+use crate::base::hex::sha256;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;

@@ -10,6 +10,8 @@ mod verdict;
 mod waiting;
 
 use crate::audit_log::Batch;
+use crate::base::rfc3339;
+use crate::base::signed::Signed;
 use crate::disk::DiskToml;
 use crate::front::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::host::{self, DiskGuarantees, Level};
@@ -20,8 +22,6 @@ use crate::output::{
 };
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
-use crate::rfc3339;
-use crate::signed::Signed;
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};

@@ -11,8 +11,8 @@ use super::{
     Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
     write_receipt,
 };
+use crate::base::locked::forbid_core_dumps;
 use crate::keys::Source;
-use crate::locked::forbid_core_dumps;
 use crate::output::vault::{
     VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
 };

@@ -2,7 +2,7 @@
 
 use super::error::CopyError;
 use super::pieces::{GRANULE_BYTES, head};
-use crate::zeros::runs_where;
+use crate::base::zeros::runs_where;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_core::zeros::is_zeros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

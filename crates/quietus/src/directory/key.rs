@@ -2,8 +2,8 @@
 
 use super::files::write_new;
 use super::{DirectoryError, DirectoryErrorKind};
-use crate::hex::hex;
-use crate::signed::SigningKey;
+use crate::base::hex::hex;
+use crate::base::signed::SigningKey;
 use std::io;
 use std::path::Path;
 

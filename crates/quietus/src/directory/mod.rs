@@ -23,7 +23,7 @@ pub(crate) use key::public_key_of;
 pub use lock::Access;
 pub(crate) use lock::{lock_storage, patiently};
 
-use crate::signed::SigningKey;
+use crate::base::signed::SigningKey;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};

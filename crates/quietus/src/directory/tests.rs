@@ -153,7 +153,7 @@ fn the_key_is_the_owners_alone_and_a_damaged_one_is_named() {
     let (_dir, path) = made();
     let directory = Directory::open(&path, Access::ReadWrite).expect("nobody has it");
     let public = std::fs::read_to_string(path.join("key.pub")).expect("a file");
-    assert_eq!(crate::hex::hex(&directory.key().expect("a key").public()), public);
+    assert_eq!(crate::base::hex::hex(&directory.key().expect("a key").public()), public);
     let mode = path.join("key").metadata().expect("a file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     std::fs::write(path.join("key"), [7; 31]).expect("a write");

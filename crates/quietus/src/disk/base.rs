@@ -10,8 +10,8 @@
 
 use super::overlay_toml::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step};
+use crate::base::hex::hex;
 use crate::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
-use crate::hex::hex;
 use crate::media::FileMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};

@@ -5,10 +5,10 @@ use super::epochs::NAMES_FILE;
 use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
+use crate::base::naming;
 use crate::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::naming;
 use crate::paths::{self, NewMedium};
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;

@@ -28,13 +28,13 @@ pub(crate) use qemu_img::convert;
 pub use sizes::Size;
 pub use versions_toml::{EpochEnd, VersionsToml};
 
+use crate::base::locked::keep_secrets;
+use crate::base::signed::SigningKey;
 use crate::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
 use crate::host::{DiskGuarantees, session};
 use crate::keys::{KeyFileOf, Keys, KeysError, Source};
-use crate::locked::keep_secrets;
 use crate::media::FileMedium;
 use crate::sealing::Unsealed;
-use crate::signed::SigningKey;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::memory;

@@ -25,7 +25,7 @@ pub use error::StartError;
 pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
 use crate::attached::Attachment;
-use crate::buffers;
+use crate::base::buffers;
 use crate::disk::DiskDir;
 use crate::export::ReplyTo;
 use crate::media::FileMedium;

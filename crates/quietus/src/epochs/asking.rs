@@ -15,7 +15,7 @@ pub struct Listed {
     /// The number.
     pub epoch: u64,
     /// When it closed, in milliseconds since 1970.
-    #[serde(rename = "closed", with = "crate::rfc3339::or_unknown")]
+    #[serde(rename = "closed", with = "crate::base::rfc3339::or_unknown")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_ms: u64,
     /// Bytes in blocks that were written or freed in it.

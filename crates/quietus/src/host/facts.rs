@@ -1,6 +1,6 @@
 //! Facts about the host, without an opinion.
 
-use crate::path_text::path_text;
+use crate::base::path_text::path_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::path::PathBuf;

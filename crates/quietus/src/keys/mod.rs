@@ -18,8 +18,8 @@ pub use file::StoredKeys;
 pub use secret::SECRET_BYTES_MAX;
 pub use source::{Purpose, Secret, Source};
 
+use crate::base::locked::{Locked, forbid_core_dumps};
 use crate::directory::{DirectoryError, opened};
-use crate::locked::{Locked, forbid_core_dumps};
 use crate::media::FileMedium;
 use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;

@@ -2,7 +2,7 @@
 
 use super::secret::SecretBytes;
 use super::{KeysError, prompt};
-use crate::locked::Locked;
+use crate::base::locked::Locked;
 use crate::paths;
 use quietus_seal::keys::Credential;
 use std::fs::File;

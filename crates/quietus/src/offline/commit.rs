@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Committed {
     /// Path of the base.
-    #[serde(serialize_with = "crate::path_text::path_text")]
+    #[serde(serialize_with = "crate::base::path_text::path_text")]
     pub base: PathBuf,
     /// Bytes written to the base.
     pub written_bytes: u64,

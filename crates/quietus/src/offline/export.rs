@@ -36,7 +36,7 @@ pub enum ImageFormat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Exported {
     /// Path of the image.
-    #[serde(serialize_with = "crate::path_text::path_text")]
+    #[serde(serialize_with = "crate::base::path_text::path_text")]
     pub image: PathBuf,
     /// Format of the image.
     pub image_format: ImageFormat,

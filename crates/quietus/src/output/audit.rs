@@ -17,7 +17,7 @@ pub struct AuditEntry {
     /// Number of the line.
     pub n: u64,
     /// When.
-    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// What happened.
@@ -146,7 +146,7 @@ pub struct HoldEvent {
     /// Why.
     pub why: String,
     /// Since when.
-    #[serde(rename = "since", with = "crate::rfc3339")]
+    #[serde(rename = "since", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub since_ms: u64,
 }

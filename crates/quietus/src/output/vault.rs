@@ -1,8 +1,8 @@
 //! What `quietus vault --json` prints.
 
 use super::{Output, schema, signed_schema};
+use crate::base::path_text::PathText;
 use crate::host::DiskGuarantees;
-use crate::path_text::PathText;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
     Sanitized, VaultProof, VaultToml, Version,
@@ -97,7 +97,7 @@ pub struct EntryState {
     /// Bytes of a file, holes included; 0 of everything else.
     pub bytes: u64,
     /// When its content was last modified, with nanoseconds.
-    #[serde(rename = "modified", serialize_with = "crate::rfc3339::serialize_ns")]
+    #[serde(rename = "modified", serialize_with = "crate::base::rfc3339::serialize_ns")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub modified_ns: i64,
 }

@@ -1,8 +1,8 @@
 //! Directories of disks and vaults: what a path is instead, and which name was meant.
 
 use super::{Kind, unfit};
+use crate::base::naming;
 use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of};
-use crate::naming;
 use std::fmt;
 use std::io;
 use std::path::Path;

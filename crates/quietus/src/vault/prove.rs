@@ -3,9 +3,9 @@
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
 use crate::audit_log::Head;
+use crate::base::hex::sha256;
+use crate::base::signed::Signed;
 use crate::front::control::Verdict;
-use crate::hex::sha256;
-use crate::signed::Signed;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;
@@ -26,7 +26,7 @@ pub struct VaultProof {
     /// Path of the pool.
     pub medium: String,
     /// Time of the proof.
-    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Program and version that made the proof.

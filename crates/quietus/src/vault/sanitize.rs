@@ -2,10 +2,10 @@
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
+use crate::base::hex::sha256;
+use crate::base::signed::Signed;
 use crate::front::control::Verdict;
-use crate::hex::sha256;
 use crate::host::{self, Roots};
-use crate::signed::Signed;
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,11 +41,11 @@ pub struct Sanitized {
     #[serde(rename = "dry_run")]
     pub is_dry_run: bool,
     /// When it began.
-    #[serde(rename = "from", with = "crate::rfc3339")]
+    #[serde(rename = "from", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub from_ms: u64,
     /// When it ended.
-    #[serde(rename = "to", with = "crate::rfc3339")]
+    #[serde(rename = "to", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to_ms: u64,
     /// Program and version.

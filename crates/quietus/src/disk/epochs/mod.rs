@@ -25,7 +25,7 @@ pub struct HoldOf {
     /// Why.
     pub why: String,
     /// When, in milliseconds since 1970.
-    #[serde(rename = "since", with = "crate::rfc3339")]
+    #[serde(rename = "since", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub since_ms: u64,
 }

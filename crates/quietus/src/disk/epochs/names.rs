@@ -4,8 +4,8 @@
 use super::HoldOf;
 use super::told::Told;
 use crate::audit_log::CheckError;
+use crate::base::naming::{self, NoName};
 use crate::directory::Directory;
-use crate::naming::{self, NoName};
 use crate::paths;
 use quietus_core::units::{Epoch, EpochRange};
 use serde::{Deserialize, Serialize};

@@ -131,7 +131,7 @@ pub struct VersionLine {
     /// Its number.
     pub epoch: u64,
     /// When it closed; `null` if that is not known.
-    #[serde(rename = "closed", with = "crate::rfc3339::or_unknown")]
+    #[serde(rename = "closed", with = "crate::base::rfc3339::or_unknown")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_ms: u64,
     /// Its names, with commas between them.

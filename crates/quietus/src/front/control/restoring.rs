@@ -2,13 +2,13 @@
 //! replaced is the last epoch that is kept.
 
 use super::refused::Refused;
+use crate::base::zeros::runs_where;
 use crate::disk::Step;
 use crate::engine::Engine;
 use crate::epochs::{Past, differences, keep_now};
 use crate::export::{Export, carry_out};
 use crate::open_disk::Closed;
 use crate::open_disk::OpenDisk;
-use crate::zeros::runs_where;
 use quietus_core::request::{AsOf, Op, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
 use schemars::JsonSchema;

@@ -24,7 +24,7 @@ mod tests;
 use super::budget::{Budget, Patience, Share};
 use super::channel::Channel;
 use super::wire::reply::{Errno, ReplyFor};
-use crate::buffers::{self, Kept};
+use crate::base::buffers::{self, Kept};
 use crate::export::Sink;
 use batch::{Batch, Message, Progress};
 use quietus_core::request::{Outcome, Refusal};

@@ -8,7 +8,7 @@ use super::status::{self, CONTEXTS_MAX, Context};
 use super::wire::reply::{Errno, ReplyFor};
 use super::wire::request::{self, Command, RequestHeader, Style};
 use super::wire::{PAYLOAD_BYTES_MAX, cmd_flag};
-use crate::buffers;
+use crate::base::buffers;
 use crate::export::{Export, ExportInfo, ReplyTo, Sink};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::{Addr, Extent};

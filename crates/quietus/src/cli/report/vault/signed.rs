@@ -1,9 +1,9 @@
 //! Signed statements about vaults, for people: the result, the time and the policy first, then whose signature it is.
 
 use super::{LINES_MAX, in_words};
+use crate::base::rfc3339;
 use crate::cli::report::{Checked, bytes, guarantees_text, read_text, signature_text, verdict};
 use crate::paths::Subject;
-use crate::rfc3339;
 use crate::vault::{SanitizeReceipt, Sanitized, VaultProof, VaultReceipt, Violation};
 use std::fmt::{Result, Write};
 

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::hex::{hex, unhex};
+use crate::base::hex::{hex, unhex};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

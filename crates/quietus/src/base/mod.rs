@@ -1,0 +1,12 @@
+//! What the program is built on and knows nothing of disks: memory, text, signatures.
+
+pub mod aligned;
+pub mod buffers;
+pub mod hex;
+pub mod locked;
+pub mod naming;
+pub mod path_text;
+pub mod rfc3339;
+pub mod signed;
+pub mod wiping;
+pub mod zeros;
