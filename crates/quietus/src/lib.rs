@@ -1,24 +1,19 @@
 //! The server and its tools: everything around the core that touches the world.
 
-pub mod attached;
 pub mod audit_log;
 pub mod base;
 pub mod cli;
 pub mod copy;
-pub mod directory;
 pub mod disk;
 pub mod engine;
 pub mod epochs;
 pub mod export;
-mod fiemap;
 pub mod front;
 pub mod host;
 pub mod keys;
-pub mod media;
 pub mod offline;
 pub mod open_disk;
 pub mod output;
-mod paths;
 pub mod proof;
 pub mod recorder;
 pub mod sealing;

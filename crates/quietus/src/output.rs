@@ -12,7 +12,7 @@ use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
     Purged, Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
-use crate::host::{DiskGuarantees, Guarantees, Level};
+use crate::host::guarantees::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::Proof;
 use crate::sensitivity::Sensitivity;

@@ -13,7 +13,7 @@ use crate::base::signed::{Signed, SignedError};
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
-use crate::host::DiskGuarantees;
+use crate::host::guarantees::DiskGuarantees;
 use crate::sensitivity::Sensitivity;
 use crate::stub_medium::ScanError;
 use quietus_core::blocks::BlockSet;
@@ -62,7 +62,7 @@ pub struct Proof {
     pub bytes: BTreeMap<String, u64>,
     /// Dead bytes that were read. Of an overlay: free bytes of its medium.
     pub read_bytes: u64,
-    /// `read_bytes` by [`crate::media::Way`]: `around-cache` and `after-eviction` were read from the medium;
+    /// `read_bytes` by the way of reading: `around-cache` and `after-eviction` were read from the medium;
     /// `from-cache` may show only what the host has in memory.
     pub read_ways: BTreeMap<String, u64>,
     /// Dead bytes without space on the medium, where there is nothing to read.

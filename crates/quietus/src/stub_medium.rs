@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::epochs;
-use crate::media::FileMedium;
+use crate::host::media::FileMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
@@ -25,7 +25,7 @@ const LOOKS: usize = 3;
 /// The content of a stub medium, or of a root.
 #[derive(Default)]
 pub(crate) struct StubScan {
-    /// Bytes that were read, by [`crate::media::Way`]; the rest are holes.
+    /// Bytes that were read, by [`crate::host::media::Way`]; the rest are holes.
     pub(crate) read_ways: BTreeMap<String, u64>,
     /// Stubs of versions that the current state or a kept epoch shows; cells in use.
     pub(crate) live: u64,

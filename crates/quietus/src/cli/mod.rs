@@ -20,10 +20,10 @@ use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::front::control::{
     self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
+use crate::host::paths::{self, Subject};
 use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::output::{self, ErrorReport, Plan};
-use crate::paths::{self, Subject};
 use crate::proof::{self, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};

@@ -11,8 +11,8 @@
 use super::overlay_toml::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step};
 use crate::base::hex::hex;
-use crate::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
-use crate::media::FileMedium;
+use crate::host::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
+use crate::host::media::FileMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{Addr, Extent, Pos};

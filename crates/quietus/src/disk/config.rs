@@ -7,10 +7,10 @@ use super::names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay_toml::OverlayToml;
 use super::versions_toml::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
 use super::{DiskError, DiskErrorKind};
-use crate::directory::{DirectoryErrorKind, replace};
-use crate::host::{self, DiskGuarantees};
+use crate::host::directory::{DirectoryErrorKind, replace};
+use crate::host::guarantees::{self, DiskGuarantees};
+use crate::host::paths::{Subject, absent};
 use crate::keys::Source;
-use crate::paths::{Subject, absent};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
 use quietus_core::retention::Retention;
@@ -417,7 +417,7 @@ impl DiskToml {
     /// The guarantees of this host for the disk in `dir`: for each part that may hold content.
     #[must_use]
     pub fn guarantees(&self, dir: &Path) -> DiskGuarantees {
-        host::inspect_disk(self.parts(dir))
+        guarantees::inspect_disk(self.parts(dir))
     }
 
     /// Replaces the `disk.toml` in `dir` by this one. Text that a person wrote beside it stays.

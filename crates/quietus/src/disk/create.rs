@@ -6,10 +6,10 @@ use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::base::naming;
-use crate::directory::{
+use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::paths::{self, NewMedium};
+use crate::host::paths::{self, NewMedium};
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::{format_map, map_bytes};

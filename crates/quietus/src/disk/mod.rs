@@ -18,7 +18,7 @@ mod tests;
 mod versions;
 mod versions_toml;
 
-pub use crate::directory::Access;
+pub use crate::host::directory::Access;
 pub use base::Base;
 pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_size};
 pub use duration::parse_duration_ms;
@@ -30,10 +30,10 @@ pub use versions_toml::{EpochEnd, VersionsToml};
 
 use crate::base::locked::keep_secrets;
 use crate::base::signed::SigningKey;
-use crate::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
-use crate::host::{DiskGuarantees, session};
+use crate::host::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
+use crate::host::guarantees::{DiskGuarantees, session};
+use crate::host::media::FileMedium;
 use crate::keys::{KeyFileOf, Keys, KeysError, Source};
-use crate::media::FileMedium;
 use crate::sealing::Unsealed;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;

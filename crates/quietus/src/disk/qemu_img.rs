@@ -1,7 +1,7 @@
 //! `qemu-img`, which converts images of other formats.
 
 use super::{DiskError, DiskErrorKind, Step};
-use crate::directory::DirectoryErrorKind;
+use crate::host::directory::DirectoryErrorKind;
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,8 +1,8 @@
 //! Why a disk cannot be run.
 
-use crate::directory::DirectoryErrorKind;
 use crate::disk::epochs::NamesError;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind};
+use crate::host::directory::DirectoryErrorKind;
 use crate::keys::KeysError;
 use quietus_core::store::StoreError;
 use quietus_core::store::versions::VersionsError;

@@ -24,11 +24,11 @@ pub use change::{Follower, Hold};
 pub use error::StartError;
 pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
-use crate::attached::Attachment;
 use crate::base::buffers;
 use crate::disk::DiskDir;
 use crate::export::ReplyTo;
-use crate::media::FileMedium;
+use crate::host::attached::Attachment;
+use crate::host::media::FileMedium;
 use media::SharedMedium;
 use quietus_core::blocks::BlockSet;
 use quietus_core::buf::Buf;

@@ -3,8 +3,8 @@
 use super::{Engine, Shared, StartError};
 use crate::audit_log::{CheckError, Checked, Head, Limits};
 use crate::base::hex::{hex, unhex};
-use crate::directory::Access;
 use crate::disk::DiskDir;
+use crate::host::directory::Access;
 use crate::recorder::{self, Found, Progress};
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent, Scope};

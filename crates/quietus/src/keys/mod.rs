@@ -19,8 +19,8 @@ pub use secret::SECRET_BYTES_MAX;
 pub use source::{Purpose, Secret, Source};
 
 use crate::base::locked::{Locked, forbid_core_dumps};
-use crate::directory::{DirectoryError, opened};
-use crate::media::FileMedium;
+use crate::host::directory::{DirectoryError, opened};
+use crate::host::media::FileMedium;
 use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Policy;

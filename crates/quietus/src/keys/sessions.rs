@@ -3,8 +3,8 @@
 //! true file any more.
 
 use super::{Fault, KeyFileOf, KeysError, StoredKeys};
-use crate::directory::opened;
-use crate::media::FileMedium;
+use crate::host::directory::opened;
+use crate::host::media::FileMedium;
 use quietus_core::medium::Medium;
 use quietus_core::store::versions::Sessions;
 use quietus_seal::keys::{KeyFile, SessionIndex};

@@ -3,7 +3,7 @@
 use super::secret::SecretBytes;
 use super::{KeysError, prompt};
 use crate::base::locked::Locked;
-use crate::paths;
+use crate::host::paths;
 use quietus_seal::keys::Credential;
 use std::fs::File;
 use std::io;

@@ -14,7 +14,7 @@
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
-use crate::media::FileMedium;
+use crate::host::media::FileMedium;
 use crate::open_disk::OpenDisk;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;

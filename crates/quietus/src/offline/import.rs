@@ -2,12 +2,12 @@
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on};
 use crate::base::zeros::filled;
-use crate::directory::DirectoryErrorKind;
 use crate::disk::{CreateOptions, DiskDir, DiskError, DiskErrorKind, DiskToml, Step};
+use crate::host::directory::DirectoryErrorKind;
+use crate::host::media::FileMedium;
+use crate::host::paths;
 use crate::keys::Source;
-use crate::media::FileMedium;
 use crate::open_disk::OpenDisk;
-use crate::paths;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::{Output, schema, signed_schema};
 use crate::base::path_text::PathText;
-use crate::host::DiskGuarantees;
+use crate::host::guarantees::DiskGuarantees;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
     Sanitized, VaultProof, VaultToml, Version,

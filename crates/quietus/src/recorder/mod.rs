@@ -15,7 +15,7 @@ pub use entry::{Entry, HoldLine};
 use crate::audit_log::{
     AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,
 };
-use crate::directory::{Access, Directory};
+use crate::host::directory::{Access, Directory};
 use entry::Seen;
 use serde::Serialize;
 use std::io;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::audit_log::{CURRENT, Line};
-use crate::directory::make_key;
+use crate::host::directory::make_key;
 use serde::Deserialize;
 use std::path::PathBuf;
 

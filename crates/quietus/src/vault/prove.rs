@@ -37,7 +37,7 @@ pub struct VaultProof {
     pub snapshots: u64,
     /// Chunks that snapshots reach: the only ones that there may be.
     pub live_chunks: u64,
-    /// Bytes of the pool that were read, by [`crate::media::Way`].
+    /// Bytes of the pool that were read, by the way of reading.
     pub read_ways: BTreeMap<String, u64>,
     /// Bytes of the pool without space on the host, where there is nothing to read.
     pub hole_bytes: u64,
@@ -56,7 +56,7 @@ pub struct VaultProof {
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
+    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
     pub guarantees: Value,
 }
 

@@ -5,7 +5,7 @@ use super::{Error, Session, now_ms};
 use crate::base::hex::sha256;
 use crate::base::signed::Signed;
 use crate::front::control::Verdict;
-use crate::host::{self, Roots};
+use crate::host::guarantees::{self, Roots};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub struct Sanitized {
     /// Lines of the audit log, and the hash of the last one.
     pub record: crate::audit_log::Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
+    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
     pub guarantees: Value,
 }
 
@@ -187,7 +187,7 @@ fn residue(left: &Left) -> Vec<Residue> {
         at: format!("pool, container {}", container.0),
         why: format!("damaged, and live in part: {why}; put the files of its snapshots again, or forget them, and sanitize again"),
     });
-    let swap = host::gather::has_swap(&Roots::default()).then(|| Residue {
+    let swap = guarantees::gather::has_swap(&Roots::default()).then(|| Residue {
         at: "swap space of this host".into(),
         why: "content that passed through memory may have been swapped out; turn swap off, or encrypt it with a key that is new at each start".into(),
     });

@@ -2,8 +2,8 @@
 
 use super::Error;
 use crate::base::hex::hex;
-use crate::directory::DirectoryErrorKind;
-use crate::paths::{Subject, absent};
+use crate::host::directory::DirectoryErrorKind;
+use crate::host::paths::{Subject, absent};
 use quietus_vault::VaultId;
 use quietus_vault::catalog::Layout;
 use quietus_vault::chunk::{Compression, KEY_BYTES, VaultKey};

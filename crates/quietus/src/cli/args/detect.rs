@@ -1,7 +1,7 @@
 //! Options of `serve` that say how deaths are inferred.
 
-use crate::attached::Mode as AttachedMode;
 use crate::disk::parse_duration_ms;
+use crate::host::attached::Mode as AttachedMode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use quietus_detect::options::Sensitive;

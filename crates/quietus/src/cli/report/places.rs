@@ -2,7 +2,7 @@
 
 use super::{Report, bytes};
 use crate::disk::StoreKind;
-use crate::host::{Finding, Severity};
+use crate::host::guarantees::{Finding, Severity};
 use crate::output::{Doctor, Home, Listing};
 use std::fmt::{self, Write};
 
@@ -69,9 +69,9 @@ fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result 
 mod tests {
     use super::*;
     use crate::cli::doctor::diagnose;
-    use crate::host::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
+    use crate::host::guarantees::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
 
-    fn drive(name: &str, rotational: bool) -> crate::host::Guarantees {
+    fn drive(name: &str, rotational: bool) -> crate::host::guarantees::Guarantees {
         let device = DeviceFacts {
             name: name.into(),
             kind: DeviceKind::Disk,

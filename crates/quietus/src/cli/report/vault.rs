@@ -4,7 +4,7 @@ mod signed;
 
 use super::{Checked, Report, bytes};
 use crate::base::rfc3339;
-use crate::host::{DiskGuarantees, Level};
+use crate::host::guarantees::{DiskGuarantees, Level};
 use crate::output::vault::{
     EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
     VaultMounted, VaultPut, VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats,

@@ -3,10 +3,10 @@
 use super::epochs::{Epochs, EpochsKept};
 use super::verdict::Verdict;
 use super::waiting::Waiting;
-use crate::attached::Finding;
 use crate::disk::Size;
 use crate::engine::RecordStatus;
-use crate::host::DiskGuarantees;
+use crate::host::attached::Finding;
+use crate::host::guarantees::DiskGuarantees;
 use crate::sensitivity::Sensitivity;
 use quietus_core::volume::Status;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! Whether everything that was deleted is gone: what waits and what the medium allows, in one answer.
 
 use super::waiting::Waiting;
-use crate::host::DiskGuarantees;
+use crate::host::guarantees::DiskGuarantees;
 use crate::proof::Proof;
 use clap::ValueEnum;
 use quietus_core::policy::Policy;

@@ -3,7 +3,7 @@
 use super::{Bound, Config, Listener, Server, Tls, TlsError, TlsFiles};
 use crate::disk::parse_duration_ms;
 use crate::front::{FrontEnd, Service, Terms};
-use crate::paths;
+use crate::host::paths;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueHint};
 use std::io;

@@ -1,7 +1,7 @@
 //! Makes a TLS server of certificate files.
 
-use crate::directory::DirectoryError;
-use crate::paths;
+use crate::host::directory::DirectoryError;
+use crate::host::paths;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};

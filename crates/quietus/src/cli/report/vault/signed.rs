@@ -3,7 +3,7 @@
 use super::{LINES_MAX, in_words};
 use crate::base::rfc3339;
 use crate::cli::report::{Checked, bytes, guarantees_text, read_text, signature_text, verdict};
-use crate::paths::Subject;
+use crate::host::paths::Subject;
 use crate::vault::{SanitizeReceipt, Sanitized, VaultProof, VaultReceipt, Violation};
 use std::fmt::{Result, Write};
 

@@ -12,8 +12,8 @@ mod text;
 
 pub use peer::Peer;
 
-use crate::directory::{remove, replace};
-use crate::host::Roots;
+use crate::host::directory::{remove, replace};
+use crate::host::guarantees::Roots;
 use quietus_core::watch::Attached;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -37,7 +37,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins the draft of `path`, which has been found [fit](crate::paths) for a new directory or file.
+    /// Begins the draft of `path`, which has been found [fit](crate::host::paths) for a new directory or file.
     ///
     /// # Errors
     /// Another process makes it, or the host refuses.

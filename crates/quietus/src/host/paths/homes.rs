@@ -2,7 +2,7 @@
 
 use super::{Kind, unfit};
 use crate::base::naming;
-use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of};
+use crate::host::directory::{DirectoryError, DirectoryErrorKind, parent_of};
 use std::fmt;
 use std::io;
 use std::path::Path;

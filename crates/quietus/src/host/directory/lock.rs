@@ -1,7 +1,7 @@
 //! Locks: of a directory, of a file or block device, of a directory that is being made.
 
 use super::{DirectoryError, DirectoryErrorKind, in_use};
-use crate::media::is_no_space;
+use crate::host::media::is_no_space;
 use rustix::fs::FlockOperation;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;

@@ -14,13 +14,13 @@ use crate::base::rfc3339;
 use crate::base::signed::Signed;
 use crate::disk::DiskToml;
 use crate::front::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
-use crate::host::{self, DiskGuarantees, Level};
+use crate::host::guarantees::{self, DiskGuarantees, Level};
+use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{
     self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
     Serving,
 };
-use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
@@ -119,7 +119,7 @@ impl Report {
                 writeln!(out, "size rounded up from {asked} to {size} bytes: whole blocks of 4 KiB")?;
             }
             let disk = path.display();
-            if let Some(memory) = host::volatile(path) {
+            if let Some(memory) = guarantees::volatile(path) {
                 writeln!(out, "note: the disk is in memory ({memory}), and gone when the machine stops")?;
             }
             match (guarantees.level, guarantees.advice()) {

@@ -2,7 +2,7 @@
 
 use super::text::text;
 use super::{Finding, kernel};
-use crate::host::Roots;
+use crate::host::guarantees::Roots;
 use std::path::Path;
 
 /// A client, as its process was when it connected: the process may have handed its socket to the

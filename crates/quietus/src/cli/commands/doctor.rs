@@ -4,9 +4,9 @@ use super::args::DoctorArgs;
 use super::report::Report;
 use super::{Failure, good};
 use crate::disk::StoreKind;
-use crate::host::{self, Guarantees, Level};
+use crate::host::guarantees::{self, Guarantees, Level};
+use crate::host::paths;
 use crate::output::{Doctor, Promise};
-use crate::paths;
 use std::path::Path;
 
 /// How content dies on a disk in place, where the medium is a device: the directory lies elsewhere.
@@ -32,7 +32,7 @@ pub(super) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
 /// The guarantees of the host for what is at `path`, or would be.
 fn examined(option: &str, path: &Path) -> Result<Guarantees, Failure> {
     let place = paths::place_of(option, path)?;
-    host::inspect(place)
+    guarantees::inspect(place)
         .map_err(|error| Failure::Error(format!("{}: cannot examine it: {error}", place.display())))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_device: bo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Facts;
+    use crate::host::guarantees::Facts;
 
     fn of(level: Level) -> Guarantees {
         Guarantees { level, findings: Vec::new(), facts: Facts::default() }

@@ -2,7 +2,7 @@
 //! system can share at all.
 
 use super::FileFacts;
-use crate::fiemap::{Extents, Mapped, Unwritten};
+use crate::host::fiemap::{Extents, Mapped, Unwritten};
 use quietus_core::units::Extent;
 use rustix::fs::IFlags;
 use rustix::io::Errno;

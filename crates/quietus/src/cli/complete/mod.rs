@@ -8,7 +8,7 @@
 
 use crate::disk::epochs::names_at;
 use crate::front::control::{self, Call, Versions};
-use crate::paths::Subject;
+use crate::host::paths::Subject;
 use crate::vault;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::Shells;

@@ -71,7 +71,7 @@ fn an_output_replaces_what_is_ours_as_a_whole_and_nothing_else() {
 fn a_part_in_memory_is_refused_unless_all_of_the_disk_is() {
     let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return println!("skipped: no /dev/shm") };
     let dir = bench();
-    if host::volatile(memory.path()).is_none() || host::volatile(dir.path()).is_some() {
+    if guarantees::volatile(memory.path()).is_none() || guarantees::volatile(dir.path()).is_some() {
         return println!("skipped: /dev/shm is not in memory, or the temporary directory is");
     }
     let root = memory.path().join("root");

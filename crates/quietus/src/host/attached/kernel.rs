@@ -2,7 +2,7 @@
 
 use super::Finding;
 use super::text::text;
-use crate::host::Roots;
+use crate::host::guarantees::Roots;
 use std::path::{Path, PathBuf};
 
 /// Most entries of a system directory that are examined; of a larger one nothing is known.

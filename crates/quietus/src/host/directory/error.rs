@@ -47,7 +47,7 @@ pub enum DirectoryErrorKind {
     /// Another process uses the directory, or a file.
     #[error("in use by {0}; stop that first")]
     Locked(String),
-    /// The path is not what the command needs ([`crate::paths`]).
+    /// The path is not what the command needs ([`crate::host::paths`]).
     #[error("{0}")]
     Unfit(String),
     /// The command was interrupted.

@@ -4,7 +4,7 @@ use super::Failure;
 use super::args::{KeyAction, KeyArgs};
 use super::report::Report;
 use crate::disk::{Access, DiskDir};
-use crate::host::{self, Level};
+use crate::host::guarantees::{self, Level};
 use crate::keys::{self, KeyFileOf, Keys, KeysError, Purpose};
 use quietus_seal::keys::SlotNumber;
 
@@ -36,7 +36,7 @@ fn remove(
 ) -> Result<(), Failure> {
     let policy = dir.config()?.policy;
     keys::remove(file, SlotNumber(slot), source, &policy)?;
-    let level = host::inspect(&file.path).map_or(Level::NotAssured, |file| file.level);
+    let level = guarantees::inspect(&file.path).map_or(Level::NotAssured, |file| file.level);
     out.key_removed(slot, policy.passes().len(), level);
     Ok(())
 }

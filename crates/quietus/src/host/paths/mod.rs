@@ -13,8 +13,8 @@ mod tests;
 pub(crate) use format::format_of;
 pub(crate) use homes::{Found, Subject, absent};
 
-use crate::directory::{DirectoryError, DirectoryErrorKind, parent_of, sync_dir};
-use crate::host;
+use crate::host::directory::{DirectoryError, DirectoryErrorKind, parent_of, sync_dir};
+use crate::host::guarantees;
 use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -204,7 +204,7 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
 
 /// Refuses a part of a disk that is gone sooner than the disk's directory, which is to lie in `home`.
 fn check_lasting(option: &str, path: &Path, there: &Path, home: &Path) -> Result<(), DirectoryError> {
-    match host::volatile(there).filter(|_| host::volatile(home).is_none()) {
+    match guarantees::volatile(there).filter(|_| guarantees::volatile(home).is_none()) {
         None => Ok(()),
         Some(memory) => Err(unfit(
             path,
