@@ -1,12 +1,12 @@
 //! The server and its tools: everything around the core that touches the world.
 
-pub mod audit_log;
 pub mod base;
 pub mod cli;
 pub mod copy;
 pub mod disk;
 pub mod engine;
 pub mod epochs;
+pub mod evidence;
 pub mod export;
 pub mod front;
 pub mod host;
@@ -15,9 +15,5 @@ pub mod offline;
 pub mod open_disk;
 pub mod output;
 pub mod proof;
-pub mod recorder;
 pub mod sealing;
-pub mod sensitivity;
-mod stub_medium;
 pub mod vault;
-mod verify;

@@ -9,13 +9,13 @@ use crate::base::path_text::path_text;
 use crate::base::signed::Signed;
 use crate::disk::{DiskToml, StoreKind};
 use crate::front::control::{
-    BlocksForgotten, BlocksWeighed, Checks, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed,
-    Purged, Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+    BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
+    Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
 use crate::host::guarantees::{DiskGuarantees, Guarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
-use crate::proof::Proof;
-use crate::sensitivity::Sensitivity;
+use crate::proof::sensitivity::Sensitivity;
+use crate::proof::{Checks, Proof};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;

@@ -15,16 +15,16 @@ mod serve;
 mod stop;
 mod vault;
 
-use crate::audit_log::{self, Directory, HostDirectory};
 use crate::disk::{CreateOptions, DiskDir, Step};
+use crate::evidence::audit_log::{self, Directory, HostDirectory};
 use crate::front::control::{
-    self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
+    self, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
 use crate::host::paths::{self, Subject};
 use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::output::{self, ErrorReport, Plan};
-use crate::proof::{self, Receipt};
+use crate::proof::{self, Checks, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
 use consent::Act;

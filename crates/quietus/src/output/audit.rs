@@ -1,8 +1,8 @@
 //! The events of the audit log, as `quietus deaths --json` prints them: one for each range of a line.
 
-use crate::audit_log::{Batch, Head};
 use crate::engine::{Completion, Death, Entry};
-use crate::recorder::HoldLine;
+use crate::evidence::audit_log::{Batch, Head};
+use crate::evidence::recorder::HoldLine;
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::volume::Done;

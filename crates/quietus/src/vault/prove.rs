@@ -2,9 +2,9 @@
 
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
-use crate::audit_log::Head;
 use crate::base::hex::sha256;
 use crate::base::signed::Signed;
+use crate::evidence::audit_log::Head;
 use crate::front::control::Verdict;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};

@@ -4,7 +4,7 @@ use super::dir::{CATALOG_FILE, open_medium, parse_policy, setup};
 use super::record::{Entry, OwedLine};
 use super::settings::{SECRET_FILE, TOML_FILE, VaultToml};
 use super::{Error, Home, Session, Step, VaultDir};
-use crate::audit_log::{HostDirectory, names};
+use crate::evidence::audit_log::{HostDirectory, names};
 use crate::host::directory::{Access, Directory, lock_storage, make_file, public_key_of, remove, sync_dir};
 use crate::host::media::FileMedium;
 use quietus_core::medium::Medium;

@@ -80,7 +80,7 @@ pub struct Sanitized {
     /// Bytes of these, as stored.
     pub copied_bytes: u64,
     /// Lines of the audit log, and the hash of the last one.
-    pub record: crate::audit_log::Head,
+    pub record: crate::evidence::audit_log::Head,
     /// The host's guarantee for the pool.
     #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
     pub guarantees: Value,

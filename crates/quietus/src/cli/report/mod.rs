@@ -9,11 +9,11 @@ mod vault;
 mod verdict;
 mod waiting;
 
-use crate::audit_log::Batch;
 use crate::base::rfc3339;
 use crate::base::signed::Signed;
 use crate::disk::DiskToml;
-use crate::front::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
+use crate::evidence::audit_log::Batch;
+use crate::front::control::{Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
@@ -21,7 +21,7 @@ use crate::output::{
     self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
     Serving,
 };
-use crate::proof::{Proof, Receipt};
+use crate::proof::{Checks, Proof, Receipt};
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::{Deserialize, Serialize};

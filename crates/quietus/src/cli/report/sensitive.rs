@@ -2,7 +2,7 @@
 
 use super::waiting::waiting;
 use crate::front::control::StatusAnswer;
-use crate::sensitivity::{Coverage, Sensitivity, ShowingDead};
+use crate::proof::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
 use serde::Deserialize;

@@ -8,7 +8,7 @@ pub(crate) use names::names_at;
 pub use names::{Confirmed, Doubt, NAMES_FILE, Names, NamesError};
 pub(crate) use told::Told;
 
-use crate::recorder::HoldLine;
+use crate::evidence::recorder::HoldLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

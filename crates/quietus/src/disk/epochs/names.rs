@@ -3,8 +3,8 @@
 
 use super::HoldOf;
 use super::told::Told;
-use crate::audit_log::CheckError;
 use crate::base::naming::{self, NoName};
+use crate::evidence::audit_log::CheckError;
 use crate::host::directory::Directory;
 use crate::host::paths;
 use quietus_core::units::{Epoch, EpochRange};

@@ -1,8 +1,8 @@
 //! The names of epochs and the holds as the audit log tells them: for a disk whose file of them is lost, and to compare with it.
 
 use super::HoldOf;
-use crate::audit_log::{CheckError, Checked};
-use crate::recorder::HoldLine;
+use crate::evidence::audit_log::{CheckError, Checked};
+use crate::evidence::recorder::HoldLine;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ use crate::disk::Size;
 use crate::engine::RecordStatus;
 use crate::host::attached::Finding;
 use crate::host::guarantees::DiskGuarantees;
-use crate::sensitivity::Sensitivity;
+use crate::proof::sensitivity::Sensitivity;
 use quietus_core::volume::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

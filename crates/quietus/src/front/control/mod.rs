@@ -25,8 +25,8 @@ pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
 pub use reports::{
-    BlocksForgotten, CheckLine, Checks, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange,
-    PurgeWeighed, Purged, Released, Shredded, VersionLine, Versions, Weighed,
+    BlocksForgotten, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange, PurgeWeighed, Purged,
+    Released, Shredded, VersionLine, Versions, Weighed,
 };
 pub use restoring::Restored;
 pub use server::{Control, serve};

@@ -203,23 +203,3 @@ pub struct Released {
     /// What it was.
     pub hold: HoldOf,
 }
-
-/// The state of every file of a disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Checks {
-    /// Whether nothing is wrong.
-    pub ok: bool,
-    /// The files, and the parts of the disk.
-    pub checks: Vec<CheckLine>,
-}
-
-/// The state of a file or a part of a disk.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CheckLine {
-    /// The file or the part.
-    pub what: String,
-    /// Whether nothing is wrong with it.
-    pub ok: bool,
-    /// What is right, or the fault.
-    pub detail: String,
-}

@@ -2,10 +2,31 @@
 
 mod versions;
 
-use crate::audit_log::Checked;
 use crate::disk::Step;
-use crate::front::control::{CheckLine, Checks};
+use crate::evidence::audit_log::Checked;
 use crate::open_disk::OpenDisk;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The state of every file of a disk.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Checks {
+    /// Whether nothing is wrong.
+    pub ok: bool,
+    /// The files, and the parts of the disk.
+    pub checks: Vec<CheckLine>,
+}
+
+/// The state of a file or a part of a disk.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CheckLine {
+    /// The file or the part.
+    pub what: String,
+    /// Whether nothing is wrong with it.
+    pub ok: bool,
+    /// What is right, or the fault.
+    pub detail: String,
+}
 
 /// One thing that was checked, and what is the matter with it.
 pub(crate) struct Check {

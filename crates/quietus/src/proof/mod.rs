@@ -3,19 +3,21 @@
 //! The signed receipt's format: `docs/formats/proof.md`.
 
 mod receipts;
+pub mod sensitivity;
+mod stub_medium;
 mod stubs;
+mod verify;
 
 pub use stubs::{RootFound, StubsFound};
+pub use verify::{CheckLine, Checks};
 
-use crate::audit_log::Head;
 use crate::base::hex::{hex, sha256};
 use crate::base::signed::{Signed, SignedError};
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::{Engine, Entry};
+use crate::evidence::audit_log::Head;
 use crate::export::{Export, liveness_runs};
 use crate::host::guarantees::DiskGuarantees;
-use crate::sensitivity::Sensitivity;
-use crate::stub_medium::ScanError;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Counters;
 use quietus_core::medium::MediumError;
@@ -26,10 +28,12 @@ use quietus_core::watch::WaitsFor;
 use quietus_core::zeros::is_zeros;
 use ring::digest;
 use schemars::JsonSchema;
+use sensitivity::Sensitivity;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+use stub_medium::ScanError;
 
 /// Bytes read at once.
 const PIECE_BYTES: u64 = 1 << 20;

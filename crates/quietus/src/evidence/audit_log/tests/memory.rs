@@ -1,6 +1,6 @@
 //! A directory in memory, on a host that can be full and can crash.
 
-use crate::audit_log::{Directory, LogFile};
+use crate::evidence::audit_log::{Directory, LogFile};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! The recorder of a subject that is no disk: snapshots of a vault, which expire.
 
 use super::*;
-use crate::audit_log::{CURRENT, Line};
+use crate::evidence::audit_log::{CURRENT, Line};
 use crate::host::directory::make_key;
 use serde::Deserialize;
 use std::path::PathBuf;

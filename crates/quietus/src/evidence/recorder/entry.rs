@@ -1,6 +1,6 @@
 //! Events in the lines of an audit log. Format: `docs/formats/audit.md`.
 
-use crate::audit_log::Batch;
+use crate::evidence::audit_log::Batch;
 use quietus_core::units::{Addr, Extent};
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use crate::epochs;
 use crate::export::{Export, carry_out};
 use crate::keys;
 use crate::open_disk::OpenDisk;
-use crate::stub_medium::{ScanError, StubScan};
+use crate::proof::stub_medium::{ScanError, StubScan};
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;

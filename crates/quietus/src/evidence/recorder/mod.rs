@@ -12,7 +12,7 @@ mod tests;
 
 pub use entry::{Entry, HoldLine};
 
-use crate::audit_log::{
+use crate::evidence::audit_log::{
     AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,
 };
 use crate::host::directory::{Access, Directory};
