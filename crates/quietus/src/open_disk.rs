@@ -7,9 +7,9 @@ pub use clock::{Clock, Reading, Untrusted};
 pub use gate::{Closed, Gate};
 
 use crate::disk::epochs::{Names, Told};
+use crate::disk::keys::Source;
 use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
-use crate::keys::Source;
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
 use quietus_detect::options::Sensitive;

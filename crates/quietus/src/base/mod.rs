@@ -2,6 +2,7 @@
 
 pub mod aligned;
 pub mod buffers;
+pub mod duration;
 pub mod hex;
 pub mod locked;
 pub mod naming;

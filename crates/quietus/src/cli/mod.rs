@@ -15,13 +15,13 @@ mod serve;
 mod stop;
 mod vault;
 
+use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::evidence::audit_log::{self, Directory, HostDirectory};
 use crate::front::control::{
     self, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
 use crate::host::paths::{self, Subject};
-use crate::keys::Source;
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::output::{self, ErrorReport, Plan};
 use crate::proof::{self, Checks, Receipt};

@@ -1,8 +1,8 @@
 //! Making a disk.
 
+use super::config::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
 use super::epochs::NAMES_FILE;
-use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
 use crate::base::naming;

@@ -3,7 +3,7 @@
 //! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
 //! row here, and a name in [`MediumId`].
 
-use super::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
+use super::config::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskToml, StoreKind};
 use crate::host::directory::{Access, DirectoryErrorKind, make_file, opened};
 use crate::host::guarantees::{Holds, Part};

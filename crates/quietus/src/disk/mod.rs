@@ -3,38 +3,34 @@
 mod base;
 mod config;
 mod create;
-mod duration;
 pub mod epochs;
 mod error;
+pub mod keys;
 pub(crate) mod media;
-mod names;
 mod overlay;
-mod overlay_toml;
 mod qemu_img;
 mod sizes;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod versions;
-mod versions_toml;
 
 pub use crate::host::directory::Access;
 pub use base::Base;
+pub use config::overlay::{Committing, OverlayToml};
+pub use config::versions::{EpochEnd, VersionsToml};
 pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_size};
-pub use duration::parse_duration_ms;
 pub use error::{DiskError, DiskErrorKind};
-pub use overlay_toml::{Committing, OverlayToml};
 pub(crate) use qemu_img::convert;
 pub use sizes::Size;
-pub use versions_toml::{EpochEnd, VersionsToml};
 
 use crate::base::locked::keep_secrets;
 use crate::base::signed::SigningKey;
+use crate::disk::keys::sealing::Unsealed;
 use crate::host::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
 use crate::host::guarantees::{DiskGuarantees, session};
 use crate::host::media::FileMedium;
-use crate::keys::{KeyFileOf, Keys, KeysError, Source};
-use crate::sealing::Unsealed;
+use keys::{KeyFileOf, Keys, KeysError, Source};
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
 use quietus_core::memory;

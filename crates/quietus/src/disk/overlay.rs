@@ -2,8 +2,8 @@
 
 use super::base::Base;
 use super::config::DiskToml;
-use super::names::BASE_RAW;
-use super::overlay_toml::OverlayToml;
+use super::config::names::BASE_RAW;
+use super::config::overlay::OverlayToml;
 use super::{DiskDir, DiskError, DiskErrorKind, Step, qemu_img};
 use crate::host::directory::{Access, Directory, DirectoryErrorKind};
 use crate::host::paths;

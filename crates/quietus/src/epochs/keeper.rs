@@ -156,10 +156,10 @@ fn expired(
 mod tests {
     use super::*;
     use crate::disk::epochs::HoldOf;
+    use crate::disk::keys::Source;
     use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
     use crate::export::carry_out;
     use crate::front::control::{Call, Epochs};
-    use crate::keys::Source;
     use quietus_core::request::{Op, Request};
     use quietus_core::units::Extent;
     use quietus_seal::Seal;

@@ -2,11 +2,11 @@
 
 use super::{OfflineError, at};
 use crate::copy::Copied;
+use crate::disk::keys::Source;
 use crate::disk::{self, DiskError, DiskErrorKind, Step};
 use crate::front::control::{self, Call};
 use crate::host::directory::{Draft, Plan};
 use crate::host::paths::{self, Kind};
-use crate::keys::Source;
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -2,11 +2,11 @@
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on};
 use crate::base::zeros::filled;
+use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, DiskError, DiskErrorKind, DiskToml, Step};
 use crate::host::directory::DirectoryErrorKind;
 use crate::host::media::FileMedium;
 use crate::host::paths;
-use crate::keys::Source;
 use crate::open_disk::OpenDisk;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};

@@ -4,8 +4,8 @@
 use super::source::Task;
 use super::{Client, Error, Label, Put, Step, now_ms};
 use crate::copy::{Copied, GRANULE_BYTES, Pieces};
+use crate::disk::keys::Source;
 use crate::front::control::{self, Call, Refused};
-use crate::keys::Source;
 use quietus_vault::client::{IMAGE_CHUNK_BYTES, ImageWriter};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
 use rustix::pipe::{PipeFlags, pipe_with};

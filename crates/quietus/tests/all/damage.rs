@@ -3,9 +3,9 @@
 
 use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
 use quietus::disk::epochs::HoldOf;
+use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
 use quietus::export::carry_out;
-use quietus::keys::Source;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};

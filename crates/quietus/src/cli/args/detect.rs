@@ -1,6 +1,6 @@
 //! Options of `serve` that say how deaths are inferred.
 
-use crate::disk::parse_duration_ms;
+use crate::base::duration::parse_duration_ms;
 use crate::host::attached::Mode as AttachedMode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};

@@ -12,7 +12,8 @@ mod values;
 mod vault;
 
 use super::complete::{epochs as epochs_of_disk, policies};
-use crate::disk::{StoreKind, parse_duration_ms};
+use crate::base::duration::parse_duration_ms;
+use crate::disk::StoreKind;
 use crate::front::FrontEnds;
 use crate::front::control::Require;
 use crate::offline::ImageFormat;

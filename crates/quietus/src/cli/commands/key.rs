@@ -3,9 +3,9 @@
 use super::Failure;
 use super::args::{KeyAction, KeyArgs};
 use super::report::Report;
+use crate::disk::keys::{self, KeyFileOf, Keys, KeysError, Purpose};
 use crate::disk::{Access, DiskDir};
 use crate::host::guarantees::{self, Level};
-use crate::keys::{self, KeyFileOf, Keys, KeysError, Purpose};
 use quietus_seal::keys::SlotNumber;
 
 pub(super) fn key(args: &KeyArgs, out: &Report) -> Result<(), Failure> {

@@ -12,8 +12,8 @@ use super::{
     write_receipt,
 };
 use crate::base::locked::forbid_core_dumps;
+use crate::disk::keys::Source;
 use crate::host::paths::{self, Subject};
-use crate::keys::Source;
 use crate::output::vault::{
     VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
 };

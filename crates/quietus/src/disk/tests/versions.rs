@@ -62,7 +62,7 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("disk");
     let stubs = dir.path().join("elsewhere");
-    let missing = crate::keys::Source::KeyFile(dir.path().join("none"));
+    let missing = crate::disk::keys::Source::KeyFile(dir.path().join("none"));
     for (bad, what) in [
         (with(|it| it.size = None), "--size is missing"),
         (with(|it| it.adopt = true), "--adopt does not go with --store versions"),

@@ -3,10 +3,10 @@
 use super::call::Call;
 use super::refused::Refused;
 use super::wire::{self, Answer, SOCKET, through_fd};
+use crate::disk::keys::Source;
 use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
 use crate::host::directory::DirectoryErrorKind;
-use crate::keys::Source;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use serde_json::Value;

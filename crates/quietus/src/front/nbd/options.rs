@@ -1,7 +1,7 @@
 //! NBD as a front end: its options, its addresses, and its server.
 
 use super::{Bound, Config, Listener, Server, Tls, TlsError, TlsFiles};
-use crate::disk::parse_duration_ms;
+use crate::base::duration::parse_duration_ms;
 use crate::front::{FrontEnd, Service, Terms};
 use crate::host::paths;
 use clap::builder::{PossibleValuesParser, TypedValueParser};

@@ -6,9 +6,9 @@
 use super::Check;
 use crate::disk::Step;
 use crate::disk::epochs::{NAMES_FILE, Told};
+use crate::disk::keys;
 use crate::epochs;
 use crate::export::{Export, carry_out};
-use crate::keys;
 use crate::open_disk::OpenDisk;
 use crate::proof::stub_medium::{ScanError, StubScan};
 use quietus_core::blocks::BlockSet;

@@ -1,10 +1,10 @@
 //! The rules of retention, carried out by a server whose clock the test sets.
 
+use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
 use quietus::epochs::{self, Timer, Versioned};
 use quietus::export::carry_out;
 use quietus::front::control::{self, Call, Control};
-use quietus::keys::Source;
 use quietus::open_disk::OpenDisk;
 use quietus::open_disk::{Clock, Reading};
 use quietus_core::request::{Op, Request};

@@ -2,8 +2,8 @@
 
 use crate::versions::judge::{Bench, ask, content, write};
 use quietus::disk::DiskDir;
+use quietus::disk::keys::{KeysError, Source};
 use quietus::front::control::Call;
-use quietus::keys::{KeysError, Source};
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::Op;
 use quietus_seal::Seal;

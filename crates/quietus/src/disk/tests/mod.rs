@@ -139,17 +139,12 @@ fn a_field_that_is_not_known_is_refused() {
 }
 
 #[test]
-fn sizes_and_durations_are_understood_or_refused() {
+fn sizes_are_understood_or_refused() {
     assert_eq!(parse_size("512"), Ok(512));
     assert_eq!(parse_size("20G"), Ok(20 << 30));
     assert_eq!(parse_size("1.5TiB"), Ok(3 << 39));
     for bad in ["", "G", "-1", "1.5", "16777216T", "1e3", "0x10", "1.K.M"] {
         assert!(parse_size(bad).is_err(), "{bad:?}");
-    }
-    assert_eq!(parse_duration_ms("250ms"), Ok(250));
-    assert_eq!(parse_duration_ms("10m"), Ok(600_000));
-    for bad in ["", "10", "m", "-1s", "99999999999999999999s", "18446744073709551615d"] {
-        assert!(parse_duration_ms(bad).is_err(), "{bad:?}");
     }
 }
 

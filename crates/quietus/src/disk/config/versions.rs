@@ -1,8 +1,8 @@
 //! The part of `disk.toml` for a disk that keeps versions: the table `versions`, and when its epochs close.
 
-use super::DiskErrorKind;
-use super::duration::parse_duration_ms;
 use super::names::KEYS_FILE;
+use crate::base::duration::parse_duration_ms;
+use crate::disk::DiskErrorKind;
 use quietus_core::store::versions::Layout;
 use quietus_core::units::BLOCK_BYTES;
 use quietus_seal::Seal;
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Bytes of the heads of the index: two pages.
-pub(super) const INDEX_HEAD_BYTES: u64 = 8192;
+pub(in crate::disk) const INDEX_HEAD_BYTES: u64 = 8192;
 /// Bytes of the head of the stub medium.
 const STUBS_HEAD_BYTES: u64 = 4096;
 /// Size of the largest disk in bytes: the number of a block has 40 bits.
-pub(super) const VERSIONS_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
+pub(in crate::disk) const VERSIONS_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
 /// Bytes of a half of the log of stubs: at least 16 sectors, at most a GiB, which a start may have to read.
 const HALF_BYTES_MIN: u64 = 8192;
 const HALF_BYTES_MAX: u64 = 1 << 30;
@@ -56,17 +56,17 @@ pub enum EpochEnd {
 
 impl VersionsToml {
     /// Versions sealed in this way, with the stubs in `stubs`, and the keys above them in `root`.
-    pub(super) fn new(seal: Seal, stubs: PathBuf, root: PathBuf) -> Self {
+    pub(in crate::disk) fn new(seal: Seal, stubs: PathBuf, root: PathBuf) -> Self {
         let Layout { half_bytes, .. } = Layout::with_room_for(HALF_VERSIONS, seal.stub_bytes());
         Self { seal, stubs, root, half_bytes }
     }
 
     /// The fields that the checksum covers.
-    pub(super) fn facts(&self) -> impl Serialize + '_ {
+    pub(in crate::disk) fn facts(&self) -> impl Serialize + '_ {
         (self.seal.name(), &self.stubs, &self.root, self.half_bytes)
     }
 
-    pub(super) fn check(&self) -> Result<(), DiskErrorKind> {
+    pub(in crate::disk) fn check(&self) -> Result<(), DiskErrorKind> {
         let is_right = self.half_bytes.is_multiple_of(BLOCK_BYTES)
             && (HALF_BYTES_MIN..=HALF_BYTES_MAX).contains(&self.half_bytes);
         if is_right {
@@ -158,11 +158,11 @@ mod as_text {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(seal: &Seal, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::disk) fn serialize<S: Serializer>(seal: &Seal, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(seal.name())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Seal, D::Error> {
+    pub(in crate::disk) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Seal, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }

@@ -8,6 +8,7 @@
 
 mod file;
 mod prompt;
+pub mod sealing;
 mod secret;
 mod sessions;
 mod source;
@@ -19,9 +20,9 @@ pub use secret::SECRET_BYTES_MAX;
 pub use source::{Purpose, Secret, Source};
 
 use crate::base::locked::{Locked, forbid_core_dumps};
+use crate::disk::keys::sealing::{DiskSealer, Generators};
 use crate::host::directory::{DirectoryError, opened};
 use crate::host::media::FileMedium;
-use crate::sealing::{DiskSealer, Generators};
 use quietus_core::medium::MediumError;
 use quietus_core::policy::Policy;
 use quietus_core::store::versions::{Sessions, VersionsError};

@@ -8,7 +8,7 @@
 //! 3. A base whose length or time of change differs is used only once its content is found to be
 //!    the same.
 
-use super::overlay_toml::OverlayToml;
+use super::config::overlay::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step};
 use crate::base::hex::hex;
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};

@@ -1,6 +1,6 @@
 //! The table `overlay` of `disk.toml`: the base, and how it is known again.
 
-use super::DiskErrorKind;
+use crate::disk::DiskErrorKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -35,11 +35,11 @@ pub enum Committing {
 
 impl OverlayToml {
     /// The fields that the checksum covers.
-    pub(super) fn facts(&self) -> impl Serialize + '_ {
+    pub(in crate::disk) fn facts(&self) -> impl Serialize + '_ {
         (&self.base, self.base_bytes, self.base_mtime_ns, &self.base_hash, self.committing)
     }
 
-    pub(super) fn check(&self) -> Result<(), DiskErrorKind> {
+    pub(in crate::disk) fn check(&self) -> Result<(), DiskErrorKind> {
         let digits = self.base_hash.strip_prefix("blake3:").unwrap_or_default();
         if digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Ok(());

@@ -1,12 +1,12 @@
 //! Names of files in a disk's directory.
 
 /// Name of the file with the content, unless `disk.toml` names another.
-pub(super) const DATA_FILE: &str = "data";
+pub(in crate::disk) const DATA_FILE: &str = "data";
 /// Name of the base of a disk whose base was not raw.
-pub(super) const BASE_RAW: &str = "base.raw";
+pub(in crate::disk) const BASE_RAW: &str = "base.raw";
 /// Name of the file with the stubs, unless `disk.toml` names another.
-pub(super) const STUBS_FILE: &str = "stubs";
+pub(in crate::disk) const STUBS_FILE: &str = "stubs";
 /// Name of the file with the root, unless `disk.toml` names another.
-pub(super) const ROOT_FILE: &str = "root";
+pub(in crate::disk) const ROOT_FILE: &str = "root";
 /// Name of the key file.
-pub(super) const KEYS_FILE: &str = "keys";
+pub(in crate::disk) const KEYS_FILE: &str = "keys";

@@ -3,15 +3,18 @@
 //! A checksum covers everything that must never change, so that a flipped bit is seen;
 //! `[behaviour]` is for a person to edit, and is not covered.
 
-use super::names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
-use super::overlay_toml::OverlayToml;
-use super::versions_toml::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
+pub(super) mod names;
+pub(super) mod overlay;
+pub(super) mod versions;
+
 use super::{DiskError, DiskErrorKind};
+use crate::disk::keys::Source;
 use crate::host::directory::{DirectoryErrorKind, replace};
 use crate::host::guarantees::{self, DiskGuarantees};
 use crate::host::paths::{Subject, absent};
-use crate::keys::Source;
 use clap::ValueEnum;
+use names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
+use overlay::OverlayToml;
 use quietus_core::policy::Policy;
 use quietus_core::retention::Retention;
 use quietus_core::store::overlay::Mode;
@@ -23,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
+use versions::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
 
 const VERSION: i64 = 1;
 /// Size of the largest disk in bytes: the largest file position.
