@@ -1,7 +1,7 @@
 //! A whole conversation: whatever a client sends, the server ends it in order.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus::export::{Export, ExportInfo, ReplyTo};
+use quietus::engine::export::{Export, ExportInfo, ReplyTo};
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::request::{Liveness, Op, Request};

@@ -6,7 +6,7 @@
 //! ```
 
 use quietus::base::buffers;
-use quietus::export::{Export, ExportInfo, ReplyTo};
+use quietus::engine::export::{Export, ExportInfo, ReplyTo};
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::buf::Buf;

@@ -2,16 +2,13 @@
 
 pub mod base;
 pub mod cli;
-pub mod copy;
 pub mod disk;
 pub mod engine;
 pub mod epochs;
 pub mod evidence;
-pub mod export;
 pub mod front;
 pub mod host;
 pub mod offline;
 pub mod open_disk;
-pub mod output;
 pub mod proof;
 pub mod vault;

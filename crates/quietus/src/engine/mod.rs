@@ -10,7 +10,8 @@ mod attached;
 mod change;
 mod defect;
 mod error;
-mod export;
+pub mod export;
+mod exported;
 mod media;
 mod recording;
 mod routing;
@@ -26,7 +27,7 @@ pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
 use crate::base::buffers;
 use crate::disk::DiskDir;
-use crate::export::ReplyTo;
+use crate::engine::export::ReplyTo;
 use crate::host::attached::Attachment;
 use crate::host::media::FileMedium;
 use media::SharedMedium;

@@ -1,7 +1,7 @@
 //! What the volume is asked about epochs, and told of them.
 
 use crate::engine::Engine;
-use crate::export::carry_out;
+use crate::engine::export::carry_out;
 use quietus_core::request::{
     Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
 };

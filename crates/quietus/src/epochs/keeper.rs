@@ -158,7 +158,7 @@ mod tests {
     use crate::disk::epochs::HoldOf;
     use crate::disk::keys::Source;
     use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
-    use crate::export::carry_out;
+    use crate::engine::export::carry_out;
     use crate::front::control::{Call, Epochs};
     use quietus_core::request::{Op, Request};
     use quietus_core::units::Extent;

@@ -1,6 +1,6 @@
 //! The disks that the server offers.
 
-use crate::export::Export;
+use crate::engine::export::Export;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// A list of disks under their names, the first also as the default. It may be

@@ -3,7 +3,7 @@
 //!
 //! 1. `serve`, and all below it, know [front ends](FrontEnd) and none by name. A new front end is a folder here and a
 //!    line of [`PROTOCOLS`].
-//! 2. A front end reaches disks only as [exports](crate::export::Export).
+//! 2. A front end reaches disks only as [exports](crate::engine::export::Export).
 //! 3. What one protocol alone knows lies in its folder: its options on the command line, its addresses, its limits.
 
 pub mod control;

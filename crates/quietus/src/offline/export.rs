@@ -1,12 +1,12 @@
 //! Writes the live content of a disk, served or not, to a flat image.
 
 use super::{OfflineError, at};
-use crate::copy::Copied;
 use crate::disk::keys::Source;
 use crate::disk::{self, DiskError, DiskErrorKind, Step};
 use crate::front::control::{self, Call};
 use crate::host::directory::{Draft, Plan};
 use crate::host::paths::{self, Kind};
+use crate::open_disk::copy::Copied;
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;

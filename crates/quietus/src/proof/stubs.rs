@@ -6,7 +6,7 @@
 
 use super::{ProofError, Search};
 use crate::disk::DiskDir;
-use crate::export::Export;
+use crate::engine::export::Export;
 use crate::proof::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
 use schemars::JsonSchema;

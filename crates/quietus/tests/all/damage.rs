@@ -5,7 +5,7 @@ use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, wri
 use quietus::disk::epochs::HoldOf;
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
-use quietus::export::carry_out;
+use quietus::engine::export::carry_out;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};

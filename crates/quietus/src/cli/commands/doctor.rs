@@ -3,10 +3,10 @@
 use super::args::DoctorArgs;
 use super::report::Report;
 use super::{Failure, good};
+use crate::cli::output::{Doctor, Promise};
 use crate::disk::StoreKind;
 use crate::host::guarantees::{self, Guarantees, Level};
 use crate::host::paths;
-use crate::output::{Doctor, Promise};
 use std::path::Path;
 
 /// How content dies on a disk in place, where the medium is a device: the directory lies elsewhere.

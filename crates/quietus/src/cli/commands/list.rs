@@ -3,10 +3,10 @@
 use super::Failure;
 use super::args::ListDisksArgs;
 use super::report::Report;
+use crate::cli::output::{Home, HomeKind, Listing, Unread};
 use crate::disk::DiskToml;
 use crate::front::control;
 use crate::host::paths::{self, Found, Subject};
-use crate::output::{Home, HomeKind, Listing, Unread};
 use crate::vault::VaultToml;
 use std::fs::DirEntry;
 use std::path::Path;

@@ -5,8 +5,8 @@ use super::consent::{self, Act};
 use super::epochs::split;
 use super::report::{Report, bytes};
 use super::{Failure, ask, with_bar};
+use crate::cli::output::Plan;
 use crate::front::control::{self, Call, Diff, Restored};
-use crate::output::Plan;
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.

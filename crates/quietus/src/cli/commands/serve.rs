@@ -5,8 +5,8 @@ use super::args::{Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, Serv
 use super::report::{Report, bytes};
 use crate::base::naming;
 use crate::disk::{Access, DiskDir};
+use crate::engine::export::Export;
 use crate::epochs::{self, Timer, Versioned};
-use crate::export::Export;
 use crate::front::control::{self, Control};
 use crate::front::{Exports, Services, Terms};
 use crate::host::attached::Attachment;

@@ -12,11 +12,11 @@ use super::{
     write_receipt,
 };
 use crate::base::locked::forbid_core_dumps;
-use crate::disk::keys::Source;
-use crate::host::paths::{self, Subject};
-use crate::output::vault::{
+use crate::cli::output::vault::{
     VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
 };
+use crate::disk::keys::Source;
+use crate::host::paths::{self, Subject};
 use crate::vault::{
     self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
     Step, Tell, VaultDir, Wanted, select, snapshots,

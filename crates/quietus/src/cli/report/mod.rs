@@ -11,16 +11,16 @@ mod waiting;
 
 use crate::base::rfc3339;
 use crate::base::signed::Signed;
+use crate::cli::output::{
+    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
+    Serving,
+};
 use crate::disk::DiskToml;
 use crate::evidence::audit_log::Batch;
 use crate::front::control::{Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
-use crate::output::{
-    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
-    Serving,
-};
 use crate::proof::{Checks, Proof, Receipt};
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};

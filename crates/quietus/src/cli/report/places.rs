@@ -1,9 +1,9 @@
 //! Reports about places: the disks and vaults below a directory, and what a host can promise.
 
 use super::{Report, bytes};
+use crate::cli::output::{Doctor, Home, Listing};
 use crate::disk::StoreKind;
 use crate::host::guarantees::{Finding, Severity};
-use crate::output::{Doctor, Home, Listing};
 use std::fmt::{self, Write};
 
 impl Report {

@@ -4,12 +4,12 @@ mod signed;
 
 use super::{Checked, Report, bytes};
 use crate::base::rfc3339;
-use crate::host::guarantees::{DiskGuarantees, Level};
-use crate::output::vault::{
+use crate::cli::output::vault::{
     EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
     VaultMounted, VaultPut, VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats,
     VaultStatus, VaultVerified,
 };
+use crate::host::guarantees::{DiskGuarantees, Level};
 use crate::vault::{
     Change, Control, Difference, Forgotten, Line, LostHold, OwedLine, Put, RepairedVault, Restored,
     SanitizeReceipt, VaultReceipt, VaultToml, Version,

@@ -2,12 +2,12 @@
 
 use super::refused::Refused;
 use super::reports::{Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed};
-use crate::copy::{self, Copied};
 use crate::disk::Step;
 use crate::disk::epochs::HoldOf;
 use crate::engine::Entry;
 use crate::epochs::{self, At, Listed, Past};
 use crate::open_disk::OpenDisk;
+use crate::open_disk::copy::{self, Copied};
 use quietus_core::request::Weighing;
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;

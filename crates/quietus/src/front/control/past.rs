@@ -2,8 +2,8 @@
 
 use super::refused::Refused;
 use crate::disk::Step;
+use crate::engine::export::Export;
 use crate::epochs::{At, differences};
-use crate::export::Export;
 use crate::open_disk::OpenDisk;
 use quietus_core::request::AsOf;
 use quietus_core::units::{Addr, Epoch, Extent};

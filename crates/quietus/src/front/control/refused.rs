@@ -1,8 +1,8 @@
 //! Why a call gets no answer.
 
-use crate::copy::CopyError;
 use crate::disk::epochs::NamesError;
 use crate::epochs::FindError;
+use crate::open_disk::copy::CopyError;
 use quietus_core::request::Refusal;
 use std::fmt;
 

@@ -10,7 +10,7 @@ use super::wire::request::Style;
 use super::wire::{
     IHAVEOPT, Malformed, NBDMAGIC, OPTION_BYTES_MAX, PAYLOAD_BYTES_MAX, flag, handshake_flag, info, rep,
 };
-use crate::export::{Export, ExportInfo};
+use crate::engine::export::{Export, ExportInfo};
 use crate::front::Exports;
 use std::io;
 use std::sync::Arc;

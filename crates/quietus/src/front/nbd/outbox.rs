@@ -25,7 +25,7 @@ use super::budget::{Budget, Patience, Share};
 use super::channel::Channel;
 use super::wire::reply::{Errno, ReplyFor};
 use crate::base::buffers::{self, Kept};
-use crate::export::Sink;
+use crate::engine::export::Sink;
 use batch::{Batch, Message, Progress};
 use quietus_core::request::{Outcome, Refusal};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use super::wire::reply::{Errno, ReplyFor};
 use super::wire::request::{self, Command, RequestHeader, Style};
 use super::wire::{PAYLOAD_BYTES_MAX, cmd_flag};
 use crate::base::buffers;
-use crate::export::{Export, ExportInfo, ReplyTo, Sink};
+use crate::engine::export::{Export, ExportInfo, ReplyTo, Sink};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::{Addr, Extent};
 use std::io;

@@ -12,7 +12,7 @@
 //! kept epochs, and a query for it lists the first of them.
 
 use super::wire::reply::ReplyFor;
-use crate::export::{Changes, Export};
+use crate::engine::export::{Changes, Export};
 use quietus_core::request::{Liveness, Refusal};
 use quietus_core::units::{Addr, Extent};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A client that can say anything. It knows the protocol by itself, so that
 //! client and server do not share an error.
 
-use quietus::export::Export;
+use quietus::engine::export::Export;
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
 use std::io::{self, Read, Write};

@@ -235,7 +235,7 @@ fn a_client_that_is_refused_extended_headers_turns_to_structured_replies() {
 fn transmission_flags(
     style: Style,
     meta_chosen: bool,
-    change: impl FnOnce(&mut quietus::export::ExportInfo),
+    change: impl FnOnce(&mut quietus::engine::export::ExportInfo),
 ) -> u16 {
     let (_server, mut client) = connect(&[Disk::with("only", SIZE, change)], Config::default());
     client.greet();

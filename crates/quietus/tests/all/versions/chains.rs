@@ -2,8 +2,8 @@
 
 use crate::versions::judge::{Bench, WITH_STUBS, ask, bring_home, content, filled, write};
 use quietus::engine::Engine;
+use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::export::carry_out;
 use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};

@@ -2,8 +2,8 @@
 
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::engine::export::carry_out;
 use quietus::epochs::{self, Timer, Versioned};
-use quietus::export::carry_out;
 use quietus::front::control::{self, Call, Control};
 use quietus::open_disk::OpenDisk;
 use quietus::open_disk::{Clock, Reading};

@@ -3,8 +3,8 @@
 
 use quietus::disk::keys::{Keys, Source};
 use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::export::carry_out;
 use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::cell::Cell;

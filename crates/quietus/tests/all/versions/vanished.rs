@@ -2,7 +2,7 @@
 
 use crate::versions::judge::{Bench, ask, bring_home, filled, write};
 use quietus::disk::DiskDir;
-use quietus::export::carry_out;
+use quietus::engine::export::carry_out;
 use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Request};

@@ -19,8 +19,7 @@ pub(crate) use pieces::{GRANULE_BYTES, Pieces};
 use crate::base::zeros::filled;
 use crate::disk::Step;
 use crate::engine::Engine;
-use crate::epochs::Past;
-use crate::export::{Export, carry_out, liveness_runs};
+use crate::engine::export::{Export, carry_out, liveness_runs};
 use pieces::PIECE_BYTES;
 use quietus_core::blocks::BlockSet;
 use quietus_core::request::{Liveness, Op, Request};
@@ -70,11 +69,11 @@ pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, Copy
     Err(CopyError::Restless)
 }
 
-/// Copies the disk as it was at an epoch to `into`.
+/// Copies what `past` shows, which does not change, to `into`.
 ///
 /// # Errors
 /// [`CopyError`].
-pub fn copy_past(past: &Past, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
+pub fn copy_past(past: &dyn Export, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
     let mut task = Task::begin(past, Op::Read, into)?;
     let todo = task.outdated(std::iter::once(task.whole()));
     task.copy(&todo, step)?;

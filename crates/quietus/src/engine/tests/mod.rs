@@ -6,8 +6,8 @@ mod recording;
 
 use super::*;
 use crate::disk::CreateOptions;
-use crate::export::Export;
-use crate::export::Sink;
+use crate::engine::export::Export;
+use crate::engine::export::Sink;
 use quietus_core::request::Liveness;
 use quietus_core::request::Refusal;
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,7 @@
 //! A disk that is open in this process: its directory, and the engine that runs it.
 
 mod clock;
+pub mod copy;
 mod gate;
 
 pub use clock::{Clock, Reading, Untrusted};
