@@ -1,10 +1,10 @@
 //! The handshake: fixed newstyle, with the options of a demanding client.
 
-use super::channel::Channel;
 use super::config::Tls;
 use super::input::Input;
-use super::socket::Socket;
 use super::status::{self, Context};
+use super::transport::channel::Channel;
+use super::transport::socket::Socket;
 use super::wire::option::{self, InfoRequest, MetaRequest, OptionHeader, OptionKind};
 use super::wire::request::Style;
 use super::wire::{

@@ -2,7 +2,7 @@
 //! large payloads pass it by.
 
 use super::budget::Patience;
-use super::channel::{Channel, Ciphertext};
+use super::transport::channel::{Channel, Ciphertext};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;

@@ -22,27 +22,23 @@
 //! 6. Between requests a client may rest for ever; in the middle of one, or of a
 //!    reply, it may not.
 //! 7. What the server sent arrives, though it ends the session while the client still sends: the
-//!    server hangs up first, and discards the rest within limits ([`socket`]). Only clients that
+//!    server hangs up first, and discards the rest within limits ([`transport::socket`]). Only clients that
 //!    stall, vanish or do not hang up in turn are cut off.
 
 mod budget;
-mod channel;
 mod config;
 mod handshake;
 mod input;
-mod listener;
 mod options;
 mod outbox;
 mod server;
 mod session;
-mod socket;
 mod status;
-mod stdio;
-mod tls;
+mod transport;
 pub mod wire;
 
 pub use config::{Config, Tls};
-pub use listener::{Bound, Listener};
 pub use options::NbdArgs;
 pub use server::{ConnectionInfo, Server};
-pub use tls::{TlsError, TlsFiles};
+pub use transport::listener::{Bound, Listener};
+pub use transport::tls::{TlsError, TlsFiles};

@@ -1,7 +1,7 @@
 //! Replies being sent together.
 
 use crate::front::nbd::budget::Share;
-use crate::front::nbd::channel::Channel;
+use crate::front::nbd::transport::channel::Channel;
 use crate::front::nbd::wire::reply::Head;
 use std::io::{self, IoSlice};
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::front::nbd::socket::Socket;
+use crate::front::nbd::transport::socket::Socket;
 use crate::front::nbd::wire::PAYLOAD_BYTES_MAX;
 use crate::front::nbd::wire::request::Style;
 use std::io::{Read, Write};

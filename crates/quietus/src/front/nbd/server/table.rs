@@ -8,7 +8,7 @@
 
 use crate::front::nbd::config::Config;
 use crate::front::nbd::outbox::Outbox;
-use crate::front::nbd::socket::Socket;
+use crate::front::nbd::transport::socket::Socket;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -22,7 +22,7 @@ mod batch;
 mod tests;
 
 use super::budget::{Budget, Patience, Share};
-use super::channel::Channel;
+use super::transport::channel::Channel;
 use super::wire::reply::{Errno, ReplyFor};
 use crate::base::buffers::{self, Kept};
 use crate::engine::export::Sink;

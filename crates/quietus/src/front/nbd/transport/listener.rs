@@ -129,12 +129,12 @@ impl Listener {
         &self.bound
     }
 
-    pub(super) fn poll_fd(&self) -> PollFd<'_> {
+    pub(in crate::front::nbd) fn poll_fd(&self) -> PollFd<'_> {
         PollFd::new(&self.fd, PollFlags::IN)
     }
 
     /// The next client, if one has arrived.
-    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
+    pub(in crate::front::nbd) fn accept(&self) -> io::Result<Option<Socket>> {
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC) {
             Ok(fd) => Socket::new(fd).map(Some),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => {
@@ -146,12 +146,12 @@ impl Listener {
 
     /// The signal that everything for the client has gone out, if that is later than the end of the
     /// connection.
-    pub(super) const fn take_drained(&mut self) -> Option<Drained> {
+    pub(in crate::front::nbd) const fn take_drained(&mut self) -> Option<Drained> {
         self.drained.take()
     }
 
     /// The client that was handed over.
-    pub(super) fn connection(&self) -> io::Result<Socket> {
+    pub(in crate::front::nbd) fn connection(&self) -> io::Result<Socket> {
         Socket::new(self.fd.try_clone()?)
     }
 }

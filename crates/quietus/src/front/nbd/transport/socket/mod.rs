@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::wire::PAYLOAD_BYTES_MAX;
+use crate::front::nbd::wire::PAYLOAD_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
