@@ -179,8 +179,7 @@ fn functions(code: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (n, line) in lines.iter().enumerate() {
         let body = line.trim_start();
-        let words = ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn ", "const fn ", "pub const fn "];
-        if !words.iter().any(|word| body.starts_with(word)) {
+        if !is_function(body) {
             continue;
         }
         let indent = line.len() - body.len();
@@ -194,6 +193,17 @@ fn functions(code: &str) -> Vec<(String, usize)> {
         found.push((name, end - open - 1));
     }
     found
+}
+
+/// Whether the line begins a function, whoever may see it.
+fn is_function(line: &str) -> bool {
+    let item = match line.strip_prefix("pub") {
+        Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, item)| item),
+        Some(rest) => rest,
+        None => line,
+    };
+    let item = item.trim_start();
+    item.strip_prefix("const ").unwrap_or(item).starts_with("fn ")
 }
 
 /// The name and the number of fields of each struct, going by indentation.
@@ -264,6 +274,14 @@ mod tests {
         let code = "pub(crate) struct One<T> {\n    /// A field.\n    #[serde(default)]\n    pub a: u64,\n    \
                     b: Vec<\n        T,\n    >,\n}\n\nfn f() {\n    struct Two {\n        c: u8,\n    }\n}\n";
         assert_eq!(structs(code), [("One".to_string(), 2), ("Two".to_string(), 1)]);
+    }
+
+    #[test]
+    fn a_function_is_measured_whoever_may_see_it() {
+        let seen = ["", "pub ", "pub(super) ", "pub(in crate::cli) ", "const ", "pub(crate) const "];
+        let code: String = seen.iter().map(|it| format!("{it}fn f() {{\n    g();\n}}\n")).collect();
+        assert_eq!(functions(&code).len(), seen.len());
+        assert!(functions("pub(in crate::cli) mod m {\n}\npub use a::b;\n").is_empty());
     }
 
     #[test]
