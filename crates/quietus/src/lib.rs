@@ -4,7 +4,7 @@
 //!
 //! | module | what it owns |
 //! | --- | --- |
-//! | [`base`] | memory, text and signatures, without a thought of disks |
+//! | [`base`] | memory, text and signatures: what knows nothing of disks |
 //! | [`host`] | files, directories and media of the host, and what it guarantees |
 //! | [`evidence`] | the audit log |
 //! | [`disk`] | the directory of a disk: `disk.toml`, keys, base, names of epochs |
@@ -15,6 +15,9 @@
 //! | [`front`] | ways in: NBD, the control socket |
 //! | [`offline`], [`vault`] | operations on whole disks; vaults |
 //! | [`cli`] | commands and reports |
+//!
+//! The audit log is apart from the proof: the engine writes the one, and the other reads a running engine. Files and paths
+//! are the host's and not a disk's, as vaults have them too.
 
 pub mod base;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! What the program is built on and knows nothing of disks: memory, text, signatures.
+//! Memory, text and signatures: what the program is built on, and what knows nothing of disks.
 
 pub mod aligned;
 pub mod buffers;

@@ -1,20 +1,13 @@
 //! The command line.
 
 mod args;
+mod commands;
 mod complete;
 mod consent;
-mod doctor;
-mod epochs;
 mod failure;
-mod key;
-mod list;
 pub mod output;
-mod past;
-mod repair;
 mod report;
-mod serve;
 mod stop;
-mod vault;
 
 use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, Step};
@@ -27,6 +20,7 @@ use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::proof::{self, Checks, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
+use commands::{doctor, epochs, key, list, past, repair, serve, vault};
 use consent::Act;
 pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,9 +1,9 @@
 //! `quietus doctor`: what this host, the medium and the file system can promise, and which store gets more.
 
-use super::args::DoctorArgs;
-use super::report::Report;
-use super::{Failure, good};
+use crate::cli::args::DoctorArgs;
 use crate::cli::output::{Doctor, Promise};
+use crate::cli::report::Report;
+use crate::cli::{Failure, good};
 use crate::disk::StoreKind;
 use crate::host::guarantees::{self, Guarantees, Level};
 use crate::host::paths;
@@ -20,7 +20,7 @@ const ADVICE: &str = "with `--store versions --root PATH` only the root has to b
      place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
 const ADVICE_ROOT: &str = "lay the root on a medium that overwrites in place, such as a magnetic disk: the rest may stay where it is";
 
-pub(super) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
     let here = examined("PATH", &args.path)?;
     let root = args.root.as_deref().map(|root| examined("--root", root)).transpose()?;
     let is_device = paths::Kind::of(&args.path).is_ok_and(|it| it == paths::Kind::BlockDevice);
@@ -37,7 +37,7 @@ fn examined(option: &str, path: &Path) -> Result<Guarantees, Failure> {
 }
 
 /// What each store promises at `here`, with its root at `root`.
-pub(super) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_device: bool) -> Doctor {
+pub(in crate::cli) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_device: bool) -> Doctor {
     let promise = |store, level, how: &str| Promise { store, level, how: how.into() };
     let root_level = root.as_ref().map_or(here.level, |root| root.level);
     let promises = vec![

@@ -1,9 +1,9 @@
 //! The commands about epochs.
 
-use super::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
-use super::consent;
-use super::report::Report;
-use super::{Failure, ask, with_bar};
+use crate::cli::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
+use crate::cli::consent;
+use crate::cli::report::Report;
+use crate::cli::{Failure, ask, with_bar};
 use crate::front::control::{self, Call, Epochs, Refused};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const INTERRUPTED_BLOCKS: &str = "interrupted: what is forgotten cannot be read 
                                   is served; `quietus status` shows when it is";
 
 /// A disk, and what follows the last `@`, if no directory has the whole name.
-pub(super) fn split(target: &Path) -> (PathBuf, Option<String>) {
+pub(in crate::cli) fn split(target: &Path) -> (PathBuf, Option<String>) {
     let text = target.to_string_lossy();
     match text.rsplit_once('@') {
         Some((disk, at)) if !target.exists() => (disk.into(), Some(at.into())),
@@ -36,7 +36,7 @@ fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
     Ok((disk, epochs))
 }
 
-pub(super) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
     out.epoch_closed(&ask(
         &args.disk,
         &Call::Epoch { name: args.name.clone(), confirm_clock: args.confirm_clock },
@@ -44,12 +44,12 @@ pub(super) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
     out.versions(&ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique })?);
     Ok(())
 }
 
-pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     if !args.chain.is_empty() {
         return forget_blocks(args, out);
     }
@@ -63,7 +63,7 @@ pub(super) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
 }
 
 /// Reports what would die if that is asked for, or if a person is to decide. Returns whether to go on.
-pub(super) fn weighed(
+pub(in crate::cli) fn weighed(
     consent: ConsentArgs,
     report: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
@@ -106,7 +106,7 @@ fn carry_out<T: DeserializeOwned>(disk: &Path, call: &Call, interrupted: &str) -
     Ok(serde_json::from_value(answer)?)
 }
 
-pub(super) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
     let (disk, epochs) = named(&args.target)?;
     let HoldArgs { name, who, why, .. } = args;
     let call = Call::Hold { name: name.clone(), epochs, who: who.clone(), why: why.clone() };
@@ -114,7 +114,7 @@ pub(super) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn release(args: &ReleaseArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn release(args: &ReleaseArgs, out: &Report) -> Result<(), Failure> {
     out.released(&ask(&args.disk, &Call::Release { name: args.name.clone() })?);
     Ok(())
 }

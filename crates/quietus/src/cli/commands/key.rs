@@ -1,14 +1,14 @@
 //! `quietus key`: the keys of a disk that is not served.
 
-use super::Failure;
-use super::args::{KeyAction, KeyArgs};
-use super::report::Report;
+use crate::cli::Failure;
+use crate::cli::args::{KeyAction, KeyArgs};
+use crate::cli::report::Report;
 use crate::disk::keys::{self, KeyFileOf, Keys, KeysError, Purpose};
 use crate::disk::{Access, DiskDir};
 use crate::host::guarantees::{self, Level};
 use quietus_seal::keys::SlotNumber;
 
-pub(super) fn key(args: &KeyArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn key(args: &KeyArgs, out: &Report) -> Result<(), Failure> {
     let is_list = matches!(args.action, KeyAction::List);
     let access = if is_list { Access::ReadOnly } else { Access::ReadWrite };
     let dir = DiskDir::open_with(&args.disk, access, &mut |_, _| true)?;

@@ -1,9 +1,9 @@
 //! `quietus list`: the disks and vaults below directories.
 
-use super::Failure;
-use super::args::ListDisksArgs;
-use super::report::Report;
+use crate::cli::Failure;
+use crate::cli::args::ListDisksArgs;
 use crate::cli::output::{Home, HomeKind, Listing, Unread};
+use crate::cli::report::Report;
 use crate::disk::DiskToml;
 use crate::front::control;
 use crate::host::paths::{self, Found, Subject};
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Entries that one call looks at: a search that was meant for a folder may have begun at `/`.
 const ENTRIES_MAX: usize = 100_000;
 
-pub(super) fn list(args: &ListDisksArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn list(args: &ListDisksArgs, out: &Report) -> Result<(), Failure> {
     args.directories.iter().try_for_each(|directory| paths::check_directory(directory))?;
     let mut search = Search { found: Vec::new(), unread: Vec::new(), left: ENTRIES_MAX };
     for directory in &args.directories {

@@ -1,11 +1,11 @@
 //! The commands about states of the past.
 
-use super::args::{DiffArgs, RestoreArgs};
-use super::consent::{self, Act};
 use super::epochs::split;
-use super::report::{Report, bytes};
-use super::{Failure, ask, with_bar};
+use crate::cli::args::{DiffArgs, RestoreArgs};
+use crate::cli::consent::{self, Act};
 use crate::cli::output::Plan;
+use crate::cli::report::{Report, bytes};
+use crate::cli::{Failure, ask, with_bar};
 use crate::front::control::{self, Call, Diff, Restored};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
     }
 }
 
-pub(super) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
     let (disk, from) = named(&args.from)?;
     let to = args.to.as_deref().map(named).transpose()?;
     if let Some((other, _)) = to.as_ref().filter(|(other, _)| !is_same(&disk, other)) {
@@ -46,7 +46,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     known(one) == known(other)
 }
 
-pub(super) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
     let (disk, at) = named(&args.target)?;
     if !consent::agreed(args.consent, out, || plan(&disk, &at))? {
         return Ok(());

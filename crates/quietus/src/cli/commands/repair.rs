@@ -1,13 +1,13 @@
 //! `quietus repair`: says what it will do, asks, and does it.
 
-use super::args::RepairArgs;
-use super::report::Report;
-use super::{Failure, good, with_bar};
+use crate::cli::args::RepairArgs;
+use crate::cli::report::Report;
+use crate::cli::{Failure, good, with_bar};
 use crate::offline;
 use std::io::{self, IsTerminal, Write};
 
 /// Repairs a disk.
-pub(super) fn repair(args: &RepairArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn repair(args: &RepairArgs, out: &Report) -> Result<(), Failure> {
     let asks = !args.dry_run && !args.yes && io::stdin().is_terminal() && !out.json;
     if args.dry_run || asks {
         let plan = with_bar(|step| Ok(offline::repair(&args.disk, true, step)?))?;

@@ -1,9 +1,9 @@
 //! `quietus serve`: disks, served until told to stop.
 
-use super::Failure;
-use super::args::{Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
-use super::report::{Report, bytes};
 use crate::base::naming;
+use crate::cli::args::{Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
+use crate::cli::report::{Report, bytes};
+use crate::cli::{Failure, bar};
 use crate::disk::{Access, DiskDir};
 use crate::engine::export::Export;
 use crate::epochs::{self, Timer, Versioned};
@@ -32,7 +32,7 @@ const RETENTION: Duration = Duration::from_secs(60);
 /// Time that clients have at a stop to see the end of their requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub(super) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure> {
     if args.exit_with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
@@ -85,7 +85,7 @@ fn check_paths(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
-    let bar = super::bar();
+    let bar = bar();
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
     let mut dir = DiskDir::open_with(path, access, &mut |done, of| {
         bar.set_length(of);

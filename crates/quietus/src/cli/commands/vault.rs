@@ -1,19 +1,19 @@
 //! The commands about vaults.
 
-use super::args::{
+use crate::base::locked::forbid_core_dumps;
+use crate::cli::args::{
     CatArgs, FindArgs, GetArgs, InitArgs, ListArgs, MountArgs, OneVaultArgs, PutArgs, SanitizeArgs,
     VaultCommand, VaultDiffArgs, VaultForgetArgs, VaultHoldArgs, VaultProveArgs, VaultReleaseArgs,
 };
-use super::consent;
-use super::report::{Checked, Report};
-use super::stop::Stop;
-use super::{
-    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
-    write_receipt,
-};
-use crate::base::locked::forbid_core_dumps;
+use crate::cli::consent;
 use crate::cli::output::vault::{
     VaultCompared, VaultHeld, VaultReleased, VaultSearched, VaultStats, VaultStatus, VaultVerified,
+};
+use crate::cli::report::{Checked, Report};
+use crate::cli::stop::Stop;
+use crate::cli::{
+    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
+    write_receipt,
 };
 use crate::disk::keys::Source;
 use crate::host::paths::{self, Subject};
@@ -28,7 +28,7 @@ use serde_json::Value;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-pub(super) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
+pub(in crate::cli) fn vault(command: &VaultCommand, out: &Report) -> Result<(), Failure> {
     // Content passes through memory, and no sanitization reaches a core dump.
     forbid_core_dumps();
     match command {

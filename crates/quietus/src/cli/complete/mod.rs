@@ -43,7 +43,7 @@ pub(super) fn answer(command: fn() -> clap::Command) {
 pub(super) fn write_registration(shell: clap_complete::Shell, out: &mut dyn Write) -> io::Result<()> {
     // Bash breaks DISK@EPOCH at the @, and clap's script does not put it together again.
     if shell == clap_complete::Shell::Bash {
-        return out.write_all(include_bytes!("complete/quietus.bash"));
+        return out.write_all(include_bytes!("quietus.bash"));
     }
     let shells = Shells::builtins();
     let completer = shells.completer(&shell.to_string()).expect("each shell has a completer");

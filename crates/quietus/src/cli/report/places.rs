@@ -68,7 +68,7 @@ fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::diagnose;
+    use crate::cli::commands::doctor::diagnose;
     use crate::host::guarantees::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
 
     fn drive(name: &str, rotational: bool) -> crate::host::guarantees::Guarantees {
