@@ -26,7 +26,7 @@ type Names = Vec<String>;
 /// Which child of a folder uses which of its siblings, and where, for each once.
 type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A circle that stays: its modules, as `crate/folder/child`, and why.
+/// A circle that stays, or a smaller one: its modules, as `crate/folder/child`, and why.
 pub struct Exception {
     pub modules: &'static [&'static str],
     pub reason: &'static str,
@@ -57,19 +57,17 @@ pub fn check(
         return vec![format!("{}: cannot be read", missing.display())];
     }
     let is_of = |it: &&Exception| it.modules.iter().all(|it| it.split('/').next() == Some(krate));
-    let mut excepted: Vec<&Exception> = exceptions.iter().filter(is_of).collect();
-    let mut complaints = Vec::new();
-    for circle in tree.circles() {
-        let modules: Vec<String> = circle.members.iter().map(|it| circle.name(krate, it)).collect();
-        match excepted.iter().position(|it| it.modules == modules) {
-            Some(n) => drop(excepted.remove(n)),
-            None => complaints.push(circle.complaint(krate)),
-        }
-    }
-    let gone = excepted.iter().map(|it| {
+    let circles = tree.circles();
+    let is_within = |circle: &Circle, it: &Exception| {
+        circle.names(krate).iter().all(|name| it.modules.contains(&name.as_str()))
+    };
+    let new = circles.iter().filter(|circle| !exceptions.iter().any(|it| is_within(circle, it)));
+    let gone =
+        exceptions.iter().filter(is_of).filter(|it| !circles.iter().any(|circle| is_within(circle, it)));
+    let gone = gone.map(|it| {
         format!("{}: no import circle any more; remove the exception ({})", it.modules.join(", "), it.reason)
     });
-    complaints.into_iter().chain(gone).collect()
+    new.map(|circle| circle.complaint(krate)).chain(gone).collect()
 }
 
 impl Tree {
@@ -204,13 +202,14 @@ struct Circle {
 }
 
 impl Circle {
-    fn name(&self, krate: &str, member: &str) -> String {
-        [&[krate.to_string()], &self.folder[..], &[member.to_string()]].concat().join("/")
+    fn names(&self, krate: &str) -> Vec<String> {
+        let name = |it: &String| [&[krate.into()], &self.folder[..], &[it.clone()]].concat().join("/");
+        self.members.iter().map(name).collect()
     }
 
     fn complaint(&self, krate: &str) -> String {
-        let members: Vec<String> = self.members.iter().map(|it| self.name(krate, it)).collect();
-        let mut text = format!("import circle of {}; move what they share to its owner:", members.join(", "));
+        let names = self.names(krate).join(", ");
+        let mut text = format!("import circle of {names}; move what they share to its owner:");
         for from in &self.members {
             for (to, place) in self.uses[from].iter().filter(|(to, _)| self.members.contains(*to)) {
                 text += &format!("\n  {from} uses {to}: {place}");
