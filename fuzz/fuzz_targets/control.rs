@@ -1,7 +1,7 @@
 //! A call of any text is understood, or refused.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus::control::Call;
+use quietus::front::control::Call;
 
 fuzz_target!(|text: &str| {
     if let Ok(call) = serde_json::from_str::<Call>(text) {

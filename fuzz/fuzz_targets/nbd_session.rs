@@ -1,8 +1,9 @@
 //! A whole conversation: whatever a client sends, the server ends it in order.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus::nbd::{Config, Exports, Listener, Server};
+use quietus::engine::export::{Export, ExportInfo, ReplyTo};
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::units::{Addr, Extent};
 use std::io::{Read, Write};

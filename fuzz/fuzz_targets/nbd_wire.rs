@@ -1,8 +1,8 @@
 //! Every parser of what an NBD client sends.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus::nbd::wire::option::{InfoRequest, MetaRequest, OptionHeader, export_name};
-use quietus::nbd::wire::request::{RequestHeader, Style, status_payload};
+use quietus::front::nbd::wire::option::{InfoRequest, MetaRequest, OptionHeader, export_name};
+use quietus::front::nbd::wire::request::{RequestHeader, Style, status_payload};
 
 fuzz_target!(|data: &[u8]| {
     for style in [Style::Simple, Style::Structured, Style::Extended] {

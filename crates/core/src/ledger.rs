@@ -1,7 +1,6 @@
 //! The death ledger: what must be destroyed, and why.
 
 use crate::extents::{ExtentMap, Value};
-use crate::named::by_cause;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::Class;
 use schemars::JsonSchema;
@@ -400,6 +399,22 @@ fn merged<'a>(
         (None, Some(_)) => other.next(),
         _ => one.next(),
     })
+}
+
+/// Numbers by the cause of a death.
+mod by_cause {
+    use super::Cause;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    pub(super) fn serialize<S: Serializer>(numbers: &[u64; 8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Cause::ALL.into_iter().zip(numbers))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u64; 8], D::Error> {
+        let named = BTreeMap::<Cause, u64>::deserialize(deserializer)?;
+        Ok(Cause::ALL.map(|cause| named.get(&cause).copied().unwrap_or(0)))
+    }
 }
 
 /// The counters since the disk was created. The unit is bytes unless the comment says otherwise.

@@ -1,6 +1,5 @@
 //! Arrays and pairs of the code, told by names in reports: a reader of JSON need not know their order.
 
-use crate::ledger::Cause;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -20,21 +19,6 @@ pub struct Progress {
     done_bytes: u64,
     /// Bytes of all the work.
     of_bytes: u64,
-}
-
-/// Numbers by the cause of a death.
-pub(crate) mod by_cause {
-    use super::{Cause, Deserialize, Deserializer, Serializer};
-    use std::collections::BTreeMap;
-
-    pub(crate) fn serialize<S: Serializer>(numbers: &[u64; 8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(Cause::ALL.into_iter().zip(numbers))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u64; 8], D::Error> {
-        let named = BTreeMap::<Cause, u64>::deserialize(deserializer)?;
-        Ok(Cause::ALL.map(|cause| named.get(&cause).copied().unwrap_or(0)))
-    }
 }
 
 /// Facts with their names.

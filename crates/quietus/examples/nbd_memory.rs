@@ -5,9 +5,10 @@
 //! cargo run --release --example nbd_memory -- unix:/tmp/nbd.sock /dev/shm/disk 1073741824
 //! ```
 
-use quietus::buffers;
-use quietus::export::{Export, ExportInfo, ReplyTo};
-use quietus::nbd::{Config, Exports, Listener, Server};
+use quietus::base::buffers;
+use quietus::engine::export::{Export, ExportInfo, ReplyTo};
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::buf::Buf;
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};

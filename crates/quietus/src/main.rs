@@ -1,7 +1,7 @@
 //! `quietus`: a disk that forgets what it is told to.
 
-use quietus::aligned::Aligned;
-use quietus::wiping::Wiping;
+use quietus::base::aligned::Aligned;
+use quietus::base::wiping::Wiping;
 
 #[global_allocator]
 static MEMORY: Wiping<Aligned> = Wiping(Aligned);

@@ -1,6 +1,5 @@
 //! Both versions of some rules, driven by the same events.
 
-use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Class, Content, Moment, Observation, Scope, Verdict};
 use quietus_detect::format::Block;
@@ -69,6 +68,11 @@ pub struct Differential<const BYTES: usize> {
     attached: Attached,
     /// Whatever is wanted is read before anything else happens.
     reads_at_once: bool,
+}
+
+/// The bytes of `block` on a disk of blocks of `block_bytes`.
+pub fn place(block: Block, block_bytes: u32) -> Extent<Addr> {
+    Extent::new(u64::from(block) * u64::from(block_bytes), u64::from(block_bytes))
 }
 
 fn touched<const BYTES: usize>(extent: Extent<Addr>) -> Range<Block> {

@@ -25,6 +25,7 @@ mod tests;
 
 use layout::PAGE_BYTES;
 pub use layout::{HeadError, Layout, SLOTS_MAX};
+pub use state::HOLD_NAME_BYTES_MAX;
 pub(crate) use state::hold_bytes;
 pub use state::{Change, IndexPart, LogHead, Numbers, Owed, Receipt, State};
 pub(crate) use table::FREE;

@@ -11,9 +11,10 @@ mod head;
 #[cfg(test)]
 mod tests;
 
+pub use crate::units::Class;
 pub use build::Builder;
 pub use entry::{ChunkError, Entry, Stored};
-pub use head::{Class, Head, HeadError};
+pub use head::{Head, HeadError};
 
 /// Bytes of a slot, and so of a container: 4.5 MiB.
 pub const SLOT_BYTES: usize = 4_718_592;

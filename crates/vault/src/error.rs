@@ -2,12 +2,11 @@
 
 use quietus_core::medium::MediumError;
 
-use crate::catalog::CatalogError;
+use crate::catalog::{CatalogError, HOLD_NAME_BYTES_MAX};
 use crate::container::{ChunkError, HeadError};
 use crate::index::PageError;
 use crate::live::BuildError;
 use crate::tree::{BadMetadata, BadNode};
-use crate::vault::HOLD_NAME_BYTES_MAX;
 use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, SlotNumber, SnapshotId};
 
 /// Why a vault cannot do what it was asked for.

@@ -16,7 +16,6 @@ mod error;
 pub mod index;
 pub mod live;
 pub mod mutant;
-pub mod sanitize;
 #[cfg(test)]
 mod testing;
 pub mod tree;
@@ -29,4 +28,4 @@ pub use units::{
     ContainerSequence, Fingerprint, ForgetId, Ordinal, PutId, Reference, RunId, SlotNumber, SnapshotId,
     VaultId,
 };
-pub use vault::Vault;
+pub use vault::{Vault, sanitize};

@@ -4,21 +4,25 @@
 //! so, not after a number of them: a file that changes costs a few chunks of its recipe and of
 //! its folder, and the rest is shared with the snapshot before.
 
+mod children;
 mod cursor;
 mod folder;
 mod group;
 mod recipe;
 mod role;
 mod snapshot;
+mod span;
 
 #[cfg(test)]
 mod tests;
 
+pub use children::children;
 pub use cursor::Cursor;
 pub use folder::{BadNode, FolderBuilder, Kind, Metadata, Node, Origin, nodes};
-pub use recipe::{Layer, Recipe, RecipeBuilder, Span, spans};
-pub use role::{Child, Role, children};
+pub use recipe::{Layer, Recipe, RecipeBuilder};
+pub use role::{Child, Role};
 pub use snapshot::{Snapshot, Totals};
+pub use span::{Span, spans};
 
 /// Why a chunk of metadata cannot be understood, though its content is what was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -59,3 +59,25 @@ pub struct Reference {
     /// Its number.
     pub ordinal: Ordinal,
 }
+
+/// The content of a container.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Class {
+    /// Content of files.
+    Data = 0,
+    /// Folders and recipes.
+    Metadata = 1,
+    /// A part of the index of fingerprints.
+    Index = 2,
+    /// Records that a sanitization puts aside.
+    Spill = 3,
+}
+
+impl Class {
+    /// The class of that number.
+    pub fn from_number(number: u32) -> Option<Class> {
+        [Class::Data, Class::Metadata, Class::Index, Class::Spill]
+            .into_iter()
+            .find(|&class| class as u32 == number)
+    }
+}

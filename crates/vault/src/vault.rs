@@ -21,6 +21,7 @@ mod puts;
 mod reach;
 mod reading;
 mod repair;
+pub mod sanitize;
 mod verify;
 mod writing;
 
@@ -40,7 +41,7 @@ use quietus_core::policy::{Policy, Scratch};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-use crate::catalog::{Catalog, Change, Layout, LogHead, Owed, Receipt, hold_bytes};
+use crate::catalog::{Catalog, Change, HOLD_NAME_BYTES_MAX, Layout, LogHead, Owed, Receipt, hold_bytes};
 use crate::chunk::VaultKey;
 use crate::index::Page;
 use crate::mutant::{self, Mutant};
@@ -66,9 +67,6 @@ pub struct Setup {
     pub entropy: [u8; 32],
 }
 
-/// Longest name of a hold.
-pub const HOLD_NAME_BYTES_MAX: usize = 64;
-
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
@@ -81,8 +79,8 @@ pub struct Vault<'m> {
     writing: Writing,
     pub(crate) puts: Puts,
     pub(crate) next_ordinal: Ordinal,
-    pub(crate) run: Option<Box<crate::sanitize::Run>>,
-    pub(crate) zeroing: Option<crate::sanitize::Zeroing>,
+    pub(crate) run: Option<Box<sanitize::Run>>,
+    pub(crate) zeroing: Option<sanitize::Zeroing>,
     pub(crate) policy: Policy,
     pub(crate) seeds: Seeds,
     pub(crate) scratch: Scratch,

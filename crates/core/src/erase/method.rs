@@ -1,7 +1,7 @@
 //! The methods of a task, and the steps of each, in order.
 
 use super::Record;
-use super::task::{Action, Step};
+use super::step::{Action, Step};
 use crate::buf::Buf;
 use crate::mutant::{self, Mutant};
 use crate::policy::{Pattern, Policy};

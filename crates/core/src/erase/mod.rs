@@ -23,6 +23,7 @@
 
 mod batch;
 mod method;
+mod step;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! One task under way.
 
-use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, Record, StepIo, Verb, Work};
+use super::step::{Action, Step};
+use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, StepIo, Verb, Work};
 use crate::buf::Buf;
-use crate::policy::{Pattern, Policy};
-use std::sync::Arc;
+use crate::policy::Policy;
 
 /// A task under way: see the module's documentation.
 #[derive(Debug)]
@@ -40,76 +40,6 @@ pub struct Foreground {
     pub is_due: bool,
     /// A client is at work.
     pub is_at_work: bool,
-}
-
-/// One step of a task, in parts: each is handed out as one [`Work`].
-#[derive(Clone, Debug)]
-pub(super) struct Step<S> {
-    action: Action<S>,
-    /// No sites if the step is done once for the whole task.
-    sites: Option<Arc<[S]>>,
-    /// Sites of one part.
-    at_once: usize,
-}
-
-/// The kinds of step.
-#[derive(Clone, Debug)]
-pub(super) enum Action<S> {
-    Reserve,
-    Read,
-    Write,
-    /// Writes these bytes, which are known from the start.
-    Put(Buf),
-    Save,
-    Fill(Pattern),
-    Punch,
-    Sync,
-    Shrink,
-    Forget,
-    /// With the new sites.
-    Rebind(Arc<[S]>),
-    Checkpoint,
-    Record(Record),
-}
-
-impl<S: Clone> Step<S> {
-    pub(super) fn at(action: Action<S>, sites: impl Into<Arc<[S]>>) -> Self {
-        Self { action, sites: Some(sites.into()), at_once: 1 }
-    }
-
-    pub(super) fn once(action: Action<S>) -> Self {
-        Self { action, sites: None, at_once: 1 }
-    }
-
-    /// Another step at the same sites, in the same parts.
-    pub(super) fn with(&self, action: Action<S>) -> Self {
-        Self { action, sites: self.sites.clone(), at_once: self.at_once }
-    }
-
-    /// The same step, with so many sites in one part.
-    pub(super) fn by(self, at_once: usize) -> Self {
-        Self { at_once, ..self }
-    }
-
-    pub(super) fn sites(&self) -> Arc<[S]> {
-        self.sites.clone().unwrap_or_else(|| Arc::new([]))
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.parts() == 0
-    }
-
-    /// How many parts the step has.
-    fn parts(&self) -> usize {
-        self.sites.as_ref().map_or(1, |sites| sites.len().div_ceil(self.at_once))
-    }
-
-    /// The sites of part number `n`.
-    fn sites_of(&self, n: usize) -> &[S] {
-        let sites = self.sites.as_deref().unwrap_or_default();
-        let from = (n * self.at_once).min(sites.len());
-        &sites[from..sites.len().min(from + self.at_once)]
-    }
 }
 
 impl<S: Clone> Task<S> {

@@ -6,8 +6,8 @@ use super::Failure;
 use super::args::ConsentArgs;
 use super::report::{Report, bytes};
 use super::stop::Stop;
-use crate::host::{self, Layer};
-use crate::output::Plan;
+use crate::cli::output::Plan;
+use crate::host::guarantees::{self, Layer};
 use std::fs::File;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub(super) fn making(what: &Path, devices: &[PathBuf]) -> Act {
 fn device(path: &Path) -> String {
     let size = File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
     let size = size.map_or("of unknown size".into(), bytes);
-    let facts = host::inspect(path).ok();
+    let facts = guarantees::inspect(path).ok();
     let model = facts.as_ref().and_then(|it| match it.facts.layers.first()? {
         Layer::Device(device) => device.model.clone(),
         Layer::File(_) => None,

@@ -1,11 +1,11 @@
 //! How a command ends that is not a success, and the exit status of each.
 
 use super::stop::Stop;
-use crate::control::Refused;
-use crate::directory::DirectoryErrorKind;
+use crate::disk::keys::KeysError;
 use crate::disk::{DiskError, DiskErrorKind};
 use crate::engine::StartError;
-use crate::keys::KeysError;
+use crate::front::control::Refused;
+use crate::host::directory::DirectoryErrorKind;
 use crate::offline::OfflineError;
 use crate::vault;
 use std::error::Error;

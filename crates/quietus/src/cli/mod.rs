@@ -1,35 +1,30 @@
 //! The command line.
 
 mod args;
+mod commands;
 mod complete;
 mod consent;
-mod doctor;
-mod epochs;
 mod failure;
-mod key;
-mod list;
-mod past;
-mod repair;
+pub mod output;
 mod report;
-mod serve;
 mod stop;
-mod vault;
 
-use crate::audit_log::{self, Directory, HostDirectory};
-use crate::control::{
-    self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
-};
+use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, Step};
-use crate::keys::Source;
+use crate::evidence::audit_log::{self, Directory, HostDirectory};
+use crate::front::control::{
+    self, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
+};
+use crate::host::paths::{self, Subject};
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
-use crate::output::{self, ErrorReport, Plan};
-use crate::paths::{self, Subject};
-use crate::proof::{self, Receipt};
+use crate::proof::{self, Checks, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
+use commands::{doctor, epochs, key, list, past, repair, serve, vault};
 use consent::Act;
 pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
+use output::{ErrorReport, Plan};
 use quietus_core::units::BLOCK_BYTES;
 use report::{Checked, Report};
 use serde::Serialize;

@@ -1,15 +1,15 @@
 //! Making a disk.
 
+use super::config::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
-use super::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
+use super::epochs::NAMES_FILE;
 use super::overlay::settle_base;
 use super::{DiskDir, DiskError, DiskErrorKind, Step};
-use crate::directory::{
+use crate::base::naming;
+use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::epochs::NAMES_FILE;
-use crate::naming;
-use crate::paths::{self, NewMedium};
+use crate::host::paths::{self, NewMedium};
 use quietus_core::journal::Shape;
 use quietus_core::media::MediumId;
 use quietus_core::store::overlay::{format_map, map_bytes};

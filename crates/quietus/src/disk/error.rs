@@ -1,6 +1,6 @@
 //! Errors of a disk.
 
-use crate::directory::{DirectoryError, DirectoryErrorKind, ErrorAt};
+use crate::host::directory::{DirectoryError, DirectoryErrorKind, ErrorAt};
 use std::path::Path;
 
 /// Something is wrong with a disk.

@@ -3,11 +3,11 @@
 //! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
 //! row here, and a name in [`MediumId`].
 
-use super::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
+use super::config::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskToml, StoreKind};
-use crate::directory::{Access, DirectoryErrorKind, make_file, opened};
-use crate::host::{Holds, Part};
-use crate::media::FileMedium;
+use crate::host::directory::{Access, DirectoryErrorKind, make_file, opened};
+use crate::host::guarantees::{Holds, Part};
+use crate::host::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
 use std::collections::HashMap;
 use std::os::unix::fs::FileTypeExt;

@@ -2,11 +2,11 @@
 
 use super::base::Base;
 use super::config::DiskToml;
-use super::names::BASE_RAW;
-use super::overlay_toml::OverlayToml;
+use super::config::names::BASE_RAW;
+use super::config::overlay::OverlayToml;
 use super::{DiskDir, DiskError, DiskErrorKind, Step, qemu_img};
-use crate::directory::{Access, Directory, DirectoryErrorKind};
-use crate::paths;
+use crate::host::directory::{Access, Directory, DirectoryErrorKind};
+use crate::host::paths;
 use quietus_core::blocks::BlockSet;
 use std::fs::File;
 use std::io;
@@ -94,7 +94,7 @@ pub(super) fn settle_base(
     };
     paths::check_base(image)?;
     let image = image.canonicalize().map_err(failed)?;
-    match qemu_img::format_of(&image).map_err(failed)? {
+    match paths::format_of(&image).map_err(failed)? {
         None => Base::open(&image)?.describe(image, step),
         Some(format) => {
             let raw = dir.join(name);

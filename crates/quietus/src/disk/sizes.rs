@@ -15,7 +15,7 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Size {
     /// Milliseconds since 1970.
-    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Bytes that the overlay took up on the host.

@@ -8,8 +8,8 @@
 //! stamp is written when all of them are durable, and removed before either changes.
 
 use super::{DiskDir, DiskError, DiskErrorKind};
-use crate::directory::DirectoryErrorKind;
-use crate::media::FileMedium;
+use crate::host::directory::DirectoryErrorKind;
+use crate::host::media::FileMedium;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::store::overlay::{

@@ -1,13 +1,13 @@
 //! Making a disk that keeps versions.
 
+use super::config::names::KEYS_FILE;
+use super::config::versions::{INDEX_HEAD_BYTES, VersionsToml};
 use super::config::{CreateOptions, DiskToml};
-use super::names::KEYS_FILE;
-use super::versions_toml::{INDEX_HEAD_BYTES, VersionsToml};
+use super::epochs::{NAMES_FILE, Names};
 use super::{DiskError, DiskErrorKind, entropy};
-use crate::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
-use crate::epochs::{NAMES_FILE, Names};
-use crate::keys::{self, KeysError, Purpose};
-use crate::media::FileMedium;
+use crate::disk::keys::{self, KeysError, Purpose};
+use crate::host::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
+use crate::host::media::FileMedium;
 use quietus_core::media::MediumId;
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::store;

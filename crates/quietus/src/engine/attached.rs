@@ -1,7 +1,7 @@
 //! How guests are attached: who finds out, and who is told.
 
 use super::{Engine, Shared};
-use crate::attached::{Attachment, Finding};
+use crate::host::attached::{Attachment, Finding};
 use quietus_core::volume::Event;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

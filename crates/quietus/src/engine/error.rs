@@ -1,9 +1,9 @@
 //! Why a disk cannot be run.
 
-use crate::directory::DirectoryErrorKind;
+use crate::disk::epochs::NamesError;
+use crate::disk::keys::KeysError;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind};
-use crate::epochs::NamesError;
-use crate::keys::KeysError;
+use crate::host::directory::DirectoryErrorKind;
 use quietus_core::store::StoreError;
 use quietus_core::store::versions::VersionsError;
 use quietus_core::volume::OpenError;

@@ -2,7 +2,7 @@
 
 use super::StartError;
 use crate::disk::{Base, DiskDir};
-use crate::media::FileMedium;
+use crate::host::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
 use quietus_core::medium::{Medium, MediumError};
 use quietus_core::units::Pos;

@@ -1,11 +1,11 @@
 //! The audit log of a disk: what goes into it, and what the volume is told of it.
 
 use super::{Engine, Shared, StartError};
-use crate::audit_log::{CheckError, Checked, Head, Limits};
-use crate::directory::Access;
+use crate::base::hex::{hex, unhex};
 use crate::disk::DiskDir;
-use crate::hex::{hex, unhex};
-use crate::recorder::{self, Found, Progress};
+use crate::evidence::audit_log::{CheckError, Checked, Head, Limits};
+use crate::evidence::recorder::{self, Found, Progress};
+use crate::host::directory::Access;
 use quietus_core::ledger::Cause;
 use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};

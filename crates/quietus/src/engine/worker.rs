@@ -1,7 +1,7 @@
 //! The engine's threads that wait for no input or output of others.
 
 use super::{LOOK_EVERY, Shared, defect};
-use crate::aligned;
+use crate::base::aligned;
 use quietus_core::units::Extent;
 use quietus_core::volume::{Event, Volume};
 use std::time::Duration;

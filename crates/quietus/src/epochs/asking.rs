@@ -1,7 +1,7 @@
 //! What the volume is asked about epochs, and told of them.
 
 use crate::engine::Engine;
-use crate::export::carry_out;
+use crate::engine::export::carry_out;
 use quietus_core::request::{
     Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
 };
@@ -15,7 +15,7 @@ pub struct Listed {
     /// The number.
     pub epoch: u64,
     /// When it closed, in milliseconds since 1970.
-    #[serde(rename = "closed", with = "crate::rfc3339::or_unknown")]
+    #[serde(rename = "closed", with = "crate::base::rfc3339::or_unknown")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub closed_ms: u64,
     /// Bytes in blocks that were written or freed in it.

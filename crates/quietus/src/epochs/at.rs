@@ -1,10 +1,10 @@
 //! How people say which epoch they mean.
 
-use super::Names;
 use super::asking::{Listed, list};
 use super::dates::{closed_by, closed_from};
+use crate::base::naming;
+use crate::disk::epochs::Names;
 use crate::engine::Engine;
-use crate::naming;
 use quietus_core::request::Refusal;
 use quietus_core::units::{Epoch, EpochRange};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Where two states of a disk differ, as its index says.
 
 use crate::engine::Engine;
-use crate::export::{Changes, carry_out};
+use crate::engine::export::{Changes, carry_out};
 use quietus_core::request::{AsOf, Compared, Op, Refusal, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::Arc;

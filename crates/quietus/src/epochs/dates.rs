@@ -7,8 +7,7 @@
 //! Lists are read page by page: a disk may keep a million epochs.
 
 use super::asking::{Listed, list};
-use super::names::Confirmed;
-use super::{FindError, Names};
+use crate::disk::epochs::{Confirmed, Names};
 use crate::engine::Engine;
 use quietus_core::request::Refusal;
 use quietus_core::units::Epoch;
@@ -80,13 +79,13 @@ fn first_from(
 }
 
 /// The last kept epoch that had closed by `ms`, if any had.
-pub(super) fn closed_by(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, FindError> {
-    Ok(last_by(dated(engine, names), ms)?)
+pub(super) fn closed_by(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, Refusal> {
+    last_by(dated(engine, names), ms)
 }
 
 /// The first kept epoch that had not closed before `ms`, if there is one.
-pub(super) fn closed_from(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, FindError> {
-    Ok(first_from(dated(engine, names), ms)?)
+pub(super) fn closed_from(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, Refusal> {
+    first_from(dated(engine, names), ms)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{At, States, list, note_doubts};
 use crate::disk::EpochEnd;
 use crate::engine::Engine;
-use crate::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
+use crate::engine::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
 use crate::open_disk::OpenDisk;
 use quietus_core::buf::Buf;
 use quietus_core::request::{AsOf, Liveness, Op, Outcome, Refusal, Request};

@@ -5,8 +5,9 @@
 //! the next start.
 
 use super::dates::{corrected, kept};
-use super::{Doubt, Listed, Names, Timer, close, forget};
+use super::{Listed, Timer, close, forget};
 use crate::disk::EpochEnd;
+use crate::disk::epochs::{Doubt, Names};
 use crate::engine::Entry;
 use crate::open_disk::OpenDisk;
 use quietus_core::request::Refusal;
@@ -154,11 +155,11 @@ fn expired(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Call, Epochs};
+    use crate::disk::epochs::HoldOf;
+    use crate::disk::keys::Source;
     use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
-    use crate::epochs::HoldOf;
-    use crate::export::carry_out;
-    use crate::keys::Source;
+    use crate::engine::export::carry_out;
+    use crate::front::control::{Call, Epochs};
     use quietus_core::request::{Op, Request};
     use quietus_core::units::Extent;
     use quietus_seal::Seal;

@@ -14,7 +14,7 @@
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on, overlay};
 use crate::disk::{Base, Committing, DiskDir, OverlayToml, Step};
-use crate::media::FileMedium;
+use crate::host::media::FileMedium;
 use crate::open_disk::OpenDisk;
 use quietus_core::blocks::BlockSet;
 use quietus_core::media::MediumId;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Committed {
     /// Path of the base.
-    #[serde(serialize_with = "crate::output::path_text")]
+    #[serde(serialize_with = "crate::base::path_text::path_text")]
     pub base: PathBuf,
     /// Bytes written to the base.
     pub written_bytes: u64,

@@ -1,12 +1,12 @@
 //! Writes the live content of a disk, served or not, to a flat image.
 
 use super::{OfflineError, at};
-use crate::control::{self, Call};
-use crate::copy::Copied;
-use crate::directory::{Draft, Plan};
+use crate::disk::keys::Source;
 use crate::disk::{self, DiskError, DiskErrorKind, Step};
-use crate::keys::Source;
-use crate::paths::Kind;
+use crate::front::control::{self, Call};
+use crate::host::directory::{Draft, Plan};
+use crate::host::paths::{self, Kind};
+use crate::open_disk::copy::Copied;
 use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,7 +36,7 @@ pub enum ImageFormat {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Exported {
     /// Path of the image.
-    #[serde(serialize_with = "crate::output::path_text")]
+    #[serde(serialize_with = "crate::base::path_text::path_text")]
     pub image: PathBuf,
     /// Format of the image.
     pub image_format: ImageFormat,
@@ -72,7 +72,8 @@ pub fn export(
         let what = "a block device, and `export` makes a file; export to a file, and copy that to the device with `dd`";
         return Err(DiskErrorKind::Invalid(what.into()).at(image).into());
     }
-    let mut draft = Draft::begin(image, PLAN).map_err(DiskError::from)?;
+    let draft = paths::check_new(image).and_then(|()| Draft::begin(image, PLAN));
+    let mut draft = draft.map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
     let answer = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);

@@ -1,13 +1,13 @@
 //! Makes a disk that keeps versions, with the content of an image.
 
 use super::{Offline, OfflineError, PIECE_BYTES, at, go_on};
-use crate::directory::DirectoryErrorKind;
+use crate::base::zeros::filled;
+use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, DiskError, DiskErrorKind, DiskToml, Step};
-use crate::keys::Source;
-use crate::media::FileMedium;
+use crate::host::directory::DirectoryErrorKind;
+use crate::host::media::FileMedium;
+use crate::host::paths;
 use crate::open_disk::OpenDisk;
-use crate::paths;
-use crate::zeros::filled;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use std::io;

@@ -18,10 +18,10 @@ pub use import::create_from;
 pub use rebase::{Rebased, rebase};
 pub use repair::{Repaired, repair};
 
-use crate::control::Refused;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind, OverlayToml, Step};
 use crate::engine::StartError;
-use crate::export::{Export, carry_out, liveness_runs};
+use crate::engine::export::{Export, carry_out, liveness_runs};
+use crate::front::control::Refused;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use quietus_core::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Refusal, Request};

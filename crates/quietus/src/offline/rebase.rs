@@ -5,8 +5,8 @@
 //! old base sees no change. Then `disk.toml` names the new one.
 
 use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
+use crate::base::zeros::{filled, runs_where};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
-use crate::zeros::{filled, runs_where};
 use quietus_core::blocks::BlockSet;
 use quietus_core::medium::Medium;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Rebased {
     /// Path of the new base.
-    #[serde(serialize_with = "crate::output::path_text")]
+    #[serde(serialize_with = "crate::base::path_text::path_text")]
     pub base: PathBuf,
     /// Bytes copied from the old base.
     pub copied_bytes: u64,

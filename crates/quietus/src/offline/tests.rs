@@ -1,9 +1,9 @@
 use super::*;
-use crate::control::Call;
-use crate::copy::{CopyError, copy};
-use crate::directory::DirectoryErrorKind;
+use crate::base::zeros::filled;
 use crate::disk::{Base, CreateOptions, StoreKind};
-use crate::zeros::filled;
+use crate::front::control::Call;
+use crate::host::directory::DirectoryErrorKind;
+use crate::open_disk::copy::{CopyError, copy};
 use quietus_core::medium::Medium;
 use quietus_core::store::overlay::Mode;
 use quietus_core::zeros::is_zeros;

@@ -3,7 +3,7 @@
 //! The host takes the space of destroyed content back, and then nothing is left to read there. The receipt of each such range tells it
 //! from one that was never written.
 
-use crate::audit_log::{Batch, Directory, HostDirectory, LINE_BYTES_MAX, names};
+use crate::evidence::audit_log::{Batch, Directory, HostDirectory, LINE_BYTES_MAX, names};
 use quietus_core::blocks::BlockSet;
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use serde::Deserialize;

@@ -6,8 +6,8 @@
 
 use super::{ProofError, Search};
 use crate::disk::DiskDir;
-use crate::export::Export;
-use crate::stub_medium::{ScanError, StubScan};
+use crate::engine::export::Export;
+use crate::proof::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

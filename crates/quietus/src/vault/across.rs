@@ -4,7 +4,7 @@
 
 use super::restore::DEPTH_MAX;
 use super::{Error, Globs, Step};
-use crate::output::PathText;
+use crate::base::path_text::PathText;
 use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe, Span};
 use quietus_vault::{Reference, SnapshotId, VaultError};

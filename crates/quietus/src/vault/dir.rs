@@ -3,12 +3,12 @@
 
 use super::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
 use super::{Error, Step, now_ms};
-use crate::directory::{
+use crate::host::directory::{
     Access, Directory, Draft, Plan, lock_storage, make_key, parent_of, sync_dir, write_new,
 };
-use crate::host::{DiskGuarantees, Holds, Part, inspect_disk};
-use crate::media::{FileMedium, Shadow};
-use crate::paths::{self, NewMedium};
+use crate::host::guarantees::{DiskGuarantees, Holds, Part, inspect_disk};
+use crate::host::media::{FileMedium, Shadow};
+use crate::host::paths::{self, NewMedium};
 use quietus_core::medium::Medium;
 use quietus_core::policy::{Policy, Scratch, Seed};
 use quietus_core::units::{Extent, Pos};

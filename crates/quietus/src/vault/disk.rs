@@ -3,9 +3,9 @@
 
 use super::source::Task;
 use super::{Client, Error, Label, Put, Step, now_ms};
-use crate::control::{self, Call, Refused};
-use crate::copy::{Copied, GRANULE_BYTES, Pieces};
-use crate::keys::Source;
+use crate::disk::keys::Source;
+use crate::front::control::{self, Call, Refused};
+use crate::open_disk::copy::{Copied, GRANULE_BYTES, Pieces};
 use quietus_vault::client::{IMAGE_CHUNK_BYTES, ImageWriter};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -1,8 +1,8 @@
 //! Why something cannot be done with a vault.
 
-use crate::control::Refused;
-use crate::directory::DirectoryError;
-use crate::signed::SignedError;
+use crate::base::signed::SignedError;
+use crate::front::control::Refused;
+use crate::host::directory::DirectoryError;
 use quietus_core::medium::MediumError;
 use quietus_vault::VaultError;
 use std::io;

@@ -24,7 +24,7 @@ pub(super) use wire::{receive, send};
 
 use super::client::Client;
 use super::{Error, Home, Session, VaultDir};
-use crate::directory::DirectoryErrorKind;
+use crate::host::directory::DirectoryErrorKind;
 use connection::Connections;
 use crossbeam_channel::bounded;
 use std::io;

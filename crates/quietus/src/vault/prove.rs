@@ -2,9 +2,10 @@
 
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
-use crate::audit_log::Head;
-use crate::hex::sha256;
-use crate::signed::Signed;
+use crate::base::hex::sha256;
+use crate::base::signed::Signed;
+use crate::evidence::audit_log::Head;
+use crate::front::control::Verdict;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;
@@ -25,7 +26,7 @@ pub struct VaultProof {
     /// Path of the pool.
     pub medium: String,
     /// Time of the proof.
-    #[serde(rename = "time", with = "crate::rfc3339")]
+    #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
     /// Program and version that made the proof.
@@ -36,7 +37,7 @@ pub struct VaultProof {
     pub snapshots: u64,
     /// Chunks that snapshots reach: the only ones that there may be.
     pub live_chunks: u64,
-    /// Bytes of the pool that were read, by [`crate::media::Way`].
+    /// Bytes of the pool that were read, by the way of reading.
     pub read_ways: BTreeMap<String, u64>,
     /// Bytes of the pool without space on the host, where there is nothing to read.
     pub hole_bytes: u64,
@@ -55,7 +56,7 @@ pub struct VaultProof {
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
+    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
     pub guarantees: Value,
 }
 
@@ -72,6 +73,16 @@ pub struct Violation {
 pub type VaultReceipt = Signed<VaultProof>;
 
 impl VaultProof {
+    /// Whether everything that was forgotten is gone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.violations_count {
+            0 if self.is_clean() => Verdict::allowed_by_signed(&self.guarantees),
+            0 => Verdict::Waits { bytes: 0, at_least: true, oldest_ms: None },
+            places => Verdict::Found { places },
+        }
+    }
+
     /// Whether nothing dead was found, and nothing is still to be destroyed.
     pub fn is_clean(&self) -> bool {
         self.violations_count == 0 && self.condemned == 0 && self.owed.is_empty()

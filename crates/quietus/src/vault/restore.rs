@@ -12,7 +12,7 @@ mod selection;
 
 use super::attributes::{self, Place, Refused};
 use super::{Error, Step};
-use crate::output::PathText;
+use crate::base::path_text::PathText;
 pub use existing::Overwrite;
 use existing::{Act, decide, differs, is_one_file};
 pub(super) use partial::Partial;

@@ -2,9 +2,10 @@
 
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
-use crate::hex::sha256;
-use crate::host::{self, Roots};
-use crate::signed::Signed;
+use crate::base::hex::sha256;
+use crate::base::signed::Signed;
+use crate::front::control::Verdict;
+use crate::host::guarantees::{self, Roots};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,11 +41,11 @@ pub struct Sanitized {
     #[serde(rename = "dry_run")]
     pub is_dry_run: bool,
     /// When it began.
-    #[serde(rename = "from", with = "crate::rfc3339")]
+    #[serde(rename = "from", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub from_ms: u64,
     /// When it ended.
-    #[serde(rename = "to", with = "crate::rfc3339")]
+    #[serde(rename = "to", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub to_ms: u64,
     /// Program and version.
@@ -79,10 +80,21 @@ pub struct Sanitized {
     /// Bytes of these, as stored.
     pub copied_bytes: u64,
     /// Lines of the audit log, and the hash of the last one.
-    pub record: crate::audit_log::Head,
+    pub record: crate::evidence::audit_log::Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
+    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
     pub guarantees: Value,
+}
+
+impl Sanitized {
+    /// Whether everything that the sanitization had to destroy is gone.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        match self.left {
+            0 if !self.is_dry_run => Verdict::allowed_by_signed(&self.guarantees),
+            _ => Verdict::Waits { bytes: self.dead_bytes, at_least: true, oldest_ms: None },
+        }
+    }
 }
 
 /// A phase of a sanitization.
@@ -175,7 +187,7 @@ fn residue(left: &Left) -> Vec<Residue> {
         at: format!("pool, container {}", container.0),
         why: format!("damaged, and live in part: {why}; put the files of its snapshots again, or forget them, and sanitize again"),
     });
-    let swap = host::gather::has_swap(&Roots::default()).then(|| Residue {
+    let swap = guarantees::gather::has_swap(&Roots::default()).then(|| Residue {
         at: "swap space of this host".into(),
         why: "content that passed through memory may have been swapped out; turn swap off, or encrypt it with a key that is new at each start".into(),
     });

@@ -1,7 +1,7 @@
 //! Which snapshots are meant: by number, or by name.
 
 use super::{Error, Filter, Keep, Label, now_ms};
-use crate::naming;
+use crate::base::naming;
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
@@ -18,7 +18,7 @@ pub struct Line {
     #[serde(flatten)]
     pub label: Label,
     /// When it was made; `null` if that is not known.
-    #[serde(rename = "created", with = "crate::rfc3339::or_unknown")]
+    #[serde(rename = "created", with = "crate::base::rfc3339::or_unknown")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub created_ms: u64,
     /// Entries, folders apart.

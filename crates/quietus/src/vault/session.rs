@@ -2,8 +2,8 @@
 
 use super::record::{Entry, Seen};
 use super::{Error, VaultDir, now_ms};
-use crate::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
-use crate::hex::{hex, unhex};
+use crate::base::hex::{hex, unhex};
+use crate::evidence::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use quietus_vault::catalog::LogHead;
 use quietus_vault::{SnapshotId, Vault};
 

@@ -1,9 +1,9 @@
 //! The file `vault.toml`, which is written once, and the vault's key beside it. Each can be told from one of which a bit has changed.
 
 use super::Error;
-use crate::directory::DirectoryErrorKind;
-use crate::hex::hex;
-use crate::paths::{Subject, absent};
+use crate::base::hex::hex;
+use crate::host::directory::DirectoryErrorKind;
+use crate::host::paths::{Subject, absent};
 use quietus_vault::VaultId;
 use quietus_vault::catalog::Layout;
 use quietus_vault::chunk::{Compression, KEY_BYTES, VaultKey};
@@ -58,7 +58,7 @@ pub struct VaultToml {
     #[schemars(with = "String")]
     pub uuid: Uuid,
     /// When the vault was made.
-    #[serde(rename = "created", with = "crate::rfc3339")]
+    #[serde(rename = "created", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_ms: u64,
     /// Path of the pool, from the directory on.

@@ -2,10 +2,10 @@
 //! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
 
 use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
+use quietus::disk::epochs::HoldOf;
+use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
-use quietus::epochs::HoldOf;
-use quietus::export::carry_out;
-use quietus::keys::Source;
+use quietus::engine::export::carry_out;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};

@@ -2,7 +2,7 @@
 
 use crate::cli::program::Server;
 use jsonschema::Validator;
-use quietus::output;
+use quietus::cli::output;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::Permissions;

@@ -1,7 +1,7 @@
 //! Between a guest and the server: clients that come and go, and a cache.
 
 use super::Files;
-use super::traffic::{Sent, What};
+use super::wire::{Sent, What};
 use crate::cache;
 use crate::server::Above;
 use quietus_core::units::Millis;

@@ -3,15 +3,15 @@
 //! the commit block and the tail have FUA.
 
 use super::system::{System, Writes};
-use super::traffic::What;
 use super::truth::Truth;
+use super::wire::What;
 use crate::rule_e::guest::{Action, FILES, Guest, Mark, Owner, SLOTS, mend};
 use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_e::wide::narrowed;
 use crate::rule_j::guest::{self, Journaled, Mode, Start, tag};
 use crate::rule_j::judge::{Holds, Judge};
 use crate::rule_j::log::{Area, Tail, Tid, recovery};
-use crate::rule_j::play::Setup;
+use crate::rule_j::setup::Setup;
 use crate::rule_j::trial::{converts, setup_of};
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::Block;

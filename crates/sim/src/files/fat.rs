@@ -8,9 +8,9 @@
 
 use super::system::System;
 use super::truth::Truth;
-use crate::rule_e::fat::{DATA, END, ENTRIES, HEAD_BYTES, TABLE, entries, table};
+use crate::rule_e::fat::{DATA, ENTRIES, HEAD_BYTES, TABLE, entries, table};
 use crate::rule_e::guest::{Action, Mark, Owner, Stay};
-use crate::rule_e::toy::{Bytes, Layout, SUPER, Super, Toy, page};
+use crate::rule_e::toy::{Bytes, FAT_END, Layout, SUPER, Super, Toy, page};
 use quietus_core::units::BLOCK_BYTES;
 use quietus_detect::format::{Block, Format};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ impl Memory {
             Some(last) => self.set(*last, block as u8),
             None => self.begin(file, Some(block)),
         }
-        self.set(block, END);
+        self.set(block, FAT_END);
         self.stays.insert(block, stay);
         self.dirty.insert(block);
     }
@@ -136,7 +136,7 @@ impl Memory {
             self.dirty.remove(block);
         }
         match chain.last() {
-            Some(last) if !freed.is_empty() => self.set(*last, END),
+            Some(last) if !freed.is_empty() => self.set(*last, FAT_END),
             Some(_) => {}
             None => self.begin(file, None),
         }
@@ -169,7 +169,7 @@ impl Memory {
             return page((0..FILES).flat_map(entry));
         }
         if block >= DATA {
-            let mut page = page([DATA as u8, END, block as u8, self.touched]);
+            let mut page = page([DATA as u8, FAT_END, block as u8, self.touched]);
             self.stays
                 .get(&block)
                 .iter()
@@ -191,9 +191,9 @@ impl Memory {
         for file in 0..FILES {
             let chain = self.chain(file);
             let own = chain.iter().take_while(|it| taken.insert(**it)).count();
-            let is_end = |last: Block| self.entries[last as usize] == END && own == chain.len();
+            let is_end = |last: Block| self.entries[last as usize] == FAT_END && own == chain.len();
             match chain[..own].last() {
-                Some(last) if !is_end(*last) => self.set(*last, END),
+                Some(last) if !is_end(*last) => self.set(*last, FAT_END),
                 Some(_) => {}
                 None => self.begin(file, None),
             }

@@ -21,11 +21,13 @@ mod ext4;
 mod fat;
 mod finish;
 mod part;
+mod prober;
 mod shelf;
 mod steps;
 mod system;
 mod traffic;
 mod truth;
+mod wire;
 mod work;
 
 use crate::cache;
@@ -38,6 +40,7 @@ use ext2::Ext2;
 use ext4::Ext4;
 use fat::Fat;
 use part::Part;
+use prober::PROBER;
 use quietus_core::request::RequestId;
 use quietus_core::units::Millis;
 use quietus_detect::format::Block;
@@ -45,8 +48,8 @@ use quietus_detect::options::{Grade, Options};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use system::{PROBER, System};
-use traffic::Sent;
+use system::System;
+use wire::Sent;
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;

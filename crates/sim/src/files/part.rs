@@ -2,8 +2,8 @@
 
 use super::shelf::Shelf;
 use super::system::{LABEL, System};
-use super::traffic::{Sent, What};
 use super::truth::Truth;
+use super::wire::{Sent, What};
 use crate::cache::Cache;
 use crate::rule_e::guest::Owner;
 use crate::rule_e::toy::{Bytes, SUPER};

@@ -1,13 +1,11 @@
 //! The differences between the file systems of guests.
 
-use super::traffic::What;
 use super::truth::Truth;
-use super::{ext2, fat};
+use super::wire::What;
 use crate::rule_e::guest::{Action, Guest, Mark, Owner};
-use crate::rule_e::toy::{Bytes, Layout, Super, Toy};
+use crate::rule_e::toy::{Bytes, Super, Toy};
 use crate::rule_j::judge::Holds;
-use quietus_core::units::{BLOCK_BYTES, Extent};
-use quietus_detect::format::{Block, Probe, Prober};
+use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::ops::Range;
@@ -15,27 +13,11 @@ use std::ops::Range;
 /// Place of the label in the superblock, behind its fields.
 pub(super) const LABEL: usize = 4;
 
-/// Finds the file systems of these guests.
-pub(super) const PROBER: Prober = |disk_bytes, contents| {
-    let place = Extent::new(0, BLOCK_BYTES);
-    let Some(bytes) = contents.get(place) else { return Probe::Needs(vec![place]) };
-    let Some(Super { is_clean: was_clean, .. }) = Super::from_bytes(bytes) else { return Probe::IsNot };
-    let (blocks, block_bytes) = ((disk_bytes / BLOCK_BYTES) as Block, BLOCK_BYTES as u32);
-    let toy = Toy { was_clean, block_bytes, ..Toy::new(blocks) };
-    Probe::Is(Box::new(match bytes[LABEL] {
-        ext2::LABEL => toy,
-        label if fat::LABELS.contains(&label) => {
-            Toy { layout: Layout::Fat { is_final: label == fat::LABELS[0] }, ..toy }
-        }
-        journal => Toy { journal: journal.into(), ..toy },
-    }))
-};
-
 pub type Writes = Vec<(Block, Vec<u8>)>;
 
 /// A file system: in the memory of a guest, if it is mounted.
 pub trait System: Debug {
-    /// The byte of the superblock by which [`PROBER`] knows the file system.
+    /// The byte of the superblock by which [`super::prober`] knows the file system.
     fn label(&self) -> u8;
 
     /// Where everything lies.

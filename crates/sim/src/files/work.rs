@@ -1,7 +1,7 @@
 //! A guest at work.
 
 use super::part::Part;
-use super::traffic::What;
+use super::wire::What;
 use super::{Files, Vain};
 use crate::rule_e::guest::{Action, Guest};
 use crate::rule_e::toy::{SUPER, Super};

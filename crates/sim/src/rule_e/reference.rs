@@ -10,8 +10,7 @@ pub(crate) mod time;
 mod unwritten;
 
 use crate::content::indices;
-use crate::differential::{Census, Version};
-use crate::rule_e::wide::place;
+use crate::differential::{Census, Version, place};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{self, Attached, Content, Observation, Verdict};
 use quietus_detect::format::{Block, Format, Geometry, Kind};

@@ -14,7 +14,6 @@
 
 pub mod marking;
 
-use super::fat;
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Link, Marking, Reason, Shown};
 use quietus_detect::mutant::{self, Mutant};
@@ -33,6 +32,8 @@ pub const AGE: usize = POINTERS + 1;
 pub const SUPER: Block = 0;
 pub const MAP: Block = 1;
 pub const TABLE: Block = 2;
+/// Where the layout is that of a FAT: the entry at the end of a chain.
+pub const FAT_END: u8 = 0xFF;
 
 const MAGIC: u8 = 0x51;
 
@@ -153,7 +154,7 @@ pub enum Layout {
     /// As the module's documentation has it.
     #[default]
     Inodes,
-    /// As [`fat`] has it. The table is final, as in FAT; or it needs rest, as in exFAT.
+    /// As [`super::fat`] has it. The table is final, as in FAT; or it needs rest, as in exFAT.
     Fat { is_final: bool },
 }
 
@@ -173,7 +174,7 @@ impl Toy {
     pub fn disk(&self) -> Vec<Bytes> {
         let mut disk = vec![[0; BLOCK_BYTES]; self.blocks as usize];
         disk[SUPER as usize] = Super { is_clean: self.was_clean, mended: 0, mounts: 0 }.bytes();
-        let in_use = if self.layout == Layout::Inodes { 1 } else { fat::END };
+        let in_use = if self.layout == Layout::Inodes { 1 } else { FAT_END };
         disk[MAP as usize][..self.first_data() as usize].fill(in_use);
         disk
     }

@@ -1,7 +1,7 @@
 //! The journal's own device, as mke2fs makes it of blocks of 1 KiB.
 
 use super::log::Area;
-use crate::rule_e::wide::place;
+use crate::differential::place;
 use quietus_detect::ext2::probe;
 use quietus_detect::format::{Block, Contents, Format, Probe};
 

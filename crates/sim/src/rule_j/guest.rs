@@ -22,9 +22,10 @@
 
 use super::log::{Area, At, Logged, Tail, Tid};
 use crate::content::Tag;
+use crate::differential::place;
 use crate::rule_e::guest::{Action, Guest, Mark, Owner, Reserving, Stay, TOUCHED};
 use crate::rule_e::toy::{Bytes, MAP, TABLE, Toy};
-use crate::rule_e::wide::{narrowed, place, tagged, widened};
+use crate::rule_e::wide::{narrowed, tagged, widened};
 use quietus_core::units::Extent;
 use quietus_detect::format::Block;
 use std::collections::{BTreeMap, BTreeSet};

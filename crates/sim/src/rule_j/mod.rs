@@ -14,4 +14,5 @@ pub(crate) mod log;
 pub mod play;
 pub mod reference;
 pub(crate) mod rules;
+pub mod setup;
 pub mod trial;

@@ -10,9 +10,9 @@ mod log;
 mod unwritten;
 mod version;
 
+use crate::differential::place;
 use crate::rule_e::reference::blocks_of;
 use crate::rule_e::reference::time::{Clock, Moment, QUIET_MS, Review};
-use crate::rule_e::wide::place;
 use crate::rule_j::log::{Area, At, Flavour, Own, Tag, Tid};
 use log::{Log, Next};
 use quietus_core::units::{Addr, Extent, Millis};

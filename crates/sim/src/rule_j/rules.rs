@@ -4,8 +4,8 @@
 
 use super::device::{self, WIDE_BYTES, Wider};
 use super::log::Area;
-use super::play::Setup;
 use super::reference::{Reading, Reference};
+use super::setup::Setup;
 use crate::differential::{Differential, Watchers};
 use crate::rule_e;
 use crate::rule_e::toy::{SUPER, Toy};

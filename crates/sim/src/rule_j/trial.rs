@@ -4,8 +4,9 @@
 use super::fuzz::{Fuzz, everything, themes};
 use super::guest::Mode;
 use super::log::Flavour;
-use super::play::{ExternalJournal, Play, Setup, Step};
+use super::play::{Play, Step};
 use super::reference::{RULE, Reading};
+use super::setup::{ExternalJournal, Setup};
 use crate::differential::Watchers;
 use crate::rule_e::guest::Converts;
 use crate::rule_e::search::{Part, happen_and_finish, search, taken, walked_through};

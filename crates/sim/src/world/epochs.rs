@@ -10,7 +10,7 @@
 //! 4. A forget that was replied to lasts: the epochs are refused for ever. One that was not replied to may have been
 //!    noted or not; after a crash the first answer decides that for good.
 
-use super::lost::{AllLost, Shown};
+use super::lost::{AllLost, Fate, Shown};
 use super::{Pending, World, whole_blocks};
 use crate::content::Tag;
 use crate::history::Ask;
@@ -56,17 +56,6 @@ pub(super) struct Closed {
     /// Somebody was told of the epoch.
     is_told: bool,
     fate: Fate,
-}
-
-/// The outcome of a forget.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
-    Kept,
-    /// A forget was sent in this life, and has not been replied to.
-    Asked,
-    /// In an earlier life a forget, or the close itself, was not replied to.
-    Perhaps,
-    Forgotten,
 }
 
 /// The subject of a request, and what was known of it when it was sent.

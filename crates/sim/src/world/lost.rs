@@ -7,11 +7,21 @@
 //! 2. A forget that was not replied to may have been noted or not; after a crash the first answer decides that for good.
 //! 3. At the receipt nothing of what these epochs had there can be opened ([`super::forgotten`]).
 
-use super::epochs::Fate;
 use crate::content::Tag;
 use crate::model::Model;
 use crate::verdict::{Violation, broken};
 use quietus_core::units::{Addr, Extent};
+
+/// The outcome of a forget.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    Kept,
+    /// A forget was sent in this life, and has not been replied to.
+    Asked,
+    /// In an earlier life a forget, or the close itself, was not replied to.
+    Perhaps,
+    Forgotten,
+}
 
 /// Blocks that are forgotten, or may be.
 #[derive(Clone, Copy, Debug)]

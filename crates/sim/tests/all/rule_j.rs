@@ -4,8 +4,8 @@
 use crate::trial::{assert_kept, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{self, Both, Product, Reference};
 use quietus_sim::rule_j::known::histories;
-use quietus_sim::rule_j::play::Setup;
 use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
+use quietus_sim::rule_j::setup::Setup;
 use quietus_sim::rule_j::trial::{
     MODES, cached, external_journal, lived, marked, parts, read, reserving, retold, searched, walked,
 };

@@ -168,6 +168,9 @@ pub struct State {
     pub log: LogHead,
 }
 
+/// Longest name of a hold.
+pub const HOLD_NAME_BYTES_MAX: usize = 64;
+
 /// The most that a snapshot, or an obligation or a receipt, takes in a snapshot of the catalog.
 const ROOT_BYTES: u64 = 64;
 const RECEIPT_BYTES: u64 = 48;

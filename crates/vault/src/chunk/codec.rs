@@ -37,9 +37,9 @@ impl Codec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("chunk: {stored} bytes stored as {codec:?} do not decompress to {raw}; run `quietus vault verify`")]
 pub struct BadChunk {
-    codec: Codec,
-    stored: usize,
-    raw: usize,
+    pub(super) codec: Codec,
+    pub(super) stored: usize,
+    pub(super) raw: usize,
 }
 
 const ZSTD_LEVEL: i32 = 3;

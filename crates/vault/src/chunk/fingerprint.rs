@@ -1,7 +1,7 @@
 //! The vault's key, and what is derived from it.
 
 use crate::Fingerprint;
-use crate::container::Class;
+use crate::units::Class;
 
 /// Bytes of a vault's key.
 pub const KEY_BYTES: usize = 32;

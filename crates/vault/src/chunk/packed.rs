@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{BadChunk, Codec, Compression, Compressor, VaultKey, decompress};
-use crate::container::Class;
-use crate::{Fingerprint, VaultError};
+use crate::Fingerprint;
+use crate::units::Class;
 
 /// A chunk with its name. Only a [`Packer`] makes one, or [`Sent::check`], so that the name is the content's.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,14 +83,14 @@ impl Sent {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Sent`] if it is empty, does not decompress, or gets longer by compression.
-    pub fn check(self, key: &VaultKey) -> Result<Packed, VaultError> {
+    /// [`BadChunk`] if it is empty, does not decompress, or gets longer by compression.
+    pub fn check(self, key: &VaultKey) -> Result<Packed, BadChunk> {
         let Sent { is_metadata, codec, raw_bytes, stored: Bytes(stored) } = self;
         let class = if is_metadata { Class::Metadata } else { Class::Data };
         if stored.is_empty() || stored.len() > raw_bytes {
-            return Err(VaultError::Sent);
+            return Err(BadChunk { codec, stored: stored.len(), raw: raw_bytes });
         }
-        let content = decompress(codec, &stored, raw_bytes).map_err(|_: BadChunk| VaultError::Sent)?;
+        let content = decompress(codec, &stored, raw_bytes)?;
         Ok(Packed { class, fingerprint: key.fingerprint(class, &content), codec, stored, raw_bytes })
     }
 }

@@ -1,38 +1,16 @@
 //! The head: which container it is, and how much it has.
 
-use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{ENTRY_BYTES, HEAD_BYTES, SLOT_BYTES};
+use crate::units::Class;
 use crate::{ContainerSequence, VaultId};
 
 const MAGIC: [u8; 16] = *b"QuietusContainer";
 const VERSION: u32 = 1;
 /// Where the checksum is: at the end.
 const CHECKED_BYTES: usize = HEAD_BYTES - 4;
-
-/// The content of a container.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Class {
-    /// Content of files.
-    Data = 0,
-    /// Folders and recipes.
-    Metadata = 1,
-    /// A part of the index of fingerprints.
-    Index = 2,
-    /// Records that a sanitization puts aside.
-    Spill = 3,
-}
-
-impl Class {
-    /// The class of that number.
-    pub fn from_number(number: u32) -> Option<Class> {
-        [Class::Data, Class::Metadata, Class::Index, Class::Spill]
-            .into_iter()
-            .find(|&class| class as u32 == number)
-    }
-}
 
 /// A container's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

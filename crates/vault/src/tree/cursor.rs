@@ -1,6 +1,6 @@
 //! The content of a recipe, a span at a time.
 
-use super::recipe::spans_of;
+use super::span::spans_of;
 use super::{BadMetadata, Span};
 use crate::Reference;
 

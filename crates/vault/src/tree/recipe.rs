@@ -3,41 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::group::Group;
-use super::{BadMetadata, Child, Cursor, Role, decode};
-use crate::{Fingerprint, Ordinal, Reference};
+use super::role::LAYERS_MAX;
+use super::span::spans_of;
+use super::{BadMetadata, Child, Cursor, Role, Span};
+use crate::Reference;
 
 /// Spans that a recipe has at its top; with more, the upper ones name chunks of spans.
 const SPANS_MAX: usize = 32;
-/// Layers at most: 32 × 128⁷ spans, more than any file has.
-pub(super) const LAYERS_MAX: u8 = 8;
 
 const TOO_DEEP: BadMetadata = BadMetadata { bytes: 0, wanted: "recipe of fewer than 8 layers" };
-
-/// Bytes that follow one another in a file.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Span {
-    /// How many.
-    pub bytes: u64,
-    chunk: Option<([u8; 32], u64)>,
-}
-
-impl Span {
-    /// The content of a chunk; in an upper layer: that of all spans that a chunk has.
-    pub fn chunk(chunk: Reference, bytes: u64) -> Span {
-        Span { bytes, chunk: Some((chunk.fingerprint.0, chunk.ordinal.0)) }
-    }
-
-    /// Zeros that take no space.
-    pub fn hole(bytes: u64) -> Span {
-        Span { bytes, chunk: None }
-    }
-
-    /// The chunk; `None` for a hole.
-    pub fn reference(&self) -> Option<Reference> {
-        let (fingerprint, ordinal) = self.chunk?;
-        Some(Reference { fingerprint: Fingerprint(fingerprint), ordinal: Ordinal(ordinal) })
-    }
-}
 
 /// The kind of a recipe's spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,26 +95,6 @@ fn walk<E: From<BadMetadata>>(
         }
     }
     Ok(())
-}
-
-/// The spans that a chunk of a recipe has.
-///
-/// # Errors
-///
-/// [`BadMetadata`] if it is none.
-pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
-    match Role::take(bytes)? {
-        (Role::Spans { .. }, entries) => decode(entries, "spans of a recipe"),
-        _ => Err(BadMetadata::new(bytes, "spans of a recipe")),
-    }
-}
-
-/// The same, of a chunk that has to be of `layer`.
-pub(super) fn spans_of(bytes: &[u8], layer: u8) -> Result<Vec<Span>, BadMetadata> {
-    match Role::take(bytes)? {
-        (Role::Spans { layer: found, .. }, _) if found == layer => spans(bytes),
-        _ => Err(BadMetadata::new(bytes, "spans of that layer of a recipe")),
-    }
 }
 
 /// Makes a recipe of spans as they come.

@@ -1,8 +1,7 @@
 //! The kind of a chunk of metadata: its first byte says so. So a chunk has one meaning, whoever names it, and
 //! what it names needs to be walked once.
 
-use super::recipe::LAYERS_MAX;
-use super::{BadMetadata, Kind, Snapshot, nodes, spans};
+use super::BadMetadata;
 use crate::Reference;
 
 /// The part that a chunk plays for the one that names it.
@@ -22,6 +21,9 @@ pub enum Role {
         layer: u8,
     },
 }
+
+/// Layers at most: 32 × 128⁷ spans, more than any file has.
+pub(super) const LAYERS_MAX: u8 = 8;
 
 const NODES: u8 = 1;
 const SNAPSHOT: u8 = 2;
@@ -72,36 +74,4 @@ pub struct Child {
     pub chunk: Reference,
     /// The expected part.
     pub role: Role,
-}
-
-/// The kind of a chunk of metadata, and the chunks that it names.
-///
-/// # Errors
-///
-/// [`BadMetadata`] if it is none.
-pub fn children(bytes: &[u8]) -> Result<(Role, Vec<Child>), BadMetadata> {
-    let (role, _) = Role::take(bytes)?;
-    let children = match role {
-        Role::Content => Vec::new(),
-        Role::Nodes => named_by_nodes(bytes)?,
-        Role::Snapshot => Snapshot::from_bytes(bytes)?.folder.children(true)?,
-        Role::Spans { is_folder, layer } => {
-            let role = Role::below(is_folder, layer);
-            let chunks = spans(bytes)?.into_iter().filter_map(|span| span.reference());
-            chunks.map(|chunk| Child { chunk, role }).collect()
-        }
-    };
-    Ok((role, children))
-}
-
-fn named_by_nodes(bytes: &[u8]) -> Result<Vec<Child>, BadMetadata> {
-    let mut found = Vec::new();
-    for node in nodes(bytes)? {
-        match &node.kind {
-            Kind::File(recipe) => found.extend(recipe.children(false)?),
-            Kind::Folder(recipe) => found.extend(recipe.children(true)?),
-            _ => {}
-        }
-    }
-    Ok(found)
 }

@@ -11,7 +11,6 @@
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
 use super::positions::{in_slot, page_place};
-use super::rekeying::HomesJob;
 use super::root;
 use super::span::slots_of;
 use super::{Change, Versions};
@@ -80,6 +79,17 @@ pub(super) enum Doing {
     Content,
     /// Gives space back.
     Space,
+}
+
+/// What a job does with the cells of homes.
+#[derive(Debug)]
+pub(super) enum HomesJob {
+    /// Reads pages that get other cells.
+    Read,
+    /// Writes them under those, and destroys the cells before.
+    Move,
+    /// Destroys these cells, which are not in use.
+    Stale(Vec<Place>),
 }
 
 pub(super) type Begun = (Doing, Job);

@@ -5,9 +5,8 @@
 //! ([`super::homes`]). Cells that are not in use come first: they may hide copies of the same stubs.
 
 use super::Versions;
-use super::killing::{Begun, Doing, LOOKS_MAX, some};
+use super::killing::{Begun, Doing, HomesJob, LOOKS_MAX, some};
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
 use crate::store::{Job, JobEnd, Rekey};
 use crate::tree::Absent;
 use crate::units::Slot;
@@ -17,17 +16,6 @@ use std::collections::BTreeSet;
 const PAGES_MAX: usize = 128;
 /// Most cells that one job destroys because they are not in use.
 const STALE_MAX: usize = 1024;
-
-/// What a job does with the cells of homes.
-#[derive(Debug)]
-pub(super) enum HomesJob {
-    /// Reads pages that get other cells.
-    Read,
-    /// Writes them under those, and destroys the cells before.
-    Move,
-    /// Destroys these cells, which are not in use.
-    Stale(Vec<Place>),
-}
 
 impl Versions {
     /// Whether a job has to go on with cells.

@@ -3,11 +3,7 @@
 //! A number is given out once. Two sessions with one number would hide stubs under one keystream, and of their blocks only those of
 //! one could be opened. So the head of the index says how many there were, durably before anything is sealed in the last one.
 
-use super::VersionsError;
-use super::catalog::Note;
-use super::opening::Heads;
 use crate::fields::Fields;
-use crate::medium::Medium;
 use crate::units::Session;
 
 /// Bytes of a session's identity.
@@ -23,15 +19,6 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// The sessions that the newest head of the index on `map` notes.
-    ///
-    /// # Errors
-    /// [`VersionsError`]: the index has no usable head.
-    pub fn noted(map: &dyn Medium, disk: [u8; 16]) -> Result<Self, VersionsError> {
-        let note = Note::of(&Heads::read(map)?.newest(disk)?);
-        Ok(note.ok_or(VersionsError::Note)?.sessions)
-    }
-
     /// The last one, for new seals.
     pub(super) fn newest(self) -> Session {
         Session(self.count.saturating_sub(1) as u16)

@@ -1,9 +1,9 @@
 //! Options of `serve` that say how deaths are inferred.
 
-use super::Answer;
-use crate::attached::Mode as AttachedMode;
-use crate::disk::parse_duration_ms;
-use clap::{Args, ValueEnum};
+use crate::base::duration::parse_duration_ms;
+use crate::host::attached::Mode as AttachedMode;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, ValueEnum};
 use quietus_detect::options::Sensitive;
 
 /// How `serve` infers deaths from what is written.
@@ -30,8 +30,8 @@ pub struct DetectArgs {
     #[arg(long)]
     pub eager: bool,
     /// Destroy discarded blocks at once. With `no`, only when the file system shows them free too.
-    #[arg(long, value_enum, default_value_t = Answer::Yes)]
-    pub trust_discard: Answer,
+    #[arg(long, action = ArgAction::Set, default_value = "yes", value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"))]
+    pub trust_discard: bool,
     /// Age that a write must have before an allocation map counts against its block (up to twice
     /// this in effect).
     #[arg(long, default_value = "1s", value_parser = parse_duration_ms)]

@@ -24,5 +24,5 @@ pub(super) const PROGRAM: &str = "Examples:\n  \
     130  interrupted by Ctrl-C or SIGTERM\n\n\
     Environment:\n  \
     QUIETUS_LOG  what the log on standard error has: error, warn, info (default), debug or trace, also for parts of the \
-                 program, such as info,quietus::nbd=debug\n  \
+                 program, such as info,quietus::front::nbd=debug\n  \
     NO_COLOR     no colours in the log if this is set";

@@ -1,7 +1,7 @@
 //! Options of disks that keep versions: how versions are kept, and what opens the keys.
 
+use crate::disk::keys::Source;
 use crate::disk::{EpochEnd, VersionsOptions};
-use crate::keys::Source;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 use quietus_core::retention::Retention;

@@ -1,31 +1,16 @@
 //! What the values of options must be. A wrong one is a wrong command line, whatever the host is like.
 
 use super::Range;
-use crate::disk::{parse_duration_ms, parse_size};
-use crate::naming::{self, NoName};
+use crate::base::naming::{self, NoName};
+use crate::disk::parse_size;
 use quietus_core::policy::Policy;
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;
 
-pub(super) fn parse_connections(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("no client could connect; use 1 or more".into()),
-        Ok(number) => Ok(number),
-        Err(_) => Err("expected a whole number, 1 or more".into()),
-    }
-}
-
 /// The name of an epoch or of a hold.
 pub(super) fn parse_name(text: &str) -> Result<String, NoName> {
     naming::check(text).map(|()| text.into())
-}
-
-pub(super) fn parse_timeout_ms(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        0 => Err("every client would be dropped at once; use 1ms or more, such as 60s".into()),
-        ms => Ok(ms),
-    }
 }
 
 pub(super) fn parse_memory(text: &str) -> Result<u64, String> {
@@ -59,20 +44,4 @@ pub(super) fn parse_disk_size(text: &str) -> Result<u64, String> {
 /// The policy, as it was written.
 pub(super) fn parse_policy(text: &str) -> Result<String, String> {
     text.parse::<Policy>().map(|_| text.into()).map_err(|error| error.to_string())
-}
-
-/// The address, as it was written.
-pub(super) fn parse_address(text: &str) -> Result<String, String> {
-    let is_port = |port: &str| port.parse::<u16>().is_ok();
-    let is_right = match text.split_once(':') {
-        Some(("unix", path)) => !path.is_empty(),
-        Some(("tcp", address)) => {
-            address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && is_port(port))
-        }
-        _ => text == "stdio",
-    };
-    match is_right {
-        true => Ok(text.into()),
-        false => Err("use unix:PATH, tcp:ADDRESS:PORT or stdio, such as tcp:127.0.0.1:10809".into()),
-    }
 }

@@ -3,7 +3,8 @@
 use super::super::complete::{policies, snapshots};
 use super::values::{parse_disk_size, parse_policy};
 use super::{ConsentArgs, CredentialArgs};
-use crate::disk::{parse_duration_ms, parse_size};
+use crate::base::duration::parse_duration_ms;
+use crate::disk::parse_size;
 use crate::vault::{Codec, Control, Filter, Keep, Label, Overwrite, host_name};
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;

@@ -1,10 +1,11 @@
 //! Reports about epochs.
 
 use super::{Report, bytes};
-use crate::control::{
+use crate::disk::epochs::HoldOf;
+use crate::epochs::At;
+use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed,
 };
-use crate::epochs::{At, HoldOf};
 use quietus_core::units::EpochRange;
 use serde_json::Value;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Reports about states of the past.
 
 use super::{Report, bytes};
-use crate::control::{Diff, Restored};
+use crate::front::control::{Diff, Restored};
 use std::fmt::Write;
 
 impl Report {

@@ -1,9 +1,9 @@
 //! Reports about places: the disks and vaults below a directory, and what a host can promise.
 
 use super::{Report, bytes};
+use crate::cli::output::{Doctor, Home, Listing};
 use crate::disk::StoreKind;
-use crate::host::{Finding, Severity};
-use crate::output::{Doctor, Home, Listing};
+use crate::host::guarantees::{Finding, Severity};
 use std::fmt::{self, Write};
 
 impl Report {
@@ -68,10 +68,10 @@ fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::diagnose;
-    use crate::host::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
+    use crate::cli::commands::doctor::diagnose;
+    use crate::host::guarantees::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
 
-    fn drive(name: &str, rotational: bool) -> crate::host::Guarantees {
+    fn drive(name: &str, rotational: bool) -> crate::host::guarantees::Guarantees {
         let device = DeviceFacts {
             name: name.into(),
             kind: DeviceKind::Disk,

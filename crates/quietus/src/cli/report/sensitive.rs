@@ -1,7 +1,8 @@
 //! Which content is sensitive, for people.
 
 use super::waiting::waiting;
-use crate::control::{Coverage, Sensitivity, ShowingDead, StatusAnswer};
+use crate::front::control::StatusAnswer;
+use crate::proof::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
 use serde::Deserialize;

@@ -3,11 +3,11 @@
 use super::bytes;
 use super::verdict::headline;
 use super::waiting::{line, waiting};
-use crate::attached::Finding;
-use crate::control::{EpochsKept, Space, StatusAnswer, Verdict};
 use crate::disk::Size;
 use crate::epochs::{At, Listed};
-use crate::host::{DiskGuarantees, Part};
+use crate::front::control::{EpochsKept, Space, StatusAnswer, Verdict};
+use crate::host::attached::Finding;
+use crate::host::guarantees::{DiskGuarantees, Part};
 use quietus_core::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::OverlayStatus;

@@ -3,13 +3,13 @@
 mod signed;
 
 use super::{Checked, Report, bytes};
-use crate::host::{DiskGuarantees, Level};
-use crate::output::vault::{
+use crate::base::rfc3339;
+use crate::cli::output::vault::{
     EntryState, VaultCompared, VaultCreated, VaultDifference, VaultEntry, VaultFound, VaultHeld,
     VaultMounted, VaultPut, VaultReleased, VaultSanitization, VaultSearched, VaultSnapshots, VaultStats,
     VaultStatus, VaultVerified,
 };
-use crate::rfc3339;
+use crate::host::guarantees::{DiskGuarantees, Level};
 use crate::vault::{
     Change, Control, Difference, Forgotten, Line, LostHold, OwedLine, Put, RepairedVault, Restored,
     SanitizeReceipt, VaultReceipt, VaultToml, Version,

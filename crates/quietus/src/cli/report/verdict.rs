@@ -1,7 +1,7 @@
 //! The first line of a status and of a proof: whether everything that was deleted is gone.
 
 use super::waiting::{amount, duration};
-use crate::control::Verdict;
+use crate::front::control::Verdict;
 
 /// The verdict in a few words.
 pub(super) fn headline(verdict: &Verdict) -> String {

@@ -1,7 +1,7 @@
 //! What was deleted and is not destroyed yet, for people.
 
 use super::bytes;
-use crate::control::{StatusAnswer, Waiting, WaitsFor};
+use crate::front::control::{StatusAnswer, Waiting, WaitsFor};
 use std::fmt::{self, Write};
 
 /// Prints what was deleted and is not destroyed yet, a line for each reason.

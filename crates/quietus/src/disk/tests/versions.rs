@@ -62,7 +62,7 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("disk");
     let stubs = dir.path().join("elsewhere");
-    let missing = crate::keys::Source::KeyFile(dir.path().join("none"));
+    let missing = crate::disk::keys::Source::KeyFile(dir.path().join("none"));
     for (bad, what) in [
         (with(|it| it.size = None), "--size is missing"),
         (with(|it| it.adopt = true), "--adopt does not go with --store versions"),
@@ -111,7 +111,9 @@ fn the_root_can_lie_elsewhere_in_a_file_that_is_made_for_it_and_is_locked() {
     assert!(!path.join("root").exists());
     let disk = DiskDir::open(&path).expect("it opens");
     let parts: Vec<_> = disk.toml().parts(&path).collect();
-    let here = parts.iter().any(|(part, _, at)| *part == crate::host::Part::Root && *at == path.join("root"));
+    let here = parts
+        .iter()
+        .any(|(part, _, at)| *part == crate::host::guarantees::Part::Root && *at == path.join("root"));
     assert!(!here, "{parts:?}");
     assert!(lock_storage(&root, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
     drop(disk);
@@ -134,7 +136,7 @@ fn what_has_to_be_overwritten_is_the_root_or_without_stubs_the_data() {
         let versions = VersionsToml { seal, stubs: "stubs".into(), root: "root".into(), half_bytes: 8192 };
         DiskToml { versions: Some(versions), ..DiskToml::read(&made(&options()).1).expect("a disk") }
     };
-    use crate::host::Part::{Medium, Root};
+    use crate::host::guarantees::Part::{Medium, Root};
     for (seal, wanted) in [(Seal::RandomKey, Root), (Seal::None, Medium)] {
         let toml = toml(seal);
         let parts: Vec<_> = toml.parts(Path::new("")).collect();

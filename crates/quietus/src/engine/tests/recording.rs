@@ -1,7 +1,7 @@
 //! The audit log of a disk above real files.
 
 use super::*;
-use crate::audit_log::{CURRENT, Line};
+use crate::evidence::audit_log::{CURRENT, Line};
 use quietus_core::ledger::Cause;
 use serde_json::Value;
 

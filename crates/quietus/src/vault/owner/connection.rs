@@ -3,7 +3,7 @@
 use super::request::{Request, Write};
 use super::thread::{Event, Job, Refusal};
 use super::wire::{self, GREETING, REQUEST_BYTES_MAX, SOCKET, SentRequest};
-use crate::control::through_fd;
+use crate::front::control::through_fd;
 use crate::vault::{Error, Home, VaultDir};
 use crossbeam_channel::{Sender, unbounded};
 use quietus_vault::{PutId, VaultError};
@@ -188,7 +188,7 @@ impl Connection<'_> {
         }
         let request = match request.map(&mut |chunk| chunk.check(self.home.key())) {
             Ok(request) => request,
-            Err(error) => return refuse(stream, error.into()),
+            Err(_) => return refuse(stream, VaultError::Sent.into()),
         };
         let (events, answers) = unbounded();
         let gone = |_| io::Error::other("the owner of the vault has ended");

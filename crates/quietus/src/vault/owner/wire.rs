@@ -1,6 +1,6 @@
 //! The socket of a vault, and what goes through it: frames, each with its length before it.
 
-use crate::control::through_fd;
+use crate::front::control::through_fd;
 use quietus_vault::chunk::Sent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -102,7 +102,7 @@ impl Drop for Partial<'_> {
 fn draw_name() -> Result<CString, Errno> {
     let mut bytes = [0; DIGITS / 2];
     getrandom::fill(&mut bytes).map_err(|_| Errno::IO)?;
-    CString::new(format!("{PREFIX}{}", crate::hex::hex(&bytes))).map_err(|_| Errno::INVAL)
+    CString::new(format!("{PREFIX}{}", crate::base::hex::hex(&bytes))).map_err(|_| Errno::INVAL)
 }
 
 /// Removes the files from the folder that killed programs have left there, as far as that can be done.

@@ -144,7 +144,7 @@ fn a_proof_of_another_version_is_checked_and_shown() {
         serde_json::from_value(disk.json("prove", &[])).expect("a receipt");
     receipt.statement.guarantees = serde_json::json!({ "level": "clear", "told": "otherwise" });
     let key = quietus::disk::DiskDir::open(&disk.path()).and_then(|dir| dir.key()).expect("a key");
-    let receipt = quietus::signed::Signed::sign(receipt.statement, &key);
+    let receipt = quietus::base::signed::Signed::sign(receipt.statement, &key);
     let path = disk.beside("receipt.json");
     std::fs::write(&path, serde_json::to_string(&receipt).expect("plain data")).expect("a write");
     let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));

@@ -1,8 +1,9 @@
 //! A client that can say anything. It knows the protocol by itself, so that
 //! client and server do not share an error.
 
-use quietus::export::Export;
-use quietus::nbd::{Config, Exports, Listener, Server};
+use quietus::engine::export::Export;
+use quietus::front::Exports;
+use quietus::front::nbd::{Config, Listener, Server};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A disk in memory that does as the test says.
 
-use quietus::export::{Export, ExportInfo, ReplyTo};
+use quietus::engine::export::{Export, ExportInfo, ReplyTo};
 use quietus_core::buf::Buf;
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
 use quietus_core::units::{Addr, Extent};

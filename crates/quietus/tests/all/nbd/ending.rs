@@ -4,7 +4,7 @@ use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
 use crate::nbd::hostile::serve;
 use crate::nbd::tls::{Keys, allow, greeted, require, secure};
-use quietus::nbd::Config;
+use quietus::front::nbd::Config;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn assert_hears_the_refusal<S: Read + Write>(client: &mut Client<S>) {
     assert!(hears_the_end(client));
 }
 
-pub fn over_tcp(disk: &Arc<Disk>) -> (quietus::nbd::Server, Client<TcpStream>) {
+pub fn over_tcp(disk: &Arc<Disk>) -> (quietus::front::nbd::Server, Client<TcpStream>) {
     let (server, address) = serve(disk, Config::default());
     (server, Client { stream: TcpStream::connect(address).unwrap(), style: Style::Simple })
 }

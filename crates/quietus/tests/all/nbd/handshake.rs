@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::{Config, Server};
+use quietus::front::nbd::{Config, Server};
 use std::os::unix::net::UnixStream;
 
 const SIZE: u64 = 1 << 20;
@@ -235,7 +235,7 @@ fn a_client_that_is_refused_extended_headers_turns_to_structured_replies() {
 fn transmission_flags(
     style: Style,
     meta_chosen: bool,
-    change: impl FnOnce(&mut quietus::export::ExportInfo),
+    change: impl FnOnce(&mut quietus::engine::export::ExportInfo),
 ) -> u16 {
     let (_server, mut client) = connect(&[Disk::with("only", SIZE, change)], Config::default());
     client.greet();

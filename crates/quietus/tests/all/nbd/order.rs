@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::Config;
+use quietus::front::nbd::Config;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::{Config, Listener, Server};
+use quietus::front::nbd::{Config, Listener, Server};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;

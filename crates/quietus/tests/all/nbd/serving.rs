@@ -2,7 +2,8 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::{Bound, Config, Exports, Listener, Server};
+use quietus::front::Exports;
+use quietus::front::nbd::{Bound, Config, Listener, Server};
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};

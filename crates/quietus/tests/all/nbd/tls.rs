@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::nbd::{Config, Listener, Server, Tls, TlsFiles};
+use quietus::front::nbd::{Config, Listener, Server, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,10 +1,10 @@
 //! Blocks are forgotten in all epochs: what a user sees, and what a judge with all keys finds.
 
 use crate::versions::judge::{Bench, WITH_STUBS, ask, bring_home, content, filled, write};
-use quietus::control::Call;
 use quietus::engine::Engine;
+use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::export::carry_out;
+use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Extent};
@@ -133,7 +133,7 @@ fn a_hold_on_an_epoch_that_shows_some_of_the_blocks_refuses_it_and_another_one_d
     let bench = Bench::new(Seal::RandomKey);
     let (disk, _) = filled(&bench);
     let hold = |name: &str, epoch: &str| {
-        let epochs = quietus::control::Epochs { from: epoch.into(), to: None };
+        let epochs = quietus::front::control::Epochs { from: epoch.into(), to: None };
         call(&disk, &Call::Hold { name: name.into(), epochs, who: "legal".into(), why: "subpoena".into() })
     };
     hold("case-4711", "1").expect("it is held");

@@ -1,11 +1,12 @@
 //! The rules of retention, carried out by a server whose clock the test sets.
 
-use quietus::control::{self, Call, Control};
+use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
-use quietus::epochs::{self, Clock, Reading, Timer, Versioned};
-use quietus::export::carry_out;
-use quietus::keys::Source;
+use quietus::engine::export::carry_out;
+use quietus::epochs::{self, Timer, Versioned};
+use quietus::front::control::{self, Call, Control};
 use quietus::open_disk::OpenDisk;
+use quietus::open_disk::{Clock, Reading};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;
 use quietus_seal::Seal;

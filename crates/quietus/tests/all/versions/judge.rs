@@ -1,11 +1,11 @@
 //! A judge with all keys: after an epoch is forgotten, nobody opens what only that epoch showed, and all that is kept
 //! stays as it was.
 
-use quietus::control::Call;
+use quietus::disk::keys::{Keys, Source};
 use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::export::carry_out;
-use quietus::keys::{Keys, Source};
+use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::cell::Cell;
 use quietus_core::request::{Op, Request};

@@ -1,9 +1,9 @@
 //! Key files that are older than their disk, or went another way: nothing is sealed with them, and nothing is lost.
 
 use crate::versions::judge::{Bench, ask, content, write};
-use quietus::control::Call;
 use quietus::disk::DiskDir;
-use quietus::keys::{KeysError, Source};
+use quietus::disk::keys::{KeysError, Source};
+use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::Op;
 use quietus_seal::Seal;

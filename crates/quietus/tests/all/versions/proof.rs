@@ -4,9 +4,9 @@ use crate::versions::judge::{
     BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
 };
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
-use quietus::control::Call;
+use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::export::carry_out;
+use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
 use quietus_core::cell::Cell;

@@ -1,9 +1,9 @@
 //! Files of a disk that vanish while it is served, and files that were cut short.
 
 use crate::versions::judge::{Bench, ask, bring_home, filled, write};
-use quietus::control::Call;
 use quietus::disk::DiskDir;
-use quietus::export::carry_out;
+use quietus::engine::export::carry_out;
+use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;

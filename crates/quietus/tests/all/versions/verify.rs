@@ -2,7 +2,7 @@
 
 use crate::versions::judge::{BLOCK, Bench, bring_home, filled, forget, half};
 use crate::versions::proof::brought_back;
-use quietus::control::{Call, Epochs};
+use quietus::front::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
 use quietus_core::units::Epoch;
 use quietus_core::zeros::is_zeros;

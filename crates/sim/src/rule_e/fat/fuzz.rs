@@ -1,9 +1,9 @@
 //! Whatever a guest may write to a FAT, and in whatever order: the two versions
 //! of the rules must agree.
 
-use super::{DATA, END, ENTRIES, TABLE};
+use super::{DATA, ENTRIES, TABLE};
 use crate::rule_e::fuzz::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
-use crate::rule_e::toy::{BLOCK_BYTES, Bytes, Layout, Toy};
+use crate::rule_e::toy::{BLOCK_BYTES, Bytes, FAT_END, Layout, Toy};
 use quietus_detect::format::Block;
 use quietus_detect::options::{Grade, Options};
 
@@ -15,7 +15,7 @@ const WHOLE: [u8; BLOCK_BYTES] = [0xee; BLOCK_BYTES];
 /// A disk with one file: block 3, then 4.
 fn disk(theme: &Theme) -> Vec<Bytes> {
     let mut disk = theme.empty_disk();
-    for (block, entry) in [(3, 4), (4, END)] {
+    for (block, entry) in [(3, 4), (4, FAT_END)] {
         disk[(TABLE + block / ENTRIES as Block) as usize][block as usize % ENTRIES] = entry;
     }
     disk
@@ -35,7 +35,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     let mut steps = Vec::new();
     for block in DATA..DATA_END {
         steps.extend([put(block, &WHOLE), Step::Half(block), Step::Free(block)]);
-        steps.extend([0, 3, 4, 5, END].map(|entry| entry_is(block, entry)));
+        steps.extend([0, 3, 4, 5, FAT_END].map(|entry| entry_is(block, entry)));
     }
     steps.extend(tables());
     steps.extend(directories());
@@ -47,7 +47,8 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
 
 /// Nothing, a chain of two, one of three with its head elsewhere, a circle.
 fn tables() -> [Step; 5] {
-    [[0; 4], [5, END, 0, 0], [END, 4, 0, 0], [5, 6, END, 0], [5, 4, 0, 0]].map(|it| put(TABLE + 1, &it))
+    [[0; 4], [5, FAT_END, 0, 0], [FAT_END, 4, 0, 0], [5, 6, FAT_END, 0], [5, 4, 0, 0]]
+        .map(|it| put(TABLE + 1, &it))
 }
 
 /// Nothing, one file, the same as another one, a second, two that have the same block.
@@ -64,7 +65,7 @@ pub fn themes() -> Vec<Theme> {
         theme((toy(true), disk), name, was_clean, options, steps)
     };
     let near = [Step::Pass(3 * WINDOW_MS), Step::Act(true), Step::Half(4), Step::Free(4)];
-    let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, END), (5, 4)].map(|(it, to)| entry_is(it, to));
+    let entries = [(3, 0), (3, 4), (3, 5), (4, 0), (4, FAT_END), (5, 4)].map(|(it, to)| entry_is(it, to));
     let data = [put(4, &WHOLE), put(3, &WHOLE)];
     let (tables, directories, mounts) = (tables(), directories(), supers());
     vec![

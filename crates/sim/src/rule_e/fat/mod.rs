@@ -21,7 +21,6 @@ pub const ENTRIES: usize = 4;
 /// The first block of the table.
 pub const TABLE: Block = 1;
 pub const DATA: Block = 3;
-pub const END: u8 = 0xFF;
 /// Bytes of an entry of the directory: the first block of a file, and its generation.
 pub const HEAD_BYTES: usize = 2;
 

@@ -1,9 +1,8 @@
 //! How the page's version shows itself to whoever compares.
 
 use super::{Cell, Reference, Stage};
-use crate::differential::{Census, Version};
+use crate::differential::{Census, Version, place};
 use crate::rule_e::reference::{blocks_of, changes, time::Moment};
-use crate::rule_e::wide::place;
 use quietus_core::units::{Addr, Extent};
 use quietus_core::watch::{self, Observation, Verdict};
 use quietus_detect::format::{Block, Kind};

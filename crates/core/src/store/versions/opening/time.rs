@@ -45,6 +45,17 @@ impl View {
     }
 }
 
+impl Sessions {
+    /// The sessions that the newest head of the index on `map` notes.
+    ///
+    /// # Errors
+    /// [`VersionsError`]: the index has no usable head.
+    pub fn noted(map: &dyn Medium, disk: [u8; 16]) -> Result<Self, VersionsError> {
+        let note = Note::of(&Heads::read(map)?.newest(disk)?);
+        Ok(note.ok_or(VersionsError::Note)?.sessions)
+    }
+}
+
 /// The two heads, each as its two copies.
 pub(in crate::store::versions) struct Heads([[u8; HEAD_BYTES]; 2]);
 

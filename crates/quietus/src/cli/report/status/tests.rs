@@ -1,7 +1,7 @@
 use super::super::waiting::waits;
 use super::*;
-use crate::control::{Call, Waiting, WaitsFor};
 use crate::disk::{CreateOptions, DiskDir};
+use crate::front::control::{Call, Waiting, WaitsFor};
 use crate::open_disk::OpenDisk;
 
 /// The status of a new disk.

@@ -1,10 +1,9 @@
 //! Signed statements about vaults, for people: the result, the time and the policy first, then whose signature it is.
 
 use super::{LINES_MAX, in_words};
+use crate::base::rfc3339;
 use crate::cli::report::{Checked, bytes, guarantees_text, read_text, signature_text, verdict};
-use crate::control::Verdict;
-use crate::paths::Subject;
-use crate::rfc3339;
+use crate::host::paths::Subject;
 use crate::vault::{SanitizeReceipt, Sanitized, VaultProof, VaultReceipt, Violation};
 use std::fmt::{Result, Write};
 
@@ -34,7 +33,7 @@ pub(super) fn proof(out: &mut String, receipt: &VaultReceipt, checked: Checked) 
 
 /// The verdict of a proof, and what it rests on.
 fn proven(proof: &VaultProof) -> String {
-    let verdict = verdict::headline(&Verdict::of_vault(proof));
+    let verdict = verdict::headline(&proof.verdict());
     let waits = proof.condemned > 0 || !proof.owed.is_empty();
     let remedy = if waits { "; run `quietus vault sanitize`" } else { "" };
     match proof.violations_count {
@@ -70,7 +69,7 @@ pub(super) fn sanitization(out: &mut String, receipt: &SanitizeReceipt, checked:
 
 /// The verdict of a sanitization, and what it rests on.
 fn destroyed(it: &Sanitized) -> String {
-    let verdict = verdict::headline(&Verdict::of_sanitization(it));
+    let verdict = verdict::headline(&it.verdict());
     match it.left {
         _ if it.is_dry_run => "nothing was destroyed: a dry run".into(),
         0 => format!("{verdict}: nothing is left of {} forgets", it.receipts.len()),

@@ -1,0 +1,94 @@
+//! `quietus doctor`: what this host, the medium and the file system can promise, and which store gets more.
+
+use crate::cli::args::DoctorArgs;
+use crate::cli::output::{Doctor, Promise};
+use crate::cli::report::Report;
+use crate::cli::{Failure, good};
+use crate::disk::StoreKind;
+use crate::host::guarantees::{self, Guarantees, Level};
+use crate::host::paths;
+use std::path::Path;
+
+/// How content dies on a disk in place, where the medium is a device: the directory lies elsewhere.
+const ON_DEVICE: &str = "deletion overwrites content where it lies, if the journal, in the disk's directory, lies on a medium as good";
+const IN_PLACE: &str = "deletion overwrites content where it lies";
+const OVERLAY: &str = "deletion overwrites content in the overlay's file; its base image is left as it is";
+const ROOT_HERE: &str =
+    "deletion destroys a key in the root, which lies here; with --seal none or aes-xts it overwrites content";
+const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; all else may lie anywhere, but with --seal none or aes-xts";
+const ADVICE: &str = "with `--store versions --root PATH` only the root has to be overwritten: lay it on a medium that overwrites in \
+     place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
+const ADVICE_ROOT: &str = "lay the root on a medium that overwrites in place, such as a magnetic disk: the rest may stay where it is";
+
+pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
+    let here = examined("PATH", &args.path)?;
+    let root = args.root.as_deref().map(|root| examined("--root", root)).transpose()?;
+    let is_device = paths::Kind::of(&args.path).is_ok_and(|it| it == paths::Kind::BlockDevice);
+    let diagnosis = diagnose(here, root, is_device);
+    out.doctor(&diagnosis);
+    good(diagnosis.promises.iter().any(|it| it.level == Level::Clear))
+}
+
+/// The guarantees of the host for what is at `path`, or would be.
+fn examined(option: &str, path: &Path) -> Result<Guarantees, Failure> {
+    let place = paths::place_of(option, path)?;
+    guarantees::inspect(place)
+        .map_err(|error| Failure::Error(format!("{}: cannot examine it: {error}", place.display())))
+}
+
+/// What each store promises at `here`, with its root at `root`.
+pub(in crate::cli) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_device: bool) -> Doctor {
+    let promise = |store, level, how: &str| Promise { store, level, how: how.into() };
+    let root_level = root.as_ref().map_or(here.level, |root| root.level);
+    let promises = vec![
+        promise(StoreKind::InPlace, here.level, if is_device { ON_DEVICE } else { IN_PLACE }),
+        promise(StoreKind::Overlay, here.level, OVERLAY),
+        promise(StoreKind::Versions, root_level, if root.is_some() { ROOT_THERE } else { ROOT_HERE }),
+    ];
+    let most = promises.iter().map(|it| it.level).min().unwrap_or(Level::NotReached);
+    let best = promises.iter().filter(|it| it.level == most).map(|it| it.store).collect();
+    let advice = match (most, &root) {
+        (Level::Clear, _) => None,
+        (_, None) => Some(ADVICE.into()),
+        (_, Some(_)) => Some(ADVICE_ROOT.into()),
+    };
+    Doctor { most, best, promises, advice, here, root }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::guarantees::Facts;
+
+    fn of(level: Level) -> Guarantees {
+        Guarantees { level, findings: Vec::new(), facts: Facts::default() }
+    }
+
+    fn levels(it: &Doctor) -> Vec<Level> {
+        it.promises.iter().map(|it| it.level).collect()
+    }
+
+    #[test]
+    fn a_root_that_overwrites_makes_versions_the_store_that_promises_more() {
+        let without = diagnose(of(Level::NotAssured), None, false);
+        assert_eq!(levels(&without), [Level::NotAssured; 3]);
+        assert_eq!((without.best.len(), without.most), (3, Level::NotAssured));
+        assert!(without.advice.is_some_and(|it| it.contains("--root PATH")));
+        let with_root = diagnose(of(Level::NotAssured), Some(of(Level::Clear)), false);
+        assert_eq!(levels(&with_root), [Level::NotAssured, Level::NotAssured, Level::Clear]);
+        assert_eq!((&with_root.best[..], with_root.advice), (&[StoreKind::Versions][..], None));
+    }
+
+    #[test]
+    fn a_root_that_is_worse_leaves_versions_behind() {
+        let found = diagnose(of(Level::Clear), Some(of(Level::NotReached)), false);
+        assert_eq!(levels(&found), [Level::Clear, Level::Clear, Level::NotReached]);
+        assert_eq!(found.best, [StoreKind::InPlace, StoreKind::Overlay]);
+    }
+
+    #[test]
+    fn a_device_is_not_all_of_a_disk() {
+        let how = |is_device| diagnose(of(Level::Clear), None, is_device).promises[0].how.clone();
+        assert!(how(true).contains("journal") && !how(false).contains("journal"));
+    }
+}

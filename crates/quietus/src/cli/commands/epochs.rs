@@ -1,0 +1,141 @@
+//! The commands about epochs.
+
+use crate::cli::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs, VersionsListArgs};
+use crate::cli::consent;
+use crate::cli::report::Report;
+use crate::cli::{Failure, ask, with_bar};
+use crate::front::control::{self, Call, Epochs, Refused};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// The state after Ctrl-C during `forget --wait`.
+const INTERRUPTED: &str = "interrupted: the epochs cannot be read any more, and what only they showed is destroyed while \
+                           the disk is served; `quietus status` shows when it is";
+/// The same for blocks.
+const INTERRUPTED_BLOCKS: &str = "interrupted: what is forgotten cannot be read any more, and is destroyed while the disk \
+                                  is served; `quietus status` shows when it is";
+
+/// A disk, and what follows the last `@`, if no directory has the whole name.
+pub(in crate::cli) fn split(target: &Path) -> (PathBuf, Option<String>) {
+    let text = target.to_string_lossy();
+    match text.rsplit_once('@') {
+        Some((disk, at)) if !target.exists() => (disk.into(), Some(at.into())),
+        _ => (target.into(), None),
+    }
+}
+
+/// A disk, and the epochs that are named behind it.
+fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
+    let (disk, Some(at)) = split(target) else {
+        let text = target.display();
+        return Err(Failure::Usage(format!(
+            "{text} names no epochs; use {text}@17, {text}@17..20, {text}@17.. or {text}@NAME"
+        )));
+    };
+    let epochs = Epochs::from(at.as_str());
+    Ok((disk, epochs))
+}
+
+pub(in crate::cli) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
+    out.epoch_closed(&ask(
+        &args.disk,
+        &Call::Epoch { name: args.name.clone(), confirm_clock: args.confirm_clock },
+    )?);
+    Ok(())
+}
+
+pub(in crate::cli) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
+    out.versions(&ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique })?);
+    Ok(())
+}
+
+pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    if !args.chain.is_empty() {
+        return forget_blocks(args, out);
+    }
+    let (disk, epochs) = named(&args.target)?;
+    let weigh = || ask(&disk, &Call::Weigh { epochs: epochs.clone() }).map(|answer| out.weighed(&answer));
+    if !weighed(args.consent, weigh)? {
+        return Ok(());
+    }
+    out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait }, INTERRUPTED)?);
+    Ok(())
+}
+
+/// Reports what would die if that is asked for, or if a person is to decide. Returns whether to go on.
+pub(in crate::cli) fn weighed(
+    consent: ConsentArgs,
+    report: impl FnOnce() -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    if consent.dry_run || consent.asks() {
+        report()?;
+    }
+    if consent.asks() {
+        consent::ask("This is about to be forgotten, and nothing brings it back.")?;
+    }
+    Ok(!consent.dry_run)
+}
+
+/// Forgets blocks in all epochs.
+fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, at) = split(&args.target);
+    if let Some(at) = at {
+        return Err(Failure::Usage(format!(
+            "--chain forgets blocks in all epochs, and \"{at}\" names some; leave \"@{at}\" or --chain away"
+        )));
+    }
+    let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
+    let weigh = || {
+        out.blocks_weighed(&ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() })?);
+        Ok(())
+    };
+    if !weighed(args.consent, weigh)? {
+        return Ok(());
+    }
+    let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
+    out.blocks_forgotten(&carry_out(&disk, &call, INTERRUPTED_BLOCKS)?);
+    Ok(())
+}
+
+/// Asks for a forget, and waits for the answer.
+fn carry_out<T: DeserializeOwned>(disk: &Path, call: &Call, interrupted: &str) -> Result<T, Failure> {
+    let answer = with_bar(|step| match control::ask(disk, call, None, step) {
+        Err(Refused::Interrupted) => Err(Failure::Interrupted(interrupted.into())),
+        answer => Ok(answer?),
+    })?;
+    Ok(serde_json::from_value(answer)?)
+}
+
+pub(in crate::cli) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, epochs) = named(&args.target)?;
+    let HoldArgs { name, who, why, .. } = args;
+    let call = Call::Hold { name: name.clone(), epochs, who: who.clone(), why: why.clone() };
+    out.held(&ask(&disk, &call)?);
+    Ok(())
+}
+
+pub(in crate::cli) fn release(args: &ReleaseArgs, out: &Report) -> Result<(), Failure> {
+    out.released(&ask(&args.disk, &Call::Release { name: args.name.clone() })?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_follow_the_last_at_of_a_name_that_is_no_directory() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let odd = dir.path().join("vm@home");
+        std::fs::create_dir(&odd).expect("a directory");
+        assert_eq!(split(&odd), (odd.clone(), None));
+        let named_of = |text: &str| named(Path::new(text)).ok();
+        let epochs = |from: &str, to: Option<&str>| Epochs { from: from.into(), to: to.map(Into::into) };
+        assert_eq!(named_of("d@17"), Some(("d".into(), epochs("17", None))));
+        assert_eq!(named_of("d@17..x"), Some(("d".into(), epochs("17", Some("x")))));
+        assert_eq!(named_of("d@..2026-11-20"), Some(("d".into(), epochs("first", Some("2026-11-20")))));
+        assert_eq!(named_of("d@17.."), Some(("d".into(), epochs("17", Some("last")))));
+        assert_eq!(named_of("d@.."), Some(("d".into(), epochs("first", Some("last")))));
+        assert!(named_of("d").is_none());
+    }
+}

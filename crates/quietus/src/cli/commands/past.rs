@@ -1,0 +1,104 @@
+//! The commands about states of the past.
+
+use super::epochs::split;
+use crate::cli::args::{DiffArgs, RestoreArgs};
+use crate::cli::consent::{self, Act};
+use crate::cli::output::Plan;
+use crate::cli::report::{Report, bytes};
+use crate::cli::{Failure, ask, with_bar};
+use crate::front::control::{self, Call, Diff, Restored};
+use std::path::{Path, PathBuf};
+
+/// A disk, and the epoch that is named behind it.
+fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
+    match split(target) {
+        (disk, Some(at)) => Ok((disk, at)),
+        (disk, None) => {
+            let text = disk.display();
+            Err(Failure::Usage(format!(
+                "{text} names no epoch; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
+            )))
+        }
+    }
+}
+
+pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, from) = named(&args.from)?;
+    let to = args.to.as_deref().map(named).transpose()?;
+    if let Some((other, _)) = to.as_ref().filter(|(other, _)| !is_same(&disk, other)) {
+        let (disk, other) = (disk.display(), other.display());
+        return Err(Failure::Usage(format!("{disk} and {other} are two disks; name two epochs of one disk")));
+    }
+    let (mut from, mut to, mut start) = (from, to.map(|(_, at)| at), 0);
+    let mut total = (0, 0);
+    loop {
+        let part: Diff = ask(&disk, &Call::Diff { from, to, start })?;
+        total = (total.0 + part.ranges.len(), total.1 + part.differing_bytes);
+        out.differing(&part, total);
+        let Some(next) = part.next else { return Ok(()) };
+        // A time or a name may mean another epoch by now.
+        (from, to, start) = (part.from.to_string(), part.to.map(|it| it.to_string()), next);
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let known = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+    known(one) == known(other)
+}
+
+pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Failure> {
+    let (disk, at) = named(&args.target)?;
+    if !consent::agreed(args.consent, out, || plan(&disk, &at))? {
+        return Ok(());
+    }
+    let call = Call::Restore { at: at.clone() };
+    let source = args.credential.source();
+    let answer = with_bar(|step| {
+        let mut is_interrupted = false;
+        let mut step = |done, of| {
+            is_interrupted = !step(done, of);
+            !is_interrupted
+        };
+        let answer = control::ask_unlocked(&disk, &call, None, Some(&source), &mut step);
+        answer.map_err(|refused| match is_interrupted {
+            true => Failure::Interrupted(stopped(&disk, &at)),
+            false => refused.into(),
+        })
+    })?;
+    out.restored(&serde_json::from_value::<Restored>(answer)?);
+    Ok(())
+}
+
+/// What a restore would change.
+fn plan(disk: &Path, at: &str) -> Result<Act, Failure> {
+    let (mut from, mut start, mut sum) = (at.to_string(), 0, 0);
+    loop {
+        let part: Diff = ask(disk, &Call::Diff { from, to: None, start })?;
+        sum += part.differing_bytes;
+        (from, start) = match part.next {
+            Some(next) => (part.from.to_string(), next),
+            None => {
+                let text = format!(
+                    "make the state of epoch {} the current one of {}: {} differ; the state before is kept as an epoch",
+                    part.from,
+                    disk.display(),
+                    bytes(sum)
+                );
+                let plan = Plan::Restore { epoch: part.from, differing_bytes: sum };
+                return Ok(Act { text, plan });
+            }
+        };
+    }
+}
+
+/// The advice after a restore that was interrupted.
+fn stopped(disk: &Path, at: &str) -> String {
+    let status = control::ask(disk, &Call::Status, None, &mut |_, _| true).unwrap_or_default();
+    // The restore began with closing this epoch.
+    let before = status["store"]["open_epoch"].as_u64().map_or("EPOCH".into(), |open| (open - 1).to_string());
+    let disk = disk.display();
+    format!(
+        "interrupted: {disk} is in part as {at} and in part as before; run `quietus restore {disk}@{at}` to go on, or \
+         `quietus restore {disk}@{before}` to go back"
+    )
+}

@@ -1,0 +1,372 @@
+//! What `--json` prints: an object a line, with the name and version of its format. Documented by the schemas in `docs/schemas/`.
+
+mod audit;
+mod closed;
+
+pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
+
+use crate::base::path_text::path_text;
+use crate::base::signed::Signed;
+use crate::disk::{DiskToml, StoreKind};
+use crate::front::control::{
+    BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
+    Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
+};
+use crate::host::guarantees::{DiskGuarantees, Guarantees, Level};
+use crate::offline::{Committed, Exported, Rebased, Repaired};
+use crate::proof::sensitivity::Sensitivity;
+use crate::proof::{Checks, Proof};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// A report.
+pub trait Output: Serialize + JsonSchema {
+    /// Its name, which stands in the format between `quietus-` and the version.
+    const NAME: &'static str;
+}
+
+/// Version of all formats.
+const VERSION: u32 = 1;
+
+/// The format of reports with this name.
+#[must_use]
+pub fn format(name: &str) -> String {
+    format!("quietus-{name}-{VERSION}")
+}
+
+/// A report as it is printed.
+#[derive(Serialize)]
+struct Line<'a, T> {
+    format: String,
+    #[serde(flatten)]
+    report: &'a T,
+}
+
+/// The line of a report.
+///
+/// # Panics
+/// If a report is not plain data.
+#[must_use]
+pub fn line<T: Output>(report: &T) -> String {
+    let line = Line { format: format(T::NAME), report };
+    serde_json::to_string(&line).expect("a report is plain data")
+}
+
+/// The schema of what [`line()`] prints.
+fn schema<T: Output>() -> (&'static str, Schema) {
+    let of_report = |schema: &mut Map<String, Value>| {
+        let own = schema.get("properties").and_then(|it| it.get("format"));
+        assert!(own.is_none(), "{}: a report has a `format`, and not two", T::NAME);
+        name_format(schema, T::NAME);
+    };
+    (T::NAME, closed_schema::<T>(T::NAME, of_report))
+}
+
+/// The schema of a signed statement, whose format is in the statement, where the signature covers it.
+fn signed_schema<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
+    let of_statement = |schema: &mut Map<String, Value>| {
+        let statement = schema.get("properties").and_then(|it| it["statement"]["$ref"].as_str());
+        let statement = statement.and_then(|it| it.strip_prefix("#/$defs/")).map(String::from);
+        let definitions = schema.get_mut("$defs").and_then(Value::as_object_mut);
+        let definition =
+            definitions.zip(statement).and_then(|(all, name)| all.get_mut(&name)?.as_object_mut());
+        name_format(definition.expect("a statement is a structure"), name);
+    };
+    (name, closed_schema::<Signed<T>>(name, of_statement))
+}
+
+/// Says in the schema of an object that its format is that of reports with this `name`.
+fn name_format(object: &mut Map<String, Value>, name: &str) {
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    properties["format"] =
+        json!({ "const": format(name), "description": "The name and version of the format." });
+    let required =
+        object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
+    if !required.contains(&json!("format")) {
+        required.insert(0, json!("format"));
+    }
+}
+
+fn closed_schema<T: JsonSchema>(name: &str, change: impl FnOnce(&mut Map<String, Value>)) -> Schema {
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<T>();
+    let object = schema.ensure_object();
+    object.insert("title".into(), json!(format(name)));
+    change(object);
+    closed::close(object);
+    schema
+}
+
+macro_rules! outputs {
+    ($($name:literal: $report:ty,)*) => {
+        $(impl Output for $report {
+            const NAME: &'static str = $name;
+        })*
+
+        /// The name and the schema of each of these reports.
+        fn registered() -> Vec<(&'static str, Schema)> {
+            vec![$(schema::<$report>(),)*]
+        }
+    };
+}
+
+pub mod vault;
+
+/// The name and the schema of every report and signed statement, by name.
+#[must_use]
+pub fn schemas() -> Vec<(&'static str, Schema)> {
+    let mut all = [registered(), vec![signed_schema::<Proof>("proof")], vault::all()].concat();
+    all.sort_by_key(|(name, _)| *name);
+    all
+}
+
+outputs! {
+    "audit-entry": AuditEntry,
+    "blocks-forgotten": BlocksForgotten,
+    "blocks-weighed": BlocksWeighed,
+    "committed": Committed,
+    "compacted": Compacted,
+    "created": Created,
+    "diff": Diff,
+    "doctor": Doctor,
+    "epoch": Closed,
+    "error": ErrorReport,
+    "exported": Exported,
+    "forgotten": Forgotten,
+    "held": Held,
+    "key-added": KeyAdded,
+    "key-removed": KeyRemoved,
+    "key-rotated": KeyRotated,
+    "key-slots": KeySlots,
+    "list": Listing,
+    "owed": Owed,
+    "plan": Plan,
+    "purged": Purged,
+    "rebased": Rebased,
+    "released": Released,
+    "repaired": Repaired,
+    "restored": Restored,
+    "sensitive": SensitiveReport,
+    "serving": Serving,
+    "shredded": Shredded,
+    "status": StatusAnswer,
+    "verify": Checks,
+    "versions": Versions,
+    "weighed": Weighed,
+}
+
+/// Why a command failed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ErrorReport {
+    /// The reason, and the remedy.
+    pub error: String,
+}
+
+/// A new disk.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Created {
+    /// Path of its directory.
+    #[serde(serialize_with = "path_text")]
+    pub created: PathBuf,
+    /// Its properties.
+    pub disk: DiskToml,
+    /// The size that was asked for, if that was rounded up.
+    pub rounded_up_from_bytes: Option<u64>,
+    /// What its medium can promise.
+    pub guarantees: DiskGuarantees,
+}
+
+/// What a command would do: with `--dry-run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "act", rename_all = "kebab-case")]
+pub enum Plan {
+    /// Make a disk or a vault.
+    Make {
+        /// Path of the directory.
+        #[serde(serialize_with = "path_text")]
+        makes: PathBuf,
+        /// Block devices whose content is destroyed.
+        destroys: Vec<String>,
+    },
+    /// Write an overlay to its base.
+    Commit(Committed),
+    /// End content.
+    Purge(PurgeWeighed),
+    /// Make the state of an epoch the current one.
+    Restore {
+        /// The epoch.
+        epoch: u64,
+        /// Bytes that differ.
+        differing_bytes: u64,
+    },
+}
+
+/// The key slots that are used.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeySlots {
+    /// The slots, by number.
+    pub slots: Vec<KeySlot>,
+    /// How many there can be.
+    pub slots_max: usize,
+}
+
+/// A key slot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeySlot {
+    /// Its number.
+    pub slot: u8,
+    /// What opens it; `damaged` if nothing does.
+    pub kind: String,
+}
+
+/// A new key slot.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyAdded {
+    /// Its number.
+    pub added: u8,
+}
+
+/// A key slot that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyRemoved {
+    /// Its number.
+    pub removed: u8,
+    /// How many times it was overwritten.
+    pub passes: usize,
+    /// How far overwriting reached.
+    pub level: Level,
+}
+
+/// A new master key.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct KeyRotated {
+    /// Its number.
+    pub generation: u32,
+}
+
+/// A server that accepts clients.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Serving {
+    /// The disks.
+    pub serving: Vec<String>,
+    /// The URI of the first one.
+    pub uri: String,
+}
+
+/// Which content of a disk is sensitive.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct SensitiveReport {
+    /// Name of the disk.
+    pub name: String,
+    /// The marks that are followed, on a disk that is served.
+    pub sensitive: Option<Sensitivity>,
+    /// Content that was deleted and is not destroyed yet.
+    pub waiting: Vec<Waiting>,
+}
+
+/// Disks and vaults.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listing {
+    /// The disks and vaults, by path.
+    pub found: Vec<Home>,
+    /// Directories in which there may be more.
+    pub unread: Vec<Unread>,
+}
+
+/// A disk or a vault.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Home {
+    /// Path of its directory.
+    #[serde(serialize_with = "path_text")]
+    pub path: PathBuf,
+    /// Its kind.
+    pub kind: HomeKind,
+    /// Size of a disk.
+    pub size_bytes: Option<u64>,
+    /// Whether a server runs the disk.
+    pub served: bool,
+    /// Why only its kind is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+}
+
+/// A directory that was not read as a whole.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Unread {
+    /// Its path.
+    #[serde(serialize_with = "path_text")]
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+/// The kind of a disk, by its store, or a vault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HomeKind {
+    /// A disk whose store is not known.
+    Disk,
+    /// A disk in place.
+    InPlace,
+    /// An overlay.
+    Overlay,
+    /// A disk that keeps versions.
+    Versions,
+    /// A vault.
+    Vault,
+}
+
+impl HomeKind {
+    /// That of a disk with this store.
+    #[must_use]
+    pub fn of_disk(store: StoreKind) -> Self {
+        match store {
+            StoreKind::InPlace => Self::InPlace,
+            StoreKind::Overlay => Self::Overlay,
+            StoreKind::Versions => Self::Versions,
+        }
+    }
+
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::InPlace => "in-place",
+            Self::Overlay => "overlay",
+            Self::Versions => "versions",
+            Self::Vault => "vault",
+        }
+    }
+}
+
+/// What a host can promise for content at a path.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Doctor {
+    /// How far deletion reaches with the best store.
+    pub most: Level,
+    /// The stores that promise that.
+    pub best: Vec<StoreKind>,
+    /// What each store promises there.
+    pub promises: Vec<Promise>,
+    /// How to get more.
+    pub advice: Option<String>,
+    /// What was found at the path.
+    pub here: Guarantees,
+    /// What was found at the path of the root, if one was given.
+    pub root: Option<Guarantees>,
+}
+
+/// What a store promises.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Promise {
+    /// The store.
+    pub store: StoreKind,
+    /// How far deletion reaches.
+    pub level: Level,
+    /// How content dies.
+    pub how: String,
+}

@@ -1,0 +1,504 @@
+//! `disk.toml`: the description of a disk, and its behaviour.
+//!
+//! A checksum covers everything that must never change, so that a flipped bit is seen;
+//! `[behaviour]` is for a person to edit, and is not covered.
+
+pub(super) mod names;
+pub(super) mod overlay;
+pub(super) mod versions;
+
+use super::{DiskError, DiskErrorKind};
+use crate::disk::keys::Source;
+use crate::host::directory::{DirectoryErrorKind, replace};
+use crate::host::guarantees::{self, DiskGuarantees};
+use crate::host::paths::{Subject, absent};
+use clap::ValueEnum;
+use names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
+use overlay::OverlayToml;
+use quietus_core::policy::Policy;
+use quietus_core::retention::Retention;
+use quietus_core::store::overlay::Mode;
+use quietus_core::units::BLOCK_BYTES;
+use quietus_core::volume::Config;
+use quietus_seal::Seal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use uuid::Uuid;
+use versions::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
+
+const VERSION: i64 = 1;
+/// Size of the largest disk in bytes: the largest file position.
+const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// The content of `disk.toml`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskToml {
+    /// Version of the format.
+    pub version: i64,
+    /// Identity of the disk, for ever.
+    #[schemars(with = "String")]
+    pub uuid: Uuid,
+    /// Size that the guest sees, bytes.
+    pub size_bytes: u64,
+    /// Kind of store.
+    pub store: StoreKind,
+    /// CRC-32C of everything but `behaviour`.
+    pub checksum: String,
+    /// Place of the content.
+    pub medium: MediumToml,
+    /// Image below an overlay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlay: Option<OverlayToml>,
+    /// How versions are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<VersionsToml>,
+    /// Behaviour, which may be edited while the disk is not served.
+    pub behaviour: BehaviourToml,
+}
+
+/// Kinds of store: the place of content on the medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ValueEnum, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKind {
+    /// Byte n of the disk is byte n of the medium.
+    #[default]
+    InPlace,
+    /// Blocks that differ from an immutable base image are in a file that grows and shrinks.
+    Overlay,
+    /// Every epoch of the disk is kept, sealed, until it is forgotten.
+    Versions,
+}
+
+impl StoreKind {
+    /// Whether the store keeps versions.
+    #[must_use]
+    pub fn keeps_versions(self) -> bool {
+        self == Self::Versions
+    }
+}
+
+/// Place of the content.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MediumToml {
+    /// Path, relative to the directory or absolute.
+    pub path: PathBuf,
+    /// The medium held the content before it became a disk.
+    pub adopted: bool,
+}
+
+/// Behaviour of the disk.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BehaviourToml {
+    /// Policy: the passes.
+    pub policy: String,
+    /// See [`Config::idle_after_ms`].
+    pub idle_after_ms: u64,
+    /// See [`Config::deadline_ms`].
+    pub deadline_ms: u64,
+    /// See [`Config::detect_zeroes`].
+    pub detect_zeroes: bool,
+    /// Bytes that the audit log has at most, about: beyond that its oldest file is removed.
+    #[serde(default = "audit_bytes_max")]
+    pub audit_bytes_max: u64,
+    /// How the file of an overlay stays small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// When an epoch of a disk that keeps versions closes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub epoch: Option<EpochEnd>,
+    /// Which epochs such a disk keeps; all, if there is no rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub retention: Option<Retention>,
+}
+
+/// Properties of a new disk.
+#[derive(Clone, Debug, Default)]
+pub struct CreateOptions {
+    /// Size in bytes; taken from the medium or the base where that has a size.
+    pub size: Option<u64>,
+    /// Block device, or file to make, in place of `data`.
+    pub medium: Option<PathBuf>,
+    /// `medium` exists, and its content becomes the disk's.
+    pub adopt: bool,
+    /// Kind of store.
+    pub store: StoreKind,
+    /// Image below an overlay, of any format that `qemu-img` knows.
+    pub base: Option<PathBuf>,
+    /// How the file of an overlay stays small.
+    pub mode: Option<Mode>,
+    /// How versions are kept.
+    pub versions: VersionsOptions,
+    /// Policy: the passes.
+    pub policy: String,
+    /// See [`Config::idle_after_ms`].
+    pub idle_after_ms: u64,
+    /// See [`Config::deadline_ms`].
+    pub deadline_ms: u64,
+    /// See [`Config::detect_zeroes`].
+    pub detect_zeroes: bool,
+}
+
+/// How a new disk keeps versions; what is not said is the default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct VersionsOptions {
+    /// How blocks are sealed.
+    pub seal: Option<Seal>,
+    /// When an epoch closes.
+    pub epoch: Option<EpochEnd>,
+    /// Which epochs are kept.
+    pub retention: Option<Retention>,
+    /// Block device, or file to make, in place of `stubs`.
+    pub stub_medium: Option<PathBuf>,
+    /// Block device, or file to make, in place of `root`.
+    pub root: Option<PathBuf>,
+    /// Where the first credential comes from, if not from the person at the terminal.
+    pub source: Option<Source>,
+}
+
+/// Default size of all files of an audit log: one GiB.
+fn audit_bytes_max() -> u64 {
+    1 << 30
+}
+
+/// Size of the largest overlay in bytes: the map has an entry of 32 bits for each block.
+const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
+/// Policy of an overlay that destroys nothing: dead space is only freed.
+const NO_PASSES: &str = "none";
+
+/// The files of a store besides its content.
+enum Below {
+    Nothing,
+    Base(OverlayToml),
+    Versions(VersionsToml),
+}
+
+impl MediumToml {
+    /// The file in the disk's own directory.
+    fn own() -> Self {
+        Self { path: DATA_FILE.into(), adopted: false }
+    }
+}
+
+impl DiskToml {
+    /// The description of a new disk in place.
+    pub(super) fn in_place(options: &CreateOptions) -> Result<Self, DiskError> {
+        let here = Path::new("disk.toml");
+        let foreign = options.medium.as_deref().filter(|path| path.exists());
+        let found = foreign.map(size_of).transpose()?;
+        let size_bytes = match (found, options.size) {
+            (Some(found), Some(size)) if size > found => {
+                let what = format!("--size is {size} bytes, and the medium has {found}; use {found} or less");
+                return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
+            }
+            (_, Some(size)) => size,
+            (Some(found), None) => found,
+            (None, None) => {
+                return Err(size_missing());
+            }
+        };
+        let path = options.medium.as_deref().map_or_else(|| Ok(DATA_FILE.into()), absolute)?;
+        let medium = MediumToml { path, adopted: options.adopt };
+        Self::of(options, size_bytes, medium, Below::Nothing)
+    }
+
+    /// The description of a new overlay above `base`.
+    pub(super) fn overlay(options: &CreateOptions, base: OverlayToml) -> Result<Self, DiskError> {
+        let content = base.base_bytes.next_multiple_of(512);
+        let size_bytes = options.size.unwrap_or(content);
+        if size_bytes < content {
+            let what = format!(
+                "--size is {size_bytes} bytes, and the base image has {content}; use {content} or a larger size"
+            );
+            return Err(DiskErrorKind::Invalid(what).at(&base.base));
+        }
+        Self::of(options, size_bytes, MediumToml::own(), Below::Base(base))
+    }
+
+    /// The description of a new disk that keeps versions.
+    pub(super) fn versions(options: &CreateOptions) -> Result<Self, DiskError> {
+        let size_bytes = options.size.ok_or_else(size_missing)?;
+        let wanted = &options.versions;
+        let path =
+            |own: &str, other: &Option<PathBuf>| other.as_deref().map_or_else(|| Ok(own.into()), absolute);
+        let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
+        let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
+        let medium = MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false };
+        Self::of(options, size_bytes, medium, Below::Versions(versions))
+    }
+
+    fn of(
+        options: &CreateOptions,
+        size_bytes: u64,
+        medium: MediumToml,
+        below: Below,
+    ) -> Result<Self, DiskError> {
+        let (overlay, versions) = match below {
+            Below::Nothing => (None, None),
+            Below::Base(overlay) => (Some(overlay), None),
+            Below::Versions(versions) => (None, Some(versions)),
+        };
+        let wanted = &options.versions;
+        let toml = Self {
+            version: VERSION,
+            uuid: Uuid::new_v4(),
+            size_bytes,
+            store: options.store,
+            checksum: String::new(),
+            medium,
+            behaviour: BehaviourToml {
+                policy: options.policy.clone(),
+                idle_after_ms: options.idle_after_ms,
+                deadline_ms: options.deadline_ms,
+                detect_zeroes: options.detect_zeroes,
+                audit_bytes_max: audit_bytes_max(),
+                mode: overlay.is_some().then(|| options.mode.unwrap_or_default()),
+                epoch: versions.is_some().then(|| wanted.epoch.unwrap_or_default()),
+                retention: versions.is_some().then(|| wanted.retention.clone().unwrap_or_default()),
+            },
+            overlay,
+            versions,
+        };
+        let toml = toml.summed();
+        toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
+        Ok(toml)
+    }
+
+    /// Reads the `disk.toml` of the disk in `dir`.
+    ///
+    /// # Errors
+    /// [`DiskError`]: missing, of another version, damaged or senseless.
+    pub fn read(dir: &Path) -> Result<Self, DiskError> {
+        let path = dir.join("disk.toml");
+        let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => absent(Subject::Disk, dir),
+            std::io::ErrorKind::InvalidData => DirectoryErrorKind::Damaged("not UTF-8 text").at(&path),
+            _ => DirectoryErrorKind::Io("read the file").of(&path, error),
+        })?;
+        Self::from_text(&text).map_err(|kind| kind.at(&path))
+    }
+
+    /// Parses the text of the file.
+    ///
+    /// # Errors
+    /// The fault of the text.
+    pub fn from_text(text: &str) -> Result<Self, DiskErrorKind> {
+        let table: toml::Table = text.parse().map_err(unreadable)?;
+        // The version first: the rest may be of a format not known yet.
+        match table.get("version").and_then(toml::Value::as_integer) {
+            Some(VERSION) => {}
+            Some(other) => return Err(DiskErrorKind::Version(other)),
+            None => return Err(DirectoryErrorKind::Damaged("field `version` is missing").into()),
+        }
+        let toml: Self = toml::from_str(text).map_err(unreadable)?;
+        toml.check()?;
+        Ok(toml)
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        toml::to_string(self).expect("a disk.toml is plain data")
+    }
+
+    fn check(&self) -> Result<(), DiskErrorKind> {
+        if self.checksum != self.sum() {
+            return Err(DirectoryErrorKind::Damaged(
+                "field `checksum` does not match the other fields; only [behaviour] may be edited",
+            )
+            .into());
+        }
+        self.check_parts()?;
+        if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
+            let what =
+                format!("field `size_bytes` is {}, not a multiple of 512 from 512 to 2^63", self.size_bytes);
+            return Err(invalid(what));
+        }
+        self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
+        self.versions.as_ref().map_or(Ok(()), |versions| self.check_versions(versions))?;
+        self.policy().map(drop)
+    }
+
+    /// Whether the tables and fields are those of the store.
+    fn check_parts(&self) -> Result<(), DiskErrorKind> {
+        let (is_overlay, versions) = (self.store == StoreKind::Overlay, self.store.keeps_versions());
+        let behaviour = &self.behaviour;
+        if self.overlay.is_some() != is_overlay || behaviour.mode.is_some() != is_overlay {
+            return Err(invalid(
+                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, no other disk has them",
+            ));
+        }
+        let has = [self.versions.is_some(), behaviour.epoch.is_some(), behaviour.retention.is_some()];
+        if has != [versions; 3] {
+            return Err(invalid(
+                "field `store` contradicts the rest: a disk with the store `versions` has a table [versions] and fields `epoch` and `retention`, no other disk has them",
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_versions(&self, versions: &VersionsToml) -> Result<(), DiskErrorKind> {
+        if self.size_bytes > VERSIONS_BYTES_MAX {
+            let size = self.size_bytes;
+            let what = format!(
+                "field `size_bytes` is {size}; a disk that keeps versions has at most {VERSIONS_BYTES_MAX}"
+            );
+            return Err(invalid(what));
+        }
+        if self.medium.adopted {
+            return Err(invalid("field `medium.adopted` of a disk that keeps versions is true"));
+        }
+        if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
+            return Err(invalid(
+                "field `medium.path` of a disk that keeps versions is neither `data` nor an absolute path",
+            ));
+        }
+        versions.check()
+    }
+
+    fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
+        if self.size_bytes > OVERLAY_BYTES_MAX {
+            let what = format!(
+                "field `size_bytes` is {}; an overlay has at most {OVERLAY_BYTES_MAX}",
+                self.size_bytes
+            );
+            return Err(invalid(what));
+        }
+        if self.size_bytes < overlay.base_bytes {
+            return Err(invalid(
+                "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",
+            ));
+        }
+        if self.medium != MediumToml::own() {
+            return Err(invalid(
+                "field `medium.path` of an overlay is not `data`, or `medium.adopted` is true",
+            ));
+        }
+        overlay.check()
+    }
+
+    fn policy(&self) -> Result<Policy, DiskErrorKind> {
+        if self.behaviour.policy == NO_PASSES && self.store != StoreKind::Overlay {
+            return Err(invalid("policy `none` destroys nothing; only an overlay may have it"));
+        }
+        self.behaviour.policy.parse::<Policy>().map_err(invalid)
+    }
+
+    /// `self` with the checksum that fits.
+    pub(super) fn summed(self) -> Self {
+        Self { checksum: self.sum(), ..self }
+    }
+
+    pub(super) fn sum(&self) -> String {
+        let Self { version, uuid, size_bytes, store, medium, overlay, versions, .. } = self;
+        let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
+        let text = match (overlay, versions) {
+            (Some(overlay), _) => serde_json::to_string(&(facts, overlay.facts())),
+            (None, Some(versions)) => serde_json::to_string(&(facts, versions.facts())),
+            (None, None) => serde_json::to_string(&facts),
+        };
+        format!("crc32c:{:08x}", crc32c::crc32c(text.unwrap_or_default().as_bytes()))
+    }
+
+    pub(super) fn config(&self, dir: &Path) -> Result<Config, DiskError> {
+        let mut config = Config::new(self.policy().map_err(|kind| kind.at(&dir.join("disk.toml")))?);
+        config.idle_after_ms = self.behaviour.idle_after_ms;
+        config.deadline_ms = self.behaviour.deadline_ms;
+        config.detect_zeroes = self.behaviour.detect_zeroes;
+        Ok(config)
+    }
+
+    /// Path of the medium of the disk in `dir`.
+    #[must_use]
+    pub fn medium_path(&self, dir: &Path) -> PathBuf {
+        dir.join(&self.medium.path)
+    }
+
+    /// The guarantees of this host for the disk in `dir`: for each part that may hold content.
+    #[must_use]
+    pub fn guarantees(&self, dir: &Path) -> DiskGuarantees {
+        guarantees::inspect_disk(self.parts(dir))
+    }
+
+    /// Replaces the `disk.toml` in `dir` by this one. Text that a person wrote beside it stays.
+    ///
+    /// # Errors
+    /// [`DiskError`]; the old file is whole then.
+    pub(super) fn write(&self, dir: &Path) -> Result<(), DiskError> {
+        let path = dir.join("disk.toml");
+        let old = std::fs::read_to_string(&path).unwrap_or_default();
+        let new = patched(&old, &self.to_text());
+        let is_right = Self::from_text(&new).is_ok_and(|read| read == *self);
+        let text = if is_right { new } else { self.to_text() };
+        let written = replace(dir, "disk.toml", text.as_bytes());
+        Ok(written.map_err(|error| DirectoryErrorKind::Io("write the file").of(&path, error))?)
+    }
+}
+
+/// The text `old`, in which every line `key = …` is as in `new`.
+fn patched(old: &str, new: &str) -> String {
+    let key = |line: &str| line.split_once('=').map(|(key, _)| key.trim().to_string());
+    let line_of = |wanted: String| new.lines().find(|line| key(line).as_ref() == Some(&wanted));
+    let lines = old.lines().map(|line| key(line).and_then(line_of).unwrap_or(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn invalid(what: impl ToString) -> DiskErrorKind {
+    DiskErrorKind::Invalid(what.to_string().trim_end().to_string())
+}
+
+fn unreadable(error: toml::de::Error) -> DiskErrorKind {
+    let error = error.to_string();
+    invalid(format!("{}; correct that, or restore the file from a backup", error.trim_end()))
+}
+
+fn size_missing() -> DiskError {
+    let what = "--size is missing; give the size of the disk, such as --size 20G";
+    DiskErrorKind::Usage(what.into()).at(Path::new("disk.toml"))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, DiskError> {
+    Ok(std::path::absolute(path).map_err(|error| DirectoryErrorKind::Io("find the file").of(path, error))?)
+}
+
+fn size_of(path: &Path) -> Result<u64, DiskError> {
+    let size = std::fs::File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    // A partial sector is not the guest's.
+    Ok(size
+        .map(|size| size / 512 * 512)
+        .map_err(|error| DirectoryErrorKind::Io("open the file").of(path, error))?)
+}
+
+/// Bytes from `512`, `20G`, `1.5T`: binary units.
+///
+/// # Errors
+/// A text that shows what a size looks like.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let units = [("K", 10), ("M", 20), ("G", 30), ("T", 40), ("P", 50)];
+    let text = text.trim();
+    let upper = text.to_ascii_uppercase();
+    let number = upper.strip_suffix("IB").or(upper.strip_suffix('B')).unwrap_or(&upper);
+    let unit = units.iter().find_map(|(unit, shift)| Some((number.strip_suffix(unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((number, 0));
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let bytes = (|| {
+        let digits = |text: &str| text.chars().all(|digit| digit.is_ascii_digit());
+        if whole.is_empty()
+            || !digits(whole)
+            || !digits(part)
+            || part.len() > 6
+            || (shift == 0 && !part.is_empty())
+        {
+            return None;
+        }
+        let scale = 10_u128.pow(part.len() as u32);
+        let number: u128 = whole.parse::<u64>().ok()?.into();
+        let fraction: u128 = if part.is_empty() { 0 } else { part.parse().ok()? };
+        u64::try_from(((number * scale + fraction) << shift) / scale).ok()
+    })();
+    bytes.ok_or_else(|| format!("invalid size {text:?}; use 512, 64M, 20G or 1.5T, less than 16 EiB"))
+}

@@ -1,0 +1,21 @@
+//! Epochs of a disk that keeps versions, as people see them: by number, by name, and by time; exports of the past; and
+//! the ends of epochs: closing them, and forgetting them by rule.
+
+mod asking;
+mod at;
+mod comparing;
+mod dates;
+mod export;
+mod keeper;
+mod timer;
+
+pub use asking::{
+    Listed, close, forget, judge, judge_cells, keep_now, list, page_fault, showing_dead, unique, versions,
+    weigh,
+};
+pub use at::{At, FindError, last, range};
+pub use comparing::{States, differences};
+pub use export::{Past, Versioned};
+pub(crate) use keeper::note_doubts;
+pub use keeper::timers;
+pub use timer::Timer;

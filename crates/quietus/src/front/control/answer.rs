@@ -1,0 +1,216 @@
+//! The answers to calls, by the disk that is open in this process.
+
+use super::call::{Call, Space, StatusAnswer};
+use super::refused::Refused;
+use super::reports::{Compacted, DueName, Owed, OwedRange, PurgeWeighed, Purged, Shredded};
+use super::verdict::Verdict;
+use super::waiting;
+use crate::disk::{Size, Step};
+use crate::engine::export::{Export, carry_out, liveness_runs};
+use crate::host::attached::Finding;
+use crate::open_disk::copy::copy;
+use crate::open_disk::{OpenDisk, backlog_bytes};
+use crate::proof::{self, ProofError};
+use quietus_core::ledger::Due;
+use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::units::{Addr, Extent};
+use quietus_core::volume::Status;
+use quietus_detect::options::Sensitive;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::time::SystemTime;
+
+/// Most obligations that one answer lists; more are counted.
+const OBLIGATIONS_MAX: usize = 1000;
+/// Most sizes that one answer lists.
+const SIZES_MAX: usize = 100;
+
+impl OpenDisk {
+    /// Answers `call`, which came with `file`. `step` says whether to go on.
+    ///
+    /// # Errors
+    /// The reason for the refusal.
+    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
+        let sent = |name: &str| {
+            let refused =
+                || format!("no file came with the call `{name}`; send a descriptor of an empty file");
+            file.ok_or_else(refused)
+        };
+        Ok(match call {
+            Call::Status => json!(self.status()),
+            Call::Deaths => json!(self.deaths()),
+            Call::Shred => json!(self.shred(step)?),
+            Call::WeighPurge { ranges } => json!(self.weigh_purge(ranges)?),
+            Call::Purge { ranges, conservative } => json!(self.purge(ranges, *conservative)?),
+            Call::Compact => json!(self.compact(step)?),
+            Call::Export => json!(copy(&self.engine, sent("export")?, step)?),
+            Call::Epoch { name, confirm_clock } => json!(self.close_epoch(name.as_deref(), *confirm_clock)?),
+            Call::Versions { from, unique } => json!(self.versions(*from, *unique, step)?),
+            Call::Forget { epochs, wait } => json!(self.forget(epochs, *wait, step)?),
+            Call::Weigh { epochs } => json!(self.weigh(epochs, step)?),
+            Call::ForgetBlocks { ranges, current, wait } => {
+                json!(self.forget_blocks(ranges, *current, *wait, step)?)
+            }
+            Call::WeighBlocks { ranges } => json!(self.weigh_blocks(ranges, step)?),
+            Call::Hold { name, epochs, who, why } => json!(self.hold(name, epochs, who, why)?),
+            Call::Release { name } => json!(self.release(name)?),
+            Call::ExportPast { at } => json!(self.export_past(at, sent("export-past")?, step)?),
+            Call::Diff { from, to, start } => json!(self.diff(from, to.as_deref(), *start, step)?),
+            Call::Restore { at } => json!(self.restore(at, step)?),
+            Call::Verify { read_data } => json!(self.verify(*read_data, step)),
+            Call::Prove => {
+                let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
+                let said = (json!(self.dir.guarantees()), marks.map(|it| json!(it)));
+                let receipt = proof::prove(&self.engine, &self.dir, said, step);
+                json!(receipt.map_err(|error| match error {
+                    ProofError::Interrupted => Refused::Interrupted,
+                    error => error.to_string().into(),
+                })?)
+            }
+        })
+    }
+
+    fn status(&self) -> StatusAnswer {
+        // A fault found here is the reason why the disk latches.
+        let _ = self.engine.check_media();
+        self.look_at_names();
+        let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
+        let guarantees = self.dir.guarantees();
+        StatusAnswer {
+            name: self.dir.name(),
+            disk: self.dir.toml().uuid.to_string(),
+            medium: self.dir.medium_path().display().to_string(),
+            served: self.served,
+            read_only: config.read_only,
+            idle_after_ms: config.idle_after_ms,
+            deadline_ms: config.deadline_ms,
+            verdict: Verdict::of_status(&status, &waiting, &guarantees),
+            waiting,
+            status,
+            epochs: self.epochs_kept(),
+            attached: self.attached(),
+            sensitive: self.sensitivity(),
+            record: self.engine.record_status(),
+            space: self.space(),
+            guarantees,
+        }
+    }
+
+    /// How guests are attached now.
+    fn attached(&self) -> Option<Finding> {
+        self.engine.look_at_clients();
+        self.engine.attachment()
+    }
+
+    fn space(&self) -> Option<Space> {
+        let base = self.dir.base()?.path().display().to_string();
+        Some(Space { base, now: self.size()?, before: self.dir.sizes(SIZES_MAX) })
+    }
+
+    fn size(&self) -> Option<Size> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let live_bytes = self.engine.status().live_bytes;
+        Some(Size { time_ms: since.as_millis() as u64, host_bytes: self.dir.host_bytes()?, live_bytes })
+    }
+
+    pub(super) fn note_size(&self) {
+        if let Some(size) = self.size()
+            && let Err(error) = self.dir.note_size(size)
+        {
+            tracing::warn!(%error, "cannot note the size of the overlay");
+        }
+    }
+
+    fn deaths(&self) -> Owed {
+        let (obligations, more) = self.engine.obligations(OBLIGATIONS_MAX);
+        let list = obligations.iter().map(|(extent, it)| {
+            let due = match it.due {
+                Due::Shred { .. } => DueName::Shred,
+                Due::Free { .. } => DueName::Free,
+                Due::ConservativeOverwrite => DueName::Conservative,
+                Due::Suspicious => DueName::Suspicious,
+            };
+            OwedRange { start: extent.start.0, len: extent.len, due, cause: it.cause }
+        });
+        Owed { owed: list.collect(), more }
+    }
+
+    fn shred(&self, step: Step<'_>) -> Result<Shredded, String> {
+        let owed = |status: &Status| status.owed.queued_bytes + status.owed.conservative_bytes;
+        let before = self.engine.status();
+        let total = owed(&before).max(1);
+        self.engine.shred_now();
+        let drained =
+            self.engine.wait_until_destroyed(|status| step(total.saturating_sub(owed(status)), total));
+        let (after, waiting) = waiting::standing(&self.engine);
+        refuse(&after, drained)?;
+        let (before, after) = (before.counters, after.counters);
+        Ok(Shredded {
+            done: drained,
+            destroyed_bytes: after.destroyed_bytes - before.destroyed_bytes,
+            rewritten_bytes: after.rewritten_bytes - before.rewritten_bytes,
+            plain_bytes: after.plain_bytes - before.plain_bytes,
+            waiting,
+        })
+    }
+
+    fn compact(&self, step: Step<'_>) -> Result<Compacted, String> {
+        let medium_bytes = |status: &Status| status.store.packed_bytes();
+        let before = self.engine.status();
+        let Some(bytes_before) = medium_bytes(&before) else {
+            return Err(format!("cannot compact {}: it is not an overlay", self.dir.name()));
+        };
+        let total = backlog_bytes(&before);
+        self.engine.shred_now();
+        let done = self.engine.wait_until_compact(|status| {
+            let left = backlog_bytes(status);
+            step(total.saturating_sub(left), total.max(left))
+        });
+        let after = self.engine.status();
+        let bytes_after = medium_bytes(&after).unwrap_or(bytes_before);
+        refuse(&after, done)?;
+        Ok(Compacted { done, bytes_before, bytes_after })
+    }
+
+    /// Counts what a purge would end.
+    fn weigh_purge(&self, ranges: &[(u64, u64)]) -> Result<PurgeWeighed, String> {
+        let mut live_bytes = 0;
+        for range in ranges {
+            let runs = liveness_runs(&*self.engine, self.within(*range)?);
+            live_bytes += runs
+                .filter(|(_, it)| !matches!(it, Liveness::Dead | Liveness::Queued))
+                .map(|(run, _)| run.len)
+                .sum::<u64>();
+        }
+        let bytes = ranges.iter().map(|(_, len)| len).sum();
+        Ok(PurgeWeighed { ranges: ranges.len(), bytes, live_bytes, size_bytes: self.engine.size() })
+    }
+
+    fn within(&self, (start, len): (u64, u64)) -> Result<Extent<Addr>, String> {
+        let size = self.engine.size();
+        let refused = || format!("range {start}+{len} is not within the disk, which has {size} bytes");
+        Extent::within(start, len, size).ok_or_else(refused)
+    }
+
+    pub(super) fn purge(&self, ranges: &[(u64, u64)], conservative: bool) -> Result<Purged, String> {
+        let before = self.engine.status().counters;
+        for range in ranges {
+            let extent = self.within(*range)?;
+            let op = if conservative { Op::ConservativeOverwrite } else { Op::Purge };
+            let outcome = carry_out(&*self.engine, Request { op, extent, fua: true });
+            outcome.map_err(|refusal| refusal.to_string())?;
+        }
+        let after = self.engine.status().counters;
+        let died = |it: quietus_core::ledger::Counters| it.dead_bytes.iter().sum::<u64>();
+        Ok(Purged { ranges: ranges.len(), newly_dead_bytes: died(after) - died(before) })
+    }
+}
+
+/// Why nothing more is destroyed, if so: the disk is latched, or it was not `done` because destruction pauses.
+fn refuse(after: &Status, done: bool) -> Result<(), String> {
+    match (&after.latched, &after.owed.pauses) {
+        (Some(reason), _) => Err(format!("the disk is read-only: {reason}")),
+        (None, Some(reason)) if !done => Err(format!("destruction pauses: {reason}")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! The answers to calls about states of the past.
+
+use super::refused::Refused;
+use crate::disk::Step;
+use crate::engine::export::Export;
+use crate::epochs::{At, differences};
+use crate::open_disk::OpenDisk;
+use quietus_core::request::AsOf;
+use quietus_core::units::{Addr, Epoch, Extent};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An answer with so many ranges ends.
+const RANGES_MAX: usize = 100_000;
+
+/// The answer to [`Call::Diff`](super::Call::Diff).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Diff {
+    /// The number of the epoch.
+    pub from: u64,
+    /// The number of the other epoch; none for the current state.
+    pub to: Option<u64>,
+    /// The first byte of each range that differs, and its length.
+    pub ranges: Vec<Extent<Addr>>,
+    /// Bytes in these ranges.
+    pub differing_bytes: u64,
+    /// Where to go on: more ranges may follow; none if these were the last.
+    pub next: Option<u64>,
+}
+
+impl Diff {
+    /// Adds a range behind the others.
+    fn add(&mut self, run: Extent<Addr>) {
+        self.differing_bytes += run.len;
+        match self.ranges.last_mut() {
+            Some(last) if last.end() == run.start.0 => last.len += run.len,
+            _ => self.ranges.push(run),
+        }
+    }
+}
+
+impl OpenDisk {
+    /// The number of the epoch that people call `at`.
+    pub(super) fn epoch_at(&self, at: &str) -> Result<Epoch, Refused> {
+        Ok(at.parse::<At>()?.find(&self.engine, &self.names)?)
+    }
+
+    pub(super) fn diff(
+        &self,
+        from: &str,
+        to: Option<&str>,
+        start: u64,
+        step: Step<'_>,
+    ) -> Result<Diff, Refused> {
+        let (from, to) = (self.epoch_at(from)?, to.map(|at| self.epoch_at(at)).transpose()?);
+        let states = [AsOf::End(from), to.map_or(AsOf::Now, AsOf::End)];
+        let size = self.engine.size();
+        let whole = Extent::between(start.min(size), size);
+        let (from, to) = (from.0, to.map(|to| to.0));
+        let mut diff = Diff { from, to, ranges: Vec::new(), differing_bytes: 0, next: None };
+        for part in differences(&self.engine, whole, states) {
+            let part = part?;
+            part.differing.iter().for_each(|run| diff.add(*run));
+            if diff.ranges.len() >= RANGES_MAX {
+                diff.next = Some(part.end).filter(|end| *end < size);
+                break;
+            }
+            if !step(part.end, size) {
+                return Err(Refused::Interrupted);
+            }
+        }
+        Ok(diff)
+    }
+}

@@ -1,0 +1,235 @@
+use super::*;
+use crate::container::Class;
+use crate::sanitize::{Live, Progress};
+use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
+use crate::{SnapshotId, VaultError};
+
+/// Where a container is damaged.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Head,
+    Entry,
+}
+
+impl Part {
+    const ALL: [Part; 2] = [Part::Head, Part::Entry];
+
+    /// A byte of it, from the slot's first on.
+    fn at(self) -> usize {
+        match self {
+            Part::Head => 40,
+            Part::Entry => crate::container::HEAD_BYTES + 5,
+        }
+    }
+}
+
+/// A vault with a snapshot to keep and one to forget, in containers of their own and in the sorted index.
+struct Bench {
+    media: Media,
+    kept: (SnapshotId, Files),
+    gone: (SnapshotId, Files),
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let media = Media::new(60);
+        let mut vault = media.create();
+        let (kept, gone) = (files(&["kept"], 3), files(&["secret plan"], 4));
+        let kept = (put(&mut vault, &kept).unwrap(), kept);
+        let gone = (put(&mut vault, &gone).unwrap(), gone);
+        sanitize(&mut vault, Live::Ordinals).unwrap();
+        drop(vault);
+        Bench { media, kept, gone }
+    }
+
+    fn slot_of(&self, needle: &[u8]) -> usize {
+        let slot_bytes = self.media.slot_bytes();
+        self.media.pool.bytes(|bytes| {
+            bytes.windows(needle.len()).position(|it| it == needle).expect("it is there") / slot_bytes
+        })
+    }
+
+    /// Damages the container of content that begins so.
+    fn damage(&self, content: &[u8], at: usize) {
+        let slot_bytes = self.media.slot_bytes();
+        let slot = self.slot_of(&content[..40]);
+        self.media.pool.bytes(|bytes| bytes[slot * slot_bytes + at] ^= 1);
+    }
+
+    /// The vault, in which the one snapshot is forgotten and not yet destroyed.
+    fn forgotten(&self) -> Vault<'_> {
+        let mut vault = self.media.open();
+        vault.forget(&[self.gone.0]).unwrap();
+        vault
+    }
+
+    fn has_secret(&self) -> bool {
+        self.media.have(b"secret plan") || self.media.have(&self.gone.1["secret plan"][40..72])
+    }
+}
+
+/// Sanitizes, and returns what is left.
+fn left(vault: &mut Vault<'_>) -> Result<usize, VaultError> {
+    vault.begin_sanitization(Live::Ordinals)?;
+    let mut left = 0;
+    while vault.step_sanitization()? != Progress::Done {
+        left = vault.sanitization_left().unwrap().len();
+    }
+    Ok(left)
+}
+
+#[test]
+fn a_damaged_container_with_live_chunks_stays_and_all_else_that_is_dead_is_destroyed() {
+    for part in Part::ALL {
+        let bench = Bench::new();
+        let content = &bench.kept.1["kept"];
+        bench.damage(content, part.at());
+        let mut vault = bench.forgotten();
+        assert!(bench.has_secret());
+        assert_eq!(left(&mut vault), Ok(1), "{part:?}");
+        assert!(!bench.has_secret(), "{part:?}");
+        assert!(bench.media.have(&content[..40]), "{part:?}: it could still be repaired");
+        assert_eq!((vault.status().owed, vault.receipts().count()), (1, 0), "{part:?}");
+        bench.damage(content, part.at());
+        drop(vault);
+        let mut vault = bench.media.open();
+        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}: repaired by hand");
+        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
+        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
+    }
+}
+
+#[test]
+fn a_damaged_container_is_destroyed_once_its_files_were_put_again() {
+    for part in Part::ALL {
+        let bench = Bench::new();
+        bench.damage(&bench.kept.1["kept"], part.at());
+        let mut vault = bench.forgotten();
+        assert_eq!(left(&mut vault), Ok(1), "{part:?}");
+        put(&mut vault, &bench.kept.1).unwrap();
+        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
+        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
+        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}");
+        assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, [], "{part:?}");
+    }
+}
+
+#[test]
+fn a_damaged_container_is_destroyed_once_nothing_in_it_is_live() {
+    for part in Part::ALL {
+        let bench = Bench::new();
+        bench.damage(&bench.gone.1["secret plan"], part.at());
+        let mut vault = bench.forgotten();
+        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
+        assert!(!bench.has_secret(), "{part:?}");
+        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
+        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}");
+    }
+}
+
+#[test]
+fn a_live_chunk_that_is_damaged_keeps_its_container() {
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let all = files(&["kept", "secret plan"], 5);
+    let kept: Files = all.clone().into_iter().filter(|(name, _)| name == "kept").collect();
+    let first = put(&mut vault, &all).unwrap();
+    let second = put(&mut vault, &kept).unwrap();
+    vault.forget(&[first]).unwrap();
+    let needle = &kept["kept"][..40];
+    let damage = |media: &Media| {
+        media.pool.bytes(|bytes| {
+            let at = bytes.windows(40).position(|it| it == needle).unwrap();
+            bytes[at + 40] ^= 1;
+        });
+    };
+    damage(&media);
+    assert_eq!(left(&mut vault), Ok(1));
+    assert_eq!((vault.status().owed, vault.receipts().count()), (1, 0));
+    damage(&media);
+    assert_eq!(restored(&mut vault, second).unwrap(), kept);
+    damage(&media);
+    put(&mut vault, &kept).unwrap();
+    assert_eq!(left(&mut vault), Ok(0));
+    assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1));
+    assert!(!media.have(&all["secret plan"][40..72]));
+    assert_eq!(restored(&mut vault, second).unwrap(), kept);
+}
+
+#[test]
+fn a_perfect_hash_vector_refuses_what_the_index_alone_can_tell() {
+    for part in Part::ALL {
+        let bench = Bench::new();
+        bench.damage(&bench.kept.1["kept"], part.at());
+        let mut vault = bench.forgotten();
+        let refused = sanitize(&mut vault, Live::Perfect { turns: 1 });
+        assert!(matches!(refused, Err(VaultError::Damaged(_))), "{part:?}: {refused:?}");
+        assert!(bench.has_secret() && vault.status().owed == 1);
+    }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_named_and_keeps_everything_until_it_is_forgotten() {
+    let bench = Bench::new();
+    let slot_bytes = bench.media.slot_bytes();
+    // All metadata but what is to be forgotten: a name of the kept snapshot's folder.
+    let slot = bench.slot_of(b"kept");
+    bench.media.pool.bytes(|bytes| bytes[slot * slot_bytes + Part::Head.at()] ^= 1);
+    let mut vault = bench.forgotten();
+    let stopped = left(&mut vault);
+    let is_named =
+        |it: &VaultError| matches!(it, VaultError::Unreadable { snapshot, .. } if *snapshot == bench.kept.0);
+    assert!(stopped.as_ref().is_err_and(is_named), "{stopped:?}");
+    assert!(bench.has_secret() && vault.status().owed == 1);
+    vault.forget(&[bench.kept.0]).unwrap();
+    assert_eq!(left(&mut vault), Ok(0));
+    assert!(!bench.has_secret() && vault.status().owed == 0);
+}
+
+#[test]
+fn a_put_that_refers_to_a_dead_chunk_of_a_damaged_container_keeps_that() {
+    for part in Part::ALL {
+        let bench = Bench::new();
+        bench.damage(&bench.gone.1["secret plan"], part.at());
+        let mut vault = bench.media.open();
+        let old = vault.snapshot(bench.gone.0).unwrap();
+        vault.forget(&[bench.gone.0]).unwrap();
+        vault.begin_sanitization(Live::Ordinals).unwrap();
+        while !matches!(vault.step_sanitization().unwrap(), Progress::Copy(_)) {}
+        // The folder is whole and refers to the damaged chunk: whoever stores it as it was refers to that, too.
+        let mut put = writer(&mut vault);
+        let folder = old.folder.top().0[0].reference().unwrap();
+        let content = vault.get(&folder).unwrap();
+        assert_eq!(put.chunk(&mut vault, Class::Metadata, &content).unwrap(), folder);
+        while vault.step_sanitization().unwrap() != Progress::Done {}
+        assert!(bench.media.have(&bench.gone.1["secret plan"][40..72]), "{part:?}");
+        assert_eq!(vault.status().owed, 1);
+    }
+}
+
+#[test]
+fn a_container_that_the_index_does_not_know_either_stays_until_its_files_were_put_again() {
+    let bench = Bench::new();
+    bench.damage(&bench.kept.1["kept"], Part::Head.at());
+    let slot_bytes = bench.media.slot_bytes();
+    bench.media.pool.bytes(|bytes| {
+        let slots = bytes.chunks_mut(slot_bytes);
+        let index = slots.filter(|it| it.starts_with(b"QuietusContainer") && it[20] == Class::Index as u8);
+        index.for_each(|slot| slot[4096 + 100] ^= 1);
+    });
+    let mut vault = bench.forgotten();
+    assert_eq!(left(&mut vault), Ok(1));
+    assert!(!bench.has_secret() && vault.status().owed == 1);
+    let again = put(&mut vault, &bench.kept.1).unwrap();
+    assert_eq!(left(&mut vault), Ok(0));
+    assert_eq!(vault.status().owed, 0);
+    // The older snapshot lives on what was put again.
+    vault.forget(&[again]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(left(&mut vault), Ok(0));
+        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1);
+    }
+    vault.forget(&[bench.kept.0]).unwrap();
+    assert_eq!(left(&mut vault), Ok(0));
+    assert_eq!((vault.status().chunks, vault.status().owed), (0, 0));
+}
