@@ -40,7 +40,7 @@ use quietus_core::policy::Scratch;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::sealing::Sealer;
 use quietus_core::store::StoreStatus;
-use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos};
+use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use routing::{is_pass, may_be_done_here};
@@ -311,13 +311,24 @@ impl Engine {
         self.wait_until(reached, |status| step(status) && status.owed.pauses.is_none())
     }
 
+    /// Waits until `scope` is forgotten, or `step` says false.
+    pub fn wait_until_forgotten(&self, scope: &Scope, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| !volume.is_forgetting(scope), step)
+    }
+
+    /// Guests go on while `step` runs: it may write to a client that does not read.
     fn wait_until(&self, reached: impl Fn(&Volume) -> bool, mut step: impl FnMut(&Status) -> bool) -> bool {
         let mut inner = self.shared.lock();
         while !reached(&inner.volume) {
-            if !step(&inner.volume.status()) {
+            let status = inner.volume.status();
+            drop(inner);
+            if !step(&status) {
                 return false;
             }
-            inner = self.shared.wait_for_change(inner);
+            inner = self.shared.lock();
+            if !reached(&inner.volume) {
+                inner = self.shared.wait_for_change(inner);
+            }
         }
         true
     }
