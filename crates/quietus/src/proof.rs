@@ -159,7 +159,7 @@ impl Proof {
     }
 }
 
-/// Reads the medium and signs the findings, with the `guarantees` and what is `sensitive` of the disk. `step` is told how far that has come, of how many
+/// Reads the medium and signs the findings, with what is `sensitive` of the disk. `step` is told how far that has come, of how many
 /// bytes, and says whether to go on.
 ///
 /// # Errors
@@ -167,7 +167,7 @@ impl Proof {
 pub fn prove(
     engine: &Engine,
     dir: &DiskDir,
-    (guarantees, sensitive): (Value, Option<Value>),
+    sensitive: Option<&Sensitivity>,
     step: impl FnMut(u64, u64) -> bool,
 ) -> Result<Receipt, ProofError> {
     let key = dir.key()?;
@@ -209,10 +209,10 @@ pub fn prove(
         map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
-        guarantees,
+        guarantees: serde_json::to_value(dir.guarantees()).unwrap_or_default(),
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
-        sensitive,
+        sensitive: sensitive.and_then(|it| serde_json::to_value(it).ok()),
     };
     let receipt = Signed::sign(proof, &key);
     let digest = sha256(receipt.covered().as_bytes());

@@ -17,7 +17,7 @@ mod vault;
 
 use crate::audit_log::{self, Directory, HostDirectory};
 use crate::control::{
-    self, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
+    self, Answer, Call, Checks, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::keys::Source;
@@ -25,6 +25,7 @@ use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
 use crate::output::{self, ErrorReport, Plan};
 use crate::paths::{self, Subject};
 use crate::proof::{self, Receipt};
+use crate::signed::Signed;
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
 use consent::Act;
@@ -32,9 +33,7 @@ pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_core::units::BLOCK_BYTES;
 use report::{Checked, Report};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -150,9 +149,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => {
             let source = args.read_data.then(|| args.credential.source());
             let call = Call::Verify { read_data: args.read_data };
-            let answer =
+            let checks: Checks =
                 with_bar(|step| Ok(control::ask_unlocked(&args.disk, &call, None, source.as_ref(), step)?))?;
-            let checks: Checks = serde_json::from_value(answer)?;
             out.verify(&checks);
             good(checks.ok)
         }
@@ -326,9 +324,7 @@ fn current_log(dir: &HostDirectory) -> Result<Option<BufReader<File>>, Failure> 
 /// Prints new lines; `torn` is the beginning of the line that has no end yet.
 fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> Result<(), Failure> {
     while reader.read_until(b'\n', torn)? > 0 && torn.ends_with(b"\n") {
-        if let Ok(entry) = serde_json::from_slice::<Value>(torn) {
-            out.entry(&entry);
-        }
+        out.events(&output::audit_entries(torn));
         torn.clear();
     }
     Ok(())
@@ -393,11 +389,17 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
 
 /// Checks where a receipt is to be written, before it is made: an older receipt is replaced, and nothing else.
 fn check_receipt(path: Option<&Path>) -> Result<(), Failure> {
-    let is_receipt = |text: &str| {
-        serde_json::from_str::<Value>(text)
-            .is_ok_and(|it| it["statement"].is_object() && it["signature"].is_string())
-    };
+    let is_receipt = |text: &str| format_of(text).is_some();
     Ok(path.map_or(Ok(()), |path| paths::check_output("--output", path, is_receipt))?)
+}
+
+/// The format of a receipt, whatever it is about.
+fn format_of(receipt: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Statement {
+        format: String,
+    }
+    serde_json::from_str::<Signed<Statement>>(receipt).ok().map(|it| it.statement.format)
 }
 
 /// Refuses a key for a receipt that is made and not checked.
@@ -412,8 +414,8 @@ fn check_key(has_key: bool, checks: bool) -> Result<(), Failure> {
 
 /// Refuses a receipt of another subject.
 fn refuse_receipt_of(other: Subject, path: &Path, text: &str) -> Result<(), Failure> {
-    let format = serde_json::from_str::<Value>(text).unwrap_or_default()["statement"]["format"].clone();
-    let of_vault = ["quietus-vault-proof-1", "quietus-sanitization-1"].iter().any(|it| format == **it);
+    let format = format_of(text).unwrap_or_default();
+    let of_vault = ["quietus-vault-proof-1", "quietus-sanitization-1"].contains(&format.as_str());
     let (is_other, command) = match other {
         Subject::Vault => (of_vault, "quietus vault prove --check"),
         Subject::Disk => (format == "quietus-proof-1", "quietus prove --check"),
@@ -433,8 +435,8 @@ fn write_receipt(path: &Path, receipt: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Asks with a progress bar, until Ctrl-C.
-fn ask<T: DeserializeOwned>(disk: &Path, call: &Call) -> Result<T, Failure> {
-    Ok(serde_json::from_value(with_bar(|step| Ok(control::ask(disk, call, None, step)?))?)?)
+fn ask<T: Answer>(disk: &Path, call: &Call) -> Result<T, Failure> {
+    with_bar(|step| Ok(control::ask(disk, call, None, step)?))
 }
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.

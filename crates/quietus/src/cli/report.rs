@@ -1,5 +1,6 @@
 //! Reports: for people, or as JSON, a line each.
 
+mod audit;
 mod epochs;
 mod past;
 mod places;
@@ -9,14 +10,13 @@ mod vault;
 mod verdict;
 mod waiting;
 
-use crate::audit_log::Batch;
 use crate::control::{Checks, Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::disk::DiskToml;
 use crate::host::{self, DiskGuarantees, Level};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::output::{
-    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
-    Serving,
+    self, AuditEntry, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan,
+    SensitiveReport, Serving,
 };
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
@@ -227,28 +227,12 @@ impl Report {
         });
     }
 
-    /// One line of the audit log: as JSON a line for each event in it.
-    pub(crate) fn entry(&self, entry: &Value) {
-        if self.json {
-            return output::audit_entries(entry).iter().for_each(|it| self.say(it, |_| Ok(())));
+    /// The events of a line of the audit log: as JSON a line each.
+    pub(crate) fn events(&self, events: &[AuditEntry]) {
+        match self.json {
+            true => events.iter().for_each(|it| self.say(it, |_| Ok(()))),
+            false => self.print_or_end(String::new, |out| audit::text(out, events)),
         }
-        let text = |out: &mut String| {
-            let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
-            let now = rfc3339::text(entry["time_ms"].as_u64().unwrap_or(0));
-            match text("event").as_str() {
-                event @ ("died" | "owed" | "receipt") => batch_text(out, event, entry),
-                "latched" => write!(out, "{now} latched  {}", text("reason")),
-                "lost" => write!(out, "{now} lost     lines are missing here: {}", text("reason")),
-                "dropped" => {
-                    write!(out, "{now} dropped  {} deaths have no line of their own", entry["deaths"])
-                }
-                event @ ("forgets" | "named" | "held" | "released") => {
-                    write!(out, "{now} {}", epochs::line(event, entry))
-                }
-                other => write!(out, "{now} {other}"),
-            }
-        };
-        self.print_or_end(String::new, text);
     }
 
     pub(crate) fn shred(&self, it: &Shredded) {
@@ -341,26 +325,6 @@ impl Report {
     pub(crate) fn proof(&self, receipt: &Receipt, checked: Checked) {
         self.say_signed(receipt, |out| proof_text(out, receipt, checked));
     }
-}
-
-/// Prints a line for the events of one instant.
-fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result {
-    let Ok(batch) = Batch::<Value>::deserialize(entry) else { return write!(out, "{entry}") };
-    let all: Vec<_> = batch.all().collect();
-    for it in all.chunk_by(|one, next| (one.time_ms, one.kind) == (next.time_ms, next.kind)) {
-        let text = |name: &str| it[0].kind[name].as_str().unwrap_or("?").to_string();
-        let (when, len) = (rfc3339::text(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
-        let what = if event == "receipt" { text("act") } else { event.to_string() };
-        write!(out, "{when} {what:<8} {:>14} {len:>12}  {}", it[0].start, text("cause"))?;
-        if it[0].kind["class"] == "plain" {
-            write!(out, ", plain: freed, not destroyed")?;
-        }
-        if let Some(passes) = it[0].kind["passes"].as_u64() {
-            write!(out, ", {passes} passes")?;
-        }
-        writeln!(out, "{}", if it.len() > 1 { format!(", in {} places", it.len()) } else { String::new() })?;
-    }
-    Ok(())
 }
 
 fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {

@@ -1,7 +1,7 @@
 //! Key files that are older than their disk, or went another way: nothing is sealed with them, and nothing is lost.
 
 use crate::versions::judge::{Bench, ask, content, write};
-use quietus::control::Call;
+use quietus::control::{Call, Checks};
 use quietus::disk::DiskDir;
 use quietus::keys::{KeysError, Source};
 use quietus::open_disk::OpenDisk;
@@ -42,10 +42,10 @@ fn findings(bench: &Bench) -> Vec<String> {
 /// The findings of a look at a disk that nobody serves, about `what`.
 fn findings_of(bench: &Bench, what: &str) -> Vec<String> {
     let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
-    let answer = disk.answer(&Call::Verify { read_data: false }, None, &mut |_, _| true).expect("an answer");
-    let checks = answer["checks"].as_array().expect("checks").iter();
-    let bad = checks.filter(|it| it["ok"] == false && it["what"] == what);
-    bad.map(|it| it["detail"].as_str().expect("text").to_string()).collect()
+    let call = Call::Verify { read_data: false };
+    let answer: Checks = disk.answer(&call, None, &mut |_, _| true).expect("an answer");
+    let bad = answer.checks.into_iter().filter(|it| !it.ok && it.what == what);
+    bad.map(|it| it.detail).collect()
 }
 
 fn put(bench: &Bench, keys: &[u8]) {

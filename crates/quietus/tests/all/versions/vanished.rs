@@ -1,7 +1,7 @@
 //! Files of a disk that vanish while it is served, and files that were cut short.
 
 use crate::versions::judge::{Bench, ask, bring_home, filled, write};
-use quietus::control::Call;
+use quietus::control::{Call, StatusAnswer};
 use quietus::disk::DiskDir;
 use quietus::export::carry_out;
 use quietus::open_disk::OpenDisk;
@@ -13,8 +13,8 @@ const FILES: [&str; 6] = ["data", "journal", "map", "stubs", "root", "keys"];
 
 /// Why the disk takes no more writes.
 fn latched(disk: &OpenDisk) -> String {
-    let status = disk.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
-    status["latched"].as_str().expect("it is latched").into()
+    let status: StatusAnswer = disk.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
+    status.status.latched.expect("it is latched")
 }
 
 #[test]

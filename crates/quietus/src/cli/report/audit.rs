@@ -1,0 +1,94 @@
+//! Events of the audit log, for people.
+
+use super::bytes;
+use crate::output::{AuditEntry, AuditEvent, HoldEvent};
+use crate::rfc3339;
+use quietus_core::ledger::Cause;
+use quietus_core::units::{Addr, Extent, Scope};
+use quietus_core::watch::Class;
+use std::fmt::{self, Write};
+
+/// Prints the events of a line of the log. Ranges of one instant and one kind are a line together.
+pub(super) fn text(out: &mut String, events: &[AuditEntry]) -> fmt::Result {
+    let kind = |it: &AuditEntry| (it.time_ms, ranged(&it.event).map(|(_, kind)| kind));
+    for alike in events.chunk_by(|one, next| kind(one) == kind(next)) {
+        let ranges: Vec<_> = alike.iter().filter_map(|it| ranged(&it.event)).collect();
+        let now = rfc3339::text(alike[0].time_ms);
+        match ranges.first() {
+            Some((first, kind)) => {
+                let len = bytes(ranges.iter().map(|(range, _)| range.len).sum());
+                let Kind { what, cause, .. } = kind;
+                write!(out, "{now} {what:<8} {:>14} {len:>12}  {}", first.start.0, cause.name())?;
+                if kind.class == Some(Class::Plain) {
+                    write!(out, ", plain: freed, not destroyed")?;
+                }
+                if let Some(passes) = kind.passes {
+                    write!(out, ", {passes} passes")?;
+                }
+                match ranges.len() {
+                    1 => writeln!(out)?,
+                    count => writeln!(out, ", in {count} places")?,
+                }
+            }
+            None => writeln!(out, "{now} {}", other(&alike[0].event))?,
+        }
+    }
+    Ok(())
+}
+
+/// What happened in a range.
+#[derive(PartialEq, Eq)]
+struct Kind {
+    what: &'static str,
+    cause: Cause,
+    class: Option<Class>,
+    passes: Option<u16>,
+    epochs: Option<Scope>,
+}
+
+/// The range that an event is about, if it is about one.
+fn ranged(event: &AuditEvent) -> Option<(Extent<Addr>, Kind)> {
+    let died = |what, range, cause, class| {
+        let kind = Kind { what, cause, class: Some(class), passes: None, epochs: None };
+        Some((range, kind))
+    };
+    match event {
+        AuditEvent::Died { range, cause, class } => died("died", *range, *cause, *class),
+        AuditEvent::Owed { range, cause, class } => died("owed", *range, *cause, *class),
+        AuditEvent::Receipt { range, act, cause, passes, epochs } => {
+            let (what, passes) = (act.name(), Some(*passes));
+            Some((*range, Kind { what, cause: *cause, class: None, passes, epochs: *epochs }))
+        }
+        _ => None,
+    }
+}
+
+/// An event that is about no range.
+fn other(event: &AuditEvent) -> String {
+    match event {
+        AuditEvent::Opened => "opened".into(),
+        AuditEvent::Stopped => "stopped".into(),
+        AuditEvent::Proved { .. } => "proved".into(),
+        AuditEvent::Continued { .. } => "continued".into(),
+        AuditEvent::Repaired { .. } => "repaired".into(),
+        AuditEvent::Latched { reason } => format!("latched  {reason}"),
+        AuditEvent::Lost { reason, .. } => format!("lost     lines are missing here: {reason}"),
+        AuditEvent::Dropped { deaths, .. } => format!("dropped  {deaths} deaths have no line of their own"),
+        AuditEvent::Forgets { to, blocks: Some(blocks), .. } => {
+            format!("forgets  {}+{} in all epochs up to {to}", blocks.start.0, blocks.len)
+        }
+        AuditEvent::Forgets { from, to, by_rule: true, .. } => {
+            format!("forgets  epochs {from} to {to}: no rule of retention keeps them")
+        }
+        AuditEvent::Forgets { from, to, .. } => format!("forgets  epochs {from} to {to}"),
+        AuditEvent::Named { name, epoch } => format!("named    epoch {epoch}, {name}"),
+        AuditEvent::Held(hold) => held("held", hold),
+        AuditEvent::Released(hold) => held("released", hold),
+        AuditEvent::Unknown { line } => line["event"].as_str().unwrap_or("?").into(),
+        AuditEvent::Died { .. } | AuditEvent::Owed { .. } | AuditEvent::Receipt { .. } => String::new(),
+    }
+}
+
+fn held(what: &str, HoldEvent { name, from, to, who, why, .. }: &HoldEvent) -> String {
+    format!("{what:<8} epochs {from} to {to}, {name}, by {who}: {why}")
+}
