@@ -14,7 +14,7 @@ use crate::engine::{Engine, Entry};
 use crate::export::{Export, liveness_runs};
 use crate::hex::{hex, sha256};
 use crate::host::DiskGuarantees;
-use crate::signed::{Signed, SignedError};
+use crate::signed::{AsSigned, Signed, SignedError};
 use crate::stub_medium::ScanError;
 use quietus_core::blocks::BlockSet;
 use quietus_core::ledger::Counters;
@@ -27,7 +27,6 @@ use quietus_core::zeros::is_zeros;
 use ring::digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -79,8 +78,7 @@ pub struct Proof {
     pub record: Head,
     /// Guarantees of the medium and the journal ([`DiskGuarantees`]),
     /// as they were signed, whatever version of the program did that.
-    #[schemars(with = "DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
     /// The epochs of a disk that keeps versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<EpochsProven>,
@@ -89,8 +87,7 @@ pub struct Proof {
     pub stubs: Option<StubsFound>,
     /// Which content had to be destroyed ([`Sensitivity`]), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Sensitivity>")]
-    pub sensitive: Option<Value>,
+    pub sensitive: Option<AsSigned<Sensitivity>>,
 }
 
 /// The epochs that a proof is about.
@@ -209,10 +206,10 @@ pub fn prove(
         map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
-        guarantees: serde_json::to_value(dir.guarantees()).unwrap_or_default(),
+        guarantees: AsSigned::new(&dir.guarantees()),
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
-        sensitive: sensitive.and_then(|it| serde_json::to_value(it).ok()),
+        sensitive: sensitive.map(AsSigned::new),
     };
     let receipt = Signed::sign(proof, &key);
     let digest = sha256(receipt.covered().as_bytes());

@@ -9,10 +9,13 @@ mod tests;
 
 use crate::hex::{hex, unhex};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Bytes of the secret from which a key is made.
 pub const SEED_BYTES: usize = 32;
@@ -44,6 +47,45 @@ pub struct Signed<T> {
     pub public_key: String,
     /// The signature over the statement, in hexadecimal.
     pub signature: String,
+}
+
+/// A part of a statement as it was signed, whatever version of the program did that.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(transparent, bound = "")]
+pub struct AsSigned<T>(Value, PhantomData<T>);
+
+impl<T: Serialize + DeserializeOwned> AsSigned<T> {
+    /// The part, as this version signs it.
+    #[must_use]
+    pub fn new(part: &T) -> Self {
+        Self(serde_json::to_value(part).unwrap_or_default(), PhantomData)
+    }
+
+    /// The part, if this version understands it.
+    #[must_use]
+    pub fn read(&self) -> Option<T> {
+        T::deserialize(&self.0).ok()
+    }
+}
+
+impl<T> fmt::Display for AsSigned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for AsSigned<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
 }
 
 /// Reason why a text is no signed statement.

@@ -21,11 +21,10 @@ use crate::output::{
 use crate::paths::Subject;
 use crate::proof::{Proof, Receipt};
 use crate::rfc3339;
-use crate::signed::Signed;
+use crate::signed::{AsSigned, Signed};
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -353,15 +352,20 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt
 }
 
 /// What a medium could promise when a statement was signed. The command `status` says that of a disk or vault that is there.
-fn guarantees_text(out: &mut String, signed: &Value, checked: Checked, status: &str) -> std::fmt::Result {
-    match DiskGuarantees::deserialize(signed) {
+fn guarantees_text(
+    out: &mut String,
+    signed: &AsSigned<DiskGuarantees>,
+    checked: Checked,
+    status: &str,
+) -> std::fmt::Result {
+    match signed.read() {
         // The person who checks a receipt may not have the disk.
-        Ok(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
-        Ok(guarantees) if guarantees.level != Level::Clear => {
+        Some(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
+        Some(guarantees) if guarantees.level != Level::Clear => {
             writeln!(out, "note: {}; `{status}` says why, and what to do", guarantees.level)
         }
-        Ok(_) => Ok(()),
-        Err(_) => writeln!(out, "guarantee    of another version of Quietus: {signed}"),
+        Some(_) => Ok(()),
+        None => writeln!(out, "guarantee    of another version of Quietus: {signed}"),
     }
 }
 

@@ -20,26 +20,26 @@ pub trait Answer: DeserializeOwned + Into<Reply> {
 }
 
 macro_rules! replies {
-    ($($name:ident: $report:ty,)*) => {
-        /// The answer to a call.
+    ($($report:ident)*) => {
+        /// The answer to a call: the report of that name.
         #[derive(Debug, Serialize)]
         #[serde(untagged)]
-        #[expect(missing_docs, reason = "each is the report of that name")]
+        #[expect(missing_docs, reason = "the reports have theirs")]
         pub enum Reply {
-            $($name(Box<$report>),)*
+            $($report(Box<$report>),)*
         }
 
         $(impl From<$report> for Reply {
             fn from(report: $report) -> Self {
-                Self::$name(Box::new(report))
+                Self::$report(Box::new(report))
             }
         }
 
         impl Answer for $report {
             fn of(reply: Reply) -> Result<Self, Refused> {
                 match reply {
-                    Reply::$name(report) => Ok(*report),
-                    _ => Err(concat!("the answer is not what was asked for: ", stringify!($name)).into()),
+                    Reply::$report(report) => Ok(*report),
+                    _ => Err(concat!("the call is not answered with the report ", stringify!($report)).into()),
                 }
             }
         })*
@@ -47,23 +47,6 @@ macro_rules! replies {
 }
 
 replies! {
-    BlocksForgotten: BlocksForgotten,
-    BlocksWeighed: BlocksWeighed,
-    Checks: Checks,
-    Closed: Closed,
-    Compacted: Compacted,
-    Copied: Copied,
-    Diff: Diff,
-    Forgotten: Forgotten,
-    Held: Held,
-    Owed: Owed,
-    Proof: Receipt,
-    PurgeWeighed: PurgeWeighed,
-    Purged: Purged,
-    Released: Released,
-    Restored: Restored,
-    Shredded: Shredded,
-    Status: StatusAnswer,
-    Versions: Versions,
-    Weighed: Weighed,
+    BlocksForgotten BlocksWeighed Checks Closed Compacted Copied Diff Forgotten Held Owed PurgeWeighed
+    Purged Receipt Released Restored Shredded StatusAnswer Versions Weighed
 }

@@ -3,6 +3,7 @@
 use super::waiting::Waiting;
 use crate::host::DiskGuarantees;
 use crate::proof::Proof;
+use crate::signed::AsSigned;
 use crate::vault::{Sanitized, VaultProof};
 use clap::ValueEnum;
 use quietus_core::policy::Policy;
@@ -82,7 +83,7 @@ impl Verdict {
     #[must_use]
     pub fn of_proof(proof: &Proof) -> Self {
         let queued = proof.bytes.get("queued").copied().unwrap_or(0);
-        match DiskGuarantees::deserialize(&proof.guarantees) {
+        match &proof.guarantees {
             _ if proof.has_dead_content() => Self::Found { places: proof.places_found() },
             _ if !proof.is_clean() => Self::Waits { bytes: queued, at_least: queued == 0, oldest_ms: None },
             medium => Self::allowed_by_signed(medium),
@@ -93,7 +94,7 @@ impl Verdict {
     #[must_use]
     pub fn of_vault(proof: &VaultProof) -> Self {
         match proof.violations_count {
-            0 if proof.is_clean() => Self::allowed_by_signed(DiskGuarantees::deserialize(&proof.guarantees)),
+            0 if proof.is_clean() => Self::allowed_by_signed(&proof.guarantees),
             0 => Self::Waits { bytes: 0, at_least: true, oldest_ms: None },
             places => Self::Found { places },
         }
@@ -103,16 +104,16 @@ impl Verdict {
     #[must_use]
     pub fn of_sanitization(it: &Sanitized) -> Self {
         match it.left {
-            0 if !it.is_dry_run => Self::allowed_by_signed(DiskGuarantees::deserialize(&it.guarantees)),
+            0 if !it.is_dry_run => Self::allowed_by_signed(&it.guarantees),
             _ => Self::Waits { bytes: it.dead_bytes, at_least: true, oldest_ms: None },
         }
     }
 
     /// The verdict where nothing is left, by the guarantees that were signed.
-    fn allowed_by_signed(medium: serde_json::Result<DiskGuarantees>) -> Self {
-        match medium {
-            Ok(medium) => Self::allowed_by(&medium),
-            Err(_) => Self::Unknown { why: "another version of Quietus graded the medium".into() },
+    fn allowed_by_signed(medium: &AsSigned<DiskGuarantees>) -> Self {
+        match medium.read() {
+            Some(medium) => Self::allowed_by(&medium),
+            None => Self::Unknown { why: "another version of Quietus graded the medium".into() },
         }
     }
 

@@ -4,12 +4,12 @@ use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
 use crate::audit_log::Head;
 use crate::hex::sha256;
-use crate::signed::Signed;
+use crate::host::DiskGuarantees;
+use crate::signed::{AsSigned, Signed};
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Most places that a proof names.
@@ -55,8 +55,7 @@ pub struct VaultProof {
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
 }
 
 /// A slot that holds what is to be nowhere.
@@ -105,7 +104,7 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
         violations: Vec::new(),
         violations_count: 0,
         record: session.log_head(),
-        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
+        guarantees: AsSigned::new(&session.dir.home().guarantees()),
     };
     let bytes = u64::from(session.vault.layout().slot_bytes);
     let (mut space, mut buffer) = (Space::of(session), vec![0; bytes as usize]);

@@ -3,12 +3,11 @@
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
 use crate::hex::sha256;
-use crate::host::{self, Roots};
-use crate::signed::Signed;
+use crate::host::{self, DiskGuarantees, Roots};
+use crate::signed::{AsSigned, Signed};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::time::Duration;
 
 /// Damaged containers that a receipt names one by one.
@@ -81,8 +80,7 @@ pub struct Sanitized {
     /// Lines of the audit log, and the hash of the last one.
     pub record: crate::audit_log::Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
 }
 
 /// A phase of a sanitization.
@@ -165,7 +163,7 @@ fn statement(
         copied_chunks: live,
         copied_bytes: live_bytes,
         record: session.log_head(),
-        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
+        guarantees: AsSigned::new(&session.dir.home().guarantees()),
     }
 }
 

@@ -2,10 +2,9 @@
 
 use super::waiting::waiting;
 use crate::control::{Coverage, Sensitivity, ShowingDead, StatusAnswer};
+use crate::signed::AsSigned;
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
-use serde::Deserialize;
-use serde_json::Value;
 use std::fmt::{self, Write};
 
 const STILL_SHOWN: &str = "epochs that still show content which has died and was marked, or may have been";
@@ -62,8 +61,8 @@ fn covered(it: &Coverage) -> String {
 }
 
 /// Prints what a proof says of marks: `said` is a [`Sensitivity`], as it was signed.
-pub(super) fn proven(out: &mut String, said: &Value) -> fmt::Result {
-    let Ok(sensitivity) = Sensitivity::deserialize(said) else {
+pub(super) fn proven(out: &mut String, said: &AsSigned<Sensitivity>) -> fmt::Result {
+    let Some(sensitivity) = said.read() else {
         return writeln!(out, "sensitive    of another version of Quietus: {said}");
     };
     for place in &sensitivity.places {
