@@ -12,9 +12,9 @@ use crate::media::MediumId;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::request::{Op, Outcome, Refusal, Request, RequestId};
+use crate::request::{Op, Outcome, Refusal, Reply, Request, RequestId};
 use crate::store::{WritePlan, Written};
-use crate::units::{Addr, Epoch, Extent};
+use crate::units::{Addr, Extent};
 
 impl Volume {
     pub(super) fn arrive(&mut self, id: RequestId, request: Request, out: &mut Vec<Command>) {
@@ -35,11 +35,11 @@ impl Volume {
             return self.begin_forget(id, scope, out);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
-            out.push(Command::Reply(id, Ok(Buf::new())));
+            out.push(Command::Reply(id, Ok(Reply::default())));
             return;
         }
         if self.distrusts(&request) {
-            out.push(Command::Reply(id, Ok(Buf::new())));
+            out.push(Command::Reply(id, Ok(Reply::default())));
             return;
         }
         let is_late = mutant::is(Mutant::AskClassLate);
@@ -419,7 +419,7 @@ impl Volume {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
             }
-            (Ok(done), _) => self.finish(id, Ok(done.buf), out),
+            (Ok(done), _) => self.finish(id, Ok(done.buf.into()), out),
         }
     }
 
@@ -455,7 +455,7 @@ impl Volume {
     pub(super) fn request_checkpointed(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
-            Stage::Closed(Epoch(number)) => self.finish(id, Ok(number.to_le_bytes().to_vec().into()), out),
+            Stage::Closed(last) => self.finish(id, Ok(Reply::Closed(last)), out),
             Stage::Forget(scope) => self.intend_forget(id, scope, out),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(deaths) if !deaths.rest.is_empty() || !self.awaits_completion(id) => {
@@ -564,7 +564,7 @@ impl Volume {
 
     pub(super) fn finish_with_buf(&mut self, id: RequestId, out: &mut Vec<Command>) {
         let buf = std::mem::take(&mut self.requests.running.get_mut(id).buf);
-        self.finish(id, Ok(buf), out);
+        self.finish(id, Ok(buf.into()), out);
     }
 }
 

@@ -157,7 +157,7 @@ impl Volume {
     /// Answers request `id`, a question about epochs, stubs or versions.
     pub(super) fn answer_question(&self, id: RequestId, question: &Question, out: &mut Vec<Command>) {
         let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
-        out.push(Command::Reply(id, Ok(answer.into())));
+        out.push(Command::Reply(id, Ok(answer)));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

@@ -8,8 +8,8 @@ use super::*;
 use crate::disk::CreateOptions;
 use crate::export::Export;
 use crate::export::Sink;
-use quietus_core::request::Liveness;
-use quietus_core::request::Refusal;
+use quietus_core::buf::Buf;
+use quietus_core::request::{Liveness, Refusal, Reply};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -55,13 +55,13 @@ impl Sink for Channel {
     }
 }
 
-fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Outcome {
+fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Result<Buf, Refusal> {
     let (sender, outcome) = mpsc::channel();
     let reply = ReplyTo { sink: Arc::new(Channel(sender)), cookie: 7 };
     engine.submit(Request { op, extent: Extent::new(start, len), fua: false }, reply);
     let (cookie, outcome) = outcome.recv().expect("an outcome");
     assert_eq!(cookie, 7);
-    outcome
+    outcome.map(Reply::into_buf)
 }
 
 #[test]
