@@ -1,7 +1,8 @@
 //! What `quietus vault --json` prints.
 
-use super::{Output, PathText, schema, signed_schema};
+use super::{Output, PathText, schema};
 use crate::host::DiskGuarantees;
+use crate::signed::Signed;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
     Sanitized, VaultProof, VaultToml, Version,
@@ -36,7 +37,10 @@ outputs! {
 
 /// The name and the schema of each report and signed statement about a vault.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
-    let signed = vec![signed_schema::<VaultProof>("vault-proof"), signed_schema::<Sanitized>("sanitization")];
+    let signed = vec![
+        ("vault-proof", schema::<Signed<VaultProof>>()),
+        ("sanitization", schema::<Signed<Sanitized>>()),
+    ];
     [registered(), signed].concat()
 }
 

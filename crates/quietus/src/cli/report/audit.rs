@@ -8,56 +8,41 @@ use quietus_core::units::{Addr, Extent, Scope};
 use quietus_core::watch::Class;
 use std::fmt::{self, Write};
 
+/// The word for what happened in a range, its cause, the class of what died, the passes, and the epochs that were forgotten.
+type Kind = (&'static str, Cause, Option<Class>, Option<u16>, Option<Scope>);
+
 /// Prints the events of a line of the log. Ranges of one instant and one kind are a line together.
 pub(super) fn text(out: &mut String, events: &[AuditEntry]) -> fmt::Result {
     let kind = |it: &AuditEntry| (it.time_ms, ranged(&it.event).map(|(_, kind)| kind));
     for alike in events.chunk_by(|one, next| kind(one) == kind(next)) {
-        let ranges: Vec<_> = alike.iter().filter_map(|it| ranged(&it.event)).collect();
         let now = rfc3339::text(alike[0].time_ms);
-        match ranges.first() {
-            Some((first, kind)) => {
-                let len = bytes(ranges.iter().map(|(range, _)| range.len).sum());
-                let Kind { what, cause, .. } = kind;
-                write!(out, "{now} {what:<8} {:>14} {len:>12}  {}", first.start.0, cause.name())?;
-                if kind.class == Some(Class::Plain) {
-                    write!(out, ", plain: freed, not destroyed")?;
-                }
-                if let Some(passes) = kind.passes {
-                    write!(out, ", {passes} passes")?;
-                }
-                match ranges.len() {
-                    1 => writeln!(out)?,
-                    count => writeln!(out, ", in {count} places")?,
-                }
-            }
-            None => writeln!(out, "{now} {}", other(&alike[0].event))?,
+        let Some((first, (what, cause, class, passes, _))) = ranged(&alike[0].event) else {
+            writeln!(out, "{now} {}", other(&alike[0].event))?;
+            continue;
+        };
+        let len = alike.iter().filter_map(|it| ranged(&it.event)).map(|(range, _)| range.len).sum();
+        write!(out, "{now} {what:<8} {:>14} {:>12}  {}", first.start.0, bytes(len), cause.name())?;
+        if class == Some(Class::Plain) {
+            write!(out, ", plain: freed, not destroyed")?;
+        }
+        if let Some(passes) = passes {
+            write!(out, ", {passes} passes")?;
+        }
+        match alike.len() {
+            1 => writeln!(out)?,
+            count => writeln!(out, ", in {count} places")?,
         }
     }
     Ok(())
 }
 
-/// What happened in a range.
-#[derive(PartialEq, Eq)]
-struct Kind {
-    what: &'static str,
-    cause: Cause,
-    class: Option<Class>,
-    passes: Option<u16>,
-    epochs: Option<Scope>,
-}
-
 /// The range that an event is about, if it is about one.
 fn ranged(event: &AuditEvent) -> Option<(Extent<Addr>, Kind)> {
-    let died = |what, range, cause, class| {
-        let kind = Kind { what, cause, class: Some(class), passes: None, epochs: None };
-        Some((range, kind))
-    };
-    match event {
-        AuditEvent::Died { range, cause, class } => died("died", *range, *cause, *class),
-        AuditEvent::Owed { range, cause, class } => died("owed", *range, *cause, *class),
+    match *event {
+        AuditEvent::Died { range, cause, class } => Some((range, ("died", cause, Some(class), None, None))),
+        AuditEvent::Owed { range, cause, class } => Some((range, ("owed", cause, Some(class), None, None))),
         AuditEvent::Receipt { range, act, cause, passes, epochs } => {
-            let (what, passes) = (act.name(), Some(*passes));
-            Some((*range, Kind { what, cause: *cause, class: None, passes, epochs: *epochs }))
+            Some((range, (act.name(), cause, None, Some(passes), epochs)))
         }
         _ => None,
     }
