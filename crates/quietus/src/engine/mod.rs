@@ -286,13 +286,11 @@ impl Engine {
     }
 
     /// Waits until everything due has been destroyed, destruction pauses, or `step` says false.
-    /// Requests may go on meanwhile.
     pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_while_erasing(|volume| volume.owes_nothing_due(), step)
     }
 
-    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step`
-    /// says false.
+    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step` says false.
     pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_while_erasing(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
