@@ -65,6 +65,19 @@ fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Result<Buf, Refusal> {
 }
 
 #[test]
+fn guests_go_on_while_a_wait_tells_of_its_progress() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    let is_told = std::cell::Cell::new(false);
+    let tell = |_: &Status| {
+        ask(&engine, Op::Write(vec![7; 4096].into()), 0, 4096).expect("a write");
+        is_told.set(true);
+        true
+    };
+    assert!(engine.wait_until(|_| is_told.get(), tell));
+}
+
+#[test]
 fn what_dies_is_destroyed_without_anybody_asking() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();

@@ -77,3 +77,45 @@ fn other(event: &AuditEvent) -> String {
 fn held(what: &str, HoldEvent { name, from, to, who, why, .. }: &HoldEvent) -> String {
     format!("{what:<8} epochs {from} to {to}, {name}, by {who}: {why}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::audit_entries;
+
+    fn said(line: &str) -> String {
+        let mut out = String::new();
+        text(&mut out, &audit_entries(line.as_bytes())).expect("writing to memory does not fail");
+        out
+    }
+
+    #[test]
+    fn ranges_of_one_instant_and_kind_are_a_line_and_others_have_their_own() {
+        let batch = |event: &str, kinds: &str, more: &str| {
+            said(&format!(
+                r#"{{"n":1,"time_ms":0,"event":"{event}","from_ms":0,"bytes":16384,"unit":4096,"kinds":[{kinds}],
+                    "runs":[[0,0,1,1,1,1],[0,1,8,1],[1000,1,9,1]]{more}}}"#
+            ))
+        };
+        let kinds = r#"{"cause":"trim","class":"sensitive"},{"cause":"trim","class":"plain"}"#;
+        let plain = "trim, plain: freed, not destroyed";
+        let died = [
+            "1970-01-01T00:00:00.000Z died               4096     8.00 KiB  trim, in 2 places".into(),
+            format!("1970-01-01T00:00:00.000Z died              32768     4.00 KiB  {plain}"),
+            format!("1970-01-01T00:00:01.000Z died              36864     4.00 KiB  {plain}"),
+        ];
+        assert_eq!(batch("died", kinds, "").lines().collect::<Vec<_>>(), died);
+        let kinds =
+            r#"{"act":"shredded","cause":"map","passes":3},{"act":"shredded","cause":"map","passes":2}"#;
+        let gone = batch("receipt", kinds, r#","through":7"#);
+        let first =
+            "1970-01-01T00:00:00.000Z shredded           4096     8.00 KiB  map, 3 passes, in 2 places";
+        assert_eq!((gone.lines().next(), gone.lines().count()), (Some(first), 3));
+    }
+
+    #[test]
+    fn what_this_version_does_not_know_is_named() {
+        assert_eq!(said(r#"{"n":1,"time_ms":0,"event":"later"}"#), "1970-01-01T00:00:00.000Z later\n");
+        assert_eq!(said("no line"), "");
+    }
+}
