@@ -17,8 +17,8 @@ mod tests;
 mod thread;
 mod wire;
 
+pub(super) use request::{Ask, GOT_MAX, Reply, Request};
 pub use request::{Control, Fill};
-pub(super) use request::{GOT_MAX, Request, Write};
 pub(super) use thread::{Event, Job, Refusal};
 pub(super) use wire::{receive, send};
 
