@@ -1,7 +1,7 @@
 //! Other processes: each has a connection, and a thread that passes its requests on to the owner.
 
-use super::request::{Reply, Request};
-use super::thread::{Event, Job, Refusal};
+use super::request::{Refusal, Reply, Request};
+use super::thread::{Event, Job};
 use super::wire::{self, GREETING, REQUEST_BYTES_MAX, SOCKET};
 use crate::front::control::through_fd;
 use crate::vault::{Error, Home, VaultDir};

@@ -1,6 +1,6 @@
 //! What is asked of a vault's owner: requests and replies are values, encoded only for another process.
 
-use super::thread::Refusal;
+use crate::vault::Error;
 use crate::vault::record::OwedForget;
 use crate::vault::sanitize::{Sanitize, SanitizeReceipt};
 use quietus_vault::catalog::Layout;
@@ -65,6 +65,43 @@ pub(in crate::vault) enum Reply {
     Fill(Fill),
     /// The receipt of a sanitization.
     Receipt(#[serde(with = "json")] Box<SanitizeReceipt>),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Refusal {
+    /// It was interrupted.
+    Interrupted,
+    /// A medium of the vault has failed.
+    Medium(String),
+    /// Another reason.
+    Other(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Interrupted => Self::Interrupted,
+            Error::Vault(VaultError::Pool(_) | VaultError::Catalog(_)) => Self::Medium(error.to_string()),
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<VaultError> for Refusal {
+    fn from(error: VaultError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<Refusal> for VaultError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Interrupted => Self::Interrupted,
+            Refusal::Medium(why) => Self::Lost(why),
+            Refusal::Other(why) => Self::Refused(why),
+        }
+    }
 }
 
 /// A receipt on its way is JSON, as its part about the host may have any form.

@@ -1,8 +1,8 @@
 //! The sanitization under way: a step at a time, between requests.
 
-use super::request::{Control, Reply};
+use super::request::{Control, Refusal, Reply};
 use super::share::{Share, Side, Turn};
-use super::thread::{Refusal, Waiting};
+use super::thread::Waiting;
 use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;

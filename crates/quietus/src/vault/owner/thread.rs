@@ -1,6 +1,6 @@
 //! The thread that has the vault.
 
-use super::request::{Ask, Fill, Reply, Request};
+use super::request::{Ask, Fill, Refusal, Reply, Request};
 use super::sanitizing::Sanitizing;
 use super::share::Turn;
 use crate::vault::record::Entry;
@@ -22,43 +22,6 @@ pub(in crate::vault) enum Event {
     Progress(String, u64, u64),
     /// The answer.
     Done(Result<Reply, Refusal>),
-}
-
-/// Why a request is refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::vault) enum Refusal {
-    /// It was interrupted.
-    Interrupted,
-    /// A medium of the vault has failed.
-    Medium(String),
-    /// Another reason.
-    Other(String),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match &error {
-            Error::Interrupted => Self::Interrupted,
-            Error::Vault(VaultError::Pool(_) | VaultError::Catalog(_)) => Self::Medium(error.to_string()),
-            _ => Self::Other(error.to_string()),
-        }
-    }
-}
-
-impl From<VaultError> for Refusal {
-    fn from(error: VaultError) -> Self {
-        Error::from(error).into()
-    }
-}
-
-impl From<Refusal> for VaultError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Interrupted => Self::Interrupted,
-            Refusal::Medium(why) => Self::Lost(why),
-            Refusal::Other(why) => Self::Refused(why),
-        }
-    }
 }
 
 /// Somebody who waits for an answer. Nobody wants it any more once the receiver is gone.
