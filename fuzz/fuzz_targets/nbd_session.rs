@@ -33,7 +33,7 @@ impl Export for Zeros {
     fn submit(&self, request: Request, reply: ReplyTo) {
         reply.send(Ok(match request.op {
             Op::Read => vec![0; request.extent.len as usize].into(),
-            Op::Write(data) => data,
+            Op::Write(data) => data.into(),
             _ => Vec::new().into(),
         }));
     }

@@ -32,6 +32,21 @@ pub enum Done {
     Plain,
 }
 
+impl Done {
+    /// The name, as in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Shredded => "shredded",
+            Self::Overwritten => "overwritten",
+            Self::Rewritten => "rewritten",
+            Self::Retired => "retired",
+            Self::Freed => "freed",
+            Self::Plain => "plain",
+        }
+    }
+}
+
 /// A statement that dead content is gone. The last sync of the medium came before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {

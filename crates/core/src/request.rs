@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);
 
-/// Most epochs in the reply to one [`Question::Epochs`].
+/// Most epochs in one [`Reply::Epochs`].
 pub const EPOCHS_MAX: usize = 256;
 
 /// A state of the disk that others are compared with.
@@ -23,33 +23,13 @@ pub enum AsOf {
     Now,
 }
 
-/// The reply to [`Op::Compare`].
+/// Where two states differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compared {
     /// The address up to which the states were compared.
     pub end: u64,
     /// The runs before `end` whose blocks differ, in order.
     pub differing: Vec<Extent<Addr>>,
-}
-
-impl Compared {
-    /// The bytes of a reply: numbers of 8 bytes, little-endian.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let runs = self.differing.iter().flat_map(|run| [run.start.0, run.len]);
-        std::iter::once(self.end).chain(runs).flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// Reads a reply; none if the bytes are no reply.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, rest) = bytes.as_chunks();
-        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let (end, runs) = numbers.split_first().filter(|_| rest.is_empty())?;
-        let (runs, rest) = runs.as_chunks();
-        let differing = runs.iter().map(|[start, len]| Extent::new(*start, *len)).collect();
-        rest.is_empty().then_some(Self { end: *end, differing })
-    }
 }
 
 /// A kept epoch.
@@ -63,51 +43,29 @@ pub struct KeptEpoch {
     pub changed_bytes: u64,
 }
 
-impl KeptEpoch {
-    /// The bytes of an entry in a list.
-    pub const BYTES: usize = 24;
-
-    /// An entry in a list: numbers of 8 bytes, little-endian.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let numbers = [self.epoch.0, self.closed_ms, self.changed_bytes];
-        bytes.chunks_exact_mut(8).zip(numbers).for_each(|(into, it)| into.copy_from_slice(&it.to_le_bytes()));
-        bytes
-    }
-
-    /// Reads an entry in a list; none if it is not as long.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let [epoch, closed_ms, changed_bytes] = numbers(bytes)?;
-        Some(Self { epoch: Epoch(epoch), closed_ms, changed_bytes })
-    }
-}
-
 /// A question about epochs, stubs or versions, for the owner of the disk. Nothing changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// Which epochs are kept, from this one on. The reply has a [`KeptEpoch`] for each, at most [`EPOCHS_MAX`] of them.
+    /// Which epochs are kept, from this one on: [`Reply::Epochs`].
     Epochs(Epoch),
     /// The same of the kept epochs that still show content which has died since and was not plain, or may: after a crash of the
     /// server, all that had closed before.
     ShowingDead(Epoch),
-    /// The amount that a forget would destroy. The reply has the next state of the count ([`Weighing::from_bytes`]): ask with it again
-    /// until it is complete.
+    /// The amount that a forget would destroy. [`Reply::Weighed`] has the next state of the count: ask with it again until it is
+    /// complete.
     Weigh(Weighing),
-    /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed. The reply is
-    /// [`Judged`].
+    /// Which of the stubs in these bytes of the stub medium, whole sectors that begin there, are needed:
+    /// [`Reply::Judged`].
     Stubs(Pos, Vec<u8>),
     /// The same of the cells in these bytes of the root, whole sectors.
     Cells(Pos, Vec<u8>),
-    /// Whether this page of the index, as it lies there on its medium, is whole. The reply is a text that says what is
-    /// wrong; empty if nothing is, or if the page is not in use.
+    /// Whether this page of the index, as it lies there on its medium, is whole: [`Reply::Page`].
     Page(Pos, Vec<u8>),
-    /// The versions in the order of the index, from this block and epoch on. The reply is [`Listed`].
+    /// The versions in the order of the index, from this block and epoch on: [`Reply::Versions`].
     Versions(Block, Epoch),
 }
 
-/// The reply to [`Question::Stubs`] and to [`Question::Cells`].
+/// What was found of stubs, or of cells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judged {
     /// The slot of each stub whose version an epoch shows; the first slot under each cell that is in use.
@@ -120,69 +78,13 @@ pub struct Judged {
     pub residue: Vec<Pos>,
 }
 
-impl Judged {
-    /// The bytes of a reply: numbers of 8 bytes, little-endian.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let head = [self.owed, self.live.len() as u64, self.sessions.len() as u64];
-        let (live, residue) = (self.live.iter().map(|it| it.0), self.residue.iter().map(|it| it.0));
-        let sessions = self.sessions.iter().map(|it| u64::from(it.0));
-        head.into_iter().chain(live).chain(sessions).chain(residue).flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// Reads a reply; none if the bytes are no reply.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, rest) = bytes.as_chunks();
-        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let ([owed, live, sessions], all) = numbers.split_first_chunk().filter(|_| rest.is_empty())?;
-        let (live, all) = all.split_at_checked(usize::try_from(*live).ok()?)?;
-        let (sessions, residue) = all.split_at_checked(usize::try_from(*sessions).ok()?)?;
-        let live = live.iter().copied().map(Slot).collect();
-        let sessions =
-            sessions.iter().map(|it| u16::try_from(*it).ok().map(Session)).collect::<Option<_>>()?;
-        Some(Self { live, owed: *owed, sessions, residue: residue.iter().copied().map(Pos).collect() })
-    }
-}
-
-/// The reply to [`Question::Versions`].
+/// Versions in the order of the index.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Listed {
     /// The versions: the block, the epoch that wrote it, and where the content lies; nowhere if it was freed then.
     pub versions: Vec<(Block, Epoch, Option<Slot>)>,
     /// Where to go on; none if that was all.
     pub next: Option<(Block, Epoch)>,
-}
-
-impl Listed {
-    /// The bytes of a reply: numbers of 8 bytes, little-endian.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let next = self.next.map_or([0; 3], |(block, born)| [1, block.0, born.0]);
-        let slot = |slot: Option<Slot>| slot.map_or(u64::MAX, |slot| slot.0);
-        let versions = self.versions.iter().flat_map(|(block, born, at)| [block.0, born.0, slot(*at)]);
-        next.into_iter().chain(versions).flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// Reads a reply; none if the bytes are no reply.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (numbers, rest) = bytes.as_chunks();
-        let numbers: Vec<u64> = numbers.iter().map(|it| u64::from_le_bytes(*it)).collect();
-        let (all, more) = numbers.as_chunks::<3>();
-        let ([is_more, block, born], versions) =
-            all.split_first().filter(|_| rest.is_empty() && more.is_empty())?;
-        let slot = |slot: u64| Some(Slot(slot)).filter(|slot| slot.0 != u64::MAX);
-        let version = |[block, born, at]: &[u64; 3]| (Block(*block), Epoch(*born), slot(*at));
-        let next = (*is_more > 0).then_some((Block(*block), Epoch(*born)));
-        Some(Self { versions: versions.iter().map(version).collect(), next })
-    }
-}
-
-fn numbers<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
-    let (numbers, rest) = bytes.as_chunks();
-    let numbers: &[_; N] = numbers.try_into().ok().filter(|_| rest.is_empty())?;
-    Some(numbers.map(u64::from_le_bytes))
 }
 
 /// One request of a front end.
@@ -229,14 +131,13 @@ pub enum Op {
     /// Read the bytes as the disk had them at the end of this epoch, for the owner of the disk.
     ReadPast(Epoch),
     /// Tell where two states of the disk differ, as the index says it, for the owner of the disk: blocks that were
-    /// written in between differ, also if they got the same bytes again. The reply is a [`Compared`], which may end
-    /// before the extent does, but not at its start.
+    /// written in between differ, also if they got the same bytes again. [`Reply::Compared`] may end before the extent does, but
+    /// not at its start.
     Compare([AsOf; 2]),
     /// Close the open epoch: it has all changes that arrived before this request, and none that arrives later. While
     /// another close is under way, the end of that one counts, not the arrival of the request.
     /// Without such a change no epoch is made, unless that is asked for. After a crash before the reply, the epoch is kept as a whole or not at
-    /// all. The reply has the number of the last closed epoch, in 8 bytes,
-    /// little-endian; 0 if there is none.
+    /// all: [`Reply::Closed`].
     CloseEpoch {
         /// The wall clock's time, in milliseconds since 1970; 0 counts as 1.
         when: u64,
@@ -275,26 +176,6 @@ impl Weighing {
         let none = Epoch(0);
         Self { epochs, at: Some([0; 4]), dies: 0, stays: 0, before: none, after: none }
     }
-
-    /// The bytes of a reply.
-    #[must_use]
-    pub fn to_bytes(self) -> Vec<u8> {
-        let at = self.at.unwrap_or_default();
-        let Self { epochs: EpochRange { from, to }, dies, stays, before, after, .. } = self;
-        let numbers = [u64::from(self.at.is_some()), from.0, to.0, dies, stays, before.0, after.0];
-        numbers.into_iter().chain(at).flat_map(u64::to_le_bytes).collect()
-    }
-
-    /// The state in the bytes of a reply; none if they are no such reply.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut fields = crate::fields::Fields(bytes);
-        let mut next = || fields.u64();
-        let (more, from, to) = (next()? > 0, Epoch(next()?), Epoch(next()?));
-        let (dies, stays, before, after) = (next()?, next()?, Epoch(next()?), Epoch(next()?));
-        let at = Some([next()?, next()?, next()?, next()?]).filter(|_| more);
-        Some(Self { epochs: EpochRange { from, to }, at, dies, stays, before, after })
-    }
 }
 
 impl Op {
@@ -332,9 +213,49 @@ impl Op {
     }
 }
 
-/// The reply to a request. The buffer has the bytes of a read, the payload of a write, handed back to
-/// be used again, or the number of an epoch; otherwise it is empty.
-pub type Outcome = Result<Buf, Refusal>;
+/// The reply to a request that was carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reply {
+    /// The bytes of a read, or the payload of a write, handed back to be used again; otherwise none.
+    Bytes(Buf),
+    /// The last epoch that has closed; 0 if there is none.
+    Closed(Epoch),
+    /// Where two states differ.
+    Compared(Compared),
+    /// Kept epochs, at most [`EPOCHS_MAX`].
+    Epochs(Vec<KeptEpoch>),
+    /// A count, as far as it has come.
+    Weighed(Box<Weighing>),
+    /// What was found of stubs, or of cells.
+    Judged(Box<Judged>),
+    /// What is wrong with a page; `None` if nothing is, or if the page is not in use.
+    Page(Option<String>),
+    /// Versions in the order of the index.
+    Versions(Box<Listed>),
+}
+
+impl Default for Reply {
+    fn default() -> Self {
+        Self::Bytes(Buf::new())
+    }
+}
+
+impl<T: Into<Buf>> From<T> for Reply {
+    fn from(bytes: T) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
+impl Reply {
+    /// The bytes; empty if the reply is of another kind.
+    #[must_use]
+    pub fn into_buf(self) -> Buf {
+        if let Self::Bytes(buf) = self { buf } else { Buf::new() }
+    }
+}
+
+/// How a request has ended.
+pub type Outcome = Result<Reply, Refusal>;
 
 /// Why a request was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -9,8 +9,7 @@ use quietus::base::buffers;
 use quietus::engine::export::{Export, ExportInfo, ReplyTo};
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
-use quietus_core::buf::Buf;
-use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{Liveness, Op, Outcome, Refusal, Reply, Request};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::fs::File;
 use std::io;
@@ -48,7 +47,7 @@ impl Plain {
         };
         let outcome =
             outcome.and_then(|buf| if request.fua { self.file.sync_data().map(|()| buf) } else { Ok(buf) });
-        outcome.map(Buf::from).map_err(|error| Refusal::Io(error.to_string()))
+        outcome.map(Reply::from).map_err(|error| Refusal::Io(error.to_string()))
     }
 
     fn read(&self, start: u64, len: u64) -> io::Result<Vec<u8>> {

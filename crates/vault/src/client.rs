@@ -8,7 +8,7 @@ mod thinning;
 #[cfg(test)]
 mod tests;
 
-pub use access::Access;
+pub use access::{Access, Answer, Request};
 pub use image::{IMAGE_CHUNK_BYTES, ImageWriter};
 pub use prepare::{Chunk, Preparer};
 pub use thinning::{IsGone, Thinning};
@@ -85,7 +85,7 @@ impl Writer {
             return Ok(Vec::new());
         }
         let names: Vec<Fingerprint> = chunks.iter().map(Chunk::fingerprint).collect();
-        let offered = vault.offer(self.put, &names)?;
+        let offered = vault.offer(self.put, names.clone())?;
         if offered.len() != names.len() {
             return Err(VaultError::Answer);
         }
@@ -123,7 +123,7 @@ impl Writer {
         let chunks = |file: &Recipe| file.top().0.iter().filter_map(Span::reference).collect::<Vec<_>>();
         let wanted: Vec<Vec<Reference>> = files.iter().map(|file| chunks(file)).collect();
         let names: Vec<Fingerprint> = wanted.iter().flatten().map(|chunk| chunk.fingerprint).collect();
-        let offered = if names.is_empty() { Vec::new() } else { vault.offer(self.put, &names)? };
+        let offered = if names.is_empty() { Vec::new() } else { vault.offer(self.put, names.clone())? };
         if offered.len() != names.len() {
             return Err(VaultError::Answer);
         }

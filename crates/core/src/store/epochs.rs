@@ -3,7 +3,7 @@
 use crate::blocks::BlockSet;
 use crate::place::Place;
 use crate::places::Places;
-use crate::request::{AsOf, Question, Refusal};
+use crate::request::{AsOf, Question, Refusal, Reply};
 use crate::units::{Addr, Epoch, Extent, Scope};
 
 /// The epochs of a disk whose store keeps them.
@@ -48,7 +48,7 @@ pub trait Epochs {
     ///
     /// # Errors
     /// That part.
-    fn answer(&self, question: &Question) -> Result<Vec<u8>, Place>;
+    fn answer(&self, question: &Question) -> Result<Reply, Place>;
 
     /// Begins to forget epochs that are kept, or blocks in all epochs up to one: they are not shown any more. The ends of
     /// the epochs are durable, and so is what the epoch after them shows instead of the blocks' content.

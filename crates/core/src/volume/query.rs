@@ -204,6 +204,12 @@ impl Volume {
         }
     }
 
+    /// Whether `scope` is still to be forgotten: for ever, if the disk is latched.
+    #[must_use]
+    pub fn is_forgetting(&self, scope: &Scope) -> bool {
+        self.disk.latched.is_some() || self.disk.state.forgets.contains(scope)
+    }
+
     /// The first bytes that are forgotten in `epoch`, which is kept.
     #[must_use]
     pub fn first_gap(&self, epoch: Epoch) -> Option<Extent<Addr>> {

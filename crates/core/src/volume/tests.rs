@@ -17,7 +17,7 @@ use crate::journal::Shape;
 use crate::media::{Media, MediumId};
 use crate::medium::{Capabilities, Medium};
 use crate::policy::Scratch;
-use crate::request::Liveness;
+use crate::request::{Liveness, Reply};
 use crate::store;
 use crate::units::Pos;
 use crate::zeros::is_zeros;
@@ -232,7 +232,11 @@ impl Bench {
         self.settle();
     }
 
-    fn done(&mut self, op: Op, start: u64, len: u64) -> Outcome {
+    fn done(&mut self, op: Op, start: u64, len: u64) -> Result<Buf, Refusal> {
+        self.replied(op, start, len).map(Reply::into_buf)
+    }
+
+    fn replied(&mut self, op: Op, start: u64, len: u64) -> Outcome {
         let id = self.ask(op, start, len);
         self.settle();
         self.replies.remove(&id).expect("it was replied to")
@@ -661,6 +665,6 @@ fn a_payload_in_memory_of_a_front_end_gets_to_the_medium_and_back_without_a_copy
     assert!(matches!(&io.op, IoOp::Write { data, .. } if data.as_ptr() == at));
     bench.settle();
     let returned = bench.replies.remove(&id).expect("a reply").expect("a success");
-    assert_eq!(returned.as_ptr(), at);
+    assert_eq!(returned.into_buf().as_ptr(), at);
     assert_eq!(bench.reads(8192, 4096), [7; 4096]);
 }

@@ -9,11 +9,12 @@ pub mod output;
 mod report;
 mod stop;
 
+use crate::base::signed::Signed;
 use crate::disk::keys::Source;
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::evidence::audit_log::{self, Directory, HostDirectory};
 use crate::front::control::{
-    self, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
+    self, Answer, Call, Compacted, PurgeWeighed, Purged, Require, Shredded, StatusAnswer, Verdict,
 };
 use crate::host::paths::{self, Subject};
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
@@ -27,9 +28,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use output::{ErrorReport, Plan};
 use quietus_core::units::BLOCK_BYTES;
 use report::{Checked, Report};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -145,9 +144,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => {
             let source = args.read_data.then(|| args.credential.source());
             let call = Call::Verify { read_data: args.read_data };
-            let answer =
+            let checks: Checks =
                 with_bar(|step| Ok(control::ask_unlocked(&args.disk, &call, None, source.as_ref(), step)?))?;
-            let checks: Checks = serde_json::from_value(answer)?;
             out.verify(&checks);
             good(checks.ok)
         }
@@ -321,9 +319,7 @@ fn current_log(dir: &HostDirectory) -> Result<Option<BufReader<File>>, Failure> 
 /// Prints new lines; `torn` is the beginning of the line that has no end yet.
 fn print_lines(reader: &mut impl BufRead, torn: &mut Vec<u8>, out: &Report) -> Result<(), Failure> {
     while reader.read_until(b'\n', torn)? > 0 && torn.ends_with(b"\n") {
-        if let Ok(entry) = serde_json::from_slice::<Value>(torn) {
-            out.entry(&entry);
-        }
+        out.events(&output::audit_entries(torn));
         torn.clear();
     }
     Ok(())
@@ -388,11 +384,17 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
 
 /// Checks where a receipt is to be written, before it is made: an older receipt is replaced, and nothing else.
 fn check_receipt(path: Option<&Path>) -> Result<(), Failure> {
-    let is_receipt = |text: &str| {
-        serde_json::from_str::<Value>(text)
-            .is_ok_and(|it| it["statement"].is_object() && it["signature"].is_string())
-    };
+    let is_receipt = |text: &str| format_of(text).is_some();
     Ok(path.map_or(Ok(()), |path| paths::check_output("--output", path, is_receipt))?)
+}
+
+/// The format of a receipt, whatever it is about.
+fn format_of(receipt: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Statement {
+        format: String,
+    }
+    serde_json::from_str::<Signed<Statement>>(receipt).ok().map(|it| it.statement.format)
 }
 
 /// Refuses a key for a receipt that is made and not checked.
@@ -407,8 +409,8 @@ fn check_key(has_key: bool, checks: bool) -> Result<(), Failure> {
 
 /// Refuses a receipt of another subject.
 fn refuse_receipt_of(other: Subject, path: &Path, text: &str) -> Result<(), Failure> {
-    let format = serde_json::from_str::<Value>(text).unwrap_or_default()["statement"]["format"].clone();
-    let of_vault = ["quietus-vault-proof-1", "quietus-sanitization-1"].iter().any(|it| format == **it);
+    let format = format_of(text).unwrap_or_default();
+    let of_vault = ["quietus-vault-proof-1", "quietus-sanitization-1"].contains(&format.as_str());
     let (is_other, command) = match other {
         Subject::Vault => (of_vault, "quietus vault prove --check"),
         Subject::Disk => (format == "quietus-proof-1", "quietus prove --check"),
@@ -428,8 +430,8 @@ fn write_receipt(path: &Path, receipt: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// Asks with a progress bar, until Ctrl-C.
-fn ask<T: DeserializeOwned>(disk: &Path, call: &Call) -> Result<T, Failure> {
-    Ok(serde_json::from_value(with_bar(|step| Ok(control::ask(disk, call, None, step)?))?)?)
+fn ask<T: Answer>(disk: &Path, call: &Call) -> Result<T, Failure> {
+    with_bar(|step| Ok(control::ask(disk, call, None, step)?))
 }
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.

@@ -2,7 +2,7 @@
 
 use super::{DiskError, DiskErrorKind, Step};
 use crate::host::directory::DirectoryErrorKind;
-use serde_json::Value;
+use serde::Deserialize;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,14 +40,21 @@ pub(crate) fn convert(image: (&Path, &str), into: (&Path, &str), step: Step<'_>)
     check(image, &ended)
 }
 
+/// What `qemu-img info` says.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Info {
+    virtual_size: u64,
+}
+
 /// Size of `image` as a guest would see it, bytes.
 fn virtual_bytes(image: &Path, format: &str) -> Result<u64, DiskError> {
     let mut command = Command::new("qemu-img");
     let info = command.args(["info", "--output=json", "-f", format]).arg(image).output();
     let info = info.map_err(|error| not_run(image, error))?;
     check(image, &info)?;
-    let info: Value = serde_json::from_slice(&info.stdout).unwrap_or_default();
-    Ok(info["virtual-size"].as_u64().unwrap_or(0))
+    let info: Info = serde_json::from_slice(&info.stdout).unwrap_or_default();
+    Ok(info.virtual_size)
 }
 
 /// Tells `step` what `qemu-img` says of its progress: `    (12.34/100%)`, and a

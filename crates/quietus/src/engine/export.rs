@@ -1,6 +1,7 @@
 //! A served disk, as front ends see it.
 
-use quietus_core::request::{Liveness, Outcome, Refusal, Request};
+use quietus_core::buf::Buf;
+use quietus_core::request::{Liveness, Outcome, Refusal, Reply, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, mpsc};
 
@@ -109,11 +110,19 @@ pub trait Sink: Send + Sync {
     fn reply(&self, cookie: u64, outcome: Outcome);
 }
 
+/// Carries `request` out on `export`, and waits for the bytes of the reply.
+///
+/// # Errors
+/// As [`ask`].
+pub fn carry_out(export: &dyn Export, request: Request) -> Result<Buf, Refusal> {
+    ask(export, request).map(Reply::into_buf)
+}
+
 /// Carries `request` out on `export`, and waits for the outcome.
 ///
 /// # Errors
 /// The refusal; [`Refusal::ShuttingDown`] if `export` drops the request.
-pub fn carry_out(export: &dyn Export, request: Request) -> Outcome {
+pub fn ask(export: &dyn Export, request: Request) -> Outcome {
     struct Channel(mpsc::Sender<Outcome>);
     impl Sink for Channel {
         fn reply(&self, _: u64, outcome: Outcome) {

@@ -41,7 +41,7 @@ use quietus_core::policy::Scratch;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::sealing::Sealer;
 use quietus_core::store::StoreStatus;
-use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos};
+use quietus_core::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use routing::{is_pass, may_be_done_here};
@@ -287,13 +287,11 @@ impl Engine {
     }
 
     /// Waits until everything due has been destroyed, destruction pauses, or `step` says false.
-    /// Requests may go on meanwhile.
     pub fn wait_until_destroyed(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_while_erasing(|volume| volume.owes_nothing_due(), step)
     }
 
-    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step`
-    /// says false.
+    /// Waits until everything due has been destroyed and compacted, destruction pauses, or `step` says false.
     pub fn wait_until_compact(&self, step: impl FnMut(&Status) -> bool) -> bool {
         self.wait_while_erasing(|volume| volume.owes_nothing_due() && volume.is_compact(), step)
     }
@@ -312,13 +310,24 @@ impl Engine {
         self.wait_until(reached, |status| step(status) && status.owed.pauses.is_none())
     }
 
+    /// Waits until `scope` is forgotten, or `step` says false.
+    pub fn wait_until_forgotten(&self, scope: &Scope, step: impl FnMut(&Status) -> bool) -> bool {
+        self.wait_until(|volume| !volume.is_forgetting(scope), step)
+    }
+
+    /// Guests go on while `step` runs: it may write to a client that does not read.
     fn wait_until(&self, reached: impl Fn(&Volume) -> bool, mut step: impl FnMut(&Status) -> bool) -> bool {
         let mut inner = self.shared.lock();
         while !reached(&inner.volume) {
-            if !step(&inner.volume.status()) {
+            let status = inner.volume.status();
+            drop(inner);
+            if !step(&status) {
                 return false;
             }
-            inner = self.shared.wait_for_change(inner);
+            inner = self.shared.lock();
+            if !reached(&inner.volume) {
+                inner = self.shared.wait_for_change(inner);
+            }
         }
         true
     }

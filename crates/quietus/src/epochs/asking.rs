@@ -1,9 +1,9 @@
 //! What the volume is asked about epochs, and told of them.
 
 use crate::engine::Engine;
-use crate::engine::export::carry_out;
+use crate::engine::export;
 use quietus_core::request::{
-    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Request, Weighing,
+    Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Reply, Request, Weighing,
 };
 use quietus_core::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use schemars::JsonSchema;
@@ -49,8 +49,8 @@ pub fn keep_now(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
 }
 
 fn close_as(engine: &Engine, when: u64, anew: bool) -> Result<Epoch, Refusal> {
-    let reply = ask(engine, Op::CloseEpoch { when, anew })?;
-    Ok(Epoch(reply.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))))
+    let Reply::Closed(last) = ask(engine, Op::CloseEpoch { when, anew })? else { unasked() };
+    Ok(last)
 }
 
 /// The kept epochs from `from` on, as many as one answer has.
@@ -70,9 +70,8 @@ pub fn showing_dead(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
 }
 
 fn listed(engine: &Engine, question: Question) -> Result<Vec<Listed>, Refusal> {
-    let reply = ask(engine, Op::Ask(question))?;
-    let entries = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
-    Ok(entries.map(Listed::from).collect())
+    let Reply::Epochs(epochs) = ask(engine, Op::Ask(question))? else { unasked() };
+    Ok(epochs.into_iter().map(Listed::from).collect())
 }
 
 /// The bytes of which only `epoch` shows a version: what forgetting it alone would destroy. `step` says whether to go on.
@@ -95,8 +94,8 @@ pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> 
 /// # Errors
 /// The refusal.
 pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Weigh(weighing)))?;
-    Weighing::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's count makes no sense"))
+    let Reply::Weighed(weighing) = ask(engine, Op::Ask(Question::Weigh(weighing)))? else { unasked() };
+    Ok(*weighing)
 }
 
 /// Tells which of the stubs in `bytes`, whole sectors that lie at `at` of the stub medium, are needed.
@@ -104,8 +103,7 @@ pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
 /// # Errors
 /// The refusal.
 pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Stubs(at, bytes)))?;
-    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its stubs makes no sense"))
+    judged(engine, Question::Stubs(at, bytes))
 }
 
 /// Tells the same of the cells in `bytes`, whole sectors that lie at `at` of the root.
@@ -113,8 +111,12 @@ pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal
 /// # Errors
 /// The refusal.
 pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Cells(at, bytes)))?;
-    Judged::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's answer about its cells makes no sense"))
+    judged(engine, Question::Cells(at, bytes))
+}
+
+fn judged(engine: &Engine, question: Question) -> Result<Judged, Refusal> {
+    let Reply::Judged(judged) = ask(engine, Op::Ask(question))? else { unasked() };
+    Ok(*judged)
 }
 
 /// What is wrong with the page of the index that was read at `at` of its medium, if anything is.
@@ -122,8 +124,8 @@ pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, R
 /// # Errors
 /// The refusal.
 pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<String>, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Page(at, bytes)))?;
-    Ok(Some(String::from_utf8_lossy(&reply).into_owned()).filter(|fault| !fault.is_empty()))
+    let Reply::Page(fault) = ask(engine, Op::Ask(Question::Page(at, bytes)))? else { unasked() };
+    Ok(fault)
 }
 
 /// The versions from `block` and `born` on, in the order of the index, as many as one answer has.
@@ -131,8 +133,8 @@ pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<Str
 /// # Errors
 /// The refusal.
 pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, Refusal> {
-    let reply = ask(engine, Op::Ask(Question::Versions(block, born)))?;
-    Versions::from_bytes(&reply).ok_or(Refusal::Invalid("the disk's list of versions makes no sense"))
+    let Reply::Versions(versions) = ask(engine, Op::Ask(Question::Versions(block, born)))? else { unasked() };
+    Ok(*versions)
 }
 
 /// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.
@@ -144,5 +146,10 @@ pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
 }
 
 fn ask(engine: &Engine, op: Op) -> Outcome {
-    carry_out(engine, Request { op, extent: Extent::new(0, 0), fua: false })
+    export::ask(engine, Request { op, extent: Extent::new(0, 0), fua: false })
+}
+
+/// A reply to something else.
+pub(super) fn unasked() -> ! {
+    unreachable!("a disk replies to what it is asked")
 }

@@ -1,8 +1,9 @@
 //! Where two states of a disk differ, as its index says.
 
+use super::asking::unasked;
 use crate::engine::Engine;
-use crate::engine::export::{Changes, carry_out};
-use quietus_core::request::{AsOf, Compared, Op, Refusal, Request};
+use crate::engine::export::{self, Changes};
+use quietus_core::request::{AsOf, Compared, Op, Refusal, Reply, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::Arc;
 
@@ -26,8 +27,9 @@ pub fn differences(
 }
 
 fn compare(engine: &Engine, extent: Extent<Addr>, states: [AsOf; 2]) -> Result<Compared, Refusal> {
-    let reply = carry_out(engine, Request { op: Op::Compare(states), extent, fua: false })?;
-    Compared::from_bytes(&reply).ok_or_else(|| Refusal::Io("the answer to a comparison is damaged".into()))
+    let request = Request { op: Op::Compare(states), extent, fua: false };
+    let Reply::Compared(compared) = export::ask(engine, request)? else { unasked() };
+    Ok(compared)
 }
 
 /// Two states of a disk, as clients learn where they differ.

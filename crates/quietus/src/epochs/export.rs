@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::engine::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
 use crate::open_disk::OpenDisk;
 use quietus_core::buf::Buf;
-use quietus_core::request::{AsOf, Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{AsOf, Liveness, Op, Outcome, Refusal, Reply, Request};
 use quietus_core::units::{Addr, Epoch, Extent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ impl Export for Past {
                 self.engine.submit(Request { op, ..request }, reply);
             }
             // A kept epoch does not change, and a cache of it is nobody's promise.
-            Op::Flush | Op::Cache => reply.send(Ok(Buf::new())),
+            Op::Flush | Op::Cache => reply.send(Ok(Reply::default())),
             _ => reply.send(Err(Refusal::ReadOnly)),
         }
     }

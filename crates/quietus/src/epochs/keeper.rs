@@ -263,7 +263,7 @@ mod tests {
         std::thread::scope(|scope| {
             let call = Call::Forget { epochs, wait: false };
             let disk = &disk;
-            let forget = scope.spawn(move || disk.answer(&call, None, &mut |_, _| true));
+            let forget = scope.spawn(move || disk.reply(&call, None, &mut |_, _| true));
             std::thread::sleep(Duration::from_millis(100));
             hold(disk, 2);
             drop(deciding);

@@ -76,10 +76,8 @@ pub fn export(
     let mut draft = draft.map_err(DiskError::from)?;
     let raw = draft.make_file(Path::new(RAW), 0).map_err(at(image))?;
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
-    let answer = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
-    let answer = answer.map_err(OfflineError::Answered)?;
-    let copied =
-        serde_json::from_value(answer).map_err(|it| OfflineError::Answered(it.to_string().into()))?;
+    let copied = control::ask_unlocked(what.disk, &call, Some(&raw), what.source, step);
+    let copied = copied.map_err(OfflineError::Answered)?;
     let host_bytes = keep(draft, &raw, image, format, step)?;
     Ok(Exported { image: image.into(), image_format: format, copied, host_bytes })
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::base::zeros::filled;
 use crate::disk::{Base, CreateOptions, StoreKind};
-use crate::front::control::Call;
+use crate::front::control::{Call, Compacted};
 use crate::host::directory::DirectoryErrorKind;
 use crate::open_disk::copy::{CopyError, copy};
 use quietus_core::medium::Medium;
@@ -202,7 +202,7 @@ fn an_image_is_written_to_an_empty_file_and_to_nothing_else() {
         (File::open(bench.dir.path()).ok().as_ref(), "an empty regular file"),
         (Some(&unwritable), "cannot write the image"),
     ] {
-        let refused = disk.0.answer(&Call::Export, file, &mut |_, _| true).expect_err(why);
+        let refused = disk.0.reply(&Call::Export, file, &mut |_, _| true).expect_err(why);
         assert!(refused.to_string().contains(why), "{refused}");
     }
     close(disk);
@@ -410,8 +410,8 @@ fn what_is_purged_leaves_the_file_once_it_is_packed() {
             bench.seen[at as usize..at as usize + 4096].fill(0);
             bench.seen[at as usize + 4096..at as usize + 8192].fill(7);
         }
-        let answer = disk.0.answer(&Call::Compact, None, &mut |_, _| true).expect("an answer");
-        assert_eq!((&answer["done"], bench.len("data")), (&true.into(), SIZE / 2), "{answer}");
+        let answer: Compacted = disk.0.answer(&Call::Compact, None, &mut |_, _| true).expect("an answer");
+        assert_eq!((answer.done, bench.len("data")), (true, SIZE / 2), "{answer:?}");
         close(disk);
         bench.check("packed");
     }

@@ -12,7 +12,7 @@ pub use stubs::{RootFound, StubsFound};
 pub use verify::{CheckLine, Checks};
 
 use crate::base::hex::{hex, sha256};
-use crate::base::signed::{Signed, SignedError};
+use crate::base::signed::{AsSigned, Signed, SignedError};
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::export::{Export, liveness_runs};
 use crate::engine::{Engine, Entry};
@@ -30,7 +30,6 @@ use ring::digest;
 use schemars::JsonSchema;
 use sensitivity::Sensitivity;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use stub_medium::ScanError;
@@ -83,8 +82,7 @@ pub struct Proof {
     pub record: Head,
     /// Guarantees of the medium and the journal ([`DiskGuarantees`]),
     /// as they were signed, whatever version of the program did that.
-    #[schemars(with = "DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
     /// The epochs of a disk that keeps versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<EpochsProven>,
@@ -93,8 +91,7 @@ pub struct Proof {
     pub stubs: Option<StubsFound>,
     /// Which content had to be destroyed ([`Sensitivity`]), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Sensitivity>")]
-    pub sensitive: Option<Value>,
+    pub sensitive: Option<AsSigned<Sensitivity>>,
 }
 
 /// The epochs that a proof is about.
@@ -163,7 +160,7 @@ impl Proof {
     }
 }
 
-/// Reads the medium and signs the findings, with the `guarantees` and what is `sensitive` of the disk. `step` is told how far that has come, of how many
+/// Reads the medium and signs the findings, with what is `sensitive` of the disk. `step` is told how far that has come, of how many
 /// bytes, and says whether to go on.
 ///
 /// # Errors
@@ -171,7 +168,7 @@ impl Proof {
 pub fn prove(
     engine: &Engine,
     dir: &DiskDir,
-    (guarantees, sensitive): (Value, Option<Value>),
+    sensitive: Option<&Sensitivity>,
     step: impl FnMut(u64, u64) -> bool,
 ) -> Result<Receipt, ProofError> {
     let key = dir.key()?;
@@ -213,10 +210,10 @@ pub fn prove(
         map_digest: hex(digest.finish().as_ref()),
         counters: status.counters,
         record: engine.recorder().flush().map_err(ProofError::Record)?,
-        guarantees,
+        guarantees: AsSigned::new(&dir.guarantees()),
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
-        sensitive,
+        sensitive: sensitive.map(AsSigned::new),
     };
     let receipt = Signed::sign(proof, &key);
     let digest = sha256(receipt.covered().as_bytes());

@@ -1,16 +1,13 @@
 //! A vault as a command has it, whichever process has it open.
 
 use super::ahead::Ahead;
-use super::owner::{Control, Event, Fill, Job, Refusal, Request, Write, connect, receive, send};
+use super::owner::{Ask, Control, Event, Fill, Job, Reply, Request, connect, receive, send};
 use super::record::who;
 use super::{Error, Home, Sanitize, SanitizeReceipt, Step};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use quietus_vault::chunk::{Bytes, Packed, Sent};
-use quietus_vault::client::Access;
+use quietus_vault::client::{self, Access, Answer};
 use quietus_vault::vault::Amount;
-use quietus_vault::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
-use serde::de::DeserializeOwned;
-use std::convert::Infallible;
+use quietus_vault::{Reference, SnapshotId, VaultError};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -22,7 +19,7 @@ pub type Tell<'a> = &'a mut dyn FnMut(&str, u64, u64) -> bool;
 pub struct Client {
     home: Home,
     link: Link,
-    ahead: Ahead<Answer>,
+    ahead: Ahead<Coming>,
 }
 
 /// The way to the vault's owner.
@@ -33,8 +30,8 @@ enum Link {
     There(UnixStream),
 }
 
-/// An answer to wait for.
-enum Answer {
+/// A reply to wait for.
+enum Coming {
     /// Of a thread of this process.
     Here(Receiver<Event>),
     /// The next one that the other process sends.
@@ -79,7 +76,8 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub fn fill(&mut self) -> Result<Fill, Error> {
-        Ok(self.ask(Request::Status)?)
+        let Reply::Fill(fill) = self.owner(Ask::Status)? else { return Err(VaultError::Answer.into()) };
+        Ok(fill)
     }
 
     /// What only these snapshots have.
@@ -87,7 +85,11 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, Error> {
-        Ok(self.ask_for_long(Request::Weigh(snapshots.into()), &mut |_, done, of| step(done, of))?)
+        let ask = Request::Owner(Ask::Weigh(snapshots.into()));
+        match self.carry_out(ask, &mut |_, done, of| step(done, of))? {
+            Reply::Weight(weight) => Ok(weight),
+            _ => Err(VaultError::Answer.into()),
+        }
     }
 
     /// Forgets snapshots: the numbers of the forgets.
@@ -95,7 +97,7 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
-        Ok(self.ask(Request::Forget(snapshots.into()))?)
+        self.numbers(Ask::Forget(snapshots.into()))
     }
 
     /// Holds snapshots, for the reason `why`.
@@ -103,7 +105,7 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
-        Ok(self.ask(Request::Hold(name.into(), snapshots.into(), why.into()))?)
+        self.owner(Ask::Hold(name.into(), snapshots.into(), why.into())).map(drop)
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
@@ -111,7 +113,7 @@ impl Client {
     /// # Errors
     /// [`Error`].
     pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
-        Ok(self.ask(Request::Release(name.into()))?)
+        self.numbers(Ask::Release(name.into()))
     }
 
     /// Sanitizes the vault.
@@ -119,7 +121,7 @@ impl Client {
     /// # Errors
     /// [`Error`]. After Ctrl-C, what is condemned is destroyed by the next sanitization.
     pub fn sanitize(&mut self, how: Sanitize, tell: Tell<'_>) -> Result<SanitizeReceipt, Error> {
-        receipt(&self.ask_for_long::<String>(Request::Sanitize(how), tell)?)
+        self.receipt(Ask::Sanitize(how), tell)
     }
 
     /// Waits for the end of the sanitization under way.
@@ -127,7 +129,7 @@ impl Client {
     /// # Errors
     /// [`Error`]: none is under way, or it has failed.
     pub fn watch(&mut self, tell: Tell<'_>) -> Result<SanitizeReceipt, Error> {
-        receipt(&self.ask_for_long::<String>(Request::Watch, tell)?)
+        self.receipt(Ask::Watch, tell)
     }
 
     /// Steers the sanitization under way.
@@ -135,57 +137,62 @@ impl Client {
     /// # Errors
     /// [`Error`]: none is under way.
     pub fn control(&mut self, control: Control) -> Result<(), Error> {
-        Ok(self.ask(Request::Control(control))?)
+        self.owner(Ask::Control(control)).map(drop)
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, request: Request<Packed>) -> Result<T, VaultError> {
-        self.ask_for_long(request, &mut |_, _, _| true)
+    fn owner(&mut self, ask: Ask) -> Result<Reply, Error> {
+        Ok(self.carry_out(Request::Owner(ask), &mut |_, _, _| true)?)
     }
 
-    /// Asks, and tells of progress until the answer comes.
-    fn ask_for_long<T: DeserializeOwned>(
-        &mut self,
-        request: Request<Packed>,
-        tell: Tell<'_>,
-    ) -> Result<T, VaultError> {
-        let answer = self.begin(request)?;
-        self.wait(&answer, tell)
+    fn numbers(&mut self, ask: Ask) -> Result<Vec<u64>, Error> {
+        let Reply::Numbers(numbers) = self.owner(ask)? else { return Err(VaultError::Answer.into()) };
+        Ok(numbers)
     }
 
-    /// Asks, and does not wait for the answer. Nothing else may be asked of another process before [`wait`](Self::wait).
-    fn begin(&mut self, request: Request<Packed>) -> Result<Answer, VaultError> {
+    fn receipt(&mut self, ask: Ask, tell: Tell<'_>) -> Result<SanitizeReceipt, Error> {
+        match self.carry_out(Request::Owner(ask), tell)? {
+            Reply::Receipt(receipt) => Ok(*receipt),
+            _ => Err(VaultError::Answer.into()),
+        }
+    }
+
+    /// Asks, and tells of progress until the reply comes.
+    fn carry_out(&mut self, request: Request, tell: Tell<'_>) -> Result<Reply, VaultError> {
+        let coming = self.begin(request)?;
+        self.wait(&coming, tell)
+    }
+
+    /// Asks, and does not wait for the reply. Nothing else may be asked of another process before [`wait`](Self::wait).
+    fn begin(&mut self, request: Request) -> Result<Coming, VaultError> {
         match &self.link {
             Link::Here(jobs) => {
-                let (events, answers) = unbounded();
+                let (events, replies) = unbounded();
                 jobs.send(Job(request, who(), events)).map_err(|_| gone())?;
-                Ok(Answer::Here(answers))
+                Ok(Coming::Here(replies))
             }
             Link::There(stream) => {
-                let sent: Result<Request<Sent>, Infallible> = request.map(&mut |chunk| Ok(chunk.into()));
-                let Ok(request) = sent;
                 send(stream, &request).map_err(lost)?;
-                Ok(Answer::There)
+                Ok(Coming::There)
             }
         }
     }
 
-    /// Tells of progress until the answer comes.
-    fn wait<T: DeserializeOwned>(&mut self, answer: &Answer, tell: Tell<'_>) -> Result<T, VaultError> {
-        let answer = match (answer, &self.link) {
-            (Answer::Here(answers), _) => take(&mut || answers.recv().map_err(|_| gone()), tell),
-            (Answer::There, Link::There(stream)) => {
-                let answer = take(&mut || receive(stream).map_err(lost), tell);
-                if answer == Err(VaultError::Interrupted) {
-                    // The owner sees that nobody wants the answer any more.
+    /// Tells of progress until the reply comes.
+    fn wait(&mut self, coming: &Coming, tell: Tell<'_>) -> Result<Reply, VaultError> {
+        match (coming, &self.link) {
+            (Coming::Here(replies), _) => take(&mut || replies.recv().map_err(|_| gone()), tell),
+            (Coming::There, Link::There(stream)) => {
+                let reply = take(&mut || receive(stream).map_err(lost), tell);
+                if matches!(reply, Err(VaultError::Interrupted)) {
+                    // The owner sees that the client wants no reply any more.
                     let _ = stream.shutdown(Shutdown::Both);
                 }
-                answer
+                reply
             }
-            (Answer::There, Link::Here(_)) => {
+            (Coming::There, Link::Here(_)) => {
                 unreachable!("this process's thread has a channel for each answer")
             }
-        };
-        postcard::from_bytes(&answer?).map_err(|_| VaultError::Answer)
+        }
     }
 
     /// Asks for the next chunks that are expected. Another process is asked for what is got at once only: it would not wait for a
@@ -200,14 +207,14 @@ impl Client {
     }
 
     fn ask_for_chunks(&mut self, chunks: Vec<Reference>) -> Result<(), VaultError> {
-        let answer = self.begin(Request::Get(chunks.clone()))?;
-        self.ahead.asked(chunks, answer);
+        let coming = self.begin(Request::Owner(Ask::Get(chunks.clone())))?;
+        self.ahead.asked(chunks, coming);
         Ok(())
     }
 }
 
 /// Takes events until the answer.
-fn take(next: &mut dyn FnMut() -> Result<Event, VaultError>, tell: Tell<'_>) -> Result<Vec<u8>, VaultError> {
+fn take(next: &mut dyn FnMut() -> Result<Event, VaultError>, tell: Tell<'_>) -> Result<Reply, VaultError> {
     loop {
         match next()? {
             Event::Done(answer) => return answer.map_err(VaultError::from),
@@ -225,41 +232,12 @@ fn lost(error: io::Error) -> VaultError {
     VaultError::Lost(format!("the process that had the vault open is gone ({error}); repeat the command"))
 }
 
-fn receipt(text: &str) -> Result<SanitizeReceipt, Error> {
-    serde_json::from_str(text).map_err(|_| VaultError::Answer.into())
-}
-
 impl Access for Client {
-    fn begin_put(&mut self) -> Result<PutId, VaultError> {
-        self.ask(Request::BeginPut)
-    }
-
-    fn offer(&mut self, put: PutId, chunks: &[Fingerprint]) -> Result<Vec<Option<Reference>>, VaultError> {
-        self.ask(Request::Put(put, Write::Offer(chunks.into())))
-    }
-
-    fn store(&mut self, put: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError> {
-        self.ask(Request::Put(put, Write::Store(chunks)))
-    }
-
-    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
-        self.ask(Request::Put(put, Write::LeaveBehind))
-    }
-
-    fn commit(&mut self, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, VaultError> {
-        self.ask(Request::Put(put, Write::Commit(root, left_out)))
-    }
-
-    fn replace(
-        &mut self,
-        put: PutId,
-        roots: Vec<(SnapshotId, Reference, Packed)>,
-    ) -> Result<Vec<ForgetId>, VaultError> {
-        self.ask(Request::Put(put, Write::Replace(roots)))
-    }
-
-    fn drop_put(&mut self, put: PutId) -> Result<(), VaultError> {
-        self.ask(Request::Put(put, Write::Drop))
+    fn ask(&mut self, request: client::Request) -> Result<Answer, VaultError> {
+        match self.carry_out(Request::Vault(request), &mut |_, _, _| true)? {
+            Reply::Vault(answer) => Ok(answer),
+            _ => Err(VaultError::Answer),
+        }
     }
 
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
@@ -268,12 +246,13 @@ impl Access for Client {
                 self.ask_ahead()?;
                 return got.map(|bytes| bytes.0).map_err(VaultError::from);
             }
-            if let Some((chunks, answer)) = self.ahead.wait_for(chunk) {
-                let got: Vec<Result<Bytes, Refusal>> = self.wait(&answer, &mut |_, _, _| true)?;
-                if got.len() != chunks.len() {
-                    return Err(VaultError::Answer);
+            if let Some((chunks, coming)) = self.ahead.wait_for(chunk) {
+                match self.wait(&coming, &mut |_, _, _| true)? {
+                    Reply::Got(got) if got.len() == chunks.len() => {
+                        self.ahead.arrive(chunks.into_iter().zip(got));
+                    }
+                    _ => return Err(VaultError::Answer),
                 }
-                self.ahead.arrive(chunks.into_iter().zip(got));
             } else {
                 let chunks = self.ahead.next_with(chunk);
                 self.ask_for_chunks(chunks)?;
@@ -283,17 +262,5 @@ impl Access for Client {
 
     fn expect(&mut self, chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {
         self.ahead.expect(chunks);
-    }
-
-    fn root(&mut self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
-        self.ask(Request::Root(snapshot))
-    }
-
-    fn roots(&mut self) -> Result<Vec<(SnapshotId, Reference)>, VaultError> {
-        self.ask(Request::Roots)
-    }
-
-    fn holds(&mut self) -> Result<Vec<(String, SnapshotId)>, VaultError> {
-        self.ask(Request::Holds)
     }
 }

@@ -4,7 +4,7 @@
 use super::source::Task;
 use super::{Client, Error, Label, Put, Step, now_ms};
 use crate::disk::keys::Source;
-use crate::front::control::{self, Call, Refused};
+use crate::front::control::{self, Call};
 use crate::open_disk::copy::{Copied, GRANULE_BYTES, Pieces};
 use quietus_vault::client::{IMAGE_CHUNK_BYTES, ImageWriter};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
@@ -55,8 +55,7 @@ pub fn put_disk(client: &mut Client, label: &Label, what: DiskOf<'_>, step: Step
 /// Lets the disk copy itself into a pipe.
 fn copy(what: DiskOf<'_>, into: File, step: Step<'_>) -> Result<Copied, Error> {
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
-    let answer = control::ask_unlocked(what.disk, &call, Some(&into), Some(what.source), step)?;
-    let copied: Copied = serde_json::from_value(answer).map_err(|error| Refused::from(error.to_string()))?;
+    let copied: Copied = control::ask_unlocked(what.disk, &call, Some(&into), Some(what.source), step)?;
     // A short copy may be over before anybody was asked.
     if step(copied.size_bytes, copied.size_bytes) { Ok(copied) } else { Err(Error::Interrupted) }
 }

@@ -17,9 +17,9 @@ mod tests;
 mod thread;
 mod wire;
 
+pub(super) use request::{Ask, GOT_MAX, Refusal, Reply, Request};
 pub use request::{Control, Fill};
-pub(super) use request::{GOT_MAX, Request, Write};
-pub(super) use thread::{Event, Job, Refusal};
+pub(super) use thread::{Event, Job};
 pub(super) use wire::{receive, send};
 
 use super::client::Client;

@@ -3,14 +3,14 @@
 use super::record::{Entry, OwedLine};
 use super::{Error, Session, Step, now_ms};
 use crate::base::hex::sha256;
-use crate::base::signed::Signed;
+use crate::base::signed::{AsSigned, Signed};
 use crate::evidence::audit_log::Head;
 use crate::front::control::Verdict;
+use crate::host::guarantees::DiskGuarantees;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Most places that a proof names.
@@ -56,8 +56,7 @@ pub struct VaultProof {
     /// Lines of the audit log, and the hash of the last one.
     pub record: Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
 }
 
 /// A slot that holds what is to be nowhere.
@@ -116,7 +115,7 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
         violations: Vec::new(),
         violations_count: 0,
         record: session.log_head(),
-        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
+        guarantees: AsSigned::new(&session.dir.home().guarantees()),
     };
     let bytes = u64::from(session.vault.layout().slot_bytes);
     let (mut space, mut buffer) = (Space::of(session), vec![0; bytes as usize]);

@@ -3,13 +3,12 @@
 use super::record::{Entry, OwedLine, ReceiptLine};
 use super::{Error, Session, now_ms};
 use crate::base::hex::sha256;
-use crate::base::signed::Signed;
+use crate::base::signed::{AsSigned, Signed};
 use crate::front::control::Verdict;
-use crate::host::guarantees::{self, Roots};
+use crate::host::guarantees::{self, DiskGuarantees, Roots};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::time::Duration;
 
 /// Damaged containers that a receipt names one by one.
@@ -82,8 +81,7 @@ pub struct Sanitized {
     /// Lines of the audit log, and the hash of the last one.
     pub record: crate::evidence::audit_log::Head,
     /// The host's guarantee for the pool.
-    #[schemars(with = "crate::host::guarantees::DiskGuarantees")]
-    pub guarantees: Value,
+    pub guarantees: AsSigned<DiskGuarantees>,
 }
 
 impl Sanitized {
@@ -177,7 +175,7 @@ fn statement(
         copied_chunks: live,
         copied_bytes: live_bytes,
         record: session.log_head(),
-        guarantees: serde_json::to_value(session.dir.home().guarantees()).unwrap_or_default(),
+        guarantees: AsSigned::new(&session.dir.home().guarantees()),
     }
 }
 

@@ -240,7 +240,8 @@ impl Files {
             return Ok(());
         }
         let bytes = outcome
-            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.what.block()))?;
+            .map_err(|it| format!("replies: a request to block {:?} was refused: {it}", sent.what.block()))?
+            .into_buf();
         self.server.figures.done += 1;
         self.moment += 1;
         let moment = self.moment;

@@ -17,7 +17,7 @@ use crate::history::Ask;
 use crate::model::Model;
 use crate::server::{Moment, Server};
 use crate::verdict::{Violation, bad_reply, broken};
-use quietus_core::request::KeptEpoch;
+use quietus_core::request::Reply;
 use quietus_core::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use std::collections::BTreeMap;
 
@@ -347,12 +347,12 @@ impl Pending {
 
 impl World {
     /// Whether the replies about epochs are right.
-    pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
+    pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, reply: Reply) -> Result<(), Violation> {
         match pending.ask {
             Ask::CloseEpoch => {
-                let number = bytes.try_into().map(u64::from_le_bytes);
-                let number =
-                    number.map_err(|_| bad_reply(format!("a close was replied to with {bytes:?}")))?;
+                let Reply::Closed(Epoch(number)) = reply else {
+                    return Err(bad_reply(format!("a close was replied to with {reply:?}")));
+                };
                 self.server.figures.closed += 1;
                 if let Some(moment) = self.book.number_told(tag, number)? {
                     // A kept epoch's content is durable, and so is the rest of it.
@@ -361,13 +361,13 @@ impl World {
             }
             Ask::ReadPast { .. } => {
                 self.server.figures.past += 1;
-                self.book.read(pending, bytes)?;
+                self.book.read(pending, &reply.into_buf())?;
             }
             Ask::ListEpochs { .. } => {
-                let entries = bytes.chunks(KeptEpoch::BYTES).map(KeptEpoch::from_bytes);
-                let listed = entries.map(|it| it.map(|it| (it.epoch.0, it.closed_ms)));
-                let listed = listed.collect::<Option<Vec<_>>>();
-                let listed = listed.ok_or_else(|| bad_reply(format!("epochs were listed with {bytes:?}")))?;
+                let Reply::Epochs(epochs) = reply else {
+                    return Err(bad_reply(format!("epochs were listed with {reply:?}")));
+                };
+                let listed: Vec<_> = epochs.iter().map(|it| (it.epoch.0, it.closed_ms)).collect();
                 self.book.listed(&pending.about, &listed)?;
             }
             Ask::Forget { .. } if pending.about.is_open => {

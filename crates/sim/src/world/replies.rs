@@ -6,8 +6,7 @@ use crate::history::Ask;
 use crate::medium::FaultKind;
 use crate::server::Moment;
 use crate::verdict::{Violation, bad_reply};
-use quietus_core::buf::Buf;
-use quietus_core::request::{Outcome, Refusal, RequestId};
+use quietus_core::request::{Outcome, Refusal, Reply, RequestId};
 use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 
 impl World {
@@ -22,18 +21,24 @@ impl World {
         };
         let tag = Tag(id.0 as u32);
         match outcome {
-            Ok(buf) => self.is_done(moment, tag, &pending, &buf),
+            Ok(reply) => self.is_done(moment, tag, &pending, reply),
             Err(refusal) => self.is_refused(tag, &pending, &refusal),
         }
     }
 
-    fn is_done(&mut self, moment: Moment, tag: Tag, pending: &Pending, buf: &Buf) -> Result<(), Violation> {
+    fn is_done(
+        &mut self,
+        moment: Moment,
+        tag: Tag,
+        pending: &Pending,
+        reply: Reply,
+    ) -> Result<(), Violation> {
         self.server.figures.done += 1;
         let extent = pending.extent;
         match pending.ask {
             Ask::Read => {
                 let reading = pending.reading.as_ref().expect("a read has a reading");
-                self.model.end_read(reading, buf, moment)?;
+                self.model.end_read(reading, &reply.into_buf(), moment)?;
             }
             Ask::Write => self.settle(tag, extent, moment, pending.fua),
             Ask::WriteZeros => {
@@ -49,7 +54,7 @@ impl World {
             | Ask::ListEpochs { .. }
             | Ask::Forget { .. }
             | Ask::ForgetBlocks => {
-                self.epochs_done(tag, pending, buf)?;
+                self.epochs_done(tag, pending, reply)?;
             }
         }
         Ok(())

@@ -2,10 +2,9 @@
 
 use super::*;
 use crate::verdict::Oracle;
-use quietus_core::buf::Buf;
 use quietus_core::ledger::Cause;
 use quietus_core::medium::Medium;
-use quietus_core::request::Refusal;
+use quietus_core::request::{Refusal, Reply};
 use quietus_core::units::Pos;
 use quietus_core::volume::{Done, Receipt};
 
@@ -112,7 +111,7 @@ fn a_request_that_is_never_replied_to_is_found() {
 #[test]
 fn replies_must_have_a_request_and_refusals_a_reason() {
     let mut world = written();
-    assert_eq!(objection(world.replied(2, RequestId(1), Ok(Buf::new()))), Oracle::Replies);
+    assert_eq!(objection(world.replied(2, RequestId(1), Ok(Reply::default()))), Oracle::Replies);
     for refusal in [Refusal::Io("?".into()), Refusal::ReadOnly, Refusal::ShuttingDown] {
         let pending = flush(&world);
         world.pending.insert(RequestId(9), pending);

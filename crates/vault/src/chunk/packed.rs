@@ -6,14 +6,14 @@ use super::{BadChunk, Codec, Compression, Compressor, VaultKey, decompress};
 use crate::Fingerprint;
 use crate::units::Class;
 
-/// A chunk with its name. Only a [`Packer`] makes one, or [`Sent::check`], so that the name is the content's.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// A chunk with its name. Only a [`Packer`] makes one, or [`Sent::check`], so that the name is the content's. To another process
+/// it goes without the name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(transparent)]
 pub struct Packed {
-    pub(crate) class: Class,
+    #[serde(skip)]
     pub(crate) fingerprint: Fingerprint,
-    pub(crate) codec: Codec,
-    pub(crate) stored: Vec<u8>,
-    pub(crate) raw_bytes: usize,
+    pub(crate) sent: Sent,
 }
 
 impl Packed {
@@ -24,7 +24,7 @@ impl Packed {
 
     /// The bytes that are to be stored.
     pub fn stored(&self) -> &[u8] {
-        &self.stored
+        &self.sent.stored.0
     }
 }
 
@@ -58,7 +58,8 @@ impl Packer {
     /// The same of content whose name is known.
     pub(crate) fn pack_named(&mut self, class: Class, fingerprint: Fingerprint, content: &[u8]) -> Packed {
         let (codec, stored) = self.compressor.compress(content);
-        Packed { class, fingerprint, codec, stored: stored.to_vec(), raw_bytes: content.len() }
+        let (is_metadata, stored) = (class == Class::Metadata, Bytes(stored.into()));
+        Packed { fingerprint, sent: Sent { is_metadata, codec, raw_bytes: content.len(), stored } }
     }
 }
 
@@ -66,16 +67,9 @@ impl Packer {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sent {
     pub(super) is_metadata: bool,
-    pub(super) codec: Codec,
-    pub(super) raw_bytes: usize,
+    pub(crate) codec: Codec,
+    pub(crate) raw_bytes: usize,
     pub(super) stored: Bytes,
-}
-
-impl From<Packed> for Sent {
-    fn from(chunk: Packed) -> Sent {
-        let Packed { class, fingerprint: _, codec, stored, raw_bytes } = chunk;
-        Sent { is_metadata: class == Class::Metadata, codec, raw_bytes, stored: Bytes(stored) }
-    }
 }
 
 impl Sent {
@@ -85,13 +79,17 @@ impl Sent {
     ///
     /// [`BadChunk`] if it is empty, does not decompress, or gets longer by compression.
     pub fn check(self, key: &VaultKey) -> Result<Packed, BadChunk> {
-        let Sent { is_metadata, codec, raw_bytes, stored: Bytes(stored) } = self;
-        let class = if is_metadata { Class::Metadata } else { Class::Data };
-        if stored.is_empty() || stored.len() > raw_bytes {
-            return Err(BadChunk { codec, stored: stored.len(), raw: raw_bytes });
+        let Bytes(stored) = &self.stored;
+        if stored.is_empty() || stored.len() > self.raw_bytes {
+            return Err(BadChunk { codec: self.codec, stored: stored.len(), raw: self.raw_bytes });
         }
-        let content = decompress(codec, &stored, raw_bytes)?;
-        Ok(Packed { class, fingerprint: key.fingerprint(class, &content), codec, stored, raw_bytes })
+        let content = decompress(self.codec, stored, self.raw_bytes)?;
+        Ok(Packed { fingerprint: key.fingerprint(self.class(), &content), sent: self })
+    }
+
+    /// Whether it is data or metadata.
+    pub(crate) fn class(&self) -> Class {
+        if self.is_metadata { Class::Metadata } else { Class::Data }
     }
 }
 

@@ -132,7 +132,7 @@ fn a_chunk_that_was_sent_has_the_name_of_its_content_or_is_refused() {
     let content = b"a line of text that compresses well\n".repeat(40);
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
         let packed = Packer::new(key.clone(), compression).pack(Class::Data, &content);
-        let sent = postcard::to_allocvec(&Sent::from(packed.clone())).unwrap();
+        let sent = postcard::to_allocvec(&packed).unwrap();
         let read = |bytes: &[u8]| postcard::from_bytes::<Sent>(bytes).ok().map(|it| it.check(&key));
         assert_eq!(read(&sent), Some(Ok(packed)), "{compression:?}");
         for at in 0..sent.len() {
@@ -140,8 +140,9 @@ fn a_chunk_that_was_sent_has_the_name_of_its_content_or_is_refused() {
                 let mut changed = sent.clone();
                 changed[at] ^= 1 << bit;
                 if let Some(Ok(packed)) = read(&changed) {
-                    let content = decompress(packed.codec, &packed.stored, packed.raw_bytes).unwrap();
-                    assert_eq!(packed.fingerprint, key.fingerprint(packed.class, &content));
+                    let content =
+                        decompress(packed.sent.codec, packed.stored(), packed.sent.raw_bytes).unwrap();
+                    assert_eq!(packed.fingerprint, key.fingerprint(packed.sent.class(), &content));
                 }
             }
             assert_eq!(read(&sent[..at]), None, "{at} of {} bytes", sent.len());

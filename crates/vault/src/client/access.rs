@@ -1,146 +1,151 @@
-//! What clients ask of a vault, whichever process has it open.
+//! What clients ask of a vault, whichever process has it open. Requests and answers are values, encoded only for another process.
 
-use crate::chunk::Packed;
+use serde::{Deserialize, Serialize};
+
+use crate::chunk::{BadChunk, Packed, Sent, VaultKey};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, Vault, VaultError};
 
-/// A vault as a client sees it. The errors are those of [`Vault`], and [`VaultError::Lost`] of one that is open elsewhere.
-pub trait Access {
+/// The chunks of a method's request. Within [`Request`], `P` is its parameter.
+type P = Packed;
+
+/// Declares requests: the method that asks, the request with its arguments, and its answer.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $ask:ident: $kind:ident$(($($arg:ident: $type:ty),*))? -> $answer:ty,)*) => {
+        /// A request of a client. Its chunks are of the kind `P`: named, or [`Sent`] by another process.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub enum Request<P = Packed> {
+            $($(#[$doc])* $kind$(($($type),*))?,)*
+        }
+
+        /// The answer to the request of that name.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub enum Answer {
+            $($(#[$doc])* $kind($answer),)*
+        }
+
+        /// A vault as a client sees it. The errors are those of the methods of [`Vault`] of these names, and [`VaultError::Lost`] of
+        /// one that is open elsewhere.
+        pub trait Access {
+            /// Carries out a request.
+            ///
+            /// # Errors
+            ///
+            /// As the method of [`Vault`] of that name.
+            fn ask(&mut self, request: Request) -> Result<Answer, VaultError>;
+
+            /// The content of a chunk, wherever it has moved.
+            ///
+            /// # Errors
+            ///
+            /// As [`Vault::get`].
+            fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError>;
+
+            /// Tells which chunks are got next, in this order, and before those that were told earlier. A vault that answers each
+            /// request from far away can ask for several at once.
+            fn expect(&mut self, _chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {}
+
+            $($(#[$doc])*
+            fn $ask(&mut self, $($($arg: $type),*)?) -> Result<$answer, VaultError> {
+                match self.ask(Request::$kind$(($($arg),*))?)? {
+                    Answer::$kind(answer) => Ok(answer),
+                    _ => Err(VaultError::Answer),
+                }
+            })*
+        }
+    };
+}
+
+requests! {
     /// Begins a put.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::begin_put`].
-    fn begin_put(&mut self) -> Result<PutId, VaultError>;
-
-    /// For each name, the chunk if the vault has it with all below, whole, and None if it is wanted. The put refers to those that
+    begin_put: BeginPut -> PutId,
+    /// For each name, the chunk if the vault has it with all below, whole, and `None` if it is wanted. The put refers to those that
     /// are there.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::offer`].
-    fn offer(&mut self, put: PutId, chunks: &[Fingerprint]) -> Result<Vec<Option<Reference>>, VaultError>;
-
+    offer: Offer(put: PutId, names: Vec<Fingerprint>) -> Vec<Option<Reference>>,
     /// Stores chunks, unless they are there by now. The put refers to them.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::store`].
-    fn store(&mut self, put: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError>;
-
+    store: Store(put: PutId, chunks: Vec<P>) -> Vec<Reference>,
     /// Notes that the put has stored what it will not commit.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::leave_behind`].
-    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError>;
-
-    /// Ends a put with a snapshot, which is durable when this returns. What the put stored of the `left_out` is owed.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::commit`].
-    fn commit(&mut self, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, VaultError>;
-
+    leave_behind: LeaveBehind(put: PutId) -> (),
+    /// Ends a put with a snapshot, which is durable then. What the put stored of the `left_out` is owed.
+    commit: Commit(put: PutId, root: P, left_out: u64) -> SnapshotId,
     /// Ends a put by giving snapshots other chunks to begin with, all at once.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::replace`].
-    fn replace(
-        &mut self,
-        put: PutId,
-        roots: Vec<(SnapshotId, Reference, Packed)>,
-    ) -> Result<Vec<ForgetId>, VaultError>;
-
+    replace: Replace(put: PutId, roots: Vec<(SnapshotId, Reference, P)>) -> Vec<ForgetId>,
     /// Ends a put without a snapshot.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::drop_put`].
-    fn drop_put(&mut self, put: PutId) -> Result<(), VaultError>;
-
-    /// The content of a chunk, wherever it has moved.
-    ///
-    /// # Errors
-    ///
-    /// As [`Vault::get`].
-    fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError>;
-
-    /// Tells which chunks are got next, in this order, and before those that were told earlier. A vault that answers each
-    /// request from far away can ask for several at once.
-    fn expect(&mut self, _chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {}
-
+    drop_put: DropPut(put: PutId) -> (),
     /// What a snapshot begins with.
-    ///
-    /// # Errors
-    ///
-    /// [`VaultError::NoSnapshot`].
-    fn root(&mut self, snapshot: SnapshotId) -> Result<Reference, VaultError>;
-
+    root: Root(snapshot: SnapshotId) -> Reference,
     /// The snapshots in the order of their numbers, and what each begins with.
-    ///
-    /// # Errors
-    ///
-    /// [`VaultError::Lost`].
-    fn roots(&mut self) -> Result<Vec<(SnapshotId, Reference)>, VaultError>;
+    roots: Roots -> Vec<(SnapshotId, Reference)>,
+    /// The name of each hold, and a snapshot that it keeps.
+    holds: Holds -> Vec<(String, SnapshotId)>,
+}
 
-    /// The holds: the name of each, and a snapshot that it keeps.
+impl<P> Request<P> {
+    /// The put that it belongs to.
+    pub fn put(&self) -> Option<PutId> {
+        match self {
+            Self::Offer(put, _) | Self::Store(put, _) | Self::LeaveBehind(put) => Some(*put),
+            Self::Commit(put, ..) | Self::Replace(put, _) | Self::DropPut(put) => Some(*put),
+            Self::BeginPut | Self::Root(_) | Self::Roots | Self::Holds => None,
+        }
+    }
+}
+
+impl Request<Sent> {
+    /// The request with its chunks named.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Lost`].
-    fn holds(&mut self) -> Result<Vec<(String, SnapshotId)>, VaultError>;
+    /// [`VaultError::Sent`] if one of them is not what it says.
+    pub fn check(self, key: &VaultKey) -> Result<Request, VaultError> {
+        let check = |chunk: Sent| chunk.check(key).map_err(|_: BadChunk| VaultError::Sent);
+        Ok(match self {
+            Self::BeginPut => Request::BeginPut,
+            Self::Offer(put, names) => Request::Offer(put, names),
+            Self::Store(put, chunks) => {
+                Request::Store(put, chunks.into_iter().map(check).collect::<Result<_, _>>()?)
+            }
+            Self::LeaveBehind(put) => Request::LeaveBehind(put),
+            Self::Commit(put, root, left_out) => Request::Commit(put, check(root)?, left_out),
+            Self::Replace(put, roots) => {
+                let checked = roots.into_iter().map(|(snapshot, old, new)| Ok((snapshot, old, check(new)?)));
+                Request::Replace(put, checked.collect::<Result<_, VaultError>>()?)
+            }
+            Self::DropPut(put) => Request::DropPut(put),
+            Self::Root(snapshot) => Request::Root(snapshot),
+            Self::Roots => Request::Roots,
+            Self::Holds => Request::Holds,
+        })
+    }
 }
 
 impl Access for Vault<'_> {
-    fn begin_put(&mut self) -> Result<PutId, VaultError> {
-        Vault::begin_put(self)
-    }
-
-    fn offer(&mut self, put: PutId, chunks: &[Fingerprint]) -> Result<Vec<Option<Reference>>, VaultError> {
-        Vault::offer(self, put, chunks)
-    }
-
-    fn store(&mut self, put: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError> {
-        chunks.iter().map(|chunk| Vault::store(self, put, chunk)).collect()
-    }
-
-    fn leave_behind(&mut self, put: PutId) -> Result<(), VaultError> {
-        Vault::leave_behind(self, put)
-    }
-
-    fn commit(&mut self, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, VaultError> {
-        if left_out > 0 {
-            self.leave_behind(put)?;
-        }
-        Vault::commit(self, put, &root)
-    }
-
-    fn replace(
-        &mut self,
-        put: PutId,
-        roots: Vec<(SnapshotId, Reference, Packed)>,
-    ) -> Result<Vec<ForgetId>, VaultError> {
-        Vault::replace(self, put, &roots)
-    }
-
-    fn drop_put(&mut self, put: PutId) -> Result<(), VaultError> {
-        Vault::drop_put(self, put)
+    fn ask(&mut self, request: Request) -> Result<Answer, VaultError> {
+        Ok(match request {
+            Request::BeginPut => Answer::BeginPut(self.begin_put()?),
+            Request::Offer(put, names) => Answer::Offer(self.offer(put, &names)?),
+            Request::Store(put, chunks) => {
+                let stored = chunks.iter().map(|chunk| self.store(put, chunk));
+                Answer::Store(stored.collect::<Result<_, _>>()?)
+            }
+            Request::LeaveBehind(put) => Answer::LeaveBehind(self.leave_behind(put)?),
+            Request::Commit(put, root, left_out) => {
+                if left_out > 0 {
+                    self.leave_behind(put)?;
+                }
+                Answer::Commit(self.commit(put, &root)?)
+            }
+            Request::Replace(put, roots) => Answer::Replace(self.replace(put, &roots)?),
+            Request::DropPut(put) => Answer::DropPut(self.drop_put(put)?),
+            Request::Root(snapshot) => Answer::Root(Vault::root(self, snapshot)?),
+            Request::Roots => Answer::Roots(self.snapshots().collect()),
+            Request::Holds => {
+                let holds = Vault::holds(self).map(|(name, snapshot)| (name.into(), snapshot));
+                Answer::Holds(holds.collect())
+            }
+        })
     }
 
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
         Vault::get(self, chunk)
-    }
-
-    fn root(&mut self, snapshot: SnapshotId) -> Result<Reference, VaultError> {
-        Vault::root(self, snapshot)
-    }
-
-    fn roots(&mut self) -> Result<Vec<(SnapshotId, Reference)>, VaultError> {
-        Ok(self.snapshots().collect())
-    }
-
-    fn holds(&mut self) -> Result<Vec<(String, SnapshotId)>, VaultError> {
-        Ok(Vault::holds(self).map(|(name, snapshot)| (name.into(), snapshot)).collect())
     }
 }

@@ -28,7 +28,7 @@ impl Chunk<'_> {
     pub fn raw_bytes(&self) -> u64 {
         match self {
             Chunk::Raw(_, _, content) => content.len() as u64,
-            Chunk::Packed(packed) => packed.raw_bytes as u64,
+            Chunk::Packed(packed) => packed.sent.raw_bytes as u64,
         }
     }
 }

@@ -167,15 +167,16 @@ impl Vault<'_> {
         if let Some(found) = self.refer(put, &chunk.fingerprint, Below::Any)? {
             return Ok(found);
         }
-        let role = match chunk.class {
+        let role = match chunk.sent.class() {
             Class::Metadata => self.refer_to_children(put, chunk)?,
             Class::Data | Class::Index | Class::Spill => Role::Content,
         };
         let known = self.damaged(&chunk.fingerprint)?;
         let ordinal = known.unwrap_or(self.next_ordinal);
         let reference = Reference { fingerprint: chunk.fingerprint, ordinal };
-        let bytes = Bytes { codec: chunk.codec, stored: &chunk.stored, raw_bytes: chunk.raw_bytes };
-        self.append(chunk.class, reference, bytes, self.reserved())?;
+        let (codec, raw_bytes) = (chunk.sent.codec, chunk.sent.raw_bytes);
+        let bytes = Bytes { codec, stored: chunk.stored(), raw_bytes };
+        self.append(chunk.sent.class(), reference, bytes, self.reserved())?;
         self.next_ordinal = self.next_ordinal.max(Ordinal(ordinal.0 + 1));
         self.puts.refer(put, &[(reference, role)])?;
         if self.writing.unsealed() >= UNSEALED_MAX {
@@ -315,7 +316,8 @@ impl Vault<'_> {
     /// Refers to what a chunk of metadata names; the chunk's role.
     fn refer_to_children(&mut self, put: PutId, chunk: &Packed) -> Result<Role, VaultError> {
         let damaged = VaultError::Dangling(chunk.fingerprint);
-        let content = decompress(chunk.codec, &chunk.stored, chunk.raw_bytes).map_err(|_| damaged)?;
+        let content =
+            decompress(chunk.sent.codec, chunk.stored(), chunk.sent.raw_bytes).map_err(|_| damaged)?;
         let (role, named) = children(&content)?;
         for Child { chunk, role } in named {
             let reached = self.reach(put, vec![(chunk, Some(role))], Below::Any)?;

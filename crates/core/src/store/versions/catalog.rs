@@ -203,12 +203,12 @@ impl Catalog {
     }
 
     /// The fault of a page of the index that was read from its medium, in words.
-    pub(super) fn page_fault(&self, at: Pos, bytes: &[u8]) -> String {
+    pub(super) fn page_fault(&self, at: Pos, bytes: &[u8]) -> Option<String> {
         let page = PageNo((at.0 / PAGE_BYTES as u64) as u32);
         if page.0 >= HEADS {
-            return self.history.pages.fault(page, bytes).map_or_else(String::new, |fault| fault.to_string());
+            return self.history.pages.fault(page, bytes).map(|fault| fault.to_string());
         }
-        head_fault(&bytes[..HEAD_BYTES.min(bytes.len())], self.disk).unwrap_or_default()
+        head_fault(&bytes[..HEAD_BYTES.min(bytes.len())], self.disk)
     }
 
     /// The version of `block` that `epoch` shows.

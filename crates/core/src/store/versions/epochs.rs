@@ -7,7 +7,7 @@ use super::{Change, Versions, weighing};
 use crate::blocks::BlockSet;
 use crate::place::Place;
 use crate::places::Places;
-use crate::request::{AsOf, EPOCHS_MAX, KeptEpoch, Question, Weighing};
+use crate::request::{AsOf, EPOCHS_MAX, KeptEpoch, Question, Reply};
 use crate::store::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 use crate::tree::Absent;
 use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
@@ -78,19 +78,22 @@ impl Epochs for Versions {
         self.compare_states(extent, states, looks_max)
     }
 
-    fn answer(&self, question: &Question) -> Result<Vec<u8>, Place> {
+    fn answer(&self, question: &Question) -> Result<Reply, Place> {
         let answer = match question {
-            Question::Epochs(from) => self.list_epochs(*from, Some),
+            Question::Epochs(from) => self.list_epochs(*from, Some).map(Reply::Epochs),
             Question::ShowingDead(from) => {
-                self.list_epochs(*from, |epoch| self.catalog.lingering.first(epoch))
+                self.list_epochs(*from, |epoch| self.catalog.lingering.first(epoch)).map(Reply::Epochs)
             }
             Question::Weigh(weighing) => {
-                self.catalog.history.weigh(*weighing, weighing::PAGES_MAX).map(Weighing::to_bytes)
+                let weighed = self.catalog.history.weigh(*weighing, weighing::PAGES_MAX);
+                weighed.map(|it| Reply::Weighed(Box::new(it)))
             }
-            Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| it.to_bytes()),
-            Question::Cells(at, bytes) => Ok(self.judge_cells(*at, bytes).to_bytes()),
-            Question::Page(at, bytes) => Ok(self.catalog.page_fault(*at, bytes).into_bytes()),
-            Question::Versions(block, born) => self.list_versions(*block, *born).map(|it| it.to_bytes()),
+            Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| Reply::Judged(Box::new(it))),
+            Question::Cells(at, bytes) => Ok(Reply::Judged(Box::new(self.judge_cells(*at, bytes)))),
+            Question::Page(at, bytes) => Ok(Reply::Page(self.catalog.page_fault(*at, bytes))),
+            Question::Versions(block, born) => {
+                self.list_versions(*block, *born).map(|it| Reply::Versions(Box::new(it)))
+            }
         };
         answer.map_err(|Absent(page)| page_place(page))
     }
@@ -105,18 +108,22 @@ impl Epochs for Versions {
 }
 
 impl Versions {
-    /// The kept epochs from `from` on, as a reply has them: those of which `next`, asked for the first wanted epoch from one on,
+    /// The kept epochs from `from` on, as many as a reply has: those of which `next`, asked for the first wanted epoch from one on,
     /// says that one itself.
-    fn list_epochs(&self, from: Epoch, next: impl Fn(Epoch) -> Option<Epoch>) -> Result<Vec<u8>, Absent> {
+    fn list_epochs(
+        &self,
+        from: Epoch,
+        next: impl Fn(Epoch) -> Option<Epoch>,
+    ) -> Result<Vec<KeptEpoch>, Absent> {
         let (mut found, mut from) = (Vec::new(), from);
-        while found.len() < EPOCHS_MAX * KeptEpoch::BYTES
+        while found.len() < EPOCHS_MAX
             && let Some(wanted) = next(from)
             && let Some((epoch, end)) = self.catalog.history.kept_at_or_after(wanted)?
             && epoch < self.shown_before()
         {
             if next(epoch) == Some(epoch) && !self.forgetting.contains(epoch) {
                 let (closed_ms, changed_bytes) = (end.when.0, end.changed * BLOCK_BYTES);
-                found.extend(KeptEpoch { epoch, closed_ms, changed_bytes }.to_bytes());
+                found.push(KeptEpoch { epoch, closed_ms, changed_bytes });
             }
             from = Epoch(epoch.0 + 1);
         }

@@ -9,7 +9,7 @@ use crate::medium::{Capabilities, Medium, MediumError};
 use crate::owed::Owed;
 use crate::place::Place;
 use crate::policy::Policy;
-use crate::request::{KeptEpoch, Question};
+use crate::request::{Question, Reply};
 use crate::steps::taken;
 use crate::store::{Epochs, Kind, Opening, Rekey};
 use crate::units::{EpochRange, Session};
@@ -139,9 +139,9 @@ impl Versions {
 
 /// The kept epochs that still show content which has died.
 fn showing_dead(store: &Versions) -> Vec<u64> {
-    let reply = store.answer(&Question::ShowingDead(Epoch(0))).expect("nothing is missing");
-    let epochs = reply.chunks_exact(KeptEpoch::BYTES).filter_map(KeptEpoch::from_bytes);
-    epochs.map(|it| it.epoch.0).collect()
+    let reply = store.answer(&Question::ShowingDead(Epoch(0)));
+    let Ok(Reply::Epochs(epochs)) = reply else { panic!("{reply:?}") };
+    epochs.iter().map(|it| it.epoch.0).collect()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::blocks::BlockSet;
 use crate::place::Place;
-use crate::request::{AsOf, Compared, Refusal};
+use crate::request::{AsOf, Compared, Refusal, Reply};
 use crate::store::Incomparable;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::Command;
@@ -38,7 +38,7 @@ impl Disk {
                 let known = Extent::between(extent.start.0, end);
                 self.compare_dead(known, states, &mut differing);
                 let differing = differing.runs_within(known).collect();
-                Ok(Compared { end, differing }.to_bytes().into())
+                Ok(Reply::Compared(Compared { end, differing }))
             }
             Err(Incomparable::NotKept(epoch)) => Err(Refusal::Forgotten(epoch)),
             Err(Incomparable::Missing(place)) => unreachable!("{place:?} was fetched before"),

@@ -86,7 +86,7 @@ impl Disk {
     /// Answers request `id`, a question about epochs, stubs or versions.
     pub(in crate::volume) fn answer_question(&self, id: Origin, question: &Question, out: &mut Vec<Command>) {
         let answer = self.store.epochs().and_then(|it| it.answer(question).ok()).unwrap_or_default();
-        id.reply(Ok(answer.into()), out);
+        id.reply(Ok(answer), out);
     }
 }
 

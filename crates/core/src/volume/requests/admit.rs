@@ -1,9 +1,8 @@
 //! Requests: when they may begin.
 
-use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::mutant::{self, Mutant};
-use crate::request::{Op, Refusal, Request};
+use crate::request::{Op, Refusal, Reply, Request};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
@@ -58,11 +57,11 @@ impl Requests {
             return self.begin_forget(others.disk, others.erasing, id, scope, others.out);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
-            id.reply(Ok(Buf::new()), others.out);
+            id.reply(Ok(Reply::default()), others.out);
             return;
         }
         if others.watching.distrusts(others.disk, &request) {
-            id.reply(Ok(Buf::new()), others.out);
+            id.reply(Ok(Reply::default()), others.out);
             return;
         }
         let is_late = mutant::is(Mutant::AskClassLate);

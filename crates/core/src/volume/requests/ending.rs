@@ -3,9 +3,9 @@
 use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
-use crate::request::{Outcome, Refusal};
+use crate::request::{Outcome, Refusal, Reply};
 use crate::store::Written;
-use crate::units::{Addr, Epoch, Extent};
+use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
@@ -61,7 +61,7 @@ impl Requests {
                 let rest = *rest;
                 self.provide_more(others, id, rest);
             }
-            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf), others.out),
+            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf.into()), others.out),
         }
     }
 
@@ -97,9 +97,7 @@ impl Requests {
     pub(in crate::volume) fn request_checkpointed(&mut self, others: &mut Others<'_>, id: Origin) {
         let running = self.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
-            Stage::Closed(Epoch(number)) => {
-                self.finish(others.watching, id, Ok(number.to_le_bytes().to_vec().into()), others.out)
-            }
+            Stage::Closed(last) => self.finish(others.watching, id, Ok(Reply::Closed(last)), others.out),
             Stage::Forget(scope) => self.intend_forget(others, id, scope),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
@@ -233,7 +231,7 @@ impl Requests {
         out: &mut Vec<Command>,
     ) {
         let buf = std::mem::take(&mut self.running.get_mut(id).buf);
-        self.finish(watching, id, Ok(buf), out);
+        self.finish(watching, id, Ok(buf.into()), out);
     }
 }
 

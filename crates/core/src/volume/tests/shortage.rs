@@ -9,7 +9,7 @@ fn starve(bench: &Bench, is_starved: bool) {
 }
 
 fn writes(bench: &mut Bench, start: u64, byte: u8) -> Outcome {
-    bench.done(Op::Write(vec![byte; BLOCK as usize].into()), start, BLOCK)
+    bench.replied(Op::Write(vec![byte; BLOCK as usize].into()), start, BLOCK)
 }
 
 #[test]

@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// Bytes of the secret from which a key is made.
 pub const SEED_BYTES: usize = 32;
@@ -44,6 +46,31 @@ pub struct Signed<T> {
     pub public_key: String,
     /// The signature over the statement, in hexadecimal.
     pub signature: String,
+}
+
+/// A part of a statement as it was signed, whatever version of the program did that.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent, bound = "")]
+pub struct AsSigned<T>(#[schemars(with = "T")] Value, PhantomData<T>);
+
+impl<T: Serialize + DeserializeOwned> AsSigned<T> {
+    /// The part, as this version signs it.
+    #[must_use]
+    pub fn new(part: &T) -> Self {
+        Self(serde_json::to_value(part).unwrap_or_default(), PhantomData)
+    }
+
+    /// The part, if this version understands it.
+    #[must_use]
+    pub fn read(&self) -> Option<T> {
+        T::deserialize(&self.0).ok()
+    }
+}
+
+impl<T> fmt::Display for AsSigned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// Reason why a text is no signed statement.

@@ -4,8 +4,7 @@ use crate::cli::args::{ConsentArgs, EpochArgs, ForgetArgs, HoldArgs, ReleaseArgs
 use crate::cli::consent;
 use crate::cli::report::Report;
 use crate::cli::{Failure, ask, with_bar};
-use crate::front::control::{self, Call, Epochs, Refused};
-use serde::de::DeserializeOwned;
+use crate::front::control::{self, Answer, Call, Epochs, Refused};
 use std::path::{Path, PathBuf};
 
 /// The state after Ctrl-C during `forget --wait`.
@@ -98,12 +97,11 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
 }
 
 /// Asks for a forget, and waits for the answer.
-fn carry_out<T: DeserializeOwned>(disk: &Path, call: &Call, interrupted: &str) -> Result<T, Failure> {
-    let answer = with_bar(|step| match control::ask(disk, call, None, step) {
+fn carry_out<T: Answer>(disk: &Path, call: &Call, interrupted: &str) -> Result<T, Failure> {
+    with_bar(|step| match control::ask(disk, call, None, step) {
         Err(Refused::Interrupted) => Err(Failure::Interrupted(interrupted.into())),
         answer => Ok(answer?),
-    })?;
-    Ok(serde_json::from_value(answer)?)
+    })
 }
 
 pub(in crate::cli) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure> {

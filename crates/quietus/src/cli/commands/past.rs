@@ -6,7 +6,8 @@ use crate::cli::consent::{self, Act};
 use crate::cli::output::Plan;
 use crate::cli::report::{Report, bytes};
 use crate::cli::{Failure, ask, with_bar};
-use crate::front::control::{self, Call, Diff, Restored};
+use crate::front::control::{self, Call, Diff, Restored, StatusAnswer};
+use quietus_core::store::StoreStatus;
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
@@ -53,7 +54,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Fa
     }
     let call = Call::Restore { at: at.clone() };
     let source = args.credential.source();
-    let answer = with_bar(|step| {
+    let restored: Restored = with_bar(|step| {
         let mut is_interrupted = false;
         let mut step = |done, of| {
             is_interrupted = !step(done, of);
@@ -65,7 +66,7 @@ pub(in crate::cli) fn restore(args: &RestoreArgs, out: &Report) -> Result<(), Fa
             false => refused.into(),
         })
     })?;
-    out.restored(&serde_json::from_value::<Restored>(answer)?);
+    out.restored(&restored);
     Ok(())
 }
 
@@ -93,9 +94,12 @@ fn plan(disk: &Path, at: &str) -> Result<Act, Failure> {
 
 /// The advice after a restore that was interrupted.
 fn stopped(disk: &Path, at: &str) -> String {
-    let status = control::ask(disk, &Call::Status, None, &mut |_, _| true).unwrap_or_default();
+    let status: Result<StatusAnswer, _> = control::ask(disk, &Call::Status, None, &mut |_, _| true);
     // The restore began with closing this epoch.
-    let before = status["store"]["open_epoch"].as_u64().map_or("EPOCH".into(), |open| (open - 1).to_string());
+    let before = match status.map(|it| it.status.store) {
+        Ok(StoreStatus::Versions(store)) => (store.open_epoch - 1).to_string(),
+        _ => "EPOCH".into(),
+    };
     let disk = disk.display();
     format!(
         "interrupted: {disk} is in part as {at} and in part as before; run `quietus restore {disk}@{at}` to go on, or \

@@ -12,7 +12,7 @@ use crate::cli::output::vault::{
 use crate::cli::report::{Checked, Report};
 use crate::cli::stop::Stop;
 use crate::cli::{
-    Failure, check_key, check_receipt, epochs, good, refuse_receipt_of, refused_receipt, with_bar,
+    Failure, check_key, check_receipt, epochs, format_of, good, refuse_receipt_of, refused_receipt, with_bar,
     write_receipt,
 };
 use crate::disk::keys::Source;
@@ -24,7 +24,6 @@ use crate::vault::{
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
 use quietus_vault::client::Access;
-use serde_json::Value;
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
@@ -379,7 +378,7 @@ fn sanitize(args: &SanitizeArgs, out: &Report) -> Result<(), Failure> {
             false => client.sanitize(how, tell),
         })?;
         if let Some(path) = &args.output {
-            write_receipt(path, &serde_json::to_value(&receipt)?)?;
+            write_receipt(path, &receipt)?;
         }
         out.sanitized(&receipt, Checked::Made);
         good(receipt.statement.left == 0)
@@ -450,8 +449,7 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
         let text = paths::read_text("--check", path)?;
         refuse_receipt_of(Subject::Disk, path, &text)?;
         let checked = Checked::with(known.as_deref());
-        let format = serde_json::from_str::<Value>(&text).unwrap_or_default();
-        if format["statement"]["format"] == "quietus-sanitization-1" {
+        if format_of(&text).is_some_and(|it| it == "quietus-sanitization-1") {
             let receipt = vault::check_sanitized(&text, known.as_deref());
             let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
             out.sanitized(&receipt, checked);
@@ -465,7 +463,7 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
     vault::with_vault_alone(path, |session| {
         let receipt = with_bar(|step| Ok(vault::prove(session, step)?))?;
         if let Some(path) = &args.output {
-            write_receipt(path, &serde_json::to_value(&receipt)?)?;
+            write_receipt(path, &receipt)?;
         }
         out.vault_proof(&receipt, Checked::Made);
         good(receipt.statement.is_clean())

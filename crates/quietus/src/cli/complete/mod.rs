@@ -79,8 +79,7 @@ pub(super) fn epochs(current: &OsStr) -> Vec<CompletionCandidate> {
 /// The names of the kept epochs of a disk, and their numbers if it is served.
 fn epochs_of(disk: &Path) -> Vec<String> {
     let call = Call::Versions { from: 0, unique: false };
-    let answer = control::ask_served(disk, &call).and_then(|answer| serde_json::from_value(answer).ok());
-    let Some(Versions { versions, .. }) = answer else { return names_at(disk) };
+    let Some(Versions { versions, .. }) = control::ask_served(disk, &call) else { return names_at(disk) };
     let names = versions.iter().flat_map(|it| it.name.iter().flat_map(|names| names.split(", ")));
     names.map(String::from).chain(versions.iter().map(|it| it.epoch.to_string())).collect()
 }

@@ -183,14 +183,15 @@ impl From<Own> for AuditEvent {
     }
 }
 
-/// The events in a line of the audit log.
+/// The events in a line of the audit log; none in what is no line.
 #[must_use]
-pub fn audit_entries(line: &Value) -> Vec<AuditEntry> {
-    let stamp = Stamp::deserialize(line).unwrap_or(Stamp { n: 0, time_ms: 0 });
+pub fn audit_entries(line: &[u8]) -> Vec<AuditEntry> {
+    let Ok(line) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
+    let stamp = Stamp::deserialize(&line).unwrap_or(Stamp { n: 0, time_ms: 0 });
     let one = |event| vec![AuditEntry { n: stamp.n, time_ms: stamp.time_ms, event }];
-    let Ok(entry) = Entry::deserialize(line) else {
-        let own = Own::deserialize(line).map(AuditEvent::from);
-        return one(own.unwrap_or_else(|_| AuditEvent::Unknown { line: line.clone() }));
+    let Ok(entry) = Entry::deserialize(&line) else {
+        let own = Own::deserialize(&line).map(AuditEvent::from);
+        return one(own.unwrap_or(AuditEvent::Unknown { line }));
     };
     match entry {
         Entry::Died(batch) => {

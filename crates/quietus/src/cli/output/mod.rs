@@ -1,7 +1,6 @@
 //! What `--json` prints: an object a line, with the name and version of its format. Documented by the schemas in `docs/schemas/`.
 
 mod audit;
-mod closed;
 
 pub use audit::{AuditEntry, AuditEvent, HoldEvent, audit_entries};
 
@@ -19,7 +18,6 @@ use crate::proof::{Checks, Proof};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
 /// A report.
@@ -55,49 +53,9 @@ pub fn line<T: Output>(report: &T) -> String {
     serde_json::to_string(&line).expect("a report is plain data")
 }
 
-/// The schema of what [`line()`] prints.
-fn schema<T: Output>() -> (&'static str, Schema) {
-    let of_report = |schema: &mut Map<String, Value>| {
-        let own = schema.get("properties").and_then(|it| it.get("format"));
-        assert!(own.is_none(), "{}: a report has a `format`, and not two", T::NAME);
-        name_format(schema, T::NAME);
-    };
-    (T::NAME, closed_schema::<T>(T::NAME, of_report))
-}
-
-/// The schema of a signed statement, whose format is in the statement, where the signature covers it.
-fn signed_schema<T: JsonSchema>(name: &'static str) -> (&'static str, Schema) {
-    let of_statement = |schema: &mut Map<String, Value>| {
-        let statement = schema.get("properties").and_then(|it| it["statement"]["$ref"].as_str());
-        let statement = statement.and_then(|it| it.strip_prefix("#/$defs/")).map(String::from);
-        let definitions = schema.get_mut("$defs").and_then(Value::as_object_mut);
-        let definition =
-            definitions.zip(statement).and_then(|(all, name)| all.get_mut(&name)?.as_object_mut());
-        name_format(definition.expect("a statement is a structure"), name);
-    };
-    (name, closed_schema::<Signed<T>>(name, of_statement))
-}
-
-/// Says in the schema of an object that its format is that of reports with this `name`.
-fn name_format(object: &mut Map<String, Value>, name: &str) {
-    let properties = object.entry("properties").or_insert_with(|| json!({}));
-    properties["format"] =
-        json!({ "const": format(name), "description": "The name and version of the format." });
-    let required =
-        object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
-    if !required.contains(&json!("format")) {
-        required.insert(0, json!("format"));
-    }
-}
-
-fn closed_schema<T: JsonSchema>(name: &str, change: impl FnOnce(&mut Map<String, Value>)) -> Schema {
-    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    let mut schema = generator.into_root_schema_for::<T>();
-    let object = schema.ensure_object();
-    object.insert("title".into(), json!(format(name)));
-    change(object);
-    closed::close(object);
-    schema
+/// The schema of a report or signed statement as its type has it.
+fn schema<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }
 
 macro_rules! outputs {
@@ -108,17 +66,17 @@ macro_rules! outputs {
 
         /// The name and the schema of each of these reports.
         fn registered() -> Vec<(&'static str, Schema)> {
-            vec![$(schema::<$report>(),)*]
+            vec![$(($name, schema::<$report>()),)*]
         }
     };
 }
 
 pub mod vault;
 
-/// The name and the schema of every report and signed statement, by name.
+/// The name and the schema of every report and signed statement, by name, without the format that the program adds.
 #[must_use]
 pub fn schemas() -> Vec<(&'static str, Schema)> {
-    let mut all = [registered(), vec![signed_schema::<Proof>("proof")], vault::all()].concat();
+    let mut all = [registered(), vec![("proof", schema::<Signed<Proof>>())], vault::all()].concat();
     all.sort_by_key(|(name, _)| *name);
     all
 }

@@ -1,7 +1,8 @@
 //! What `quietus vault --json` prints.
 
-use super::{Output, schema, signed_schema};
+use super::{Output, schema};
 use crate::base::path_text::PathText;
+use crate::base::signed::Signed;
 use crate::host::guarantees::DiskGuarantees;
 use crate::vault::{
     Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
@@ -37,7 +38,10 @@ outputs! {
 
 /// The name and the schema of each report and signed statement about a vault.
 pub(super) fn all() -> Vec<(&'static str, Schema)> {
-    let signed = vec![signed_schema::<VaultProof>("vault-proof"), signed_schema::<Sanitized>("sanitization")];
+    let signed = vec![
+        ("vault-proof", schema::<Signed<VaultProof>>()),
+        ("sanitization", schema::<Signed<Sanitized>>()),
+    ];
     [registered(), signed].concat()
 }
 

@@ -7,7 +7,6 @@ use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed,
 };
 use quietus_core::units::EpochRange;
-use serde_json::Value;
 use std::fmt::Write;
 
 impl Report {
@@ -141,22 +140,4 @@ fn version(out: &mut String, it: &VersionLine) -> std::fmt::Result {
 /// Why a forget would be refused, if so.
 fn held(out: &mut String, held: Option<&str>) -> std::fmt::Result {
     held.map_or(Ok(()), |held| writeln!(out, "refused: {held}"))
-}
-
-/// A line of the audit log that is about epochs.
-pub(super) fn line(event: &str, entry: &Value) -> String {
-    let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
-    let epochs = format!("epochs {} to {}", entry["from"], entry["to"]);
-    match event {
-        "forgets" if entry["blocks"].is_object() => {
-            let blocks = &entry["blocks"];
-            format!("forgets  {}+{} in all epochs up to {}", blocks["start"], blocks["len"], entry["to"])
-        }
-        "forgets" if entry["by_rule"] == true => {
-            format!("forgets  {epochs}: no rule of retention keeps them")
-        }
-        "forgets" => format!("forgets  {epochs}"),
-        "named" => format!("named    epoch {}, {}", entry["epoch"], text("name")),
-        _ => format!("{event:<8} {epochs}, {}, by {}: {}", text("name"), text("who"), text("why")),
-    }
 }

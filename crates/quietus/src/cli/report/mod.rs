@@ -1,5 +1,6 @@
 //! Reports: for people, or as JSON, a line each.
 
+mod audit;
 mod epochs;
 mod past;
 mod places;
@@ -10,13 +11,12 @@ mod verdict;
 mod waiting;
 
 use crate::base::rfc3339;
-use crate::base::signed::Signed;
+use crate::base::signed::{AsSigned, Signed};
 use crate::cli::output::{
-    self, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan, SensitiveReport,
-    Serving,
+    self, AuditEntry, Created, KeyAdded, KeyRemoved, KeyRotated, KeySlot, KeySlots, Output, Plan,
+    SensitiveReport, Serving,
 };
 use crate::disk::DiskToml;
-use crate::evidence::audit_log::Batch;
 use crate::front::control::{Compacted, Owed, Purged, Shredded, StatusAnswer, Verdict};
 use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
@@ -24,8 +24,7 @@ use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Checks, Proof, Receipt};
 use quietus_core::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io;
@@ -227,28 +226,12 @@ impl Report {
         });
     }
 
-    /// One line of the audit log: as JSON a line for each event in it.
-    pub(crate) fn entry(&self, entry: &Value) {
-        if self.json {
-            return output::audit_entries(entry).iter().for_each(|it| self.say(it, |_| Ok(())));
+    /// The events of a line of the audit log: as JSON a line each.
+    pub(crate) fn events(&self, events: &[AuditEntry]) {
+        match self.json {
+            true => events.iter().for_each(|it| self.say(it, |_| Ok(()))),
+            false => self.print_or_end(String::new, |out| audit::text(out, events)),
         }
-        let text = |out: &mut String| {
-            let text = |name: &str| entry[name].as_str().unwrap_or("?").to_string();
-            let now = rfc3339::text(entry["time_ms"].as_u64().unwrap_or(0));
-            match text("event").as_str() {
-                event @ ("died" | "owed" | "receipt") => batch_text(out, event, entry),
-                "latched" => write!(out, "{now} latched  {}", text("reason")),
-                "lost" => write!(out, "{now} lost     lines are missing here: {}", text("reason")),
-                "dropped" => {
-                    write!(out, "{now} dropped  {} deaths have no line of their own", entry["deaths"])
-                }
-                event @ ("forgets" | "named" | "held" | "released") => {
-                    write!(out, "{now} {}", epochs::line(event, entry))
-                }
-                other => write!(out, "{now} {other}"),
-            }
-        };
-        self.print_or_end(String::new, text);
     }
 
     pub(crate) fn shred(&self, it: &Shredded) {
@@ -343,26 +326,6 @@ impl Report {
     }
 }
 
-/// Prints a line for the events of one instant.
-fn batch_text(out: &mut String, event: &str, entry: &Value) -> std::fmt::Result {
-    let Ok(batch) = Batch::<Value>::deserialize(entry) else { return write!(out, "{entry}") };
-    let all: Vec<_> = batch.all().collect();
-    for it in all.chunk_by(|one, next| (one.time_ms, one.kind) == (next.time_ms, next.kind)) {
-        let text = |name: &str| it[0].kind[name].as_str().unwrap_or("?").to_string();
-        let (when, len) = (rfc3339::text(it[0].time_ms), bytes(it.iter().map(|it| it.len).sum()));
-        let what = if event == "receipt" { text("act") } else { event.to_string() };
-        write!(out, "{when} {what:<8} {:>14} {len:>12}  {}", it[0].start, text("cause"))?;
-        if it[0].kind["class"] == "plain" {
-            write!(out, ", plain: freed, not destroyed")?;
-        }
-        if let Some(passes) = it[0].kind["passes"].as_u64() {
-            write!(out, ", {passes} passes")?;
-        }
-        writeln!(out, "{}", if it.len() > 1 { format!(", in {} places", it.len()) } else { String::new() })?;
-    }
-    Ok(())
-}
-
 fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt::Result {
     let proof = &receipt.statement;
     writeln!(out, "result       {}", result(proof))?;
@@ -389,15 +352,20 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt
 }
 
 /// What a medium could promise when a statement was signed. The command `status` says that of a disk or vault that is there.
-fn guarantees_text(out: &mut String, signed: &Value, checked: Checked, status: &str) -> std::fmt::Result {
-    match DiskGuarantees::deserialize(signed) {
+fn guarantees_text(
+    out: &mut String,
+    signed: &AsSigned<DiskGuarantees>,
+    checked: Checked,
+    status: &str,
+) -> std::fmt::Result {
+    match signed.read() {
         // The person who checks a receipt may not have the disk.
-        Ok(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
-        Ok(guarantees) if guarantees.level != Level::Clear => {
+        Some(guarantees) if checked != Checked::Made => status::guarantees(out, &guarantees),
+        Some(guarantees) if guarantees.level != Level::Clear => {
             writeln!(out, "note: {}; `{status}` says why, and what to do", guarantees.level)
         }
-        Ok(_) => Ok(()),
-        Err(_) => writeln!(out, "guarantee    of another version of Quietus: {signed}"),
+        Some(_) => Ok(()),
+        None => writeln!(out, "guarantee    of another version of Quietus: {signed}"),
     }
 }
 

@@ -1,12 +1,11 @@
 //! Which content is sensitive, for people.
 
 use super::waiting::waiting;
+use crate::base::signed::AsSigned;
 use crate::front::control::StatusAnswer;
 use crate::proof::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
 use quietus_detect::options::Sensitive;
-use serde::Deserialize;
-use serde_json::Value;
 use std::fmt::{self, Write};
 
 const STILL_SHOWN: &str = "epochs that still show content which has died and was marked, or may have been";
@@ -63,8 +62,8 @@ fn covered(it: &Coverage) -> String {
 }
 
 /// Prints what a proof says of marks: `said` is a [`Sensitivity`], as it was signed.
-pub(super) fn proven(out: &mut String, said: &Value) -> fmt::Result {
-    let Ok(sensitivity) = Sensitivity::deserialize(said) else {
+pub(super) fn proven(out: &mut String, said: &AsSigned<Sensitivity>) -> fmt::Result {
+    let Some(sensitivity) = said.read() else {
         return writeln!(out, "sensitive    of another version of Quietus: {said}");
     };
     for place in &sensitivity.places {

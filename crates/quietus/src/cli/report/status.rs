@@ -10,7 +10,7 @@ use crate::host::attached::Finding;
 use crate::host::guarantees::{DiskGuarantees, Part};
 use quietus_core::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
-use quietus_core::store::overlay::OverlayStatus;
+use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::store::versions::VersionsStatus;
 use quietus_core::units::Scope;
 use quietus_core::watch::WatchStatus;
@@ -203,9 +203,12 @@ fn versions(
     line(out, "retention", &rules)
 }
 
-fn mode(overlay: &OverlayStatus) -> String {
-    let mode = serde_json::to_value(overlay.mode).ok();
-    mode.and_then(|it| it.as_str().map(String::from)).unwrap_or_default()
+fn mode(overlay: &OverlayStatus) -> &'static str {
+    match overlay.mode {
+        Mode::Packed => "packed",
+        Mode::Lazy => "lazy",
+        Mode::Punch => "punch",
+    }
 }
 
 /// Prints what the host can and cannot guarantee, and why.

@@ -8,8 +8,8 @@ use super::*;
 use crate::disk::CreateOptions;
 use crate::engine::export::Export;
 use crate::engine::export::Sink;
-use quietus_core::request::Liveness;
-use quietus_core::request::Refusal;
+use quietus_core::buf::Buf;
+use quietus_core::request::{Liveness, Refusal, Reply};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -55,13 +55,26 @@ impl Sink for Channel {
     }
 }
 
-fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Outcome {
+fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Result<Buf, Refusal> {
     let (sender, outcome) = mpsc::channel();
     let reply = ReplyTo { sink: Arc::new(Channel(sender)), cookie: 7 };
     engine.submit(Request { op, extent: Extent::new(start, len), fua: false }, reply);
     let (cookie, outcome) = outcome.recv().expect("an outcome");
     assert_eq!(cookie, 7);
-    outcome
+    outcome.map(Reply::into_buf)
+}
+
+#[test]
+fn guests_go_on_while_a_wait_tells_of_its_progress() {
+    let bench = Bench::new();
+    let (_dir, engine) = bench.open();
+    let is_told = std::cell::Cell::new(false);
+    let tell = |_: &Status| {
+        ask(&engine, Op::Write(vec![7; 4096].into()), 0, 4096).expect("a write");
+        is_told.set(true);
+        true
+    };
+    assert!(engine.wait_until(|_| is_told.get(), tell));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::call::{Call, Space, StatusAnswer};
 use super::refused::Refused;
+use super::reply::{Answer, Reply};
 use super::reports::{Compacted, DueName, Owed, OwedRange, PurgeWeighed, Purged, Shredded};
 use super::verdict::Verdict;
 use super::waiting;
@@ -10,13 +11,12 @@ use crate::engine::export::{Export, carry_out, liveness_runs};
 use crate::host::attached::Finding;
 use crate::open_disk::copy::copy;
 use crate::open_disk::{OpenDisk, backlog_bytes};
-use crate::proof::{self, ProofError};
+use crate::proof::{self, ProofError, Receipt};
 use quietus_core::ledger::Due;
 use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Status;
 use quietus_detect::options::Sensitive;
-use serde_json::{Value, json};
 use std::fs::File;
 use std::time::SystemTime;
 
@@ -26,47 +26,56 @@ const OBLIGATIONS_MAX: usize = 1000;
 const SIZES_MAX: usize = 100;
 
 impl OpenDisk {
+    /// Answers `call`, which came with `file`, with the report that the caller expects.
+    ///
+    /// # Errors
+    /// The reason for the refusal.
+    pub fn answer<T: Answer>(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<T, Refused> {
+        T::of(self.reply(call, file, step)?)
+    }
+
     /// Answers `call`, which came with `file`. `step` says whether to go on.
     ///
     /// # Errors
     /// The reason for the refusal.
-    pub fn answer(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
+    pub fn reply(&self, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Reply, Refused> {
         let sent = |name: &str| {
             let refused =
                 || format!("no file came with the call `{name}`; send a descriptor of an empty file");
             file.ok_or_else(refused)
         };
         Ok(match call {
-            Call::Status => json!(self.status()),
-            Call::Deaths => json!(self.deaths()),
-            Call::Shred => json!(self.shred(step)?),
-            Call::WeighPurge { ranges } => json!(self.weigh_purge(ranges)?),
-            Call::Purge { ranges, conservative } => json!(self.purge(ranges, *conservative)?),
-            Call::Compact => json!(self.compact(step)?),
-            Call::Export => json!(copy(&self.engine, sent("export")?, step)?),
-            Call::Epoch { name, confirm_clock } => json!(self.close_epoch(name.as_deref(), *confirm_clock)?),
-            Call::Versions { from, unique } => json!(self.versions(*from, *unique, step)?),
-            Call::Forget { epochs, wait } => json!(self.forget(epochs, *wait, step)?),
-            Call::Weigh { epochs } => json!(self.weigh(epochs, step)?),
+            Call::Status => self.status().into(),
+            Call::Deaths => self.deaths().into(),
+            Call::Shred => self.shred(step)?.into(),
+            Call::WeighPurge { ranges } => self.weigh_purge(ranges)?.into(),
+            Call::Purge { ranges, conservative } => self.purge(ranges, *conservative)?.into(),
+            Call::Compact => self.compact(step)?.into(),
+            Call::Export => copy(&self.engine, sent("export")?, step)?.into(),
+            Call::Epoch { name, confirm_clock } => self.close_epoch(name.as_deref(), *confirm_clock)?.into(),
+            Call::Versions { from, unique } => self.versions(*from, *unique, step)?.into(),
+            Call::Forget { epochs, wait } => self.forget(epochs, *wait, step)?.into(),
+            Call::Weigh { epochs } => self.weigh(epochs, step)?.into(),
             Call::ForgetBlocks { ranges, current, wait } => {
-                json!(self.forget_blocks(ranges, *current, *wait, step)?)
+                self.forget_blocks(ranges, *current, *wait, step)?.into()
             }
-            Call::WeighBlocks { ranges } => json!(self.weigh_blocks(ranges, step)?),
-            Call::Hold { name, epochs, who, why } => json!(self.hold(name, epochs, who, why)?),
-            Call::Release { name } => json!(self.release(name)?),
-            Call::ExportPast { at } => json!(self.export_past(at, sent("export-past")?, step)?),
-            Call::Diff { from, to, start } => json!(self.diff(from, to.as_deref(), *start, step)?),
-            Call::Restore { at } => json!(self.restore(at, step)?),
-            Call::Verify { read_data } => json!(self.verify(*read_data, step)),
-            Call::Prove => {
-                let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
-                let said = (json!(self.dir.guarantees()), marks.map(|it| json!(it)));
-                let receipt = proof::prove(&self.engine, &self.dir, said, step);
-                json!(receipt.map_err(|error| match error {
-                    ProofError::Interrupted => Refused::Interrupted,
-                    error => error.to_string().into(),
-                })?)
-            }
+            Call::WeighBlocks { ranges } => self.weigh_blocks(ranges, step)?.into(),
+            Call::Hold { name, epochs, who, why } => self.hold(name, epochs, who, why)?.into(),
+            Call::Release { name } => self.release(name)?.into(),
+            Call::ExportPast { at } => self.export_past(at, sent("export-past")?, step)?.into(),
+            Call::Diff { from, to, start } => self.diff(from, to.as_deref(), *start, step)?.into(),
+            Call::Restore { at } => self.restore(at, step)?.into(),
+            Call::Verify { read_data } => self.verify(*read_data, step).into(),
+            Call::Prove => self.prove(step)?.into(),
+        })
+    }
+
+    fn prove(&self, step: Step<'_>) -> Result<Receipt, Refused> {
+        let marks = self.sensitivity().filter(|it| it.mode == Sensitive::Marked);
+        let receipt = proof::prove(&self.engine, &self.dir, marks.as_ref(), step);
+        receipt.map_err(|error| match error {
+            ProofError::Interrupted => Refused::Interrupted,
+            error => error.to_string().into(),
         })
     }
 

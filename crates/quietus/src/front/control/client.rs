@@ -2,14 +2,14 @@
 
 use super::call::Call;
 use super::refused::Refused;
-use super::wire::{self, Answer, SOCKET, through_fd};
+use super::reply::Answer;
+use super::wire::{self, Line, SOCKET, through_fd};
 use crate::disk::keys::Source;
 use crate::disk::{DiskErrorKind, Step};
 use crate::engine::StartError;
 use crate::host::directory::DirectoryErrorKind;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::net::UnixStream;
@@ -20,7 +20,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The reason why there is no answer.
-pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<Value, Refused> {
+pub fn ask<T: Answer>(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Result<T, Refused> {
     ask_unlocked(path, call, file, None, step)
 }
 
@@ -28,13 +28,13 @@ pub fn ask(path: &Path, call: &Call, file: Option<&File>, step: Step<'_>) -> Res
 ///
 /// # Errors
 /// The reason why there is no answer.
-pub fn ask_unlocked(
+pub fn ask_unlocked<T: Answer>(
     path: &Path,
     call: &Call,
     file: Option<&File>,
     source: Option<&Source>,
     step: Step<'_>,
-) -> Result<Value, Refused> {
+) -> Result<T, Refused> {
     if let Some(stream) = connect(path) {
         return ask_server(&stream, call, file, step);
     }
@@ -72,7 +72,7 @@ pub fn is_served(path: &Path) -> bool {
 
 /// Asks the server of the disk at `path`; `None` if there is none, or it refuses. Nothing is opened here.
 #[must_use]
-pub fn ask_served(path: &Path, call: &Call) -> Option<Value> {
+pub fn ask_served<T: Answer>(path: &Path, call: &Call) -> Option<T> {
     ask_server(&connect(path)?, call, None, &mut |_, _| true).ok()
 }
 
@@ -80,24 +80,24 @@ fn connect(path: &Path) -> Option<UnixStream> {
     through_fd(path, SOCKET, |socket| UnixStream::connect(socket)).ok()
 }
 
-fn ask_server(
+fn ask_server<T: Answer>(
     stream: &UnixStream,
     call: &Call,
     file: Option<&File>,
     step: Step<'_>,
-) -> Result<Value, Refused> {
+) -> Result<T, Refused> {
     let failed = |error: io::Error| format!("cannot ask the server of the disk: {error}; see its log");
     let text = serde_json::to_string(call).map_err(|error| error.to_string())?;
     wire::send(stream, &text, file).map_err(failed)?;
     for line in BufReader::new(stream).lines() {
-        let line: Answer =
+        let line: Line<T> =
             serde_json::from_str(&line.map_err(failed)?).map_err(|error| failed(error.into()))?;
         match line {
-            Answer::Ok(value) => return Ok(value),
-            Answer::Error(error) => return Err(Refused::Error(error)),
-            Answer::Forgotten(text) => return Err(Refused::Forgotten(text)),
-            Answer::Progress(done, of) if step(done, of) => {}
-            Answer::Progress(..) => return Err(Refused::Interrupted),
+            Line::Ok(answer) => return Ok(answer),
+            Line::Error(error) => return Err(Refused::Error(error)),
+            Line::Forgotten(text) => return Err(Refused::Forgotten(text)),
+            Line::Progress(done, of) if step(done, of) => {}
+            Line::Progress(..) => return Err(Refused::Interrupted),
         }
     }
     Err("the server of the disk ended before it answered; see its log".into())

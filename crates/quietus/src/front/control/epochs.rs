@@ -17,14 +17,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Most epochs in one answer.
 const LISTED_MAX: usize = 1000;
-/// How long a call waits before it first looks again whether a forget has completed, and at most: each time twice as long.
-const LOOK_AGAIN_MIN: Duration = Duration::from_micros(250);
-const LOOK_AGAIN_MAX: Duration = Duration::from_millis(20);
-
 /// Some epochs, in words: the first, and the last if there are several.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Epochs {
@@ -220,28 +215,20 @@ impl OpenDisk {
 
     /// Waits until all that died with `scope` is destroyed.
     pub(super) fn wait_until_forgotten(&self, scope: Scope, step: Step<'_>) -> Result<(), Refused> {
-        let mut pause = LOOK_AGAIN_MIN;
-        loop {
-            let status = self.engine.status();
-            if let Some(reason) = status.latched {
-                return Err(format!("the disk is read-only: {reason}").into());
+        let mut refused = Refused::Interrupted;
+        let is_forgotten = self.engine.wait_until_forgotten(&scope, |status| {
+            if let Some(reason) = &status.latched {
+                refused = format!("the disk is read-only: {reason}").into();
+                return false;
             }
-            if !status.owed.forgets.contains(&scope) {
-                return Ok(());
+            if let StoreStatus::Versions(VersionsStatus { stopped: Some(why), .. }) = &status.store {
+                let noted = "the forget is noted, and not carried out before the server starts again";
+                refused = format!("{noted}: {why}; stop the server and run `quietus verify`").into();
+                return false;
             }
-            if let StoreStatus::Versions(VersionsStatus { stopped: Some(why), .. }) = status.store {
-                let refused = format!(
-                    "the forget is noted, and not carried out before the server starts again: {why}; stop the server and run \
-                     `quietus verify`"
-                );
-                return Err(refused.into());
-            }
-            if !step(0, 1) {
-                return Err(Refused::Interrupted);
-            }
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(LOOK_AGAIN_MAX);
-        }
+            step(0, 1)
+        });
+        if is_forgotten { Ok(()) } else { Err(refused) }
     }
 
     pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Held, Refused> {

@@ -11,6 +11,7 @@ mod client;
 mod epochs;
 mod past;
 mod refused;
+mod reply;
 mod reports;
 mod restoring;
 mod server;
@@ -24,6 +25,7 @@ pub use client::{ask, ask_served, ask_unlocked, is_served};
 pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
+pub use reply::{Answer, Reply};
 pub use reports::{
     BlocksForgotten, Closed, Compacted, DueName, Forgotten, Held, Owed, OwedRange, PurgeWeighed, Purged,
     Released, Shredded, VersionLine, Versions, Weighed,

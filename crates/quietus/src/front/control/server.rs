@@ -1,7 +1,8 @@
 //! The answering end: a socket in the directory of a disk that is open here.
 
 use super::call::Call;
-use super::wire::{self, Answer, SOCKET, through_fd};
+use super::reply::Reply;
+use super::wire::{self, Line, SOCKET, through_fd};
 use crate::open_disk::OpenDisk;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io::{self, Write};
@@ -117,8 +118,8 @@ fn answer_on(stream: &UnixStream, open: &OpenDisk) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     stream.set_write_timeout(Some(Duration::from_secs(10)))?;
     let (line, file) = wire::receive(stream)?;
-    let say = |answer: &Answer| -> io::Result<()> {
-        let text = serde_json::to_string(answer)?;
+    let say = |line: &Line<Reply>| -> io::Result<()> {
+        let text = serde_json::to_string(line)?;
         writeln!(&*stream, "{text}")
     };
     let mut last = Instant::now();
@@ -127,10 +128,10 @@ fn answer_on(stream: &UnixStream, open: &OpenDisk) -> io::Result<()> {
             return true;
         }
         last = Instant::now();
-        say(&Answer::Progress(done, of)).is_ok()
+        say(&Line::Progress(done, of)).is_ok()
     };
     let answer = match serde_json::from_str::<Call>(&line) {
-        Ok(call) => open.answer(&call, file.as_ref(), &mut tell),
+        Ok(call) => open.reply(&call, file.as_ref(), &mut tell),
         Err(error) => Err(format!("unknown call on the control socket: {error}").into()),
     };
     say(&answer.into())

@@ -1,6 +1,7 @@
 //! Whether everything that was deleted is gone: what waits and what the medium allows, in one answer.
 
 use super::waiting::Waiting;
+use crate::base::signed::AsSigned;
 use crate::host::guarantees::DiskGuarantees;
 use crate::proof::Proof;
 use clap::ValueEnum;
@@ -9,7 +10,6 @@ use quietus_core::volume::Status;
 use quietus_core::watch::WatchStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Whether everything that is known to be deleted is gone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -90,10 +90,10 @@ impl Verdict {
     }
 
     /// The verdict where nothing is left, by the guarantees that were signed.
-    pub(crate) fn allowed_by_signed(guarantees: &Value) -> Self {
-        match DiskGuarantees::deserialize(guarantees) {
-            Ok(medium) => Self::allowed_by(&medium),
-            Err(_) => Self::Unknown { why: "another version of Quietus graded the medium".into() },
+    pub(crate) fn allowed_by_signed(medium: &AsSigned<DiskGuarantees>) -> Self {
+        match medium.read() {
+            Some(medium) => Self::allowed_by(&medium),
+            None => Self::Unknown { why: "another version of Quietus graded the medium".into() },
         }
     }
 

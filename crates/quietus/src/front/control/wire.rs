@@ -8,7 +8,6 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -22,17 +21,17 @@ const CALL_BYTES_MAX: usize = 1 << 20;
 /// A line of an answer.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Answer {
+pub(super) enum Line<T> {
     Progress(u64, u64),
-    Ok(Value),
+    Ok(T),
     Forgotten(String),
     Error(String),
 }
 
-impl From<Result<Value, Refused>> for Answer {
-    fn from(answer: Result<Value, Refused>) -> Self {
+impl<T> From<Result<T, Refused>> for Line<T> {
+    fn from(answer: Result<T, Refused>) -> Self {
         match answer {
-            Ok(value) => Self::Ok(value),
+            Ok(answer) => Self::Ok(answer),
             Err(Refused::Forgotten(text)) => Self::Forgotten(text),
             Err(refused) => Self::Error(refused.to_string()),
         }

@@ -1,11 +1,13 @@
 //! Other processes: each has a connection, and a thread that passes its requests on to the owner.
 
-use super::request::{Request, Write};
-use super::thread::{Event, Job, Refusal};
-use super::wire::{self, GREETING, REQUEST_BYTES_MAX, SOCKET, SentRequest};
+use super::request::{Refusal, Reply, Request};
+use super::thread::{Event, Job};
+use super::wire::{self, GREETING, REQUEST_BYTES_MAX, SOCKET};
 use crate::front::control::through_fd;
 use crate::vault::{Error, Home, VaultDir};
 use crossbeam_channel::{Sender, unbounded};
+use quietus_vault::chunk::Sent;
+use quietus_vault::client::{self, Answer};
 use quietus_vault::{PutId, VaultError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Mode;
@@ -167,26 +169,22 @@ impl Connection<'_> {
         loop {
             // Between two requests a client may be silent for as long as it likes.
             while poll(&mut [PollFd::new(stream, PollFlags::IN)], None).is_err() {}
-            let request: SentRequest = wire::receive_at_most(stream, REQUEST_BYTES_MAX)?;
+            let request = wire::receive_at_most(stream, REQUEST_BYTES_MAX)?;
             self.answer(stream, request, &who)?;
         }
     }
 
-    fn answer(&mut self, stream: &UnixStream, request: SentRequest, who: &str) -> io::Result<()> {
-        let begins = matches!(request, Request::BeginPut);
-        let mut ends = None;
+    fn answer(&mut self, stream: &UnixStream, request: Request<Sent>, who: &str) -> io::Result<()> {
         let (chunks, chunks_max) = request.chunks();
         if chunks > chunks_max {
             let what = format!("a client asks for {chunks} chunks at once, of at most {chunks_max}");
             return refuse(stream, Error::Invalid(what));
         }
-        if let Request::Put(put, write) = &request {
-            if !self.puts.contains(put) {
-                return refuse(stream, VaultError::NoPut(*put).into());
-            }
-            ends = write.is_end().then_some(*put);
+        let put = request.put();
+        if let Some(unknown) = put.filter(|put| !self.puts.contains(put)) {
+            return refuse(stream, VaultError::NoPut(unknown).into());
         }
-        let request = match request.map(&mut |chunk| chunk.check(self.home.key())) {
+        let request = match request.check(self.home.key()) {
             Ok(request) => request,
             Err(_) => return refuse(stream, VaultError::Sent.into()),
         };
@@ -195,10 +193,14 @@ impl Connection<'_> {
         self.jobs.send(Job(request, who.into(), events)).map_err(gone)?;
         loop {
             let event = answers.recv().map_err(|_| io::Error::other("the owner of the vault has ended"))?;
-            match (&event, ends) {
-                (Event::Done(Ok(put)), _) if begins => self.puts.extend(postcard::from_bytes::<PutId>(put)),
-                (Event::Done(Ok(_)), Some(put)) => drop(self.puts.remove(&put)),
-                _ => {}
+            if let Event::Done(Ok(Reply::Vault(answer))) = &event {
+                match (answer, &put) {
+                    (Answer::BeginPut(put), _) => drop(self.puts.insert(*put)),
+                    (Answer::Commit(_) | Answer::Replace(_) | Answer::DropPut(()), Some(put)) => {
+                        self.puts.remove(put);
+                    }
+                    _ => {}
+                }
             }
             wire::send(stream, &event)?;
             if let Event::Done(_) = event {
@@ -213,7 +215,7 @@ impl Drop for Connection<'_> {
     fn drop(&mut self) {
         for put in std::mem::take(&mut self.puts) {
             let (events, answers) = unbounded();
-            let job = Job(Request::Put(put, Write::Drop), String::new(), events);
+            let job = Job(Request::Vault(client::Request::DropPut(put)), String::new(), events);
             // A put that nobody ends is owed at the next start.
             if self.jobs.send(job).is_ok() {
                 let _ = answers.recv();

@@ -1,10 +1,13 @@
-//! What is asked of a vault's owner. Answers are values in postcard's form.
+//! What is asked of a vault's owner: requests and replies are values, encoded only for another process.
 
+use crate::vault::Error;
 use crate::vault::record::OwedForget;
-use crate::vault::sanitize::Sanitize;
+use crate::vault::sanitize::{Sanitize, SanitizeReceipt};
 use quietus_vault::catalog::Layout;
-use quietus_vault::vault::Status;
-use quietus_vault::{Fingerprint, PutId, Reference, SnapshotId};
+use quietus_vault::chunk::{Bytes, Packed, Sent, VaultKey};
+use quietus_vault::client::{self, Answer};
+use quietus_vault::vault::{Amount, Status};
+use quietus_vault::{PutId, Reference, SnapshotId, VaultError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,54 +16,109 @@ pub(super) const CHUNKS_MAX: usize = 4096;
 /// Most chunks that a request gets: their content is in memory at once.
 pub(in crate::vault) const GOT_MAX: usize = 64;
 
-/// A request; its chunks are of the kind `P`: on their way, or checked.
+/// A request; its chunks are of the kind `P`: named, or sent by another process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::vault) enum Request<P> {
-    /// Begin a put: its number.
-    BeginPut,
-    /// Go on with a put.
-    Put(PutId, Write<P>),
-    /// The content of each of these chunks, or why there is none.
+pub(in crate::vault) enum Request<P = Packed> {
+    /// What the vault answers itself: [`Reply::Vault`].
+    Vault(client::Request<P>),
+    /// What takes its audit log, or its owner's thread.
+    Owner(Ask),
+}
+
+/// A request to the owner of a vault.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Ask {
+    /// The content of each of these chunks: [`Reply::Got`].
     Get(Vec<Reference>),
-    /// What a snapshot begins with.
-    Root(SnapshotId),
-    /// The snapshots, and what each begins with.
-    Roots,
-    /// The holds, and what each keeps.
-    Holds,
-    /// What only these snapshots have.
+    /// What only these snapshots have: [`Reply::Weight`].
     Weigh(Vec<SnapshotId>),
-    /// Forget snapshots: the numbers of the forgets.
+    /// Forget snapshots: [`Reply::Numbers`] of the forgets.
     Forget(Vec<SnapshotId>),
     /// Hold snapshots, by a name and for a reason.
     Hold(String, Vec<SnapshotId>, String),
-    /// Release a hold: the snapshots that it kept.
+    /// Release a hold: [`Reply::Numbers`] of the snapshots that it kept.
     Release(String),
-    /// How full the vault is, and what it owes.
+    /// How full the vault is, and what it owes: [`Reply::Fill`].
     Status,
-    /// Sanitize the vault: the receipt, as JSON.
+    /// Sanitize the vault: [`Reply::Receipt`].
     Sanitize(Sanitize),
-    /// Be told of the progress of the sanitization under way, and of its receipt, as JSON.
+    /// Tell of the progress of the sanitization under way: [`Reply::Receipt`].
     Watch,
     /// Steer the sanitization under way.
     Control(Control),
 }
 
-/// A part of a put.
+/// The answer to a request.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::vault) enum Write<P> {
-    /// Refer to chunks: those that the vault has.
-    Offer(Vec<Fingerprint>),
-    /// Store chunks: what names them.
-    Store(Vec<P>),
-    /// Note that it has stored what it will not commit.
-    LeaveBehind,
-    /// End it with a snapshot, which has left so much out: its number.
-    Commit(P, u64),
-    /// End it by exchanging snapshots: the numbers of the forgets.
-    Replace(Vec<(SnapshotId, Reference, P)>),
-    /// End it without a snapshot.
-    Drop,
+pub(in crate::vault) enum Reply {
+    /// The request is carried out.
+    Done,
+    /// Of the vault itself.
+    Vault(Answer),
+    /// The content of each chunk, or why there is none.
+    Got(Vec<Result<Bytes, Refusal>>),
+    /// Chunks, and their bytes.
+    Weight(Amount),
+    /// The numbers of forgets or snapshots.
+    Numbers(Vec<u64>),
+    /// How full the vault is.
+    Fill(Fill),
+    /// The receipt of a sanitization.
+    Receipt(#[serde(with = "json")] Box<SanitizeReceipt>),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Refusal {
+    /// It was interrupted.
+    Interrupted,
+    /// A medium of the vault has failed.
+    Medium(String),
+    /// Another reason.
+    Other(String),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match &error {
+            Error::Interrupted => Self::Interrupted,
+            Error::Vault(VaultError::Pool(_) | VaultError::Catalog(_)) => Self::Medium(error.to_string()),
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<VaultError> for Refusal {
+    fn from(error: VaultError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+impl From<Refusal> for VaultError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Interrupted => Self::Interrupted,
+            Refusal::Medium(why) => Self::Lost(why),
+            Refusal::Other(why) => Self::Refused(why),
+        }
+    }
+}
+
+/// A receipt on its way is JSON, as its part about the host may have any form.
+mod json {
+    use serde::de::{DeserializeOwned, Deserializer, Error as _};
+    use serde::ser::{Error as _, Serializer};
+    use serde::{Deserialize, Serialize};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&serde_json::to_string(value).map_err(S::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
 }
 
 /// What can be done with a sanitization under way. In reports it is done.
@@ -92,66 +150,34 @@ impl<P> Request<P> {
     /// Whether the vault is another one afterwards. A put begins before anything else of it.
     pub(super) fn writes(&self) -> bool {
         match self {
-            Self::BeginPut | Self::Forget(_) | Self::Hold(..) | Self::Release(_) | Self::Sanitize(_) => true,
-            Self::Put(..) | Self::Get(_) | Self::Root(_) | Self::Roots | Self::Holds => false,
-            Self::Weigh(_) | Self::Status | Self::Watch | Self::Control(_) => false,
+            Self::Vault(request) => matches!(request, client::Request::BeginPut),
+            Self::Owner(Ask::Forget(_) | Ask::Hold(..) | Ask::Release(_) | Ask::Sanitize(_)) => true,
+            Self::Owner(Ask::Get(_) | Ask::Weigh(_) | Ask::Status | Ask::Watch | Ask::Control(_)) => false,
         }
     }
 
     /// How many chunks it asks for, and how many it may. One that begins a snapshot is not counted.
     pub(super) fn chunks(&self) -> (usize, usize) {
         match self {
-            Self::Get(chunks) => (chunks.len(), GOT_MAX),
-            Self::Put(_, Write::Offer(names)) => (names.len(), CHUNKS_MAX),
-            Self::Put(_, Write::Store(chunks)) => (chunks.len(), CHUNKS_MAX),
+            Self::Owner(Ask::Get(chunks)) => (chunks.len(), GOT_MAX),
+            Self::Vault(client::Request::Offer(_, names)) => (names.len(), CHUNKS_MAX),
+            Self::Vault(client::Request::Store(_, chunks)) => (chunks.len(), CHUNKS_MAX),
             _ => (0, 0),
         }
     }
-
-    /// The same request of chunks of another kind.
-    pub(in crate::vault) fn map<Q, E>(
-        self,
-        check: &mut dyn FnMut(P) -> Result<Q, E>,
-    ) -> Result<Request<Q>, E> {
-        Ok(match self {
-            Self::Put(put, write) => Request::Put(put, write.map(check)?),
-            Self::BeginPut => Request::BeginPut,
-            Self::Get(chunks) => Request::Get(chunks),
-            Self::Root(snapshot) => Request::Root(snapshot),
-            Self::Roots => Request::Roots,
-            Self::Holds => Request::Holds,
-            Self::Weigh(snapshots) => Request::Weigh(snapshots),
-            Self::Forget(snapshots) => Request::Forget(snapshots),
-            Self::Hold(name, snapshots, why) => Request::Hold(name, snapshots, why),
-            Self::Release(name) => Request::Release(name),
-            Self::Status => Request::Status,
-            Self::Sanitize(how) => Request::Sanitize(how),
-            Self::Watch => Request::Watch,
-            Self::Control(control) => Request::Control(control),
-        })
-    }
 }
 
-impl<P> Write<P> {
-    /// Whether the put ends with it.
-    pub(super) fn is_end(&self) -> bool {
-        match self {
-            Self::Offer(_) | Self::Store(_) | Self::LeaveBehind => false,
-            Self::Commit(..) | Self::Replace(_) | Self::Drop => true,
-        }
+impl Request<Sent> {
+    /// The put that it belongs to.
+    pub(super) fn put(&self) -> Option<PutId> {
+        if let Self::Vault(request) = self { request.put() } else { None }
     }
 
-    fn map<Q, E>(self, check: &mut dyn FnMut(P) -> Result<Q, E>) -> Result<Write<Q>, E> {
+    /// The request with its chunks named.
+    pub(super) fn check(self, key: &VaultKey) -> Result<Request, VaultError> {
         Ok(match self {
-            Self::Offer(names) => Write::Offer(names),
-            Self::Store(chunks) => Write::Store(chunks.into_iter().map(check).collect::<Result<_, _>>()?),
-            Self::LeaveBehind => Write::LeaveBehind,
-            Self::Commit(root, left_out) => Write::Commit(check(root)?, left_out),
-            Self::Replace(roots) => {
-                let each = roots.into_iter().map(|(snapshot, old, new)| Ok((snapshot, old, check(new)?)));
-                Write::Replace(each.collect::<Result<_, _>>()?)
-            }
-            Self::Drop => Write::Drop,
+            Self::Vault(request) => Request::Vault(request.check(key)?),
+            Self::Owner(ask) => Request::Owner(ask),
         })
     }
 }

@@ -1,8 +1,8 @@
 //! The sanitization under way: a step at a time, between requests.
 
-use super::request::Control;
+use super::request::{Control, Refusal, Reply};
 use super::share::{Share, Side, Turn};
-use super::thread::{Refusal, Waiting};
+use super::thread::Waiting;
 use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;
@@ -49,7 +49,7 @@ impl Sanitizing {
                 })
             }
             Err(error) => {
-                asker.answer::<(), _>(Err(error));
+                asker.answer(Err(error));
                 None
             }
         }
@@ -117,12 +117,12 @@ impl Sanitizing {
             Control::Resume => self.is_paused = false,
             Control::Cancel => {
                 self.cancel(session, VaultError::Cancelled.into());
-                asker.done(());
+                asker.answer(Ok::<_, Error>(Reply::Done));
                 return None;
             }
         }
         self.due = Instant::now();
-        asker.done(());
+        asker.answer(Ok::<_, Error>(Reply::Done));
         Some(self)
     }
 
@@ -150,10 +150,9 @@ impl Sanitizing {
 
     /// Answers all who wait.
     fn end(self, receipt: Result<SanitizeReceipt, Error>) -> Option<Self> {
-        let text = receipt
-            .and_then(|it| serde_json::to_string(&it).map_err(|error| Error::Invalid(error.to_string())));
-        let text = text.map_err(Refusal::from);
-        [&self.asker].into_iter().chain(&self.watchers).for_each(|it| it.answer(text.clone()));
+        let receipt = receipt.map(Box::new).map_err(Refusal::from);
+        let answer = |waiting: &Waiting| waiting.answer(receipt.clone().map(Reply::Receipt));
+        [&self.asker].into_iter().chain(&self.watchers).for_each(answer);
         None
     }
 }

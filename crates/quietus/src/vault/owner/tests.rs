@@ -6,11 +6,12 @@ use super::*;
 use crate::vault::sanitize::Sanitize;
 use crate::vault::{Codec, CreateVault, create};
 use crossbeam_channel::unbounded;
-use quietus_vault::chunk::{Bytes, Compression, Packer, Sent};
-use quietus_vault::client::Access;
+use quietus_vault::chunk::{Compression, Packer, Sent};
+use quietus_vault::client::Request::{BeginPut, Commit, DropPut, Offer, Replace, Store};
+use quietus_vault::client::{self, Access, Answer};
 use quietus_vault::container::Class;
 use quietus_vault::{Fingerprint, Ordinal, PutId, Reference, SnapshotId};
-use std::io::{Read, Write as _};
+use std::io::{Read, Write};
 use tempfile::TempDir;
 
 /// A vault in a directory of its own, below a path of so many bytes.
@@ -24,8 +25,8 @@ fn vault(bytes: usize) -> (TempDir, std::path::PathBuf) {
     (dir, path)
 }
 
-/// Asks on a connection of its own; the bytes of the answer, or why it is refused.
-fn ask(stream: &UnixStream, request: &Request<Sent>) -> Result<Vec<u8>, String> {
+/// Asks on a connection of its own; the answer, or why it is refused.
+fn ask(stream: &UnixStream, request: &Request<Sent>) -> Result<Reply, String> {
     send(stream, request).unwrap();
     loop {
         match receive(stream).unwrap() {
@@ -37,8 +38,16 @@ fn ask(stream: &UnixStream, request: &Request<Sent>) -> Result<Vec<u8>, String> 
     }
 }
 
-fn refused(stream: &UnixStream, request: &Request<Sent>, because: &str) {
-    let refused = ask(stream, request).expect_err("it is refused");
+fn ask_vault(stream: &UnixStream, request: client::Request<Sent>) -> Result<Reply, String> {
+    ask(stream, &Request::Vault(request))
+}
+
+fn ask_owner(stream: &UnixStream, request: Ask) -> Result<Reply, String> {
+    ask(stream, &Request::Owner(request))
+}
+
+fn refused(asked: Result<Reply, String>, because: &str) {
+    let refused = asked.expect_err("it is refused");
     assert!(refused.contains(because), "{refused}");
 }
 
@@ -52,7 +61,9 @@ fn served(act: impl FnOnce(&Path, &mut Client)) {
 }
 
 fn begin_put(stream: &UnixStream) -> PutId {
-    postcard::from_bytes(&ask(stream, &Request::BeginPut).unwrap()).unwrap()
+    let begun = ask_vault(stream, BeginPut);
+    let Ok(Reply::Vault(Answer::BeginPut(put))) = begun else { panic!("{begun:?}") };
+    put
 }
 
 #[test]
@@ -73,16 +84,17 @@ fn a_chunk_that_is_not_what_it_says_is_refused_and_others_of_the_connection_are_
         let put = begin_put(&stream);
         let packer = || Packer::new(client.home().key().clone(), Compression::Lz4);
         let content = b"words and words and words and words ".repeat(9);
-        let good = Sent::from(packer().pack(Class::Data, &content));
         // The fields are the chunk's: its class, its codec, its length in varints, its bytes.
-        let mut bytes = postcard::to_allocvec(&good).unwrap();
+        let mut bytes = postcard::to_allocvec(&packer().pack(Class::Data, &content)).unwrap();
+        let good: Sent = postcard::from_bytes(&bytes).unwrap();
         bytes[2] ^= 1;
-        let bad: Sent = postcard::from_bytes(&bytes).unwrap();
-        refused(&stream, &Request::Put(put, Write::Store(vec![good.clone(), bad])), "does not decompress");
-        ask(&stream, &Request::Put(put, Write::Store(vec![good.clone()]))).unwrap();
-        refused(&stream, &Request::Put(put, Write::Commit(good, 0)), "no snapshot");
-        let root = Sent::from(packer().pack(Class::Metadata, b"nonsense"));
-        ask(&stream, &Request::Put(put, Write::Commit(root, 0))).expect_err("it is refused");
+        let bad = postcard::from_bytes(&bytes).unwrap();
+        refused(ask_vault(&stream, Store(put, vec![good.clone(), bad])), "does not decompress");
+        ask_vault(&stream, Store(put, vec![good.clone()])).unwrap();
+        refused(ask_vault(&stream, Commit(put, good, 0)), "no snapshot");
+        let root = postcard::to_allocvec(&packer().pack(Class::Metadata, b"nonsense")).unwrap();
+        let root = postcard::from_bytes(&root).unwrap();
+        ask_vault(&stream, Commit(put, root, 0)).expect_err("it is refused");
         assert!(client.roots().unwrap().is_empty());
     });
 }
@@ -93,9 +105,9 @@ fn a_put_is_of_its_connection_and_ends_with_it() {
         let (one, other) = (connect(path).unwrap(), connect(path).unwrap());
         let put = begin_put(&one);
         let name = Fingerprint([7; 32]);
-        ask(&one, &Request::Put(put, Write::Offer(vec![name]))).unwrap();
-        for write in [Write::Offer(vec![name]), Write::Drop, Write::Replace(Vec::new())] {
-            refused(&other, &Request::Put(put, write), "put");
+        ask_vault(&one, Offer(put, vec![name])).unwrap();
+        for request in [Offer(put, vec![name]), DropPut(put), Replace(put, Vec::new())] {
+            refused(ask_vault(&other, request), "put");
         }
         assert!(client.fill().unwrap().owed.is_empty());
         drop(one);
@@ -111,13 +123,13 @@ fn a_request_that_would_keep_others_waiting_is_refused() {
     served(|path, _| {
         let stream = connect(path).unwrap();
         let put = begin_put(&stream);
-        let names = |count| Request::Put(put, Write::Offer(vec![Fingerprint([7; 32]); count]));
-        refused(&stream, &names(CHUNKS_MAX + 1), "at once");
-        ask(&stream, &names(CHUNKS_MAX)).unwrap();
+        let offer = |count| ask_vault(&stream, Offer(put, vec![Fingerprint([7; 32]); count]));
+        refused(offer(CHUNKS_MAX + 1), "at once");
+        offer(CHUNKS_MAX).unwrap();
         let unknown = Reference { fingerprint: Fingerprint([7; 32]), ordinal: Ordinal(7) };
-        refused(&stream, &Request::Get(vec![unknown; GOT_MAX + 1]), "at once");
-        let got = ask(&stream, &Request::Get(vec![unknown; GOT_MAX])).unwrap();
-        let got: Vec<Result<Bytes, Refusal>> = postcard::from_bytes(&got).unwrap();
+        let get = |count| ask_owner(&stream, Ask::Get(vec![unknown; count]));
+        refused(get(GOT_MAX + 1), "at once");
+        let Ok(Reply::Got(got)) = get(GOT_MAX) else { panic!("they are not got") };
         assert!(got.len() == GOT_MAX && got.iter().all(Result::is_err));
     });
 }
@@ -132,13 +144,13 @@ fn a_hold_has_a_reason_and_a_name_that_the_audit_log_can_take() {
         let snapshot = quietus_vault::tree::Snapshot { name, created_ms: 1, folder, ..Default::default() };
         let snapshot = writer.commit(client, &snapshot).unwrap();
         let stream = connect(path).unwrap();
-        let hold = |name: &str, why| Request::Hold(name.into(), vec![snapshot; 300_000], "w".repeat(why));
-        refused(&stream, &hold("law", 1 << 20), "--why");
-        refused(&stream, &hold(&"n".repeat(1 << 20), 9), "name");
-        ask(&stream, &hold("law", 9)).unwrap();
+        let hold = |name: &str, why| Ask::Hold(name.into(), vec![snapshot; 300_000], "w".repeat(why));
+        refused(ask_owner(&stream, hold("law", 1 << 20)), "--why");
+        refused(ask_owner(&stream, hold(&"n".repeat(1 << 20), 9)), "name");
+        ask_owner(&stream, hold("law", 9)).unwrap();
         assert_eq!(client.holds().unwrap(), [("law".to_owned(), snapshot)]);
-        let unknown = Request::Hold("law".into(), vec![SnapshotId(9)], String::new());
-        refused(&stream, &unknown, "unknown snapshot");
+        let unknown = Ask::Hold("law".into(), vec![SnapshotId(9)], String::new());
+        refused(ask_owner(&stream, unknown), "unknown snapshot");
         let lines = std::fs::read_to_string(path.join("audit.jsonl")).unwrap();
         assert!(lines.lines().all(|line| line.len() < 1000), "a line that no reader takes");
     });
@@ -192,10 +204,10 @@ fn a_request_that_waits_comes_before_a_sanitization_that_is_ahead_whatever_share
         let dir = VaultDir::open(&path).unwrap();
         let (jobs, queue) = bounded(JOBS_MAX);
         let how = Sanitize { is_read_only: false, is_dry_run: false, share };
-        let requests = [Request::Sanitize(how), Request::Control(Control::Cancel)];
+        let requests = [Ask::Sanitize(how), Ask::Control(Control::Cancel)];
         let answers = requests.map(|request| {
             let (events, answers) = unbounded();
-            jobs.send(Job(request, String::new(), events)).unwrap();
+            jobs.send(Job(Request::Owner(request), String::new(), events)).unwrap();
             answers
         });
         drop(jobs);

@@ -1,14 +1,14 @@
 //! The thread that has the vault.
 
-use super::request::{Fill, Request, Write};
+use super::request::{Ask, Fill, Refusal, Reply, Request};
 use super::sanitizing::Sanitizing;
 use super::share::Turn;
 use crate::vault::record::Entry;
 use crate::vault::{Error, Session};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use quietus_vault::chunk::{Bytes, Packed};
-use quietus_vault::client::Access;
-use quietus_vault::{ForgetId, PutId, Reference, SnapshotId, VaultError};
+use quietus_vault::VaultError;
+use quietus_vault::chunk::Bytes;
+use quietus_vault::client::{self, Access, Answer};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
@@ -21,44 +21,7 @@ pub(in crate::vault) enum Event {
     /// What is being done, how much of it is done, and of how much.
     Progress(String, u64, u64),
     /// The answer.
-    Done(Result<Vec<u8>, Refusal>),
-}
-
-/// Why a request is refused.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(in crate::vault) enum Refusal {
-    /// It was interrupted.
-    Interrupted,
-    /// A medium of the vault has failed.
-    Medium(String),
-    /// Another reason.
-    Other(String),
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match &error {
-            Error::Interrupted => Self::Interrupted,
-            Error::Vault(VaultError::Pool(_) | VaultError::Catalog(_)) => Self::Medium(error.to_string()),
-            _ => Self::Other(error.to_string()),
-        }
-    }
-}
-
-impl From<VaultError> for Refusal {
-    fn from(error: VaultError) -> Self {
-        Error::from(error).into()
-    }
-}
-
-impl From<Refusal> for VaultError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Interrupted => Self::Interrupted,
-            Refusal::Medium(why) => Self::Lost(why),
-            Refusal::Other(why) => Self::Refused(why),
-        }
-    }
+    Done(Result<Reply, Refusal>),
 }
 
 /// Somebody who waits for an answer. Nobody wants it any more once the receiver is gone.
@@ -81,22 +44,15 @@ impl Waiting {
         self.events.send(Event::Progress(what.into(), done, of)).is_ok()
     }
 
-    /// Answers with what was done.
-    pub(super) fn done<T: Serialize>(&self, done: T) {
-        self.answer::<T, Refusal>(Ok(done));
-    }
-
     /// Answers.
-    pub(super) fn answer<T: Serialize, E: Into<Refusal>>(&self, answer: Result<T, E>) {
-        let encode = |it| postcard::to_allocvec(&it).map_err(|error| Refusal::Other(error.to_string()));
-        let answer = answer.map_err(E::into).and_then(encode);
-        // Whoever has gone away wants no answer.
-        let _ = self.events.send(Event::Done(answer));
+    pub(super) fn answer(&self, answer: Result<Reply, impl Into<Refusal>>) {
+        // A client that has gone away wants no answer.
+        let _ = self.events.send(Event::Done(answer.map_err(Into::into)));
     }
 }
 
 /// A request, who asks, and where the answer goes.
-pub(in crate::vault) struct Job(pub Request<Packed>, pub String, pub Sender<Event>);
+pub(in crate::vault) struct Job(pub Request, pub String, pub Sender<Event>);
 
 /// The owner of a vault.
 pub(super) struct Owner<'d> {
@@ -147,80 +103,64 @@ impl<'d> Owner<'d> {
     }
 
     fn carry_out(&mut self, Job(request, who, events): Job) {
-        let (session, who, mut waiting) = (&mut self.session, who.as_str(), Waiting::new(events));
+        let (session, mut waiting) = (&mut self.session, Waiting::new(events));
         if request.writes()
             && let Err(error) = session.dir.guard_write()
         {
-            return waiting.answer::<(), _>(Err(error));
+            return waiting.answer(Err(error));
         }
-        match request {
-            Request::BeginPut => waiting.answer(session.vault.begin_put()),
-            Request::Put(put, write) => self.write(put, write, who, &waiting),
-            Request::Get(chunks) => {
+        let ask = match request {
+            Request::Vault(request) => {
+                return waiting.answer(carry_out(session, request, &who).map(Reply::Vault));
+            }
+            Request::Owner(ask) => ask,
+        };
+        let answer = match ask {
+            Ask::Get(chunks) => {
                 let got = |chunk| session.vault.get(chunk).map(Bytes).map_err(Refusal::from);
-                waiting.done(chunks.iter().map(got).collect::<Vec<_>>());
+                Ok(Reply::Got(chunks.iter().map(got).collect()))
             }
-            Request::Root(snapshot) => waiting.answer(session.vault.root(snapshot)),
-            Request::Roots => waiting.answer(session.vault.roots()),
-            Request::Holds => waiting.answer(Access::holds(&mut session.vault)),
-            Request::Weigh(snapshots) => {
+            Ask::Weigh(snapshots) => {
                 let mut step = |done, of| waiting.tell("chunks", done, of);
-                let weight = session.vault.weigh(&snapshots, &mut step);
-                waiting.answer(weight);
+                session.vault.weigh(&snapshots, &mut step).map(Reply::Weight).map_err(Error::from)
             }
-            Request::Forget(snapshots) => waiting.answer(session.forget(&snapshots, who)),
-            Request::Hold(name, snapshots, why) => {
-                waiting.answer(session.hold(&name, &snapshots, (&why, who)));
+            Ask::Forget(snapshots) => session.forget(&snapshots, &who).map(Reply::Numbers),
+            Ask::Hold(name, snapshots, why) => {
+                session.hold(&name, &snapshots, (&why, &who)).map(|()| Reply::Done)
             }
-            Request::Release(name) => waiting.answer(session.release(&name, who)),
-            Request::Status => waiting.done(fill(session)),
-            Request::Sanitize(_) if self.sanitizing.is_some() => {
-                waiting.answer::<(), _>(Err(VaultError::Running));
-            }
-            Request::Sanitize(how) => self.sanitizing = Sanitizing::begin(session, how, waiting),
-            Request::Watch => match &mut self.sanitizing {
-                Some(sanitizing) => sanitizing.watched_by(waiting),
-                None => waiting.answer::<(), _>(Err(VaultError::NotRunning)),
+            Ask::Release(name) => session.release(&name, &who).map(Reply::Numbers),
+            Ask::Status => Ok(Reply::Fill(fill(session))),
+            Ask::Sanitize(how) => match self.sanitizing {
+                Some(_) => Err(VaultError::Running.into()),
+                None => return self.sanitizing = Sanitizing::begin(session, how, waiting),
             },
-            Request::Control(control) => match self.sanitizing.take() {
-                Some(sanitizing) => self.sanitizing = sanitizing.control(session, control, waiting),
-                None => waiting.answer::<(), _>(Err(VaultError::NotRunning)),
+            Ask::Watch => match &mut self.sanitizing {
+                Some(sanitizing) => return sanitizing.watched_by(waiting),
+                None => Err(VaultError::NotRunning.into()),
             },
-        }
-    }
-
-    fn write(&mut self, put: PutId, write: Write<Packed>, who: &str, waiting: &Waiting) {
-        let session = &mut self.session;
-        match write {
-            Write::Offer(names) => waiting.answer(session.vault.offer(put, &names)),
-            Write::Store(chunks) => waiting.answer(Access::store(&mut session.vault, put, chunks)),
-            Write::LeaveBehind => waiting.answer(session.vault.leave_behind(put)),
-            Write::Commit(root, left_out) => waiting.answer(commit(session, put, root, left_out)),
-            Write::Replace(roots) => waiting.answer(replace(session, put, &roots, who)),
-            Write::Drop => waiting.answer(session.vault.drop_put(put)),
-        }
+            Ask::Control(control) => match self.sanitizing.take() {
+                Some(it) => return self.sanitizing = it.control(session, control, waiting),
+                None => Err(VaultError::NotRunning.into()),
+            },
+        };
+        waiting.answer(answer);
     }
 }
 
-/// Ends a put with a snapshot, which is on record then.
-fn commit(session: &mut Session<'_>, put: PutId, root: Packed, left_out: u64) -> Result<SnapshotId, Error> {
-    let snapshot = Access::commit(&mut session.vault, put, root, left_out)?;
-    let totals = session.vault.snapshot(snapshot)?.totals;
-    let (files, bytes) = (totals.files, totals.bytes);
-    session.note(&[Entry::Put { snapshot: snapshot.0, files, bytes, left_out }])?;
-    Ok(snapshot)
-}
-
-/// Ends a put by exchanging snapshots, which is on record then.
-fn replace(
-    session: &mut Session<'_>,
-    put: PutId,
-    roots: &[(SnapshotId, Reference, Packed)],
-    who: &str,
-) -> Result<Vec<ForgetId>, Error> {
-    let forgets = session.vault.replace(put, roots)?;
-    session.note_forgets(&forgets, who)?;
-    Ok(forgets)
+/// Carries out a request of the vault. The end of a put is on record then.
+fn carry_out(session: &mut Session<'_>, request: client::Request, who: &str) -> Result<Answer, Error> {
+    let left_out = if let client::Request::Commit(_, _, left_out) = request { left_out } else { 0 };
+    let answer = session.vault.ask(request)?;
+    match &answer {
+        Answer::Commit(snapshot) => {
+            let totals = session.vault.snapshot(*snapshot)?.totals;
+            let (files, bytes) = (totals.files, totals.bytes);
+            session.note(&[Entry::Put { snapshot: snapshot.0, files, bytes, left_out }])?;
+        }
+        Answer::Replace(forgets) => session.note_forgets(forgets, who)?,
+        _ => {}
+    }
+    Ok(answer)
 }
 
 fn fill(session: &Session<'_>) -> Fill {

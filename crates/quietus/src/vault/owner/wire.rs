@@ -1,7 +1,6 @@
 //! The socket of a vault, and what goes through it: frames, each with its length before it.
 
 use crate::front::control::through_fd;
-use quietus_vault::chunk::Sent;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
@@ -11,14 +10,11 @@ use std::path::Path;
 /// The name of the socket in the vault's directory.
 pub(super) const SOCKET: &str = "vault.sock";
 /// The first frame of the owner, the protocol and its version; or a sentence that says why nobody is served.
-pub(super) const GREETING: &str = "quietus-vault-2";
+pub(super) const GREETING: &str = "quietus-vault-3";
 /// Longest request: the chunks of a megabyte, or some 10,000 snapshots that lose paths.
 pub(super) const REQUEST_BYTES_MAX: u32 = 4 << 20;
 /// Longest answer.
 const ANSWER_BYTES_MAX: u32 = 256 << 20;
-
-/// A request as it is sent.
-pub(super) type SentRequest = super::Request<Sent>;
 
 /// Reaches the process that has the vault at `path` open, once that is ready.
 ///

@@ -1,8 +1,7 @@
 //! A disk in memory that does as the test says.
 
 use quietus::engine::export::{Export, ExportInfo, ReplyTo};
-use quietus_core::buf::Buf;
-use quietus_core::request::{Liveness, Op, Outcome, Refusal, Request};
+use quietus_core::request::{Liveness, Op, Outcome, Refusal, Reply, Request};
 use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -131,14 +130,14 @@ impl Disk {
             Op::Write(payload) => {
                 state.bytes[range].copy_from_slice(&payload);
                 state.liveness[blocks].fill(Liveness::Live);
-                Ok(payload)
+                Ok(payload.into())
             }
             Op::Trim | Op::Zero { .. } if range.end <= state.bytes.len() => {
                 state.bytes[range].fill(0);
                 state.liveness[blocks].fill(Liveness::Queued);
-                Ok(Buf::new())
+                Ok(Reply::default())
             }
-            _ => Ok(Buf::new()),
+            _ => Ok(Reply::default()),
         }
     }
 }

@@ -281,7 +281,7 @@ fn whoever_says_nonsense_on_the_socket_is_dropped_and_others_are_served() {
         let mut stream = UnixStream::connect(vault.path().join("vault.sock")).expect("a socket");
         let mut greeting = [0; 20];
         stream.read_exact(&mut greeting).expect("a greeting");
-        assert!(greeting.ends_with(b"quietus-vault-2"));
+        assert!(greeting.ends_with(b"quietus-vault-3"));
         stream
     };
     let mut silent = Vec::new();

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 fn call(disk: &OpenDisk, call: &Call) -> Result<Value, String> {
-    disk.answer(call, None, &mut |_, _| true).map_err(|refused| refused.to_string())
+    let reply = disk.reply(call, None, &mut |_, _| true);
+    reply.map(|it| json!(it)).map_err(|refused| refused.to_string())
 }
 
 /// First byte and length of some blocks.
@@ -193,7 +194,7 @@ fn a_forget_that_is_killed_at_once_goes_on_at_the_next_start() {
     let bench = Bench::new(Seal::RandomKey);
     let (disk, _) = filled(&bench);
     let call = Call::ForgetBlocks { ranges: range(BLOCKS), current: false, wait: false };
-    disk.answer(&call, None, &mut |_, _| true).expect("the intent is durable");
+    disk.reply(&call, None, &mut |_, _| true).expect("the intent is durable");
     disk.close(false, |_| true);
     drop(disk);
     let disk = bench.open();

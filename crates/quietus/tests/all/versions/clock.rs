@@ -4,13 +4,15 @@ use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
 use quietus::engine::export::carry_out;
 use quietus::epochs::{self, Timer, Versioned};
-use quietus::front::control::{self, Call, Control};
+use quietus::front::control::{
+    self, Answer, Call, Closed, Control, Forgotten, Held, Released, StatusAnswer, Versions,
+};
 use quietus::open_disk::OpenDisk;
 use quietus::open_disk::{Clock, Reading};
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;
 use quietus_seal::Seal;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -92,28 +94,28 @@ impl Bench {
         hands.wall_ms = change(hands.wall_ms);
     }
 
-    fn ask(&self, call: &Call) -> Value {
+    fn ask<T: Answer>(&self, call: &Call) -> T {
         control::ask(&self.path, call, None, &mut |_, _| true).expect("an answer")
     }
 
     fn close(&self, name: Option<&str>, confirm_clock: bool) {
-        self.ask(&Call::Epoch { name: name.map(Into::into), confirm_clock });
+        let _: Closed = self.ask(&Call::Epoch { name: name.map(Into::into), confirm_clock });
     }
 
     fn kept(&self) -> Vec<u64> {
-        let versions = self.ask(&Call::Versions { from: 0, unique: false })["versions"].clone();
-        versions.as_array().expect("a list").iter().filter_map(|it| it["epoch"].as_u64()).collect()
+        let Versions { versions, .. } = self.ask(&Call::Versions { from: 0, unique: false });
+        versions.iter().map(|it| it.epoch).collect()
     }
 
     /// Why no rule is carried out.
     fn stopped(&self) -> Option<String> {
-        self.ask(&Call::Status)["epochs"]["stopped"].as_str().map(Into::into)
+        self.ask::<StatusAnswer>(&Call::Status).epochs.and_then(|it| it.stopped)
     }
 
     fn wait_until(&self, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed().as_secs() < 60, "{}", self.ask(&Call::Status));
+            assert!(start.elapsed().as_secs() < 60, "{:?}", self.ask::<StatusAnswer>(&Call::Status));
             std::thread::sleep(OFTEN);
         }
     }
@@ -170,13 +172,13 @@ fn a_server_forgets_what_is_too_old_but_for_what_has_a_name_or_is_held() {
     }
     let held =
         json!({"call": "hold", "name": "case", "epochs": {"from": "3"}, "who": "legal", "why": "subpoena"});
-    bench.ask(&serde_json::from_value(held).expect("a call"));
+    let _: Held = bench.ask(&serde_json::from_value(held).expect("a call"));
     assert_eq!(bench.kept(), [1, 2, 3, 4]);
     bench.pass(2 * DAY - 4 * HOUR + 1);
     bench.wait_until(|| bench.kept() == [2, 3, 4]);
     bench.pass(3 * HOUR);
     bench.wait_until(|| bench.kept() == [2, 3]);
-    bench.ask(&Call::Release { name: "case".into() });
+    let _: Released = bench.ask(&Call::Release { name: "case".into() });
     bench.wait_until(|| bench.kept() == [2]);
     assert_eq!(bench.stopped(), None);
     served.stop();
@@ -305,8 +307,8 @@ fn a_forget_by_date_after_the_clock_ran_back_leaves_what_closed_later() {
     let date = UNIX_EPOCH + Duration::from_millis(1000 * DAY + 2 * HOUR);
     let date = humantime::format_rfc3339_seconds(date).to_string();
     let forget = json!({"call": "forget", "epochs": {"from": "first", "to": date}, "wait": true});
-    let forgotten = bench.ask(&serde_json::from_value(forget).expect("a call"));
-    assert_eq!((&forgotten["from"], &forgotten["to"]), (&json!(1), &json!(1)));
+    let forgotten: Forgotten = bench.ask(&serde_json::from_value(forget).expect("a call"));
+    assert_eq!((forgotten.from, forgotten.to), (1, 1));
     assert_eq!(bench.kept(), [2, 3, 4]);
     served.stop();
 }

@@ -362,7 +362,7 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
     let before = rounds(&disk);
     let restore = |at: &str, steps: u64| {
         let mut left = steps;
-        disk.answer(&Call::Restore { at: at.into() }, None, &mut |_, _| {
+        disk.reply(&Call::Restore { at: at.into() }, None, &mut |_, _| {
             left = left.saturating_sub(1);
             left > 0
         })

@@ -5,6 +5,7 @@ use quietus::disk::DiskDir;
 use quietus::disk::keys::{KeysError, Source};
 use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
+use quietus::proof::Checks;
 use quietus_core::request::Op;
 use quietus_seal::Seal;
 use std::path::{Path, PathBuf};
@@ -42,10 +43,10 @@ fn findings(bench: &Bench) -> Vec<String> {
 /// The findings of a look at a disk that nobody serves, about `what`.
 fn findings_of(bench: &Bench, what: &str) -> Vec<String> {
     let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
-    let answer = disk.answer(&Call::Verify { read_data: false }, None, &mut |_, _| true).expect("an answer");
-    let checks = answer["checks"].as_array().expect("checks").iter();
-    let bad = checks.filter(|it| it["ok"] == false && it["what"] == what);
-    bad.map(|it| it["detail"].as_str().expect("text").to_string()).collect()
+    let call = Call::Verify { read_data: false };
+    let answer: Checks = disk.answer(&call, None, &mut |_, _| true).expect("an answer");
+    let bad = answer.checks.into_iter().filter(|it| !it.ok && it.what == what);
+    bad.map(|it| it.detail).collect()
 }
 
 fn put(bench: &Bench, keys: &[u8]) {

@@ -6,7 +6,7 @@ use crate::versions::judge::{
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::engine::export::carry_out;
 use quietus::epochs;
-use quietus::front::control::Call;
+use quietus::front::control::{Call, Shredded};
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
 use quietus_core::cell::Cell;
@@ -16,13 +16,12 @@ use quietus_core::store::versions::VersionsStatus;
 use quietus_core::units::{Epoch, EpochRange, Extent, Session};
 use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
-use serde_json::json;
 use std::os::unix::fs::FileExt;
 
 /// The receipt of a proof, whose signature is valid.
 fn prove(disk: &OpenDisk) -> Proof {
-    let answer = disk.answer(&Call::Prove, None, &mut |_, _| true).expect("a proof");
-    let text = serde_json::to_string(&answer).expect("text");
+    let receipt: Receipt = disk.answer(&Call::Prove, None, &mut |_, _| true).expect("a proof");
+    let text = serde_json::to_string(&receipt).expect("text");
     let Receipt { statement, .. } = proof::check(&text, None).expect("a valid receipt");
     assert!(
         proof::check(&text.replace("\"kept\":", "\"kept\":1"), None).is_err(),
@@ -33,7 +32,7 @@ fn prove(disk: &OpenDisk) -> Proof {
 
 /// Destroys all that is owed.
 fn drain(disk: &OpenDisk) {
-    disk.answer(&Call::Shred, None, &mut |_, _| true).expect("all is destroyed");
+    disk.reply(&Call::Shred, None, &mut |_, _| true).expect("all is destroyed");
     disk.engine.shred_now();
     assert!(disk.engine.wait_until_drained(|_| true));
 }
@@ -119,8 +118,8 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
             let killed = OpenDisk::open(&twin, true, &mut |_, _| true).expect("it opens");
             assert_eq!(store(&killed).owed_bytes, 0, "{seal}");
             assert!(prove(&killed).is_clean(), "{seal}");
-            let shred = killed.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
-            assert_eq!((&shred["done"], &shred["destroyed_bytes"]), (&json!(true), &json!(0)), "{seal}");
+            let shred: Shredded = killed.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
+            assert_eq!((shred.done, shred.destroyed_bytes), (true, 0), "{seal}");
             killed.close(false, |_| true);
         }
         drop(dir);
@@ -134,8 +133,8 @@ fn shred_waits_for_what_is_being_forgotten() {
         let bench = Bench::new(seal);
         let (disk, _) = filled(&bench);
         epochs::forget(&disk.engine, EpochRange { from: Epoch(1), to: Epoch(1) }).expect("it is noted");
-        let shred = disk.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
-        assert_eq!(shred["done"], true);
+        let shred: Shredded = disk.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
+        assert!(shred.done);
         assert_eq!((store(&disk).owed_bytes, disk.engine.status().owed.forgets.len()), (0, 0), "{seal}");
         assert!(prove(&disk).is_clean(), "{seal}");
         disk.close(true, |_| true);

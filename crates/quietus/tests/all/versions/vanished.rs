@@ -3,7 +3,7 @@
 use crate::versions::judge::{Bench, ask, bring_home, filled, write};
 use quietus::disk::DiskDir;
 use quietus::engine::export::carry_out;
-use quietus::front::control::Call;
+use quietus::front::control::{Call, StatusAnswer};
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::{Op, Request};
 use quietus_core::units::Extent;
@@ -13,8 +13,8 @@ const FILES: [&str; 6] = ["data", "journal", "map", "stubs", "root", "keys"];
 
 /// Why the disk takes no more writes.
 fn latched(disk: &OpenDisk) -> String {
-    let status = disk.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
-    status["latched"].as_str().expect("it is latched").into()
+    let status: StatusAnswer = disk.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
+    status.status.latched.expect("it is latched")
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::versions::judge::{BLOCK, Bench, bring_home, filled, forget, half};
 use crate::versions::proof::brought_back;
 use quietus::front::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
+use quietus::proof::Checks;
 use quietus_core::units::Epoch;
 use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
@@ -32,12 +33,10 @@ fn findings(bench: &Bench, read_data: bool) -> Vec<(String, String)> {
 
 /// The findings of a look at an open disk.
 fn findings_of(disk: &OpenDisk, read_data: bool) -> Vec<(String, String)> {
-    let answer = disk.answer(&Call::Verify { read_data }, None, &mut |_, _| true).expect("an answer");
-    let checks = answer["checks"].as_array().expect("checks");
-    let bad: Vec<_> = checks.iter().filter(|it| it["ok"] == false).collect();
-    assert_eq!(answer["ok"] == true, bad.is_empty());
-    let text = |it: &serde_json::Value| it.as_str().expect("text").to_string();
-    bad.into_iter().map(|it| (text(&it["what"]), text(&it["detail"]))).collect()
+    let answer: Checks = disk.answer(&Call::Verify { read_data }, None, &mut |_, _| true).expect("an answer");
+    let bad: Vec<_> = answer.checks.into_iter().filter(|it| !it.ok).collect();
+    assert_eq!(answer.ok, bad.is_empty());
+    bad.into_iter().map(|it| (it.what, it.detail)).collect()
 }
 
 fn flip(bench: &Bench, name: &str, at: usize) {
@@ -77,9 +76,10 @@ fn a_disk_that_is_well_is_said_to_be_with_every_seal_also_after_a_forget() {
         let bench = disk(seal);
         let running = bench.open();
         forget(&running, Epoch(1));
-        let served =
-            running.answer(&Call::Verify { read_data: true }, None, &mut |_, _| true).expect("an answer");
-        assert_eq!(served["ok"], true, "{seal}: {served}");
+        let served = running
+            .answer::<Checks>(&Call::Verify { read_data: true }, None, &mut |_, _| true)
+            .expect("an answer");
+        assert!(served.ok, "{seal}: {served:?}");
         running.close(true, |_| true);
         drop(running);
         assert_eq!(findings(&bench, true), [], "{seal}");
@@ -203,14 +203,14 @@ fn a_forget_that_meets_a_damaged_page_of_homes_ends_and_says_so_and_status_does_
     homes.for_each(|sector| flip(&bench, "stubs", sector + 3));
     let running = bench.open();
     let epochs = Epochs { from: "1".into(), to: None };
-    let refused = running.answer(&Call::Forget { epochs, wait: true }, None, &mut |_, _| true);
+    let refused = running.reply(&Call::Forget { epochs, wait: true }, None, &mut |_, _| true);
     let refused = refused.expect_err("what died is not destroyed").to_string();
     assert!(
         refused.contains("the server starts again") && refused.contains("not under their key"),
         "{refused}"
     );
-    let status = running.answer(&Call::Status, None, &mut |_, _| true).expect("an answer");
-    let shown = status.to_string();
+    let status = running.reply(&Call::Status, None, &mut |_, _| true).expect("an answer");
+    let shown = serde_json::to_string(&status).expect("text");
     assert!(shown.contains("not under their key"), "{shown}");
     running.close(false, |_| true);
 }

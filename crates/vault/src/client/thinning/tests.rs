@@ -2,8 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::chunk::{Compression, Packed, VaultKey};
+use crate::client::{Answer, Request};
 use crate::tree::Metadata;
-use crate::{ForgetId, Ordinal, PutId, Reference, SnapshotId};
+use crate::{Ordinal, PutId, Reference};
 
 /// A vault that is a map, and counts what is read of it.
 #[derive(Default)]
@@ -13,59 +14,28 @@ struct Map {
 }
 
 impl Access for Map {
-    fn begin_put(&mut self) -> Result<PutId, VaultError> {
-        Ok(PutId(1))
-    }
-
-    fn offer(&mut self, _: PutId, chunks: &[Fingerprint]) -> Result<Vec<Option<Reference>>, VaultError> {
-        Ok(chunks.iter().map(|it| self.chunks.get(it).map(|it| it.0)).collect())
-    }
-
-    fn store(&mut self, _: PutId, chunks: Vec<Packed>) -> Result<Vec<Reference>, VaultError> {
-        let mut store = |chunk: Packed| {
-            let (fingerprint, ordinal) = (chunk.fingerprint(), Ordinal(self.chunks.len() as u64));
-            self.chunks.insert(fingerprint, (Reference { fingerprint, ordinal }, chunk));
-            Reference { fingerprint, ordinal }
-        };
-        Ok(chunks.into_iter().map(&mut store).collect())
+    fn ask(&mut self, request: Request) -> Result<Answer, VaultError> {
+        Ok(match request {
+            Request::BeginPut => Answer::BeginPut(PutId(1)),
+            Request::Offer(_, names) => {
+                Answer::Offer(names.iter().map(|it| self.chunks.get(it).map(|it| it.0)).collect())
+            }
+            Request::Store(_, chunks) => {
+                let mut store = |chunk: Packed| {
+                    let (fingerprint, ordinal) = (chunk.fingerprint(), Ordinal(self.chunks.len() as u64));
+                    self.chunks.insert(fingerprint, (Reference { fingerprint, ordinal }, chunk));
+                    Reference { fingerprint, ordinal }
+                };
+                Answer::Store(chunks.into_iter().map(&mut store).collect())
+            }
+            _ => return Err(VaultError::Answer),
+        })
     }
 
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
         self.reads += 1;
         let (_, packed) = self.chunks.get(&chunk.fingerprint).ok_or(VaultError::Absent(chunk.fingerprint))?;
         Ok(packed.stored().to_vec())
-    }
-
-    fn leave_behind(&mut self, _: PutId) -> Result<(), VaultError> {
-        Ok(())
-    }
-
-    fn commit(&mut self, _: PutId, _: Packed, _: u64) -> Result<SnapshotId, VaultError> {
-        Err(VaultError::Answer)
-    }
-
-    fn replace(
-        &mut self,
-        _: PutId,
-        _: Vec<(SnapshotId, Reference, Packed)>,
-    ) -> Result<Vec<ForgetId>, VaultError> {
-        Err(VaultError::Answer)
-    }
-
-    fn drop_put(&mut self, _: PutId) -> Result<(), VaultError> {
-        Ok(())
-    }
-
-    fn root(&mut self, _: SnapshotId) -> Result<Reference, VaultError> {
-        Err(VaultError::Answer)
-    }
-
-    fn roots(&mut self) -> Result<Vec<(SnapshotId, Reference)>, VaultError> {
-        Ok(Vec::new())
-    }
-
-    fn holds(&mut self) -> Result<Vec<(String, SnapshotId)>, VaultError> {
-        Ok(Vec::new())
     }
 }
 

@@ -159,7 +159,6 @@ impl Disk {
         let mut weighing = Weighing::new(EpochRange { from: Epoch(from), to: Epoch(to) });
         while weighing.at.is_some() {
             weighing = self.ask(|it| it.weigh(weighing, 3));
-            assert_eq!(Weighing::from_bytes(&weighing.to_bytes()), Some(weighing));
             self.history.pages.evict(self.memory_max);
         }
         (weighing.dies, weighing.stays)

@@ -6,7 +6,7 @@ use crate::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::place::Place;
 use crate::places::Places;
-use crate::request::{AsOf, Question};
+use crate::request::{AsOf, Question, Reply};
 use crate::store::{
     Backlog, Batch, Content, Destruction, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd,
     MapState, Mapped, Residue, Shared, Store, StoreStatus, WritePlan, Written,
@@ -389,7 +389,7 @@ impl Epochs for Book {
         self.get().deaths.push((extent, epoch));
     }
 
-    fn answer(&self, _: &Question) -> Result<Vec<u8>, Place> {
+    fn answer(&self, _: &Question) -> Result<Reply, Place> {
         unreachable!("no test asks the dullest store about epochs or stubs")
     }
 

@@ -1,6 +1,7 @@
 //! Cuts between epochs.
 
 use super::*;
+use crate::request::Reply;
 
 impl Bench {
     fn close(&mut self, when: u64) -> RequestId {
@@ -8,7 +9,7 @@ impl Bench {
     }
 
     fn closes(&mut self) -> Result<u64, Refusal> {
-        self.done(Op::CloseEpoch { when: 5, anew: false }, 0, 0).map(number)
+        self.replied(Op::CloseEpoch { when: 5, anew: false }, 0, 0).map(number)
     }
 
     /// The number that request `id` was answered with.
@@ -21,8 +22,9 @@ impl Bench {
     }
 }
 
-fn number(buf: Buf) -> u64 {
-    u64::from_le_bytes(buf.into_vec().try_into().expect("eight bytes"))
+fn number(reply: Reply) -> u64 {
+    let Reply::Closed(Epoch(number)) = reply else { panic!("{reply:?}") };
+    number
 }
 
 #[test]
@@ -207,7 +209,7 @@ fn an_epoch_is_made_of_what_has_not_changed_only_if_that_is_asked_for() {
     let (mut bench, _) = versions();
     bench.write(0, 7, BLOCK);
     assert_eq!([bench.closes(), bench.closes()], [Ok(1), Ok(1)]);
-    let anew = bench.done(Op::CloseEpoch { when: 6, anew: true }, 0, 0).map(number);
+    let anew = bench.replied(Op::CloseEpoch { when: 6, anew: true }, 0, 0).map(number);
     assert_eq!((anew, bench.past(2, 0)), (Ok(2), 7));
     assert_eq!(bench.closes(), Ok(2));
 }

@@ -1,7 +1,7 @@
 //! Reads of the past, and reads whose places are used again.
 
 use super::*;
-use crate::request::{AsOf, Compared};
+use crate::request::{AsOf, Reply};
 use std::sync::atomic::Ordering::Relaxed;
 
 const UNREADABLE: MediumErrorKind = MediumErrorKind::Io;
@@ -207,8 +207,8 @@ impl Bench {
     fn differing(&mut self, states: [AsOf; 2]) -> Vec<u64> {
         let (mut blocks, mut at) = (Vec::new(), 0);
         while at < ODD_SIZE {
-            let reply = self.done(Op::Compare(states), at, ODD_SIZE - at).unwrap();
-            let compared = Compared::from_bytes(&reply).unwrap();
+            let reply = self.replied(Op::Compare(states), at, ODD_SIZE - at);
+            let Ok(Reply::Compared(compared)) = reply else { panic!("{reply:?}") };
             assert!(compared.end > at && compared.end <= ODD_SIZE);
             let runs = compared.differing.iter();
             blocks.extend(runs.flat_map(|run| run.start.0 / BLOCK..run.end().div_ceil(BLOCK)));

@@ -13,8 +13,7 @@ fn fresh() -> StatusAnswer {
     let dir = DiskDir::open(&path).expect("nobody has it");
     let config = dir.config().expect("a policy");
     let open = OpenDisk::start_with(dir, config, None, true).expect("it starts");
-    let answer = open.answer(&Call::Status, None, &mut |_, _| true).expect("a status");
-    serde_json::from_value(answer).expect("the status that was told")
+    open.answer(&Call::Status, None, &mut |_, _| true).expect("a status")
 }
 
 #[test]

@@ -27,7 +27,7 @@ use super::wire::reply::{Errno, ReplyFor};
 use crate::base::buffers::{self, Kept};
 use crate::engine::export::Sink;
 use batch::{Batch, Message, Progress};
-use quietus_core::request::{Outcome, Refusal};
+use quietus_core::request::{Outcome, Refusal, Reply};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
@@ -421,7 +421,7 @@ impl Outbox {
 
 impl Sink for Outbox {
     fn reply(&self, cookie: u64, outcome: Outcome) {
-        self.settle(cookie, |pending| match outcome {
+        self.settle(cookie, |pending| match outcome.map(Reply::into_buf) {
             Err(refusal) => {
                 let text = refusal.to_string();
                 pending.to.error(errno(&refusal), &text).into()

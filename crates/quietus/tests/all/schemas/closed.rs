@@ -1,12 +1,51 @@
-//! Schemas that allow no field which they do not describe.
+//! The schemas as the documents have them: with the format of the report, and closed to fields that they do not describe.
 
+use quietus::cli::output;
+use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 /// Keywords whose schemas apply to the same value as the schema around them.
 const IN_PLACE: [&str; 4] = ["$ref", "allOf", "anyOf", "oneOf"];
 
+/// The name and the schema of every report and signed statement, by name.
+pub fn schemas() -> Vec<(&'static str, Schema)> {
+    let documented = |(name, mut schema): (_, Schema)| {
+        let object = schema.ensure_object();
+        object.insert("title".into(), json!(output::format(name)));
+        match statement(object) {
+            Some(statement) => name_format(statement, name),
+            None => {
+                let own = object.get("properties").and_then(|it| it.get("format"));
+                assert!(own.is_none(), "{name}: a report has a `format`, and not two");
+                name_format(object, name);
+            }
+        }
+        close(object);
+        (name, schema)
+    };
+    output::schemas().into_iter().map(documented).collect()
+}
+
+/// The statement of a signed one, which has the format where the signature covers it.
+fn statement(schema: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    let name = schema.get("properties")?["statement"]["$ref"].as_str()?.strip_prefix("#/$defs/")?.to_owned();
+    schema.get_mut("$defs")?.get_mut(&name)?.as_object_mut()
+}
+
+/// Says in the schema of an object that its format is that of reports with this `name`.
+fn name_format(object: &mut Map<String, Value>, name: &str) {
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    properties["format"] =
+        json!({ "const": output::format(name), "description": "The name and version of the format." });
+    let required =
+        object.entry("required").or_insert_with(|| json!([])).as_array_mut().expect("a list of names");
+    if !required.contains(&json!("format")) {
+        required.insert(0, json!("format"));
+    }
+}
+
 /// Forbids, in `root` and its definitions, fields that have no description.
-pub(super) fn close(root: &mut Map<String, Value>) {
+fn close(root: &mut Map<String, Value>) {
     let open = root.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
     Closing { open }.value(root);
 }
