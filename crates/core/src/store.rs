@@ -31,6 +31,7 @@ use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use std::sync::Arc;
 use versions::VersionsStatus;
 
 /// The place of each byte of a disk, and which bytes are data.
@@ -238,6 +239,17 @@ pub enum Kind {
     Overlay(Setup),
     /// See [`Versions`].
     Versions(versions::Setup),
+    /// A store of another crate.
+    Other(Arc<dyn Opener>),
+}
+
+/// Opens stores of another crate.
+pub trait Opener: Debug + Send + Sync {
+    /// Opens a disk's store.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn open(&self, opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreError>;
 }
 
 /// The parameters for opening a store.
@@ -330,6 +342,7 @@ pub fn open(mut opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, Store
             let store = Versions::open(setup, &mut opening, [*media.data(), map?, stubs?, root?])?;
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid: Unsaid::new() })
         }
+        Kind::Other(opener) => opener.open(opening, media),
     }
 }
 

@@ -21,6 +21,7 @@ use crate::rng::Rng;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The kinds of act that can be made to fail.
@@ -35,6 +36,8 @@ pub enum FaultKind {
     Space,
     /// An act that needs space, while the [`Host`] is full.
     Full,
+    /// A pass or a hole, which finds a sector that will not be erased before [`SimMedium::mend`].
+    Remains,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +93,8 @@ struct Platter {
     durable: Vec<u8>,
     sectors: Vec<Sector>,
     cuts: u64,
+    /// Sectors that will not be erased.
+    stubborn: BTreeSet<usize>,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
     remains: Remains,
@@ -182,6 +187,16 @@ impl SimMedium {
         let mut inner = self.inner.borrow_mut();
         inner.faults.clear();
         inner.is_unsure = false;
+    }
+
+    /// How many sectors will not be erased.
+    pub fn stubborn(&self) -> usize {
+        self.inner.borrow().stubborn.len()
+    }
+
+    /// Lets all sectors be erased again.
+    pub fn mend(&self) {
+        self.inner.borrow_mut().stubborn.clear();
     }
 
     /// Failures since this was last called.
@@ -277,12 +292,7 @@ impl Platter {
         if kind != FaultKind::Read {
             self.power.use_up();
         }
-        let mut hit = self.is_unsure && kind == FaultKind::Sync;
-        for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
-            hit |= fault.after == 0;
-            fault.after = fault.after.wrapping_sub(1);
-        }
-        self.faults.retain(|fault| fault.after != u32::MAX);
+        let hit = self.comes(kind) || self.is_unsure && kind == FaultKind::Sync;
         if !hit {
             return Ok(());
         }
@@ -292,6 +302,37 @@ impl Platter {
             FaultKind::Space => error(MediumErrorKind::NoSpace, "planned: no space"),
             _ => error(MediumErrorKind::Io, "planned: it failed"),
         })
+    }
+
+    /// Counts an act of `kind`: whether a failure of it was planned.
+    fn comes(&mut self, kind: FaultKind) -> bool {
+        let mut hit = false;
+        for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
+            hit |= fault.after == 0;
+            fault.after = fault.after.wrapping_sub(1);
+        }
+        self.faults.retain(|fault| fault.after != u32::MAX);
+        hit
+    }
+
+    /// Refuses a pass or a hole in `extent` where a sector will not be erased; some of the other sectors get the bytes of the pass.
+    fn erase(&mut self, extent: Extent<Pos>, pass: Option<&[u8]>) -> Result<(), MediumError> {
+        let sectors = || Self::parts(extent.start, extent.len as usize);
+        if self.comes(FaultKind::Remains) {
+            self.stubborn.extend(sectors().map(|(sector, _)| sector).next());
+        }
+        if !sectors().any(|(sector, _)| self.stubborn.contains(&sector)) {
+            return Ok(());
+        }
+        for (sector, part) in sectors() {
+            if let Some(pass) = pass.filter(|_| !self.stubborn.contains(&sector))
+                && self.rng.chance(50)
+            {
+                self.put(sector, part, &pass[indices(part, extent.start.0)]);
+            }
+        }
+        self.fired.push(FaultKind::Remains);
+        Err(error(MediumErrorKind::Remains, "planned: it will not be erased"))
     }
 
     /// Refuses an act that needs space in `extent`, if the host has none.
@@ -496,6 +537,11 @@ impl Medium for SimMedium {
         Ok(())
     }
 
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.inner.borrow_mut().erase(Extent::new(pos.0, from.len() as u64), Some(from))?;
+        self.write(pos, from, false)
+    }
+
     fn sync(&self) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         if let Err(error) = inner.admit(FaultKind::Sync) {
@@ -510,6 +556,7 @@ impl Medium for SimMedium {
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         assert!(inner.punch, "a hole was asked of a medium that can make none");
+        inner.erase(extent, None)?;
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, true);
         Ok(())

@@ -135,6 +135,8 @@ figures! {
     forgotten,
     /// Forgets of blocks in all epochs.
     chains,
+    /// Times that a place would not be erased.
+    remained,
 }
 
 impl Server {
@@ -239,9 +241,9 @@ impl Server {
         Ok(())
     }
 
-    /// Whether a medium has failed; a medium on a full host has not.
+    /// Whether a medium has failed; a medium on a full host has not, nor one that will not erase a place.
     pub(crate) fn has_failed(&self) -> bool {
-        self.trouble.iter().any(|it| *it != FaultKind::Full)
+        self.trouble.iter().any(|it| !matches!(it, FaultKind::Full | FaultKind::Remains))
     }
 
     pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
@@ -258,6 +260,11 @@ impl Server {
     /// Whether the disk owes nothing, and the audit log knows of all that it did.
     pub fn is_drained(&self) -> bool {
         self.volume.is_drained() && self.log.is_at_rest()
+    }
+
+    /// Whether the disk waits for a medium to erase what it would not: receipts wait for that, and take all their room.
+    pub fn is_stuck(&self) -> bool {
+        self.setup.remains && self.volume.status().owed.pauses.is_some() && !self.is_at_work()
     }
 
     /// Does one act of input or output, or reports one.
@@ -303,7 +310,10 @@ impl Server {
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
         self.has_sync_failed |= content.contains(&FaultKind::Sync);
         self.figures.failures += (content.len() + journal.len()) as u64;
+        let before = self.trouble.len();
         self.trouble.extend(content.into_iter().chain(journal));
+        let remained = self.trouble[before..].iter().filter(|it| **it == FaultKind::Remains);
+        self.figures.remained += remained.count() as u64;
     }
 
     fn destage(&mut self) {

@@ -227,7 +227,7 @@ fn a_task_gives_way_unless_somebody_waits_for_it_or_content_would_be_in_doubt() 
 
 #[test]
 fn a_batch_ends_with_the_run_that_fills_it() {
-    let limits = Limits { run_bytes_max: 10, batch_bytes_max: 25 };
+    let limits = Limits { run_bytes_max: 10, batch_bytes_max: 25, one_by_one: false };
     let all = [Extent::<Pos>::new(5, 10), Extent::new(40, 30)];
     let runs = limits.runs(all.into_iter());
     let wanted = [(5, 5), (10, 5), (40, 10), (50, 10)];
@@ -239,7 +239,7 @@ fn a_batch_ends_with_the_run_that_fills_it() {
 
 #[test]
 fn short_runs_share_a_write_of_a_pass_as_far_as_that_stays_short() {
-    let limits = Limits { run_bytes_max: 1 << 20, batch_bytes_max: 1 << 20 };
+    let limits = Limits { run_bytes_max: 1 << 20, batch_bytes_max: 1 << 20, one_by_one: false };
     let at_once =
         |limits: Limits, lens: &[u64]| limits.at_once(lens.iter().map(|len| Extent::<Pos>::new(0, *len)));
     assert_eq!(

@@ -173,6 +173,8 @@ pub enum MapState {
 pub enum Backlog {
     /// No job.
     Nothing,
+    /// No job but those that a medium would not do just now ([`JobEnd::Remains`]): they are tried again after a while.
+    Remains,
     /// Jobs for an idle disk.
     WhenIdle,
     /// Jobs to begin now.
@@ -221,4 +223,6 @@ pub enum JobEnd<'a> {
     Done(&'a [u8]),
     /// The job was given up before its end.
     GivenUp,
+    /// The same: the medium would not erase these of its places. No other job waits for those.
+    Remains(&'a [Place]),
 }

@@ -535,7 +535,7 @@ impl Volume {
         if !is_read && !extent.is_empty() {
             self.tell_of_refusal(extent, true);
         }
-        if !is_read && error.kind == MediumErrorKind::Io {
+        if !is_read && matches!(error.kind, MediumErrorKind::Remains | MediumErrorKind::Io) {
             self.latch(&error.message, out);
         }
     }

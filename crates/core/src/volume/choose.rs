@@ -2,9 +2,9 @@
 
 use super::bytes::slice;
 use super::task::{EraseTask, Kind, Site};
-use super::{Config, Volume};
+use super::Volume;
 use crate::buf::Buf;
-use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Rewrite, Zeros};
 use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
@@ -168,7 +168,7 @@ impl Volume {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
-                let taken = self.pieces_for_slots(owed(), &mut left);
+                let taken = self.pieces_for_slots(owed().map(|(run, _)| run), &mut left);
                 contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
             }
@@ -189,8 +189,9 @@ impl Volume {
             Due::ConservativeOverwrite => {
                 let conservative = self.state.ledger.conservative().within(rest).take(RUNS_MAX);
                 let ready = conservative.filter(|(extent, it)| self.is_ready(*extent, it));
+                let erasable = ready.flat_map(|(extent, _)| self.erasing.remaining.gaps(extent));
                 let mut left = u64::from(self.commits.journal.shape().slots);
-                self.keep(self.pieces_for_slots(ready, &mut left), None)
+                self.keep(self.pieces_for_slots(erasable, &mut left), None)
             }
             Due::Suspicious => None,
         };
@@ -229,28 +230,29 @@ impl Volume {
     fn is_ready(&self, extent: Extent<Addr>, it: &Obligation) -> bool {
         let durable = mutant::is(Mutant::TaskBeforeCommit) || !self.commits.undurable.overlaps(extent);
         let busy = if it.is_dead() { self.requests.running.reads(extent) } else { self.is_busy(extent) };
-        it.is_queued() && durable && !busy
+        it.is_queued() && durable && !busy && !self.erasing.remaining.covers(extent)
     }
 
     /// The runs within `extent` that are ready for `due`, as many as one task takes.
     fn gather(&self, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = self.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(*extent, it));
-        let free = ready.flat_map(|(extent, _)| self.erasing.overwriting.gaps(extent));
+        let erasable = ready.flat_map(|(extent, _)| self.erasing.remaining.gaps(extent));
+        let free = erasable.flat_map(|part| self.erasing.overwriting.gaps(part));
         let mut runs = self.limits().runs(free);
         runs.retain(|run| !self.must_wait(*run));
         runs
     }
 
     /// Pieces of these extents, as many as fit into the `left` staging slots.
-    fn pieces_for_slots<'a>(
+    fn pieces_for_slots(
         &self,
-        extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+        extents: impl Iterator<Item = Extent<Addr>>,
         left: &mut u64,
     ) -> Vec<Extent<Addr>> {
-        let run_bytes = self.config.run_bytes_max.next_multiple_of(SLOT_BYTES);
+        let run_bytes = self.limits().run_bytes_max.next_multiple_of(SLOT_BYTES);
         let mut runs = Vec::new();
-        for (extent, _) in extents {
+        for extent in extents {
             for run in extent.pieces(run_bytes.min((*left).max(1) * SLOT_BYTES)) {
                 let need = run.len.div_ceil(SLOT_BYTES);
                 if need > *left {
@@ -269,7 +271,7 @@ impl Volume {
         let is_whole = |run: &Extent<Addr>| *run == self.store.geometry().together(*run);
         let is_plain = due.is_plain();
         let zeros = if (fixed || is_plain) && self.erasing.capabilities.punch && !due.keeps_space() {
-            Zeros::Holes(Site::runs(&holes(&runs)))
+            Zeros::Holes(Site::runs(&self.limits().holes(&runs)))
         } else if fixed || is_plain || !runs.iter().all(is_whole) {
             Zeros::Always
         } else {
@@ -307,8 +309,4 @@ impl Volume {
         Some(self.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 
-    pub(super) fn limits(&self) -> Limits {
-        let Config { run_bytes_max, batch_bytes_max, .. } = self.config;
-        Limits { run_bytes_max, batch_bytes_max }
-    }
 }

@@ -4,6 +4,7 @@ use super::forgetting::Forgetting;
 use super::jobs::Jobs;
 use super::layers::Layers;
 use super::overwriting::Overwriting;
+use super::remaining::Remaining;
 use super::space::PendingPunch;
 use super::task::EraseTask;
 use crate::blocks::BlockSet;
@@ -29,6 +30,7 @@ pub(super) struct Erasing {
     pub(super) pending_punch: PendingPunch,
     pub(super) jobs: Jobs,
     pub(super) forgetting: Forgetting,
+    pub(super) remaining: Remaining,
     /// Where the sweep over the obligations goes on, in bytes from the start of the disk.
     pub(super) sweep: u64,
     /// The next task prefers residue that is owed by place to residue that is owed by address.
@@ -53,6 +55,7 @@ impl Erasing {
             pending_punch: PendingPunch::new(now),
             jobs: Jobs::default(),
             forgetting: Forgetting::default(),
+            remaining: Remaining::default(),
             sweep: 0,
             destroys_owed_next: false,
         }

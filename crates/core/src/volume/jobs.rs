@@ -55,7 +55,7 @@ impl Volume {
     }
 
     fn may_begin_job(&mut self) -> bool {
-        let has_any = !self.schedule.halting && self.store.backlog(self.schedule.all_due) != Backlog::Nothing;
+        let has_any = !self.schedule.halting && self.has_jobs();
         let Some(since) = self.erasing.jobs.waiting_since(self.schedule.now, has_any) else { return false };
         // Receipts wait until nothing is left that may be a copy.
         let in_the_way = !self.has_room() && self.has_receipts_to_give();
@@ -70,7 +70,7 @@ impl Volume {
 
     /// Whether there is a background job to do, now or later.
     pub(super) fn has_jobs(&self) -> bool {
-        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
+        self.store.backlog(self.schedule.all_due) != Backlog::Nothing && !self.jobs_remain()
     }
 
     /// Whether background jobs are all that is left to be done unasked.
@@ -78,7 +78,8 @@ impl Volume {
         let is_up_to_jobs = self.is_checkpointed() || self.map_waits();
         let have_jobs_left = self.dead_leave() && self.has_jobs();
         let owes = !self.state.owed.is_empty() && !have_jobs_left;
-        !self.state.ledger.has_queued() && !owes && self.erasing.pending_punch.is_empty() && is_up_to_jobs
+        let has_queued = (self.state.ledger.has_queued() || owes) && !self.all_remains();
+        !has_queued && self.erasing.pending_punch.is_empty() && is_up_to_jobs
     }
 
     /// Tries background jobs again later: there was no space for one.

@@ -16,7 +16,7 @@
 use super::checkpoints::Waiter;
 use super::task::{EraseTask, Kind, Site};
 use super::{Command, Volume};
-use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
@@ -154,13 +154,14 @@ impl Volume {
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
             return None;
         }
-        let run_bytes = self.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let run_bytes = self.limits().run_bytes_max.next_multiple_of(BLOCK_BYTES);
         let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
         let residue = ready.flat_map(|(place, content)| {
             let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
             let residue = pieces.flat_map(|piece| mapped.residue(piece));
             residue.map(move |it| (content, it))
         });
+        let residue = residue.filter(|(_, it)| !self.erasing.remaining.has_any(&it.at));
         let mut residue = residue.take(RUNS_MAX).peekable();
         // A version that is kept has a receipt of its own, and so has what is plain.
         let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
@@ -172,11 +173,13 @@ impl Volume {
             addresses.push((content.address(it.part.extent), content.cause));
             sites.extend(it.at);
         }
+        // Several parts may be destroyed at one place.
+        sites.dedup();
         let zeros = match (are_plain, self.erasing.capabilities.punch) {
             (false, _) => Zeros::AfterPasses,
             (true, true) => {
                 let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
-                Zeros::Holes(Site::data(holes(&at)))
+                Zeros::Holes(Site::data(self.limits().holes(&at)))
             }
             (true, false) => Zeros::Always,
         };

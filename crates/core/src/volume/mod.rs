@@ -45,6 +45,7 @@ mod paging;
 mod query;
 mod reading;
 mod recording;
+mod remaining;
 mod requests;
 mod running;
 mod schedule;
@@ -211,9 +212,13 @@ impl Volume {
             Event::Attached(attached) => self.attached(attached),
             Event::KeepWatcherOut => self.keep_watcher_out(),
             Event::WatchAnew => self.watch_anew(),
-            Event::ShredNow => self.schedule.all_due = true,
+            Event::ShredNow => {
+                self.schedule.all_due = true;
+                self.erasing.remaining.clear();
+            }
             Event::Stop { drain } => {
                 self.schedule.stop(drain);
+                self.erasing.remaining.clear();
                 self.stop_searching();
             }
             Event::Recorded { receipts, head } => self.recorded(receipts, head),
@@ -229,18 +234,21 @@ impl Volume {
         match (self.outstanding.end(id), result) {
             (Purpose::Request(request), result) => self.request_io_done(request, result, out),
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Task, Ok(done)) => self.task_done(done.buf),
+            (Purpose::Task(_), Ok(done)) => self.task_done(done.buf),
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
-                if error.kind == MediumErrorKind::Io || self.state.ledger.has_overwritten() =>
+                if error.kind != MediumErrorKind::NoSpace || self.state.ledger.has_overwritten() =>
             {
                 self.latch(&format!("syncing: {error}"), out);
             }
             (Purpose::Checkpoint, result) => self.checkpoint_io_done(result.err(), out),
             (Purpose::Commit, Err(error)) => self.latch(&format!("the journal: {error}"), out),
-            (Purpose::Task, Err(error)) => self.task_failed(&error, out),
+            (Purpose::Task(part), Err(error)) if error.kind == MediumErrorKind::Remains => {
+                self.task_remains(part, &error, out);
+            }
+            (Purpose::Task(_), Err(error)) => self.task_failed(&error, out),
         }
     }
 
@@ -260,6 +268,7 @@ impl Volume {
         self.leave_dead(out);
         self.drive_closes(out);
         self.drive_forgets(out);
+        self.drive_remaining(out);
         self.drive_task(out);
         self.give_receipts(out);
         self.refuse_unrecorded(out);
@@ -324,7 +333,7 @@ fn refusal(error: &MediumError) -> Refusal {
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
         MediumErrorKind::Unauthentic => Refusal::Unauthentic(error.message.clone()),
-        MediumErrorKind::Io => Refusal::Io(error.message.clone()),
+        MediumErrorKind::Remains | MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Config, Volume};
 use crate::blocks::BlockSet;
 use crate::journal::FrameId;
-use crate::ledger::{Counters, Due, Obligation};
+use crate::ledger::{Counters, Due, Obligation, is_zero};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
@@ -52,6 +52,9 @@ pub struct OwedStatus {
     pub conservative_bytes: u64,
     /// Suspicious bytes.
     pub suspicious_bytes: u64,
+    /// Those of all these bytes that the medium would not erase: they are tried again after a while, and at the next start.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remains_bytes: u64,
     /// How many entries the ledger has.
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
@@ -133,6 +136,7 @@ impl Volume {
             queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
             conservative_bytes: ledger.conservative().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
+            remains_bytes: self.remaining_bytes(),
             entries: ledger.len() + owed.len(),
             entries_max: self.commits.journal.shape().entries_max(),
             forgets: self.state.forgets.clone(),
@@ -243,7 +247,8 @@ impl Volume {
         let watch = watch.map(|at| if self.awaits_space() { at.max(self.shortage_ends()) } else { at });
         let can_oblige = !self.requests.obliging.is_empty() && self.has_room();
         let oblige = (can_oblige || self.forgets_go_on()).then_some(self.schedule.now);
-        watch.into_iter().chain(self.task_wakeup()).chain(self.retry_wakeup()).chain(oblige).min()
+        let tasks = self.task_wakeup().into_iter().chain(self.retry_wakeup()).chain(self.remains_wakeup());
+        watch.into_iter().chain(tasks).chain(oblige).min()
     }
 
     fn task_wakeup(&self) -> Option<Millis> {
@@ -261,8 +266,9 @@ impl Volume {
         })
     }
 
+    /// Whether something is queued, other than what a medium would not erase just now.
     pub(super) fn has_queued(&self) -> bool {
-        self.state.ledger.has_queued() || !self.state.owed.is_empty()
+        (self.state.ledger.has_queued() || !self.state.owed.is_empty()) && !self.all_remains()
     }
 
     /// A time that no obligation is older than; none if no obligation calls for an erase task.
@@ -289,7 +295,7 @@ impl Volume {
         match self.store.status() {
             StoreStatus::Versions(it) => {
                 let has_left = it.owed_bytes > 0 || self.has_forgets() || self.store.has_residue();
-                it.stopped.is_some() || !has_left
+                it.stopped.is_some() || !has_left || self.jobs_remain()
             }
             StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
         }

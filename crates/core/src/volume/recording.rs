@@ -7,8 +7,8 @@
 //! 3. Receipts and obligations share the room in the ledger, so memory is bounded. Deaths wait for
 //!    room; erase tasks go on a while, because each turns obligations into receipts.
 //! 4. An audit log that cannot be written never latches the disk. Once many receipts wait for it,
-//!    destruction pauses: only erase tasks that a write waits for begin. Requests that need room
-//!    which only the log can give are refused; all others are served.
+//!    or for copies that [remain](super::remaining), destruction pauses: only erase tasks that a write waits for begin.
+//!    Requests that need room which only the log can give are refused; all others are served.
 
 use super::{Command, Volume};
 use crate::journal::Change;
@@ -89,10 +89,11 @@ impl Volume {
         self.commits.recording.stuck = Some(reason);
     }
 
-    /// Why destruction pauses; none if it does not. The next try to write the audit log wakes the volume.
+    /// Why destruction pauses; none if it does not. The next try to write the audit log, or to erase what remains, wakes the
+    /// volume.
     pub(super) fn pause(&self) -> Option<&str> {
         let waits = self.state.receipts.len() >= self.commits.journal.shape().entries_max() / 4;
-        self.commits.recording.stuck.as_deref().filter(|_| waits)
+        self.commits.recording.stuck.as_deref().or_else(|| self.copies_remain()).filter(|_| waits)
     }
 
     /// Refuses what waits for room, or for an erase task, while only the audit log can give room and
@@ -102,7 +103,8 @@ impl Volume {
         if self.has_room() && self.may_owe_receipts() {
             return;
         }
-        let message = format!("{} receipts wait for the audit log: {reason}", self.state.receipts.len());
+        let waits_for = if self.commits.recording.stuck.is_some() { " for the audit log" } else { "" };
+        let message = format!("{} receipts wait{waits_for}: {reason}", self.state.receipts.len());
         let error = MediumError { kind: MediumErrorKind::NoSpace, message };
         self.refuse_roomless(&error, out);
         if !self.may_owe_receipts() && self.erasing.task.is_none() {

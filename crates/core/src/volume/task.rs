@@ -25,14 +25,18 @@ use crate::units::{Addr, Extent};
 /// An erase task under way.
 #[derive(Debug)]
 pub(super) struct EraseTask {
-    kind: Kind,
+    pub(super) kind: Kind,
     /// The bytes that the task is about, by address.
     pub(super) runs: Vec<Extent<Addr>>,
     /// The same bytes as a map, for overlap checks.
     area: ExtentMap<Addr, ()>,
-    steps: Task<Site>,
+    pub(super) steps: Task<Site>,
     /// The number of the commit that the task waits for.
     recording: Option<u64>,
+    /// Whether the passes were given up over content that is put back: some of what lay below may be left.
+    pub(super) is_spared: bool,
+    /// The places of a job that a medium would not erase.
+    pub(super) remains: Vec<Place>,
 }
 
 /// The purpose of an erase task.
@@ -74,6 +78,14 @@ impl Site {
         Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
     }
 
+    /// The place, of a site that is one.
+    pub(super) fn place(self) -> Option<Place> {
+        match self {
+            Self::Place(place) => Some(place),
+            Self::Run(_) => None,
+        }
+    }
+
     pub(super) fn runs(runs: &[Extent<Addr>]) -> Vec<Self> {
         runs.iter().copied().map(Self::Run).collect()
     }
@@ -88,7 +100,7 @@ impl EraseTask {
     pub(super) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
         let mut area = ExtentMap::default();
         runs.iter().for_each(|run| area.insert(*run, ()));
-        Self { kind, runs, area, steps, recording: None }
+        Self { kind, runs, area, steps, recording: None, is_spared: false, remains: Vec::new() }
     }
 
     /// Whether `request` has to wait for the end of the task.
@@ -173,8 +185,9 @@ impl Volume {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(EraseTask { kind: Kind::Job, .. }) = self.end_task() {
-                self.store.background_done(JobEnd::GivenUp);
+            if let Some(EraseTask { kind: Kind::Job, remains, .. }) = self.end_task() {
+                let is_refused = !remains.is_empty();
+                self.store.background_done(if is_refused { JobEnd::Remains(&remains) } else { JobEnd::GivenUp });
             }
             self.settle(out);
         }
@@ -215,6 +228,7 @@ impl Volume {
     }
 
     fn begin_io(&mut self, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
+        let part = self.erasing.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.erasing.seeds.draw();
         let at: Places = at.into_iter().map(|site| self.places_of(site)).collect();
         let op = match verb {
@@ -235,7 +249,7 @@ impl Volume {
             Verb::Sync => IoOp::Sync,
             Verb::Shrink => IoOp::Shrink,
         };
-        self.io(Purpose::Task, at, op, out);
+        self.io(Purpose::Task(part), at, op, out);
     }
 
     fn places_of(&self, site: Site) -> Places {
@@ -275,6 +289,9 @@ impl Volume {
     fn record_met(&mut self) {
         let mut changes = self.completing_changes();
         let task = self.erasing.task.as_ref().expect("a record is of a task");
+        if task.is_spared {
+            return self.record(&[Change::Clean]);
+        }
         let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {

@@ -137,7 +137,7 @@ impl Versions {
                 let slots = std::mem::take(&mut self.killing.under_way);
                 self.killed(some(&slots));
             }
-            (_, JobEnd::GivenUp) => {}
+            (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {}
         }
     }
 
