@@ -196,7 +196,9 @@ impl SimMedium {
 
     /// Lets all sectors be erased again.
     pub fn mend(&self) {
-        self.inner.borrow_mut().stubborn.clear();
+        let mut inner = self.inner.borrow_mut();
+        inner.stubborn.clear();
+        inner.faults.retain(|fault| fault.kind != FaultKind::Remains);
     }
 
     /// Failures since this was last called.

@@ -9,7 +9,7 @@
 //! 2. A place that is owed is completed when it has its passes and the durable map
 //!    does not name it. The place is used again only once the journal does not name
 //!    it either. Otherwise a start after a crash would destroy new content.
-//! 3. An address leaves its place only while nobody reads there.
+//! 3. An address leaves its place only while nobody reads there, and no job moves it.
 //! 4. Without a write, an address leaves its place only once the durable store says that the content is there:
 //!    a start after a crash would not know the place, and would show the content before it.
 
@@ -116,7 +116,7 @@ impl Volume {
         let mut left = ExtentMap::<Addr, ()>::default();
         let mut wants_checkpoint = false;
         for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
-            if self.requests.running.reads(block) || self.must_wait(block) {
+            if self.requests.running.reads(block) || self.erasing.is_at(block) || self.must_wait(block) {
                 continue;
             }
             if !self.store.is_durable(block) {

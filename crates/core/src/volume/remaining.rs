@@ -42,11 +42,13 @@ impl Remaining {
         self.runs.is_empty() && self.places.is_empty()
     }
 
-    /// Lets what is at `sites`, which a medium would not erase at once, rest `until` then; or has a look at each block of it.
-    fn note(&mut self, sites: &[Site], until: Millis, why: &MediumError) {
+    /// Lets what is at `sites`, which a medium would not erase at once, rest `until` then. Has each block tried on its own before,
+    /// unless the task was `careful` to do that.
+    fn note(&mut self, sites: &[Site], careful: bool, until: Millis, why: &MediumError) {
         (self.until, self.why) = (until, Some(why.clone()));
         let is_one = matches!(sites, [Site::Run(Extent { len, .. })] if *len <= BLOCK_BYTES);
-        if !is_one && !std::mem::replace(&mut self.is_careful, true) {
+        if !is_one && !careful {
+            self.is_careful = true;
             return;
         }
         for site in sites.iter().filter(|_| !mutant::is(Mutant::TryRemainsAtOnce)) {
@@ -88,23 +90,25 @@ impl Volume {
     /// task keeps is put back; what was owed stays owed.
     pub(super) fn task_remains(&mut self, part: usize, error: &MediumError, out: &mut Vec<Command>) {
         let Some(task) = &mut self.erasing.task else { return };
-        let Some(sites) = task.steps.destroys(part).map(<[Site]>::to_vec) else {
+        let sites = task.steps.destroys(part).map(<[Site]>::to_vec).unwrap_or_default();
+        // Each task would put live content into the same staging slots.
+        let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back();
+        if sites.is_empty() || is_staging {
             return self.latch(&format!("destroying: {error}"), out);
-        };
+        }
         if mutant::is(Mutant::ForgetRemains) {
             return self.task_done(Buf::new());
         }
         let until = Millis(self.schedule.now.0.saturating_add(RETRY_MS));
         match &task.kind {
-            Kind::Rewrite { .. } if task.steps.puts_back() => {
-                self.erasing.remaining.note(&sites, until, error);
+            Kind::Rewrite { .. } => {
+                self.erasing.remaining.note(&sites, task.is_careful, until, error);
                 task.is_spared = true;
+                task.runs.iter().for_each(|run| self.erasing.layers.forget(*run));
                 return task.steps.skip();
             }
-            // The staging slots: the task leaves them as it does in a crash.
-            Kind::Rewrite { .. } => self.erasing.remaining.note(&Site::runs(&task.runs), until, error),
             Kind::Shred | Kind::Free | Kind::DestroyOwed { .. } => {
-                self.erasing.remaining.note(&sites, until, error);
+                self.erasing.remaining.note(&sites, task.is_careful, until, error);
             }
             // The space is not given back; the next start finds it.
             Kind::GiveBack => sites.iter().for_each(|site| {

@@ -37,6 +37,8 @@ pub(super) struct EraseTask {
     pub(super) is_spared: bool,
     /// The places of a job that a medium would not erase.
     pub(super) remains: Vec<Place>,
+    /// Whether each site is overwritten on its own.
+    pub(super) is_careful: bool,
 }
 
 /// The purpose of an erase task.
@@ -100,7 +102,8 @@ impl EraseTask {
     pub(super) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
         let mut area = ExtentMap::default();
         runs.iter().for_each(|run| area.insert(*run, ()));
-        Self { kind, runs, area, steps, recording: None, is_spared: false, remains: Vec::new() }
+        let (recording, is_spared, is_careful, remains) = (None, false, false, Vec::new());
+        Self { kind, runs, area, steps, recording, is_spared, remains, is_careful }
     }
 
     /// Whether `request` has to wait for the end of the task.
@@ -169,7 +172,8 @@ impl Volume {
     ) -> EraseTask {
         let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
         let policy = if is_plain { &Policy::none() } else { &self.config.policy };
-        EraseTask::new(kind, runs, Task::new(method, policy, priority))
+        let task = EraseTask::new(kind, runs, Task::new(method, policy, priority));
+        EraseTask { is_careful: self.limits().one_by_one, ..task }
     }
 
     pub(super) fn drive_task(&mut self, out: &mut Vec<Command>) {
@@ -270,7 +274,7 @@ impl Volume {
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.want_checkpoint(Waiter::Task, out),
             Point::Record(Record::Saved) => return self.record_staged(),
-            Point::Record(Record::Restored) => return self.record(&[Change::Release]),
+            Point::Record(Record::Restored) => return self.record_restored(),
             Point::Record(Record::Erased) => return self.record_met(),
         }
         self.task_done(Buf::new());
@@ -282,6 +286,17 @@ impl Volume {
             Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
         });
         self.record(&staged.collect::<Vec<_>>());
+    }
+
+    /// Records that content is in its place. Some passes may be missing below what a request was about to write there.
+    fn record_restored(&mut self) {
+        let task = self.erasing.task.as_ref().expect("a record is of a task");
+        let has_old_below = task.is_spared && matches!(task.kind, Kind::Rewrite { suspicious: false });
+        let below = task.area.iter().filter(|_| has_old_below).map(|(run, ())| {
+            Change::Oblige(run, Due::ConservativeOverwrite, Cause::ConservativeOverwrite)
+        });
+        let changes: Vec<_> = below.chain([Change::Release]).collect();
+        self.record(&changes);
     }
 
     /// Records that the obligations of the task's runs are completed. The steps before this one kept

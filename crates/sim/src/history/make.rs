@@ -170,8 +170,8 @@ impl Mood {
             9 => Action::Room,
             10 => self.epoch_request(rng),
             _ => {
-                let target = rng.pick(&[MediumId::Data, MediumId::Data, MediumId::Data, MediumId::Journal]);
-                Action::Fault { target, kind: FaultKind::Remains, after: rng.below(8) as u32 }
+                let (target, after) = (MediumId::Data, rng.below(8) as u32);
+                Action::Fault { target, kind: FaultKind::Remains, after }
             }
         }
     }

@@ -117,7 +117,8 @@ impl Server {
     fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
         let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
         let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
-        if overlay.medium_bytes > allowed || space > live {
+        let gives_back = !self.trouble.contains(&FaultKind::Remains);
+        if overlay.medium_bytes > allowed || gives_back && space > live {
             return Err(found(format!("{live} bytes are live, {space} take up space, {overlay:?}")));
         }
         let base = self.media.on(MediumId::Base);
