@@ -142,8 +142,6 @@ pub struct MediumError {
 pub enum MediumErrorKind {
     /// The host has no space for a write; nothing else is wrong.
     NoSpace,
-    /// Sealed content cannot be opened: it was altered, or its stub was destroyed. The medium itself is well.
-    Unauthentic,
     /// A pass or a hole was refused: the medium will not erase these bytes, and may hold some of them for ever. They stay owed,
     /// and are tried again later; all other bytes are as well as before. No other act is answered so.
     Remains,

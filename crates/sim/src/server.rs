@@ -25,9 +25,9 @@ use crate::soak::figures;
 use crate::verdict::{Violation, bad_reply, overdue};
 use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
-use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Outcome, Refusal, RequestId};
+use quietus_core::sealing::ContentError;
 use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
@@ -82,7 +82,7 @@ pub struct Server {
     /// Input and output that is not done yet.
     handed: Vec<Io>,
     /// Results that are done and not reported yet.
-    done: Vec<(IoId, Result<Performed, MediumError>)>,
+    done: Vec<(IoId, Result<Performed, ContentError>)>,
     out: Vec<Command>,
     /// Messages that were not heard yet, each with its moment.
     said: Vec<(Moment, Said)>,

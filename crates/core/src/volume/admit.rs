@@ -9,10 +9,11 @@ use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, 
 use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::media::MediumId;
-use crate::medium::{MediumError, MediumErrorKind};
+use crate::medium::MediumErrorKind;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::store::{WritePlan, Written};
 use crate::units::{Addr, Epoch, Extent};
 
@@ -388,7 +389,7 @@ impl Volume {
     pub(super) fn request_io_done(
         &mut self,
         id: RequestId,
-        mut result: Result<Performed, MediumError>,
+        mut result: Result<Performed, ContentError>,
         out: &mut Vec<Command>,
     ) {
         if self.read_elsewhere(id, result.is_err(), out) {
@@ -414,7 +415,7 @@ impl Volume {
             }
             (result, Stage::Note { .. }) => self.noted(id, result.map(|done| done.buf), out),
             (result, _) if is_own(id) => self.own_look_done(id, result.map(|done| done.buf)),
-            (Err(error), _) => self.request_failed(id, &error, out),
+            (Err(error), _) => self.request_failed(id, error, out),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(id, rest, out);
@@ -426,7 +427,7 @@ impl Volume {
     pub(super) fn write_done(
         &mut self,
         id: RequestId,
-        mut result: Result<Performed, MediumError>,
+        mut result: Result<Performed, ContentError>,
         zeros: Vec<Extent<Addr>>,
         durable: bool,
         out: &mut Vec<Command>,
@@ -437,7 +438,7 @@ impl Volume {
         match result {
             Err(error) => {
                 self.give_up_overwrite(extent);
-                return self.request_failed(id, &error, out);
+                return self.request_failed(id, error, out);
             }
             Ok(done) => self.requests.running.get_mut(id).buf = done.buf,
         }
@@ -466,7 +467,7 @@ impl Volume {
     }
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
-    fn old_content_read(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    fn old_content_read(&mut self, id: RequestId, result: Result<Buf, ContentError>, out: &mut Vec<Command>) {
         let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
             self.requests.running.take(id)
         else {
@@ -497,7 +498,7 @@ impl Volume {
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(&mut self, id: RequestId, result: Result<Buf, MediumError>) {
+    fn own_look_done(&mut self, id: RequestId, result: Result<Buf, ContentError>) {
         let Running { extent, .. } = self.requests.running.take(id);
         self.requests.leave(id);
         self.looked(extent, &result);
@@ -528,14 +529,23 @@ impl Volume {
         }
     }
 
-    pub(super) fn request_failed(&mut self, id: RequestId, error: &MediumError, out: &mut Vec<Command>) {
+    pub(super) fn request_failed(
+        &mut self,
+        id: RequestId,
+        error: impl Into<ContentError>,
+        out: &mut Vec<Command>,
+    ) {
+        let error = error.into();
         let running = self.requests.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(id, Err(refusal(error)), out);
+        self.finish(id, Err(refusal(&error)), out);
         if !is_read && !extent.is_empty() {
             self.tell_of_refusal(extent, true);
         }
-        if !is_read && matches!(error.kind, MediumErrorKind::Remains | MediumErrorKind::Io) {
+        if let ContentError::Medium(error) = error
+            && !is_read
+            && error.kind != MediumErrorKind::NoSpace
+        {
             self.latch(&error.message, out);
         }
     }
@@ -588,7 +598,7 @@ fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
 }
 
 /// How a write ended, for the store: takes the sealings out of `result`.
-fn written(result: &mut Result<Performed, MediumError>) -> Written {
+fn written(result: &mut Result<Performed, ContentError>) -> Written {
     match result {
         Ok(done) => Written::There(std::mem::take(&mut done.sealings)),
         Err(_) => Written::NotThere,

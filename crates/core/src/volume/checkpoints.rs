@@ -168,7 +168,7 @@ impl Volume {
         for waiter in std::mem::take(&mut self.checkpoints.waiters) {
             match waiter {
                 Waiter::Request(_) | Waiter::Task if may_be_short => self.checkpoints.next.push(waiter),
-                Waiter::Request(id) => self.request_failed(id, &error, out),
+                Waiter::Request(id) => self.request_failed(id, error.clone(), out),
                 Waiter::Task => self.task_failed(&error, out),
                 Waiter::Proof => self.checkpoints.next.push(waiter),
                 Waiter::Nobody => {}

@@ -5,9 +5,9 @@ use super::running::Stage;
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Performed, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Refusal, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 
@@ -62,7 +62,7 @@ impl Volume {
     pub(super) fn copy_up_more(
         &mut self,
         id: RequestId,
-        result: Result<Performed, MediumError>,
+        result: Result<Performed, ContentError>,
         out: &mut Vec<Command>,
     ) {
         let Stage::CopyUp { block, is_read, .. } = &mut self.requests.running.get_mut(id).stage else {
@@ -72,7 +72,7 @@ impl Volume {
         match result {
             Err(error) if was_read => {
                 self.store.end_write(block, Written::NotThere);
-                self.request_failed(id, &error, out);
+                self.request_failed(id, error, out);
             }
             Err(error) => self.abandon_copy(id, refusal(&error), out),
             Ok(done) if !was_read && self.store.missing(block).is_none() => {

@@ -7,8 +7,8 @@ use super::running::{Deaths, Merge, Remainder, Stage};
 use super::waiting::{Obstacle, Unseen};
 use super::{Command, Purpose, Volume, io::IoOp, no_place, refusal};
 use crate::buf::Buf;
-use crate::medium::MediumError;
 use crate::request::{Op, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 use crate::zeros::is_zeros;
@@ -63,7 +63,7 @@ impl Volume {
     pub(super) fn merge_read(
         &mut self,
         id: RequestId,
-        result: Result<Buf, MediumError>,
+        result: Result<Buf, ContentError>,
         out: &mut Vec<Command>,
     ) {
         let Stage::Merge(merge) = &mut self.requests.running.get_mut(id).stage else { return };
@@ -128,7 +128,7 @@ impl Volume {
         &mut self,
         id: RequestId,
         written: Written,
-        result: Result<(), MediumError>,
+        result: Result<(), ContentError>,
         out: &mut Vec<Command>,
     ) {
         let Stage::Remain(remainder) = &mut self.requests.running.get_mut(id).stage else { return };
@@ -136,7 +136,7 @@ impl Volume {
         remainder.has_written = true;
         self.store.end_write(block, written);
         match result {
-            Err(error) => self.request_failed(id, &error, out),
+            Err(error) => self.request_failed(id, error, out),
             Ok(()) => self.remain_more(id, out),
         }
     }

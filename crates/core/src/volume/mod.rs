@@ -68,6 +68,7 @@ use crate::places::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::store::Store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
@@ -122,7 +123,7 @@ pub enum Event {
     /// A request arrived.
     Request(RequestId, Request),
     /// The operation of a [`Command::Io`] has ended, or has failed.
-    Completed(IoId, Result<Performed, MediumError>),
+    Completed(IoId, Result<Performed, ContentError>),
     /// Time has passed.
     Tick,
     /// A client has been connected, and will send requests.
@@ -230,9 +231,13 @@ impl Volume {
         self.drive(out);
     }
 
-    fn completed(&mut self, id: IoId, result: Result<Performed, MediumError>, out: &mut Vec<Command>) {
-        match (self.outstanding.end(id), result) {
-            (Purpose::Request(request), result) => self.request_io_done(request, result, out),
+    fn completed(&mut self, id: IoId, result: Result<Performed, ContentError>, out: &mut Vec<Command>) {
+        let result = match self.outstanding.end(id) {
+            Purpose::Request(request) => return self.request_io_done(request, result, out),
+            purpose => (purpose, result.map_err(MediumError::from)),
+        };
+        match result {
+            (Purpose::Request(_), _) => {}
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Task(_), Ok(done)) => self.task_done(done.buf),
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
@@ -329,10 +334,13 @@ impl Volume {
 }
 
 /// The refusal of a request for which the medium failed.
-fn refusal(error: &MediumError) -> Refusal {
+fn refusal(error: &ContentError) -> Refusal {
+    let error = match error {
+        ContentError::Unauthentic(error) => return Refusal::Unauthentic(error.to_string()),
+        ContentError::Medium(error) => error,
+    };
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
-        MediumErrorKind::Unauthentic => Refusal::Unauthentic(error.message.clone()),
         MediumErrorKind::Remains | MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
 }

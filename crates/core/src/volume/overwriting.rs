@@ -17,11 +17,11 @@ use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
 use crate::media::MediumId;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::receipts::Done;
 use crate::request::RequestId;
+use crate::sealing::ContentError;
 use crate::units::{Addr, Extent, Millis};
 use std::collections::BTreeSet;
 
@@ -140,14 +140,14 @@ impl Volume {
     }
 
     /// Goes on with request `id` after the write of its note.
-    pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, MediumError>, out: &mut Vec<Command>) {
+    pub(super) fn noted(&mut self, id: RequestId, result: Result<Buf, ContentError>, out: &mut Vec<Command>) {
         let running = self.requests.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { zeros, durable, number, generation } = stage else { return };
         self.erasing.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
             self.give_up_overwrite(extent);
-            return self.request_failed(id, &error, out);
+            return self.request_failed(id, error, out);
         }
         if generation != self.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.

@@ -139,7 +139,7 @@ impl Volume {
     fn refuse_obliging(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         if !self.has_room() {
             for id in std::mem::take(&mut self.requests.obliging) {
-                self.request_failed(id, error, out);
+                self.request_failed(id, error.clone(), out);
             }
             self.refuse_closes(error, out);
         }
@@ -148,6 +148,12 @@ impl Volume {
     /// Refuses a request that did not begin.
     pub(super) fn refuse_waiting(&mut self, waiting: &Waiting, error: &MediumError, out: &mut Vec<Command>) {
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
-        self.refuse_unbegun(waiting.id, waiting.request.extent, was_shown, refusal(error), out);
+        self.refuse_unbegun(
+            waiting.id,
+            waiting.request.extent,
+            was_shown,
+            refusal(&error.clone().into()),
+            out,
+        );
     }
 }

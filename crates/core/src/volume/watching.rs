@@ -11,11 +11,11 @@ use crate::buf::Buf;
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::places::Places;
 use crate::request::{Op, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{
@@ -261,7 +261,7 @@ impl Volume {
     }
 
     /// Hands the watcher the result of a read that it asked for.
-    pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
+    pub(super) fn looked(&mut self, extent: Extent<Addr>, result: &Result<Buf, ContentError>) {
         if let Some(watching) = &mut self.watching {
             watching.looks -= 1;
         }
