@@ -58,6 +58,8 @@ struct Spent {
     remaining: BTreeSet<u64>,
     /// The unit that a job erases, if it does not move blocks.
     erasing: Option<u64>,
+    /// How many units became blank.
+    erased: u64,
 }
 
 /// Makes the map of an empty disk.
@@ -147,6 +149,7 @@ impl Spent {
     }
 
     fn erased(&mut self, unit: u64) {
+        self.erased += 1;
         for slot in slots(unit) {
             self.waste.remove(&slot);
             self.blank.insert(slot);
@@ -310,6 +313,10 @@ impl Mapped for Spent {
                 self.erased(unit);
             }
         }
+    }
+
+    fn reuses(&self) -> Option<u64> {
+        Some(self.erased)
     }
 
     fn backlog(&self, all: bool) -> Backlog {

@@ -65,6 +65,10 @@ pub trait Mapped {
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 
+    /// How often places became free that were given up, where a slow reader could take what comes there for what it looks for; `None`
+    /// where content says what it is, or is not given up while it is read.
+    fn reuses(&self) -> Option<u64>;
+
     /// How urgent the background jobs are; with `all`, including those that gain little.
     fn backlog(&self, all: bool) -> Backlog;
 

@@ -431,6 +431,10 @@ impl Mapped for Overlay {
         self.slots.cleaned(places);
     }
 
+    fn reuses(&self) -> Option<u64> {
+        None
+    }
+
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
         Some(self.slots.destroyed().clone())
     }

@@ -10,7 +10,6 @@ use super::waiting::Unseen;
 use super::{Command, Purpose, Volume, io::IoOp};
 use crate::places::Places;
 use crate::request::{Op, Refusal, Request, RequestId};
-use crate::store::Epochs;
 use crate::units::{Addr, Extent};
 
 /// Where content that could not be read is by now.
@@ -55,7 +54,7 @@ impl Volume {
     }
 
     fn reuses(&self) -> Option<u64> {
-        self.store.epochs().and_then(Epochs::reuses)
+        self.store.mapped()?.reuses()
     }
 
     fn whereabouts(&self, Reading { op, extent, at, .. }: &Reading) -> Now {

@@ -85,7 +85,7 @@ pub(super) struct Reading {
     pub(super) op: Op,
     pub(super) extent: Extent<Addr>,
     pub(super) at: Places,
-    /// When it began: how many erase tasks had begun, and [`Epochs::reuses`](crate::store::Epochs::reuses).
+    /// When it began: how many erase tasks had begun, and [`Mapped::reuses`](crate::store::Mapped::reuses).
     pub(super) tasks: u64,
     pub(super) reuses: Option<u64>,
 }
