@@ -39,7 +39,8 @@ const MARKED_STATES_MAX: u64 = 20_000;
 
 /// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
 pub fn all_found(seeds_max: u64, name: &str) -> bool {
-    let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS).chain(Mutant::OF_REMAINS);
+    let core =
+        Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS).chain(Mutant::OF_REMAINS);
     hunt_all(vault_mutant::Mutant::ALL, name, |it| hunt_vault(it, seeds_max))
         & hunt_rules(name)
         & hunt_pairs(name)

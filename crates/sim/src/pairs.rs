@@ -74,7 +74,7 @@ pub const PAIRS: [Pair; 23] = [
     files(&[Ext4Unjournaled], Store::Overlay, 2_000),
     files(&[Ext4Reserving], Store::InPlace, 3_000),
     files(&[Ext4Reserving], Store::Overlay, 2_000),
-    Pair { guest: Guest::Bare, store: Store::Stubborn, histories: 5_000 },
+    Pair { guest: Guest::Bare, store: Store::Stubborn, histories: 4_000 },
     Pair { guest: Guest::Bare, store: Store::Spent, histories: 5_000 },
 ];
 

@@ -305,7 +305,6 @@ impl Server {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
-        if std::env::var("SIMDBG").is_ok() { let op = format!("{:?}", io.op); eprintln!("{:?} {:?} {}", io.id, io.at.iter().collect::<Vec<_>>(), &op[..op.len().min(80)]); }
         self.done.push(io.perform(&self.media.get(), self.keys.sealer(), &mut self.scratch));
         let journal = self.media.journal.take_fired();
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();

@@ -69,7 +69,9 @@ pub fn format_map(map: &dyn Medium) -> Result<(), MediumError> {
 
 fn to_bytes(map: &Map) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
-    map.iter().flat_map(|(block, slot)| [*block, *slot + 1]).for_each(|it| bytes.extend((it as u16).to_le_bytes()));
+    map.iter()
+        .flat_map(|(block, slot)| [*block, *slot + 1])
+        .for_each(|it| bytes.extend((it as u16).to_le_bytes()));
     assert!(bytes.len() as u64 <= MAP_BYTES, "the map is one sector");
     bytes.resize(MAP_BYTES as usize, 0);
     bytes
@@ -162,7 +164,8 @@ impl Spent {
         units.into_iter().find_map(|unit| {
             let live = self.live(unit);
             let is_owed = || slots(unit).any(|slot| self.owed.contains(&slot));
-            let may_erase = || !is_owed() && self.is_erasable(unit) && (all || !self.remaining.contains(&unit));
+            let may_erase =
+                || !is_owed() && self.is_erasable(unit) && (all || !self.remaining.contains(&unit));
             let may_move = !live.is_empty() && !live.iter().any(|block| self.writing.contains_key(block));
             (may_move || live.is_empty() && may_erase()).then_some((unit, live))
         })
@@ -345,7 +348,8 @@ impl Mapped for Spent {
         };
         let contents: Vec<_> = live.into_iter().map(content).collect();
         let slots = self.take(contents.len())?;
-        let to = slots.iter().zip(&contents).map(|(slot, it)| Extent::new(slot * BLOCK_BYTES, it.len)).collect();
+        let to =
+            slots.iter().zip(&contents).map(|(slot, it)| Extent::new(slot * BLOCK_BYTES, it.len)).collect();
         self.moving = slots.into_iter().collect();
         Some(Job::Move { contents, to })
     }

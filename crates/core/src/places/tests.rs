@@ -509,7 +509,9 @@ fn a_read_that_must_not_wait_ends_where_a_home_is_not_at_hand() {
         let read =
             places.read::<Option<ContentError>>(&mut bytes, Some(&bench.toy), |place, into| match place.on {
                 MediumId::Stubs if !at_hand => Err(None),
-                MediumId::Stubs => bench.stubs.read_vectored(place.extent.start, into).map_err(|it| Some(it.into())),
+                MediumId::Stubs => {
+                    bench.stubs.read_vectored(place.extent.start, into).map_err(|it| Some(it.into()))
+                }
                 _ => bench.data.read_vectored(place.extent.start, into).map_err(|it| Some(it.into())),
             });
         assert_eq!(read, if at_hand { Ok(()) } else { Err(None) });

@@ -1,8 +1,8 @@
 //! The choice of the next erase task, and of the bytes that it works on.
 
+use super::Volume;
 use super::bytes::slice;
 use super::task::{EraseTask, Kind, Site};
-use super::Volume;
 use crate::buf::Buf;
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Rewrite, Zeros};
 use crate::journal::{Change, SLOT_BYTES, Slot};
@@ -308,5 +308,4 @@ impl Volume {
         };
         Some(self.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
-
 }

@@ -191,7 +191,11 @@ impl Volume {
             }
             if let Some(EraseTask { kind: Kind::Job, remains, .. }) = self.end_task() {
                 let is_refused = !remains.is_empty();
-                self.store.background_done(if is_refused { JobEnd::Remains(&remains) } else { JobEnd::GivenUp });
+                self.store.background_done(if is_refused {
+                    JobEnd::Remains(&remains)
+                } else {
+                    JobEnd::GivenUp
+                });
             }
             self.settle(out);
         }
@@ -292,9 +296,10 @@ impl Volume {
     fn record_restored(&mut self) {
         let task = self.erasing.task.as_ref().expect("a record is of a task");
         let has_old_below = task.is_spared && matches!(task.kind, Kind::Rewrite { suspicious: false });
-        let below = task.area.iter().filter(|_| has_old_below).map(|(run, ())| {
-            Change::Oblige(run, Due::ConservativeOverwrite, Cause::ConservativeOverwrite)
-        });
+        let below =
+            task.area.iter().filter(|_| has_old_below).map(|(run, ())| {
+                Change::Oblige(run, Due::ConservativeOverwrite, Cause::ConservativeOverwrite)
+            });
         let changes: Vec<_> = below.chain([Change::Release]).collect();
         self.record(&changes);
     }

@@ -28,8 +28,12 @@ impl History {
     /// The history of `seed` of a disk on media of which some places will not be erased; in slots that are written once if `spends`.
     pub fn of_stubborn(seed: u64, spends: bool) -> Self {
         let stubborn = |setup: Setup, rng: &mut Rng| Setup { remains: true, ..setup.perhaps_overlay(rng) };
-        let spent =
-            |setup: Setup, _: &mut Rng| Setup { remains: true, store: Store::Spent, origin: Origin::Empty, ..setup };
+        let spent = |setup: Setup, _: &mut Rng| Setup {
+            remains: true,
+            store: Store::Spent,
+            origin: Origin::Empty,
+            ..setup
+        };
         Self::made(seed, 0, if spends { spent } else { stubborn })
     }
 

@@ -208,7 +208,9 @@ impl Slots {
     }
 
     pub(super) fn has_jobs(&self, punches: bool) -> bool {
-        self.residue.len() > self.remaining.len() || self.tail().is_some() || punches && !self.pending_punch.is_empty()
+        self.residue.len() > self.remaining.len()
+            || self.tail().is_some()
+            || punches && !self.pending_punch.is_empty()
     }
 
     /// A job that destroys some of the residue.

@@ -31,7 +31,10 @@ fn a_place_that_remains_keeps_no_other_from_being_destroyed_and_is_tried_again()
         stubborn(&bench, 5 * BLOCK + 700, 1);
         bench.done(Op::Trim, 0, 16 * BLOCK).unwrap();
         assert_eq!(bytes(&mut bench), [BLOCK, BLOCK, 15 * BLOCK]);
-        assert!(bench.volume.next_wakeup().is_some_and(|at| at.0 > bench.now + 1000), "it is not tried again, or at once");
+        assert!(
+            bench.volume.next_wakeup().is_some_and(|at| at.0 > bench.now + 1000),
+            "it is not tried again, or at once"
+        );
         assert_eq!(bench.reads(5 * BLOCK, BLOCK), [0; 4096]);
         bench.done(Op::Trim, 0, 16 * BLOCK).unwrap();
         stubborn(&bench, 0, 0);
