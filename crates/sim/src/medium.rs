@@ -15,6 +15,8 @@
 //!   reported after the other that then succeeds, and nobody above can know; so
 //!   the medium has to see to that.
 
+mod remaining;
+
 use crate::content::indices;
 use crate::remanence::{Layers, Mask, Remains, SECTOR_BYTES};
 use crate::rng::Rng;
@@ -189,18 +191,6 @@ impl SimMedium {
         inner.is_unsure = false;
     }
 
-    /// How many sectors will not be erased.
-    pub fn stubborn(&self) -> usize {
-        self.inner.borrow().stubborn.len()
-    }
-
-    /// Lets all sectors be erased again.
-    pub fn mend(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.stubborn.clear();
-        inner.faults.retain(|fault| fault.kind != FaultKind::Remains);
-    }
-
     /// Failures since this was last called.
     pub fn take_fired(&self) -> Vec<FaultKind> {
         std::mem::take(&mut self.inner.borrow_mut().fired)
@@ -315,26 +305,6 @@ impl Platter {
         }
         self.faults.retain(|fault| fault.after != u32::MAX);
         hit
-    }
-
-    /// Refuses a pass or a hole in `extent` where a sector will not be erased; some of the other sectors get the bytes of the pass.
-    fn erase(&mut self, extent: Extent<Pos>, pass: Option<&[u8]>) -> Result<(), MediumError> {
-        let sectors = || Self::parts(extent.start, extent.len as usize);
-        if self.comes(FaultKind::Remains) {
-            self.stubborn.extend(sectors().map(|(sector, _)| sector).next());
-        }
-        if !sectors().any(|(sector, _)| self.stubborn.contains(&sector)) {
-            return Ok(());
-        }
-        for (sector, part) in sectors() {
-            if let Some(pass) = pass.filter(|_| !self.stubborn.contains(&sector))
-                && self.rng.chance(50)
-            {
-                self.put(sector, part, &pass[indices(part, extent.start.0)]);
-            }
-        }
-        self.fired.push(FaultKind::Remains);
-        Err(error(MediumErrorKind::Remains, "planned: it will not be erased"))
     }
 
     /// Refuses an act that needs space in `extent`, if the host has none.

@@ -9,7 +9,6 @@ use super::{Command, Performed, Purpose, Volume, io::IoOp, needs_medium_writes, 
 use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::media::MediumId;
-use crate::medium::MediumErrorKind;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
@@ -526,27 +525,6 @@ impl Volume {
             self.own_death_done();
         } else {
             out.push(Command::Reply(id, outcome));
-        }
-    }
-
-    pub(super) fn request_failed(
-        &mut self,
-        id: RequestId,
-        error: impl Into<ContentError>,
-        out: &mut Vec<Command>,
-    ) {
-        let error = error.into();
-        let running = self.requests.running.get_mut(id);
-        let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(id, Err(refusal(&error)), out);
-        if !is_read && !extent.is_empty() {
-            self.tell_of_refusal(extent, true);
-        }
-        if let ContentError::Medium(error) = error
-            && !is_read
-            && error.kind != MediumErrorKind::NoSpace
-        {
-            self.latch(&error.message, out);
         }
     }
 

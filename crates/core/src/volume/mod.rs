@@ -314,6 +314,28 @@ impl Volume {
         out.push(Command::Io(Io { id, at: at.into(), op }));
     }
 
+    /// Refuses request `id`, under way, whose content could not be read or written. A medium that fails at a change latches.
+    pub(super) fn request_failed(
+        &mut self,
+        id: RequestId,
+        error: impl Into<ContentError>,
+        out: &mut Vec<Command>,
+    ) {
+        let error = error.into();
+        let running = self.requests.running.get_mut(id);
+        let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
+        self.finish(id, Err(refusal(&error)), out);
+        if !is_read && !extent.is_empty() {
+            self.tell_of_refusal(extent, true);
+        }
+        if let ContentError::Medium(error) = error
+            && !is_read
+            && error.kind != MediumErrorKind::NoSpace
+        {
+            self.latch(&error.message, out);
+        }
+    }
+
     /// The medium failed: nothing more is written (invariant 8).
     fn latch(&mut self, reason: &str, out: &mut Vec<Command>) {
         if self.latched.is_some() {
