@@ -2,7 +2,8 @@
 //!
 //! A store says what it can do ([`Geometry`]), where bytes are, and where they may go; it never reads or
 //! writes. Each answer is a closed enum, so that a caller has to handle every case. A new store is a folder
-//! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
+//! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`]; one of another crate is an
+//! [`Opener`].
 
 mod allocated;
 mod batch;

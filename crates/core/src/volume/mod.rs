@@ -18,7 +18,7 @@
 //! 6. Requests that change overlapping bytes are carried out in order of
 //!    arrival.
 //! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`]).
-//! 8. After the first failure of the medium nothing more is written.
+//! 8. After the first failure of the medium nothing more is written. What a medium will not erase is no failure ([`remaining`]).
 
 mod admit;
 mod bytes;
