@@ -32,7 +32,7 @@ const MAGIC: [u8; 8] = *b"SPENTMAP";
 /// The slot of each block that has one.
 type Map = BTreeMap<u64, u64>;
 
-/// Opens such a store with so many units at most.
+/// Opens such a store with at most this many units.
 #[derive(Debug)]
 pub struct Units(pub u64);
 

@@ -46,7 +46,7 @@ fn a_place_that_remains_keeps_no_other_from_being_destroyed_and_is_tried_again()
 }
 
 #[test]
-fn whoever_has_everything_destroyed_has_what_remains_tried_at_once() {
+fn a_shred_of_everything_tries_what_remains_at_once() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 2 * BLOCK);
     stubborn(&bench, 0, 1);
