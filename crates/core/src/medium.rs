@@ -45,7 +45,7 @@ pub trait Medium {
     /// no other write touches these bytes meanwhile.
     ///
     /// # Errors
-    /// As for [`Medium::write`].
+    /// As for [`Medium::write`]; [`MediumErrorKind::Remains`].
     fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
         self.write(pos, from, false)
     }
@@ -61,7 +61,7 @@ pub trait Medium {
     /// when [`Capabilities::punch`] is set. Its durability is that of a write.
     ///
     /// # Errors
-    /// [`MediumError`].
+    /// [`MediumError`]; [`MediumErrorKind::Remains`].
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError>;
 
     /// Makes `extent` read as zeros and keeps its space allocated.
@@ -137,13 +137,14 @@ pub struct MediumError {
     pub message: String,
 }
 
-/// The kinds of [`MediumError`].
+/// The kinds of [`MediumError`], by what follows from them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MediumErrorKind {
     /// The host has no space for a write; nothing else is wrong.
     NoSpace,
-    /// Sealed content cannot be opened: it was altered, or its stub was destroyed. The medium itself is well.
-    Unauthentic,
+    /// A pass or a hole was refused: the medium will not erase these bytes, and may hold some of them for ever. They stay owed,
+    /// and are tried again later; all other bytes are as well as before. No other act is answered so.
+    Remains,
     /// Any other failure: nothing more may be written to the medium.
     Io,
 }

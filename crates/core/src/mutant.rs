@@ -117,6 +117,10 @@ pub enum Mutant {
     BelieveOldHead,
     /// A start goes on with a journal that ends before the last clean stop.
     BelieveOldJournal,
+    /// What a medium would not erase counts as erased.
+    ForgetRemains,
+    /// What a medium would not erase is tried again at once, and with it all that was to be destroyed together.
+    TryRemainsAtOnce,
 }
 
 impl Mutant {
@@ -156,6 +160,9 @@ impl Mutant {
 
     /// The mutants that show where bytes on the media are damaged: tests of starts catch them.
     pub const OF_DAMAGE: [Self; 2] = [Self::BelieveOldHead, Self::BelieveOldJournal];
+
+    /// The mutants that show where a medium will not erase some places only.
+    pub const OF_REMAINS: [Self; 2] = [Self::ForgetRemains, Self::TryRemainsAtOnce];
 
     /// All other mutants.
     pub const ALL: [Self; 25] = [

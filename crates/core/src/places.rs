@@ -9,7 +9,7 @@ use crate::buf::Buf;
 use crate::media::MediumId;
 use crate::medium::MediumError;
 use crate::place::Place;
-use crate::sealing::{Sealed, Sealer, Sealing};
+use crate::sealing::{ContentError, Sealed, Sealer, Sealing};
 use crate::units::{BLOCK_BYTES, Extent, Pos};
 use std::io::IoSliceMut;
 use std::ops::Range;
@@ -138,7 +138,7 @@ impl Places {
     ///
     /// # Errors
     /// The first of `read`; a sealed block that cannot be opened.
-    pub fn read<E: From<MediumError>>(
+    pub fn read<E: From<ContentError>>(
         &self,
         into: &mut [u8],
         sealer: Option<&dyn Sealer>,

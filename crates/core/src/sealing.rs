@@ -6,6 +6,7 @@
 
 use crate::cell::Cell;
 use crate::fields::Fields;
+use crate::medium::{MediumError, MediumErrorKind};
 use crate::place::Place;
 use crate::units::{Block, Epoch, Session, Slot};
 use crate::zeros::is_zeros;
@@ -173,6 +174,27 @@ pub trait Sealer: Debug + Send + Sync {
     .0.block.0, .0.born.0
 )]
 pub struct Unauthentic(pub Context);
+
+/// Why content cannot be read or written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ContentError {
+    /// A medium failed.
+    #[error(transparent)]
+    Medium(#[from] MediumError),
+    /// The content cannot be opened. Its medium is well.
+    #[error(transparent)]
+    Unauthentic(#[from] Unauthentic),
+}
+
+/// For work that cannot go on without the content.
+impl From<ContentError> for MediumError {
+    fn from(error: ContentError) -> Self {
+        match error {
+            ContentError::Medium(error) => error,
+            ContentError::Unauthentic(it) => Self { kind: MediumErrorKind::Io, message: it.to_string() },
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,8 @@
 //!
 //! A store says what it can do ([`Geometry`]), where bytes are, and where they may go; it never reads or
 //! writes. Each answer is a closed enum, so that a caller has to handle every case. A new store is a folder
-//! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`].
+//! beside the others, a variant of [`Kind`] and one of [`StoreStatus`], and a line in [`open`]; one of another crate is an
+//! [`Opener`].
 
 mod allocated;
 mod batch;
@@ -31,6 +32,7 @@ use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
+use std::sync::Arc;
 use versions::VersionsStatus;
 
 /// The place of each byte of a disk, and which bytes are data.
@@ -238,6 +240,17 @@ pub enum Kind {
     Overlay(Setup),
     /// See [`Versions`].
     Versions(versions::Setup),
+    /// A store of another crate.
+    Other(Arc<dyn Opener>),
+}
+
+/// Opens stores of another crate.
+pub trait Opener: Debug + Send + Sync {
+    /// Opens a disk's store.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn open(&self, opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, StoreError>;
 }
 
 /// The parameters for opening a store.
@@ -330,6 +343,7 @@ pub fn open(mut opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, Store
             let store = Versions::open(setup, &mut opening, [*media.data(), map?, stubs?, root?])?;
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid: Unsaid::new() })
         }
+        Kind::Other(opener) => opener.open(opening, media),
     }
 }
 

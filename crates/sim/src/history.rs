@@ -47,6 +47,8 @@ pub struct Setup {
     pub tells_holes: bool,
     pub origin: Origin,
     pub store: Store,
+    /// Some places of the media will not be erased.
+    pub remains: bool,
     /// Size of an overlay's base, which has the initial content.
     pub base_bytes: u64,
 }
@@ -59,6 +61,11 @@ impl Setup {
 
     pub fn keeps_versions(&self) -> bool {
         matches!(self.store, Store::Versions { .. })
+    }
+
+    /// Whether all new content goes where nothing lies below.
+    pub fn has_nothing_below(&self) -> bool {
+        self.keeps_versions() || self.store == Store::Spent
     }
 
     /// The simplest disk.
@@ -79,6 +86,7 @@ impl Setup {
             tells_holes: false,
             origin: Origin::Empty,
             store: Store::InPlace,
+            remains: false,
             base_bytes: 0,
         }
     }
@@ -96,6 +104,8 @@ pub enum Store {
         /// Size of each half of the log of stubs.
         log_bytes: u64,
     },
+    /// Slots that are written once, and erased in units: see [`crate::spent`].
+    Spent,
 }
 
 /// Initial content of a medium on which a disk is created.

@@ -41,6 +41,7 @@ pub mod rule_j;
 mod server;
 mod shrink;
 pub mod soak;
+mod spent;
 pub mod vault;
 mod verdict;
 mod world;

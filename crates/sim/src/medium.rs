@@ -15,12 +15,15 @@
 //!   reported after the other that then succeeds, and nobody above can know; so
 //!   the medium has to see to that.
 
+mod remaining;
+
 use crate::content::indices;
 use crate::remanence::{Layers, Mask, Remains, SECTOR_BYTES};
 use crate::rng::Rng;
 use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use quietus_core::units::{BLOCK_BYTES, Extent, Pos};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The kinds of act that can be made to fail.
@@ -35,6 +38,8 @@ pub enum FaultKind {
     Space,
     /// An act that needs space, while the [`Host`] is full.
     Full,
+    /// A pass or a hole, which finds a sector that will not be erased before [`SimMedium::mend`].
+    Remains,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +95,8 @@ struct Platter {
     durable: Vec<u8>,
     sectors: Vec<Sector>,
     cuts: u64,
+    /// Sectors that will not be erased.
+    stubborn: BTreeSet<usize>,
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
     remains: Remains,
@@ -277,12 +284,7 @@ impl Platter {
         if kind != FaultKind::Read {
             self.power.use_up();
         }
-        let mut hit = self.is_unsure && kind == FaultKind::Sync;
-        for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
-            hit |= fault.after == 0;
-            fault.after = fault.after.wrapping_sub(1);
-        }
-        self.faults.retain(|fault| fault.after != u32::MAX);
+        let hit = self.comes(kind) || self.is_unsure && kind == FaultKind::Sync;
         if !hit {
             return Ok(());
         }
@@ -292,6 +294,17 @@ impl Platter {
             FaultKind::Space => error(MediumErrorKind::NoSpace, "planned: no space"),
             _ => error(MediumErrorKind::Io, "planned: it failed"),
         })
+    }
+
+    /// Counts an act of `kind`: whether a failure of it was planned.
+    fn comes(&mut self, kind: FaultKind) -> bool {
+        let mut hit = false;
+        for fault in self.faults.iter_mut().filter(|fault| fault.kind == kind) {
+            hit |= fault.after == 0;
+            fault.after = fault.after.wrapping_sub(1);
+        }
+        self.faults.retain(|fault| fault.after != u32::MAX);
+        hit
     }
 
     /// Refuses an act that needs space in `extent`, if the host has none.
@@ -496,6 +509,11 @@ impl Medium for SimMedium {
         Ok(())
     }
 
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.inner.borrow_mut().erase(Extent::new(pos.0, from.len() as u64), Some(from))?;
+        self.write(pos, from, false)
+    }
+
     fn sync(&self) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         if let Err(error) = inner.admit(FaultKind::Sync) {
@@ -510,6 +528,7 @@ impl Medium for SimMedium {
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
         assert!(inner.punch, "a hole was asked of a medium that can make none");
+        inner.erase(extent, None)?;
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, true);
         Ok(())

@@ -40,7 +40,8 @@ const MARKED_STATES_MAX: u64 = 20_000;
 
 /// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
 pub fn all_found(seeds_max: u64, name: &str) -> bool {
-    let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS);
+    let core =
+        Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS).chain(Mutant::OF_REMAINS);
     hunt_all(vault_mutant::Mutant::ALL, name, |it| hunt_vault(it, seeds_max))
         & hunt_rules(name)
         & hunt_pairs(name)
@@ -60,9 +61,13 @@ const RARE: [(Mutant, u64); 4] = [
 /// it.
 fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let is_watched = Mutant::WATCHED.contains(&mutant);
-    let needs_versions = Mutant::OF_VERSIONS.contains(&mutant);
+    let needs: &[Store] = match mutant {
+        it if Mutant::OF_VERSIONS.contains(&it) => &[Store::Versions],
+        it if Mutant::OF_REMAINS.contains(&it) => &[Store::Stubborn, Store::Spent],
+        _ => &[],
+    };
     let may_show = |it: &&Pair| {
-        (it.guest != Guest::Bare) == is_watched && (!needs_versions || it.store == Store::Versions)
+        (it.guest != Guest::Bare) == is_watched && (needs.is_empty() || needs.contains(&it.store))
     };
     let first = RARE.iter().find(|(it, _)| *it == mutant).map_or(0, |(_, seed)| *seed);
     let mut pairs = PAIRS.iter().filter(may_show);

@@ -22,6 +22,10 @@ pub enum Store {
     Any,
     /// Sealed slots, with epochs that are kept.
     Versions,
+    /// In place or an overlay, on media of which some places will not be erased.
+    Stubborn,
+    /// Slots that are written once and erased in units, on such media.
+    Spent,
 }
 
 /// Sender of the requests.
@@ -48,7 +52,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 21] = [
+pub const PAIRS: [Pair; 23] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -70,6 +74,8 @@ pub const PAIRS: [Pair; 21] = [
     files(&[Ext4Unjournaled], Store::Overlay, 2_000),
     files(&[Ext4Reserving], Store::InPlace, 3_000),
     files(&[Ext4Reserving], Store::Overlay, 2_000),
+    Pair { guest: Guest::Bare, store: Store::Stubborn, histories: 4_000 },
+    Pair { guest: Guest::Bare, store: Store::Spent, histories: 5_000 },
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -88,6 +94,8 @@ impl fmt::Display for Pair {
             Store::Overlay => "overlay",
             Store::Any => "in place or overlay",
             Store::Versions => "versions",
+            Store::Stubborn => "in place or overlay, places that remain",
+            Store::Spent => "slots that are written once, places that remain",
         };
         write!(f, "{guest}, {store}")
     }
@@ -135,7 +143,11 @@ impl Pair {
     /// The history of bare requests of `seed`.
     #[must_use]
     pub fn history(&self, seed: u64) -> History {
-        if self.store == Store::Versions { History::of_versions(seed) } else { History::from_seed(seed) }
+        match self.store {
+            Store::Versions => History::of_versions(seed),
+            Store::Stubborn | Store::Spent => History::of_stubborn(seed, self.store == Store::Spent),
+            Store::InPlace | Store::Overlay | Store::Any => History::from_seed(seed),
+        }
     }
 
     /// The disk of `seed` below a file system.

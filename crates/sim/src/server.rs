@@ -25,9 +25,9 @@ use crate::soak::figures;
 use crate::verdict::{Violation, bad_reply, overdue};
 use quietus_core::extents::ExtentMap;
 use quietus_core::ledger::Cause;
-use quietus_core::medium::MediumError;
 use quietus_core::policy::{Policy, Scratch};
 use quietus_core::request::{Outcome, Refusal, RequestId};
+use quietus_core::sealing::ContentError;
 use quietus_core::store::StoreStatus;
 use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
@@ -82,7 +82,7 @@ pub struct Server {
     /// Input and output that is not done yet.
     handed: Vec<Io>,
     /// Results that are done and not reported yet.
-    done: Vec<(IoId, Result<Performed, MediumError>)>,
+    done: Vec<(IoId, Result<Performed, ContentError>)>,
     out: Vec<Command>,
     /// Messages that were not heard yet, each with its moment.
     said: Vec<(Moment, Said)>,
@@ -135,6 +135,8 @@ figures! {
     forgotten,
     /// Forgets of blocks in all epochs.
     chains,
+    /// Times that a place would not be erased.
+    remained,
 }
 
 impl Server {
@@ -239,9 +241,9 @@ impl Server {
         Ok(())
     }
 
-    /// Whether a medium has failed; a medium on a full host has not.
+    /// Whether a medium has failed; a medium on a full host has not, nor one that will not erase a place.
     pub(crate) fn has_failed(&self) -> bool {
-        self.trouble.iter().any(|it| *it != FaultKind::Full)
+        self.trouble.iter().any(|it| !matches!(it, FaultKind::Full | FaultKind::Remains))
     }
 
     pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
@@ -258,6 +260,11 @@ impl Server {
     /// Whether the disk owes nothing, and the audit log knows of all that it did.
     pub fn is_drained(&self) -> bool {
         self.volume.is_drained() && self.log.is_at_rest()
+    }
+
+    /// Whether the disk waits for a medium to erase what it would not: receipts wait for that, and take all their room.
+    pub fn is_stuck(&self) -> bool {
+        self.setup.remains && self.volume.status().owed.pauses.is_some() && !self.is_at_work()
     }
 
     /// Does one act of input or output, or reports one.
@@ -303,7 +310,10 @@ impl Server {
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
         self.has_sync_failed |= content.contains(&FaultKind::Sync);
         self.figures.failures += (content.len() + journal.len()) as u64;
+        let before = self.trouble.len();
         self.trouble.extend(content.into_iter().chain(journal));
+        let remained = self.trouble[before..].iter().filter(|it| **it == FaultKind::Remains);
+        self.figures.remained += remained.count() as u64;
     }
 
     fn destage(&mut self) {

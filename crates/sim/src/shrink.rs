@@ -121,7 +121,7 @@ fn setups(setup: &Setup) -> Vec<Setup> {
 
 fn simpler_store(store: Store) -> Store {
     match store {
-        Store::InPlace => store,
+        Store::InPlace | Store::Spent => store,
         Store::Overlay(_) => Store::Overlay(Mode::Lazy),
         Store::Versions { .. } => Store::Versions { seal: Seal::RandomKey, log_bytes: LOG_BYTES_MAX },
     }

@@ -9,7 +9,7 @@ mod replies;
 
 use crate::content::{Tag, fill};
 use crate::history::{Action, Ask, History, Origin, Setup, Step};
-use crate::medium::Fault;
+use crate::medium::{Fault, SimMedium};
 use crate::model::{Model, Reading, Value};
 pub use crate::server::Figures;
 use crate::server::disk::original;
@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 
 /// Tag of the initial content of the medium.
 const ORIGIN: Tag = Tag(0);
+/// Time after which a disk tries again to erase what would not be erased, at most.
+const REMAINS_MS: u64 = 60_000;
 
 pub struct World {
     server: Server,
@@ -228,13 +230,30 @@ impl World {
     fn drain(&mut self) -> Result<(), Violation> {
         self.server.fill_host(false);
         self.until(|world| {
-            world.server.is_latched || (world.pending.is_empty() && world.server.is_drained())
+            let is_drained = world.server.is_drained() || world.server.is_stuck();
+            world.server.is_latched || (world.pending.is_empty() && is_drained)
         })?;
+        if self.server.setup.remains {
+            self.mend()?;
+        }
         if self.server.is_latched {
             return Ok(());
         }
         self.judge_drained()?;
         self.server.judge_log()
+    }
+
+    /// Lets the media erase all places again, once nothing is owed that they would, and waits until that is done.
+    fn mend(&mut self) -> Result<(), Violation> {
+        self.server.judge_remaining()?;
+        self.server.media.all().for_each(SimMedium::mend);
+        if self.newest.0 % 2 == 0 {
+            self.tell(Event::ShredNow)?;
+        } else {
+            self.server.pass(REMAINS_MS)?;
+            self.hear()?;
+        }
+        self.until(|world| world.server.is_latched || world.server.is_drained())
     }
 
     fn flush(&mut self) -> Result<(), Violation> {

@@ -19,6 +19,8 @@ pub struct Limits {
     /// Most bytes that share syncs. A task takes another site while it has fewer: so it can exceed
     /// the limit by one run, and never is empty.
     pub batch_bytes_max: u64,
+    /// Each site is overwritten, or becomes a hole, on its own.
+    pub one_by_one: bool,
 }
 
 impl Limits {
@@ -38,6 +40,9 @@ impl Limits {
 
     /// How many of `runs` one write of a pass covers.
     pub fn at_once<A: Address>(self, runs: impl Iterator<Item = Extent<A>>) -> usize {
+        if self.one_by_one {
+            return 1;
+        }
         let longest = runs.map(|run| run.len).max().unwrap_or(FILL_BYTES);
         let at_once = FILL_BYTES.min(self.run_bytes_max) / longest.max(1);
         usize::try_from(at_once).unwrap_or(usize::MAX).max(1)
@@ -47,6 +52,12 @@ impl Limits {
     #[must_use]
     pub fn runs<A: Address>(self, extents: impl Iterator<Item = Extent<A>>) -> Vec<Extent<A>> {
         self.batch(extents.flat_map(|extent| windows(extent, self.run_bytes_max)), |run| run.len).collect()
+    }
+
+    /// The bytes of `runs` as holes to be made one after the other: neighbours as one, and none too long.
+    #[must_use]
+    pub fn holes<A: Address>(self, runs: &[Extent<A>]) -> Vec<Extent<A>> {
+        if self.one_by_one { runs.to_vec() } else { holes(runs) }
     }
 }
 
@@ -60,7 +71,7 @@ pub fn windows<A: Address>(extent: Extent<A>, bytes: u64) -> impl Iterator<Item 
     Some(first).filter(|first| !first.is_empty()).into_iter().chain(rest.pieces(bytes))
 }
 
-/// The bytes of `runs` as holes to be made one after the other: neighbours as one, and none too long.
+/// See [`Limits::holes`].
 #[must_use]
 pub fn holes<A: Address>(runs: &[Extent<A>]) -> Vec<Extent<A>> {
     let mut area = ExtentMap::default();

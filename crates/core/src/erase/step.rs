@@ -67,6 +67,11 @@ impl<S: Clone> Step<S> {
         self.sites.as_ref().map_or(1, |sites| sites.len().div_ceil(self.at_once))
     }
 
+    /// Whether the step puts content back.
+    pub(super) fn puts_back(&self) -> bool {
+        matches!(self.action, Action::Write)
+    }
+
     /// The sites of part number `n`.
     pub(super) fn sites_of(&self, n: usize) -> &[S] {
         let sites = self.sites.as_deref().unwrap_or_default();

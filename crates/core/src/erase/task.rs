@@ -20,6 +20,8 @@ pub struct Task<S> {
     is_futile: bool,
     /// Work of the present step has failed, and the step begins again later.
     is_resting: bool,
+    /// Work of the present step has failed, and content is put back without the steps before that.
+    is_skipping: bool,
 }
 
 /// How urgent a task is.
@@ -50,8 +52,8 @@ impl<S: Clone> Task<S> {
         let (mut steps, contents) = method.steps(policy);
         steps.retain(|step| !step.is_empty());
         steps.reverse();
-        let (begun, under_way, is_futile, is_resting) = (0, 0, false, false);
-        Self { steps, begun, under_way, contents, priority, must_end, is_futile, is_resting }
+        let (begun, under_way, is_futile, is_resting, is_skipping) = (0, 0, false, false, false);
+        Self { steps, begun, under_way, contents, priority, must_end, is_futile, is_resting, is_skipping }
     }
 
     /// The next work, if one may begin now. [`Task::done`] or [`Task::failed`] reports its end.
@@ -100,13 +102,17 @@ impl<S: Clone> Task<S> {
             // Content that is read is kept in order, and holes in one file wait for one another anyway.
             _ => 1,
         };
-        is_time && !self.is_futile && !self.is_resting && self.under_way < max && self.begun < step.parts()
+        let has_failed = self.is_futile || self.is_resting || self.is_skipping;
+        is_time && !has_failed && self.under_way < max && self.begun < step.parts()
     }
 
     /// Work that was handed out has ended; with what it read.
     pub fn done(&mut self, read: Buf) {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
+        if self.is_skipping {
+            return self.skip_if_at_rest();
+        }
         let Some(step) = self.steps.last() else { return };
         if matches!(step.action, Action::Read) {
             self.contents.push(read);
@@ -134,6 +140,44 @@ impl<S: Clone> Task<S> {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
         self.is_resting = true;
+    }
+
+    /// Work has failed for good, and content would be lost if the task were given up: it is put back as soon as the task is at
+    /// rest, without the steps before that.
+    pub fn skip(&mut self) {
+        assert!(self.under_way > 0, "work ends once");
+        self.under_way -= 1;
+        self.is_skipping = true;
+        self.skip_if_at_rest();
+    }
+
+    fn skip_if_at_rest(&mut self) {
+        if self.is_at_rest() {
+            self.steps.truncate(self.steps.iter().rposition(Step::puts_back).map_or(0, |at| at + 1));
+            (self.is_skipping, self.begun) = (false, 0);
+        }
+    }
+
+    /// Whether content is still to be put back.
+    #[must_use]
+    pub fn puts_back(&self) -> bool {
+        self.steps.iter().any(Step::puts_back)
+    }
+
+    /// The part of the present step that began last.
+    ///
+    /// # Panics
+    /// If none has begun.
+    #[must_use]
+    pub fn last_part(&self) -> usize {
+        self.begun - 1
+    }
+
+    /// The sites of part `part` of the present step, if that step destroys what lies there.
+    #[must_use]
+    pub fn destroys(&self, part: usize) -> Option<&[S]> {
+        let step = self.steps.last()?;
+        matches!(step.action, Action::Fill(_) | Action::Punch).then(|| step.sites_of(part))
     }
 
     /// Whether the present step waits to begin again.

@@ -154,6 +154,22 @@ fn content_is_saved_before_the_passes_and_its_copy_destroyed_after_them() {
 }
 
 #[test]
+fn content_is_put_back_at_once_where_a_site_will_not_be_erased() {
+    let mut task = Task::new(rewrite(&[1, 2], None), &policy("random,ff"), Priority::Urgent);
+    while !matches!(task.next(IDLE), Some(Work::Io(StepIo { verb: Verb::Fill(_), .. }))) {
+        assert!(task.puts_back() && task.destroys(0).is_none());
+        task.done(vec![7].into());
+    }
+    assert!(task.next(IDLE).is_some() && task.destroys(task.last_part()) == Some(&[2]));
+    task.skip();
+    assert_eq!(task.next(IDLE), None, "the other site is under way");
+    task.done(Buf::new());
+    let rest = told(task);
+    assert_eq!(rest[..4], ["Write([7]) [1]", "Write([7]) [2]", "Sync [1000]", "Record(Restored)"]);
+    assert_eq!(rest.last().map(String::as_str), Some("Record(Erased)"));
+}
+
+#[test]
 fn live_content_is_durable_at_its_new_site_before_the_map_names_it() {
     let method = CopyLive { from: (0..65).collect(), to: (100..165).collect(), medium: MEDIUM };
     let mut task = Task::new(Method::CopyLive(method), &policy("ff"), Priority::Background);
@@ -227,7 +243,7 @@ fn a_task_gives_way_unless_somebody_waits_for_it_or_content_would_be_in_doubt() 
 
 #[test]
 fn a_batch_ends_with_the_run_that_fills_it() {
-    let limits = Limits { run_bytes_max: 10, batch_bytes_max: 25 };
+    let limits = Limits { run_bytes_max: 10, batch_bytes_max: 25, one_by_one: false };
     let all = [Extent::<Pos>::new(5, 10), Extent::new(40, 30)];
     let runs = limits.runs(all.into_iter());
     let wanted = [(5, 5), (10, 5), (40, 10), (50, 10)];
@@ -239,7 +255,7 @@ fn a_batch_ends_with_the_run_that_fills_it() {
 
 #[test]
 fn short_runs_share_a_write_of_a_pass_as_far_as_that_stays_short() {
-    let limits = Limits { run_bytes_max: 1 << 20, batch_bytes_max: 1 << 20 };
+    let limits = Limits { run_bytes_max: 1 << 20, batch_bytes_max: 1 << 20, one_by_one: false };
     let at_once =
         |limits: Limits, lens: &[u64]| limits.at_once(lens.iter().map(|len| Extent::<Pos>::new(0, *len)));
     assert_eq!(
@@ -247,6 +263,10 @@ fn short_runs_share_a_write_of_a_pass_as_far_as_that_stays_short() {
         [16, 1, 1, 1]
     );
     assert_eq!(at_once(Limits { run_bytes_max: 8192, ..limits }, &[4096]), 2);
+    let one_by_one = Limits { one_by_one: true, ..limits };
+    let neighbours = [Extent::<Pos>::new(0, 512), Extent::new(512, 512)];
+    assert_eq!((at_once(one_by_one, &[512]), one_by_one.holes(&neighbours)), (1, neighbours.to_vec()));
+    assert_eq!(limits.holes(&neighbours), [Extent::new(0, 1024)]);
     let method = Method::Destroy(Destroy { at_once: 2, forget: vec![7, 8], ..destroy(&[1, 2, 3]) });
     let steps = told(Task::new(method, &policy("ff"), Priority::Due));
     let passes = ["ff [1, 2]", "ff [3]", "Sync [1000]", "00 [1, 2]", "00 [3]", "Sync [1000]"];

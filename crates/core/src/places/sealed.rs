@@ -2,7 +2,7 @@
 
 use super::{Place, Places, gather, whole_blocks};
 use crate::medium::{MediumError, MediumErrorKind};
-use crate::sealing::{Context, Sealed, Sealer, Sealing, SealingAt, Unauthentic, parse_home};
+use crate::sealing::{ContentError, Context, Sealed, Sealer, Sealing, SealingAt, Unauthentic, parse_home};
 use crate::units::{BLOCK_BYTES, Extent, Pos, Session};
 use std::borrow::Cow;
 use std::io::IoSliceMut;
@@ -14,13 +14,14 @@ const HOME_DISTANCE_MAX: u64 = 4096;
 
 impl Places {
     /// Reads all places, and opens those that are sealed.
-    pub(super) fn open<E: From<MediumError>>(
+    pub(super) fn open<E: From<ContentError>>(
         &self,
         into: &mut [u8],
         sealer: Option<&dyn Sealer>,
         read: &mut impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
-        let opener = Opener::new(with_keys(sealer)?, &self.sealed, read)?;
+        let sealer = with_keys(sealer).map_err(ContentError::from)?;
+        let opener = Opener::new(sealer, &self.sealed, read)?;
         let is_part =
             |place: Place, blocks: &[_]| !blocks.is_empty() && whole_blocks(place.extent) != place.extent;
         let parts =
@@ -110,7 +111,7 @@ impl<'a> Opener<'a> {
     }
 
     /// Opens `blocks`, whose ciphertext is `bytes`.
-    fn open(&self, blocks: &[(usize, Sealed)], bytes: &mut [u8]) -> Result<(), MediumError> {
+    fn open(&self, blocks: &[(usize, Sealed)], bytes: &mut [u8]) -> Result<(), ContentError> {
         for ((_, sealed), bytes) in blocks.iter().zip(bytes.chunks_exact_mut(BLOCK_BYTES as usize)) {
             self.sealer.open(&sealed.context, &*self.sealing(sealed)?, bytes)?;
         }
@@ -118,10 +119,10 @@ impl<'a> Opener<'a> {
     }
 
     /// How `block` was sealed.
-    fn sealing<'b>(&self, block: &'b Sealed) -> Result<Cow<'b, Sealing>, MediumError> {
+    fn sealing<'b>(&self, block: &'b Sealed) -> Result<Cow<'b, Sealing>, ContentError> {
         let (home, cell) = match &block.sealing {
             SealingAt::Known(sealing) => return Ok(Cow::Borrowed(sealing)),
-            SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended")),
+            SealingAt::ToCome => return Err(cannot("open", &block.context, "its write has not ended").into()),
             SealingAt::Home(..) if !self.sealer.needs_sealing() => {
                 return Ok(Cow::Owned(Sealing { session: Session(0), number: 0, stub: [].into() }));
             }
@@ -169,11 +170,5 @@ fn cannot(what: &str, context: &Context, reason: &str) -> MediumError {
     MediumError {
         kind: MediumErrorKind::Io,
         message: format!("cannot {what} block {block} in slot {slot}: {reason}"),
-    }
-}
-
-impl From<Unauthentic> for MediumError {
-    fn from(error: Unauthentic) -> Self {
-        Self { kind: MediumErrorKind::Unauthentic, message: error.to_string() }
     }
 }

@@ -198,31 +198,27 @@ impl Bench {
         (whole(slot), Sealed { context: context(slot), sealing })
     }
 
-    fn perform(&self, at: Places, op: IoOp) -> Result<Performed, MediumError> {
+    fn perform(&self, at: Places, op: IoOp) -> Result<Performed, ContentError> {
         let media = Media::new(&self.data, &self.stubs).with(MediumId::Stubs, &self.stubs);
         Io { id: IoId(0), at, op }.perform(&media, Some(&self.toy), &mut Scratch::default()).1
     }
 
-    fn write(&self, at: Places, data: Buf) -> Result<Performed, MediumError> {
+    fn write(&self, at: Places, data: Buf) -> Result<Performed, ContentError> {
         self.perform(at, IoOp::Write { data, durable: false })
     }
 
-    fn read(&self, at: impl IntoIterator<Item = (Place, Sealed)>) -> Result<Vec<u8>, MediumError> {
+    fn read(&self, at: impl IntoIterator<Item = (Place, Sealed)>) -> Result<Vec<u8>, ContentError> {
         self.perform(at.into_iter().collect(), IoOp::Read).map(|done| done.buf.into_vec())
     }
 
-    fn read_homes(&self, slots: &[u64]) -> Result<Vec<u8>, MediumError> {
+    fn read_homes(&self, slots: &[u64]) -> Result<Vec<u8>, ContentError> {
         self.read(slots.iter().map(|slot| at_home(*slot, 0..BLOCK)))
     }
 
     fn is_unauthentic(&self, slot: u64) -> bool {
         let read = self.read_homes(&[slot]);
-        let is_it = |error: &MediumError| {
-            error.kind == MediumErrorKind::Unauthentic
-                && error.message == Unauthentic(context(slot)).to_string()
-        };
         assert_eq!(read.is_ok(), read.as_ref().is_ok_and(|bytes| *bytes == content(slot)), "wrong content");
-        read.is_err_and(|error| is_it(&error))
+        read == Err(Unauthentic(context(slot)).into())
     }
 }
 
@@ -466,7 +462,7 @@ fn exchanged_data_and_a_destroyed_or_short_home_open_nothing() {
     assert!(bench.is_unauthentic(16));
     let short = Place { extent: Extent::new(32, 9), ..home(16) };
     let sealed = Sealed { context: context(16), sealing: SealingAt::Home(short, None) };
-    assert_eq!(bench.read([(whole(16), sealed)]).unwrap_err().kind, MediumErrorKind::Unauthentic);
+    assert_eq!(bench.read([(whole(16), sealed)]), Err(Unauthentic(context(16)).into()));
 }
 
 #[test]
@@ -477,7 +473,7 @@ fn without_keys_nothing_sealed_is_read_or_written() {
     let ops = [IoOp::Read, IoOp::Write { data: content(2).into(), durable: false }];
     for op in ops {
         let io = Io { id: IoId(0), at: to_come(2).into(), op };
-        let error = io.perform(&media, None, &mut Scratch::default()).1.unwrap_err();
+        let error = MediumError::from(io.perform(&media, None, &mut Scratch::default()).1.unwrap_err());
         assert!(error.kind == MediumErrorKind::Io && error.message.contains("without its keys"), "{error}");
     }
     assert!(bench.data.writes.borrow().is_empty());
@@ -489,17 +485,18 @@ fn a_slot_is_sealed_once_as_a_whole_and_read_once_it_was_written() {
     bench.data.writes.borrow_mut().clear();
     for at in [bench.known(1), at_home(1, 0..BLOCK)] {
         let error = bench.write(at.into(), content(1).into()).unwrap_err();
-        assert_eq!(error.message, "cannot seal block 999 in slot 1: its slot was written before");
+        assert_eq!(error.to_string(), "cannot seal block 999 in slot 1: its slot was written before");
     }
     let error = bench.write((within(2, 0..512), to_come(2).1).into(), vec![1; 512].into()).unwrap_err();
-    assert_eq!(error.message, "cannot seal block 998 in slot 2: a part of a block is not sealed alone");
+    assert_eq!(error.to_string(), "cannot seal block 998 in slot 2: a part of a block is not sealed alone");
     let error = bench.read([to_come(2)]).unwrap_err();
+    let error = MediumError::from(error);
     assert_eq!((error.kind, error.message.contains("its write has not ended")), (MediumErrorKind::Io, true));
     // Nothing is written if one of the blocks cannot be sealed.
     bench.toy.next.store(199, Relaxed);
     let error =
         bench.write([to_come(2), to_come(5)].into_iter().collect(), contents(&[2, 5]).into()).unwrap_err();
-    assert_eq!(error.message, "cannot seal block 995 in slot 5: no number is left");
+    assert_eq!(error.to_string(), "cannot seal block 995 in slot 5: no number is left");
     assert!(bench.data.writes.borrow().is_empty());
 }
 
@@ -510,10 +507,12 @@ fn a_read_that_must_not_wait_ends_where_a_home_is_not_at_hand() {
         let places: Places = [at_home(1, 0..BLOCK), at_home(2, 0..BLOCK)].into_iter().collect();
         let mut bytes = vec![0; 2 * BLOCK];
         let read =
-            places.read::<Option<MediumError>>(&mut bytes, Some(&bench.toy), |place, into| match place.on {
+            places.read::<Option<ContentError>>(&mut bytes, Some(&bench.toy), |place, into| match place.on {
                 MediumId::Stubs if !at_hand => Err(None),
-                MediumId::Stubs => bench.stubs.read_vectored(place.extent.start, into).map_err(Some),
-                _ => bench.data.read_vectored(place.extent.start, into).map_err(Some),
+                MediumId::Stubs => {
+                    bench.stubs.read_vectored(place.extent.start, into).map_err(|it| Some(it.into()))
+                }
+                _ => bench.data.read_vectored(place.extent.start, into).map_err(|it| Some(it.into())),
             });
         assert_eq!(read, if at_hand { Ok(()) } else { Err(None) });
         assert_eq!(bytes == contents(&[1, 2]), at_hand);

@@ -14,10 +14,6 @@ pub trait Epochs {
     /// Whether the open epoch has a change, as far as the store knows: what is dead by address has not left its place.
     fn has_changed(&self) -> bool;
 
-    /// How often slots became free that were given up, where their content would not say that it is not what a slow reader
-    /// looks for; `None` where it does.
-    fn reuses(&self) -> Option<u64>;
-
     /// Notes that content of `extent` which is not plain dies in `epoch`: epochs before go on to show it
     /// ([`Question::ShowingDead`]).
     fn note_death(&mut self, extent: Extent<Addr>, epoch: Epoch);

@@ -65,6 +65,10 @@ pub trait Mapped {
     /// Frees these places of the data medium: their content is destroyed, and nothing durable names it.
     fn reclaim(&mut self, places: &[Extent<Pos>]);
 
+    /// How often places became free that were given up, where a slow reader could take what comes there for what it looks for; `None`
+    /// where content says what it is, or is not given up while it is read.
+    fn reuses(&self) -> Option<u64>;
+
     /// How urgent the background jobs are; with `all`, including those that gain little.
     fn backlog(&self, all: bool) -> Backlog;
 
@@ -173,6 +177,8 @@ pub enum MapState {
 pub enum Backlog {
     /// No job.
     Nothing,
+    /// No job but those that a medium would not do just now ([`JobEnd::Remains`]): they are tried again after a while.
+    Remains,
     /// Jobs for an idle disk.
     WhenIdle,
     /// Jobs to begin now.
@@ -221,4 +227,6 @@ pub enum JobEnd<'a> {
     Done(&'a [u8]),
     /// The job was given up before its end.
     GivenUp,
+    /// The same: the medium would not erase these of its places. No other job waits for those.
+    Remains(&'a [Place]),
 }

@@ -436,6 +436,10 @@ impl Mapped for Overlay {
         self.slots.cleaned(places);
     }
 
+    fn reuses(&self) -> Option<u64> {
+        None
+    }
+
     fn unallocated(&self) -> Option<BlockSet<Pos>> {
         Some(self.slots.destroyed().clone())
     }
@@ -514,6 +518,9 @@ impl Mapped for Overlay {
     }
 
     fn background(&mut self, all: bool) -> Option<Job> {
+        if self.backlog(all) == Backlog::Remains {
+            self.slots.try_remaining();
+        }
         let (doing, job) = self.begin_job(all)?;
         self.doing = Some(doing);
         Some(job)
@@ -522,6 +529,7 @@ impl Mapped for Overlay {
     fn backlog(&self, all: bool) -> Backlog {
         let has_jobs = self.slots.has_jobs(self.mode == Mode::Punch) || self.is_worth_packing(all);
         match self.mode {
+            _ if !has_jobs && self.slots.residue() > 0 => Backlog::Remains,
             _ if !has_jobs => Backlog::Nothing,
             Mode::Packed => Backlog::AtOnce,
             _ if self.slots.is_crowded() => Backlog::AtOnce,
@@ -535,19 +543,23 @@ impl Mapped for Overlay {
 
     fn background_done(&mut self, end: JobEnd<'_>) {
         let Some(doing) = self.doing.take() else { return };
-        let is_done = end != JobEnd::GivenUp;
+        let is_done = matches!(end, JobEnd::Done(_));
         if !(is_done && matches!(doing, Doing::Search(_))) {
             self.search.outdate();
         }
         match (doing, end) {
             (Doing::Clean(slots), JobEnd::Done(_)) => self.slots.cleaned(&slots),
-            (Doing::Punch(slots), _) => self.slots.punched(&slots, is_done),
+            // Space that the host will not take back stays free.
+            (Doing::Punch(slots), _) => self.slots.punched(&slots, end != JobEnd::GivenUp),
             (Doing::Cut(to), _) => self.slots.cut(to, is_done),
             (Doing::Search(part), JobEnd::Done(read)) => self.searched(part, read),
-            (Doing::Move(to), JobEnd::GivenUp) => {
+            (Doing::Clean(_), JobEnd::Remains(places)) => self.slots.remain(places),
+            (Doing::Move(to), JobEnd::GivenUp | JobEnd::Remains(_)) => {
                 to.iter().for_each(|to| self.slots.release(to.start.0 / BLOCK_BYTES));
             }
-            (Doing::Clean(_) | Doing::Search(_), JobEnd::GivenUp) | (Doing::Move(_), JobEnd::Done(_)) => {}
+            (Doing::Search(_), JobEnd::Remains(_))
+            | (Doing::Clean(_) | Doing::Search(_), JobEnd::GivenUp)
+            | (Doing::Move(_), JobEnd::Done(_)) => {}
         }
     }
 

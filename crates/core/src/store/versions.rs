@@ -529,6 +529,10 @@ impl Mapped for Versions {
         self.catalog.old_half().is_some() || log.is_stained() || homes.has_stale()
     }
 
+    fn reuses(&self) -> Option<u64> {
+        (self.catalog.layout.stub_bytes == 0).then_some(self.catalog.heads)
+    }
+
     fn background(&mut self, _: bool) -> Option<Job> {
         let (doing, job) = self.next_job()?;
         self.killing.job.doing = Some(doing);

@@ -2,10 +2,9 @@
 
 use crate::buf::Buf;
 use crate::media::Media;
-use crate::medium::MediumError;
 use crate::places::Places;
 use crate::policy::{Pattern, Scratch, Seed};
-use crate::sealing::{Sealer, Sealing};
+use crate::sealing::{ContentError, Sealer, Sealing};
 
 /// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -81,7 +80,7 @@ impl Io {
         media: &Media<'_>,
         sealer: Option<&dyn Sealer>,
         scratch: &mut Scratch,
-    ) -> (IoId, Result<Performed, MediumError>) {
+    ) -> (IoId, Result<Performed, ContentError>) {
         (self.id, perform(media, &self.at, self.op, sealer, scratch))
     }
 }
@@ -92,7 +91,7 @@ fn perform(
     op: IoOp,
     sealer: Option<&dyn Sealer>,
     scratch: &mut Scratch,
-) -> Result<Performed, MediumError> {
+) -> Result<Performed, ContentError> {
     // A medium that is only read is never changed, whatever the operation.
     let changes = !matches!(op, IoOp::Read | IoOp::Prefetch);
     let there = at.parts().filter(|(place, _)| !changes || place.on.is_changed());
@@ -101,7 +100,7 @@ fn perform(
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
             at.read(&mut buf, sealer, |place, into| match media.get(place.on) {
-                Some(medium) => medium.read_vectored(place.extent.start, into),
+                Some(medium) => medium.read_vectored(place.extent.start, into).map_err(ContentError::from),
                 None => Ok(()),
             })?;
             return Ok(Buf::from(buf).into());

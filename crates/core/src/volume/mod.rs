@@ -19,7 +19,8 @@
 //! 6. Requests that change overlapping bytes are carried out in order of
 //!    arrival.
 //! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`](past::epochs)).
-//! 8. After the first failure of the medium nothing more is written.
+//! 8. After the first failure of the medium nothing more is written. What a medium will not erase is no failure
+//!    ([`remaining`](disk::remaining)).
 
 mod bytes;
 mod deaths;
@@ -44,6 +45,7 @@ use crate::places::Places;
 use crate::policy::Policy;
 pub use crate::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
+use crate::sealing::ContentError;
 use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use disk::Disk;
@@ -99,7 +101,7 @@ pub enum Event {
     /// A request arrived.
     Request(RequestId, Request),
     /// The operation of a [`Command::Io`] has ended, or has failed.
-    Completed(IoId, Result<Performed, MediumError>),
+    Completed(IoId, Result<Performed, ContentError>),
     /// Time has passed.
     Tick,
     /// A client has been connected, and will send requests.
@@ -189,9 +191,13 @@ impl Volume {
             Event::Attached(attached) => self.watching.attached(&self.disk, attached),
             Event::KeepWatcherOut => self.watching.keep_watcher_out(),
             Event::WatchAnew => self.watching.watch_anew(),
-            Event::ShredNow => self.disk.schedule.all_due = true,
+            Event::ShredNow => {
+                self.disk.schedule.all_due = true;
+                self.disk.remaining.clear();
+            }
             Event::Stop { drain } => {
                 self.disk.schedule.stop(drain);
+                self.disk.remaining.clear();
                 self.watching.stop_searching(&self.disk);
             }
             Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
@@ -203,18 +209,23 @@ impl Volume {
         self.drive(out);
     }
 
-    fn completed(&mut self, id: IoId, result: Result<Performed, MediumError>, out: &mut Vec<Command>) {
-        match (self.disk.outstanding.end(id), result) {
-            (Purpose::Request(request), result) => {
-                self.on_requests(out, |requests, others| requests.request_io_done(others, request, result))
-            }
+    fn completed(&mut self, id: IoId, result: Result<Performed, ContentError>, out: &mut Vec<Command>) {
+        let purpose = self.disk.outstanding.end(id);
+        if let Purpose::Request(request) = purpose {
+            return self
+                .on_requests(out, |requests, others| requests.request_io_done(others, request, result));
+        }
+        match (purpose, result.map_err(MediumError::from)) {
+            (Purpose::Request(_), _) => {}
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
-            (Purpose::Task, Ok(done)) => self.erasing.task_done(&mut self.disk, &mut self.requests, done.buf),
+            (Purpose::Task(_), Ok(done)) => {
+                self.erasing.task_done(&mut self.disk, &mut self.requests, done.buf)
+            }
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
-                if error.kind == MediumErrorKind::Io || self.disk.state.ledger.has_overwritten() =>
+                if error.kind != MediumErrorKind::NoSpace || self.disk.state.ledger.has_overwritten() =>
             {
                 self.disk.latch(&format!("syncing: {error}"), out);
             }
@@ -224,7 +235,10 @@ impl Volume {
                 }
             }
             (Purpose::Commit, Err(error)) => self.disk.latch(&format!("the journal: {error}"), out),
-            (Purpose::Task, Err(error)) => self.task_failed(&error, out),
+            (Purpose::Task(part), Err(error)) if error.kind == MediumErrorKind::Remains => {
+                self.task_remains(part, &error, out);
+            }
+            (Purpose::Task(_), Err(error)) => self.task_failed(&error, out),
         }
     }
 
@@ -247,6 +261,7 @@ impl Volume {
         self.leave_dead(out);
         self.requests.drive_closes(&mut self.disk, out);
         self.erasing.drive_forgets(&mut self.disk, &mut self.requests, &mut self.watching, out);
+        self.drive_remaining(out);
         self.drive_task(out);
         self.disk.give_receipts(out);
         self.refuse_unrecorded(out);
@@ -297,11 +312,14 @@ impl Volume {
 }
 
 /// The refusal of a request for which the medium failed.
-fn refusal(error: &MediumError) -> Refusal {
+fn refusal(error: &ContentError) -> Refusal {
+    let error = match error {
+        ContentError::Unauthentic(error) => return Refusal::Unauthentic(error.to_string()),
+        ContentError::Medium(error) => error,
+    };
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
-        MediumErrorKind::Unauthentic => Refusal::Unauthentic(error.message.clone()),
-        MediumErrorKind::Io => Refusal::Io(error.message.clone()),
+        MediumErrorKind::Remains | MediumErrorKind::Io => Refusal::Io(error.message.clone()),
     }
 }
 

@@ -19,6 +19,7 @@ use crate::volume::disk::commit::Commits;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
 use crate::volume::disk::recording::Recording;
+use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::erasing::Erasing;
 use crate::volume::past::epochs::Closes;
@@ -237,6 +238,7 @@ impl Volume {
         let mut disk = Disk {
             store,
             state: found.state,
+            remaining: Remaining::default(),
             commits: Commits::new(journal, recording),
             overwriting: Overwriting::new(opening.now),
             checkpoints: Checkpoints::default(),

@@ -2,7 +2,7 @@
 
 use crate::blocks::BlockSet;
 use crate::journal::FrameId;
-use crate::ledger::{Counters, Due, Obligation};
+use crate::ledger::{Counters, Due, Obligation, is_zero};
 use crate::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
@@ -54,6 +54,9 @@ pub struct OwedStatus {
     pub conservative_bytes: u64,
     /// Suspicious bytes.
     pub suspicious_bytes: u64,
+    /// Those of all these bytes that the medium would not erase: they are tried again after a while, and at the next start.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remains_bytes: u64,
     /// How many entries the ledger has.
     pub entries: usize,
     /// How many entries the ledger may have, receipts included.
@@ -102,8 +105,9 @@ impl Disk {
         }
     }
 
+    /// Whether something is queued, other than what a medium would not erase just now.
     pub(super) fn has_queued(&self) -> bool {
-        self.state.ledger.has_queued() || !self.state.owed.is_empty()
+        (self.state.ledger.has_queued() || !self.state.owed.is_empty()) && !self.all_remains()
     }
 
     /// A time that no obligation is older than; none if no obligation calls for an erase task.
@@ -126,6 +130,7 @@ impl Erasing {
             queued_bytes: ledger.dead().bytes() + owed.bytes() + ledger.overwritten_bytes(),
             conservative_bytes: ledger.conservative().bytes(),
             suspicious_bytes: ledger.suspicious().bytes(),
+            remains_bytes: disk.remaining_bytes(),
             entries: ledger.len() + owed.len(),
             entries_max: disk.commits.journal.shape().entries_max(),
             forgets: disk.state.forgets.clone(),
@@ -150,7 +155,7 @@ impl Erasing {
         match disk.store.status() {
             StoreStatus::Versions(it) => {
                 let has_left = it.owed_bytes > 0 || self.has_forgets(disk) || disk.store.has_residue();
-                it.stopped.is_some() || !has_left
+                it.stopped.is_some() || !has_left || disk.jobs_remain()
             }
             StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
         }
@@ -330,6 +335,7 @@ impl Volume {
             .into_iter()
             .chain(self.erasing.task_wakeup(&self.disk))
             .chain(self.erasing.retry_wakeup(&self.disk))
+            .chain(self.disk.remains_wakeup())
             .chain(oblige)
             .min()
     }

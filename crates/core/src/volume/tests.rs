@@ -6,6 +6,7 @@ mod leaving;
 mod overwriting;
 mod paging;
 mod recording;
+mod remaining;
 mod sealed;
 mod shortage;
 mod steps;
@@ -39,6 +40,8 @@ struct Memory {
     full: Cell<bool>,
     /// Nothing of it has space, and none is to be had.
     starved: Cell<bool>,
+    /// Bytes that will not be erased.
+    stubborn: Cell<Extent<Pos>>,
     syncs: Cell<usize>,
 }
 
@@ -52,8 +55,14 @@ impl Memory {
             keeps: Cell::new(false),
             full: Cell::new(false),
             starved: Cell::new(false),
+            stubborn: Cell::default(),
             syncs: Cell::new(0),
         }
+    }
+
+    fn erase(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        let error = || MediumError { kind: MediumErrorKind::Remains, message: "stubborn".into() };
+        if self.stubborn.get().overlaps(extent) { Err(error()) } else { Ok(()) }
     }
 
     fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
@@ -90,11 +99,16 @@ impl Medium for Memory {
         self.syncs.set(self.syncs.get() + 1);
         self.put(Pos(0), &[])
     }
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.erase(Extent::new(pos.0, from.len() as u64))?;
+        self.put(pos, from)
+    }
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.put(extent.start, &vec![0; extent.len as usize])
+        self.erase(extent)?;
+        self.zero(extent)
     }
     fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.punch(extent)
+        self.put(extent.start, &vec![0; extent.len as usize])
     }
     fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let is_refused = self.starved.get() && !extent.is_empty();

@@ -498,7 +498,7 @@ impl Shared {
         }
         let mut buf = buffers::take(io.at.bytes() as usize);
         let read = io.at.read(&mut buf, self.sealer(), |place, into| match self.read_cached(place, into) {
-            Some(read) => read.map_err(Some),
+            Some(read) => read.map_err(|error| Some(error.into())),
             None => Err(None),
         });
         match read {

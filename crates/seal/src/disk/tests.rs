@@ -5,11 +5,11 @@ use crate::keys::{Credential, Stretch};
 use crate::random::Generator;
 use quietus_core::buf::Buf;
 use quietus_core::media::{Media, MediumId};
-use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use quietus_core::medium::{Capabilities, Medium, MediumError};
 use quietus_core::place::Place;
 use quietus_core::places::Places;
 use quietus_core::policy::Scratch;
-use quietus_core::sealing::{Sealed, Sealer as _, SealingAt, home_bytes};
+use quietus_core::sealing::{ContentError, Sealed, Sealer as _, SealingAt, home_bytes};
 use quietus_core::units::{Block, Epoch, Extent, Pos, Slot};
 use quietus_core::volume::{Io, IoId, IoOp};
 use std::cell::{Cell, RefCell};
@@ -137,12 +137,12 @@ impl Bench {
         (Place { on: MediumId::Data, extent }, Sealed { context: context(slot), sealing })
     }
 
-    fn perform(&self, at: Places, op: IoOp) -> Result<quietus_core::volume::Performed, MediumError> {
+    fn perform(&self, at: Places, op: IoOp) -> Result<quietus_core::volume::Performed, ContentError> {
         let media = Media::new(&self.data, &self.data).with(MediumId::Stubs, &self.stubs);
         Io { id: IoId(0), at, op }.perform(&media, Some(&self.sealer), &mut Scratch::default()).1
     }
 
-    fn read(&self, slots: &[u64], part: Range<usize>) -> Result<Vec<u8>, MediumError> {
+    fn read(&self, slots: &[u64], part: Range<usize>) -> Result<Vec<u8>, ContentError> {
         let at_home = |slot: &u64| {
             let home = self.home(*slot);
             let extent = Extent::new(home.start as u64, home.len() as u64);
@@ -158,8 +158,7 @@ impl Bench {
         SLOTS.map(|slot| match self.read(&[slot], 0..BLOCK) {
             Ok(bytes) => bytes == content(slot),
             Err(error) => {
-                assert_eq!(error.kind, MediumErrorKind::Unauthentic);
-                assert_eq!(error.message, Unauthentic(context(slot)).to_string());
+                assert_eq!(error, Unauthentic(context(slot)).into());
                 false
             }
         })

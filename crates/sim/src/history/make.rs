@@ -25,12 +25,27 @@ impl History {
         Self::made(seed, epochs_weight(seed), Setup::with_versions)
     }
 
+    /// The history of `seed` of a disk on media of which some places will not be erased; in slots that are written once if `spends`.
+    pub fn of_stubborn(seed: u64, spends: bool) -> Self {
+        let stubborn = |setup: Setup, rng: &mut Rng| Setup { remains: true, ..setup.perhaps_overlay(rng) };
+        let spent = |setup: Setup, _: &mut Rng| Setup {
+            remains: true,
+            store: Store::Spent,
+            origin: Origin::Empty,
+            ..setup
+        };
+        Self::made(seed, 0, if spends { spent } else { stubborn })
+    }
+
     fn made(seed: u64, epochs_weight: u64, stored: fn(Setup, &mut Rng) -> Setup) -> Self {
         let mut rng = Rng::new(seed);
         let setup = stored(Setup::roll(&mut rng), &mut Rng::new(!seed));
         let mut mood = Mood { epochs_weight, ..Mood::roll(&mut rng, &setup) };
         if !setup.is_in_place() {
             mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+        }
+        if setup.remains {
+            mood.remains_weight = Rng::new(seed.rotate_left(32)).pick(&[2, 6, 15]);
         }
         let count = rng.range(5, 70) as u32;
         let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
@@ -68,6 +83,7 @@ impl Setup {
             tells_holes: rng.chance(50),
             origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
             store: Store::InPlace,
+            remains: false,
             base_bytes: 0,
         }
     }
@@ -103,6 +119,8 @@ struct Mood {
     /// Weight of a full host, and of space on it again.
     full_weight: u64,
     epochs_weight: u64,
+    /// Weight of a place that will not be erased.
+    remains_weight: u64,
     turns_max: u64,
     targets: &'static [MediumId],
 }
@@ -120,10 +138,12 @@ impl Mood {
             fault_weight: rng.pick(&[0, 0, 0, 2]),
             full_weight: 0,
             epochs_weight: 0,
+            remains_weight: 0,
             turns_max: rng.pick(&[2, 8, 40]),
             targets: match setup.store {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
                 Store::Overlay(_) => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base],
+                Store::Spent => &[MediumId::Data, MediumId::Journal, MediumId::Map],
                 Store::Versions { .. } => {
                     &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
                 }
@@ -139,7 +159,8 @@ impl Mood {
 
     fn action(&self, rng: &mut Rng) -> Action {
         let [crash, full] = [self.crash_weight, self.full_weight];
-        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, self.epochs_weight];
+        let [epochs, remains] = [self.epochs_weight, self.remains_weight];
+        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains];
         match weighted(rng, &weights) {
             0 => self.request(rng),
             1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
@@ -151,7 +172,11 @@ impl Mood {
             7 => self.fault(rng),
             8 => Action::Full,
             9 => Action::Room,
-            _ => self.epoch_request(rng),
+            10 => self.epoch_request(rng),
+            _ => {
+                let (target, after) = (MediumId::Data, rng.below(8) as u32);
+                Action::Fault { target, kind: FaultKind::Remains, after }
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use crate::history::{Origin, Setup, Store};
 use crate::media::SimMedia;
 use crate::medium::{Host, Power, SimMedium};
 use crate::rng::Rng;
+use crate::spent;
 use quietus_core::blocks::BlockSet;
 use quietus_core::cell::Cells;
 use quietus_core::journal::Shape;
@@ -25,7 +26,7 @@ const GROWTH_MAX: u64 = 6;
 /// Space beyond that for places of refused writes, bytes: those are destroyed before they are used
 /// again, which has to wait while the host is full.
 const REFUSED_BYTES_MAX: u64 = 2 << 20;
-/// Slots of a disk that keeps versions: more than any history writes blocks.
+/// Slots of a disk that keeps versions, or whose slots are written once: more than any history writes blocks.
 const SLOTS: u64 = 2048;
 /// Space of an index of versions.
 const INDEX_BYTES: u64 = 4 << 20;
@@ -58,6 +59,7 @@ pub(super) fn opening(
     let size = setup.disk_bytes;
     let store = match setup.store {
         Store::InPlace => Kind::InPlace,
+        Store::Spent => Kind::Other(Arc::new(spent::Units(SLOTS * BLOCK_BYTES / spent::UNIT_BYTES))),
         Store::Overlay(mode) => Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) }),
         Store::Versions { seal, log_bytes } => {
             let session = keys.begin_session(seal);
@@ -81,6 +83,11 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     if setup.is_in_place() {
         let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
         return SimMedia { data, journal, others: Vec::new(), power, host };
+    }
+    if setup.store == Store::Spent {
+        let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, false, power.clone()).on_host(&host);
+        let others = vec![(MediumId::Map, fixed(BLOCK_BYTES).on_host(&host))];
+        return SimMedia { data, journal: journal.on_host(&host), others, power, host };
     }
     if let Store::Versions { seal, log_bytes } = setup.store {
         let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, setup.punch, power.clone()).on_host(&host);
@@ -110,7 +117,7 @@ pub fn original(setup: &Setup) -> Extent<Addr> {
     let bytes = match setup.store {
         Store::InPlace => setup.disk_bytes,
         Store::Overlay(_) => setup.base_bytes,
-        Store::Versions { .. } => 0,
+        Store::Versions { .. } | Store::Spent => 0,
     };
     Extent::new(0, if setup.origin == Origin::Empty { 0 } else { bytes })
 }
@@ -139,6 +146,10 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
         media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
         let root = versions::format_root(DISK, Cells::new([6; 32]));
         media.on(MediumId::Root).write(Pos(0), &root, true)?;
+        return Ok(Volume::format(journal, shape, DISK, None, None)?);
+    }
+    if setup.store == Store::Spent {
+        spent::format_map(media.on(MediumId::Map))?;
         return Ok(Volume::format(journal, shape, DISK, None, None)?);
     }
     media.on(MediumId::Base).write(Pos(0), content, true)?;

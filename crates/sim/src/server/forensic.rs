@@ -15,7 +15,9 @@
 use super::Server;
 use crate::content::{Tag, is_content, marks};
 use crate::history::Store;
+use crate::medium::{FaultKind, SimMedium};
 use crate::remanence::{SECTOR_BYTES, Trace};
+use crate::spent;
 use crate::verdict::{Violation, found};
 use quietus_core::media::MediumId;
 use quietus_core::medium::Medium;
@@ -66,11 +68,35 @@ impl Server {
         if let Some(mark) = visible {
             return Err(found(format!("{mark:?} can be read from the journal")));
         }
+        if self.setup.store == Store::Spent {
+            let left = self
+                .survivor(|trace| self.lacking(trace, whole).find(|word| !self.is_current(trace.tag, *word)));
+            return self.report(left, "nothing is owed, and slots are spent");
+        }
         match self.volume.status().store {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
             StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
             StoreStatus::Versions(_) => self.judge_sealed(),
         }
+    }
+
+    /// Judges a disk that owes nothing but what its media will not erase: one place keeps no other from being destroyed.
+    ///
+    /// # Errors
+    /// More is owed, or less was told.
+    pub fn judge_remaining(&self) -> Result<(), Violation> {
+        if self.is_latched || self.is_stuck() {
+            return Ok(());
+        }
+        let unit = if self.setup.store == Store::Spent { spent::UNIT_BYTES } else { BLOCK_BYTES };
+        let stubborn: usize = self.media.all().map(SimMedium::stubborn).sum();
+        let owed = self.volume.status().owed;
+        let left = owed.queued_bytes + owed.conservative_bytes;
+        // A sector may be at the end of one piece of a block's length, and at the start of another, and between them.
+        if left > 3 * stubborn as u64 * unit || left > owed.remains_bytes {
+            return Err(found(format!("{stubborn} sectors will not be erased, and {owed:?}")));
+        }
+        Ok(())
     }
 
     /// Checks a disk in place whose medium was searched: space is taken where it holds data, or
@@ -79,7 +105,8 @@ impl Server {
         let (status, space) = (self.volume.status(), self.media.data.space());
         let in_doubt = status.owed.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.owed.entries as u64;
         let allowed = status.live_bytes + in_doubt;
-        if self.is_space_known && self.setup.punch && space > allowed {
+        let gives_back = self.setup.punch && !self.trouble.contains(&FaultKind::Remains);
+        if self.is_space_known && gives_back && space > allowed {
             return Err(found(format!("{allowed} bytes are live or in doubt, and {space} take up space")));
         }
         Ok(())
@@ -90,7 +117,8 @@ impl Server {
     fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
         let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
         let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
-        if overlay.medium_bytes > allowed || space > live {
+        let gives_back = !self.trouble.contains(&FaultKind::Remains);
+        if overlay.medium_bytes > allowed || gives_back && space > live {
             return Err(found(format!("{live} bytes are live, {space} take up space, {overlay:?}")));
         }
         let base = self.media.on(MediumId::Base);

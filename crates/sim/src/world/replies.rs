@@ -106,13 +106,13 @@ impl World {
 
     fn may_refuse(&mut self, pending: &Pending, refusal: &Refusal) -> bool {
         let failed = |kind| self.server.trouble.contains(&kind);
-        let keeps_versions = self.server.setup.keeps_versions();
+        let has_nothing_below = self.server.setup.has_nothing_below();
         match refusal {
             Refusal::NotSupported(_) => {
                 matches!(pending.ask, Ask::Zero { fast: true, .. })
                     || pending.ask == Ask::ConservativeOverwrite
-                        && (self.server.passes() == 0 || keeps_versions)
-                    || pending.ask.is_about_epochs() && !keeps_versions
+                        && (self.server.passes() == 0 || has_nothing_below)
+                    || pending.ask.is_about_epochs() && !self.server.setup.keeps_versions()
             }
             // An answered write has its space: nothing is left to be refused at a flush.
             Refusal::NoSpace(_) if pending.ask.is_read() || pending.ask == Ask::Flush => {
@@ -120,7 +120,7 @@ impl World {
             }
             Refusal::NoSpace(_) => failed(FaultKind::Space) || failed(FaultKind::Full),
             Refusal::Io(_) if pending.ask.is_read() => failed(FaultKind::Read),
-            Refusal::Io(_) => self.server.has_failed(),
+            Refusal::Io(_) => self.server.has_failed() || failed(FaultKind::Remains),
             Refusal::Latched(_) => self.server.is_latched,
             Refusal::ShuttingDown => self.server.is_stopping,
             Refusal::Forgotten(epoch) => {

@@ -19,12 +19,15 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
             done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, examined, ..
         } = tally.figures;
         let own = if pair.guest == Guest::Bare { tally.figures.failures } else { tally.figures.inferred };
-        // Where versions are kept, nothing lies below what is there, and the host has space.
+        // Where versions are kept, the host has space; there and where slots are written once, nothing lies below what is there.
         let keeps = pair.store == Store::Versions;
-        let (rewritten, no_space) = if keeps { (shredded, shredded) } else { (rewritten, no_space) };
+        let rewritten = if keeps || pair.store == Store::Spent { shredded } else { rewritten };
+        let no_space = if keeps { shredded } else { no_space };
+        let remains = matches!(pair.store, Store::Stubborn | Store::Spent);
+        let remained = if remains { tally.figures.remained } else { done };
         let Figures { closed, past, forgotten, chains, .. } = tally.figures;
         let epochs = if keeps { [closed, past, forgotten, chains] } else { [done; 4] };
-        let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own];
+        let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own, remained];
         // Few of these fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));
         let least = histories / if is_rare { 300 } else { 30 };

@@ -36,6 +36,8 @@ pub(super) struct Slots {
     residue: BlockSet<Pos>,
     /// The part of the residue that refused writes have left.
     refused: BlockSet<Pos>,
+    /// The part of the residue that the medium would not erase: all else comes first.
+    remaining: BlockSet<Pos>,
     /// Slots that the map in memory no longer names, but the durable map may.
     pending_free: PendingFree,
     /// The same; the checkpoint under way makes the map durable that does not name them.
@@ -206,14 +208,28 @@ impl Slots {
     }
 
     pub(super) fn has_jobs(&self, punches: bool) -> bool {
-        !self.residue.is_empty() || self.tail().is_some() || punches && !self.pending_punch.is_empty()
+        self.residue.len() > self.remaining.len()
+            || self.tail().is_some()
+            || punches && !self.pending_punch.is_empty()
     }
 
     /// A job that destroys some of the residue.
     pub(super) fn residue_job(&self) -> Option<Begun> {
-        let slots = some(&self.residue)?;
+        let mut residue = self.residue.clone();
+        residue.subtract(&self.remaining);
+        let slots = some(&residue)?;
         let places = slots.iter().map(|extent| Place { on: MediumId::Data, extent: *extent }).collect();
         Some((Doing::Clean(slots), Job::Destroy(places)))
+    }
+
+    /// Notes that the medium would not erase these places of a job.
+    pub(super) fn remain(&mut self, places: &[Place]) {
+        places.iter().for_each(|place| self.remaining.insert(place.extent));
+    }
+
+    /// Has the residue tried again that the medium would not erase.
+    pub(super) fn try_remaining(&mut self) {
+        self.remaining = BlockSet::default();
     }
 
     /// Notes that the content of `slots` is destroyed.
@@ -221,6 +237,7 @@ impl Slots {
         for run in slots {
             self.residue.remove(*run);
             self.refused.remove(*run);
+            self.remaining.remove(*run);
             self.clean.insert(*run);
             self.pending_punch.insert(*run);
         }

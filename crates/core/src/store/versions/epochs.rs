@@ -21,10 +21,6 @@ impl Epochs for Versions {
         self.catalog.history.has_changed() || !self.todo.is_empty()
     }
 
-    fn reuses(&self) -> Option<u64> {
-        (self.catalog.layout.stub_bytes == 0).then_some(self.catalog.heads)
-    }
-
     fn can_close(&self) -> bool {
         let log = &self.catalog.log;
         let writing = self.writing.len().div_ceil(self.catalog.layout.per_sector()) as u64;

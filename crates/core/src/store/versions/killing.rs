@@ -113,6 +113,8 @@ pub(super) struct Killing {
     pub(super) sweep: Sweep,
     /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
     pub(super) stopped: Option<String>,
+    /// Whether the medium would not erase what the last job was for.
+    pub(super) remains: bool,
     gives_back: bool,
     has_stubs: bool,
 }
@@ -331,6 +333,7 @@ impl Versions {
             || to_kill > PILE_MAX
             || spare > SPARE_MAX;
         match (is_urgent, to_kill + spare > 0) {
+            (is_urgent, has_any) if self.killing.remains && (is_urgent || has_any) => Backlog::Remains,
             (true, _) => Backlog::AtOnce,
             (false, true) if all => Backlog::AtOnce,
             (false, true) => Backlog::WhenIdle,
@@ -406,13 +409,14 @@ impl Versions {
 
     pub(super) fn job_done(&mut self, end: JobEnd<'_>) {
         let Some(doing) = self.killing.job.doing.take() else { return };
+        self.killing.remains = matches!(end, JobEnd::Remains(_));
         match (doing, end) {
             (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
             (Doing::Space, _) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
-            (_, JobEnd::GivenUp) => {
+            (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {
                 self.killing.job.slots.clear();
                 self.killing.begin_sweep();
             }

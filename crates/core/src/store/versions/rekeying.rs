@@ -125,7 +125,7 @@ impl Versions {
                 let slots = std::mem::take(&mut self.killing.job.slots);
                 self.killed(some(&slots));
             }
-            (_, JobEnd::GivenUp) => {}
+            (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {}
         }
     }
 

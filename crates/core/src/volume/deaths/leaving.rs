@@ -9,11 +9,11 @@
 //! 2. A place that is owed is completed when it has its passes and the durable map
 //!    does not name it. The place is used again only once the journal does not name
 //!    it either. Otherwise a start after a crash would destroy new content.
-//! 3. An address leaves its place only while no request reads there.
+//! 3. An address leaves its place only while no request reads there, and no job moves it.
 //! 4. Without a write, an address leaves its place only once the durable store says that the content is there:
 //!    a start after a crash would not know the place, and would show the content before it.
 
-use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros, holes};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
 use crate::extents::ExtentMap;
 use crate::journal::Change;
 use crate::ledger::Cause;
@@ -126,13 +126,14 @@ impl Erasing {
         if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
             return None;
         }
-        let run_bytes = disk.config.run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let run_bytes = disk.limits().run_bytes_max.next_multiple_of(BLOCK_BYTES);
         let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
         let residue = ready.flat_map(|(place, content)| {
             let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
             let residue = pieces.flat_map(|piece| mapped.residue(piece));
             residue.map(move |it| (content, it))
         });
+        let residue = residue.filter(|(_, it)| !disk.remaining.has_any(&it.at));
         let mut residue = residue.take(RUNS_MAX).peekable();
         // A version that is kept has a receipt of its own, and so has what is plain.
         let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
@@ -144,11 +145,13 @@ impl Erasing {
             addresses.push((content.address(it.part.extent), content.cause));
             sites.extend(it.at);
         }
+        // Several parts may be destroyed at one place.
+        sites.dedup();
         let zeros = match (are_plain, self.capabilities.punch) {
             (false, _) => Zeros::AfterPasses,
             (true, true) => {
                 let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
-                Zeros::Holes(Site::data(holes(&at)))
+                Zeros::Holes(Site::data(disk.limits().holes(&at)))
             }
             (true, false) => Zeros::Always,
         };
@@ -199,7 +202,7 @@ impl Volume {
         let mut left = ExtentMap::<Addr, ()>::default();
         let mut wants_checkpoint = false;
         for (block, cause) in blocks.take(LEAVES_MAX).collect::<Vec<_>>() {
-            if self.requests.running.reads(block) || self.disk.must_wait(block) {
+            if self.requests.running.reads(block) || self.erasing.is_at(block) || self.disk.must_wait(block) {
                 continue;
             }
             if !self.disk.store.is_durable(block) {

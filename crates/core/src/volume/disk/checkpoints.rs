@@ -271,7 +271,7 @@ impl Volume {
         match waiter {
             Waiter::Request(_) | Waiter::Task if may_be_short => self.disk.checkpoints.next.push(waiter),
             Waiter::Request(id) => {
-                self.requests.request_failed(&mut self.disk, &mut self.watching, id, error, out)
+                self.requests.request_failed(&mut self.disk, &mut self.watching, id, error.clone(), out)
             }
             Waiter::Task => self.task_failed(error, out),
             Waiter::Proof => self.disk.checkpoints.next.push(waiter),

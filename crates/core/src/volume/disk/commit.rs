@@ -146,6 +146,9 @@ impl Undurable {
 impl Disk {
     /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
     pub(in crate::volume) fn change(&mut self, change: Change) -> u64 {
+        if let Change::Complete(run, ..) | Change::Clear(run) = change {
+            self.remaining.forget(run);
+        }
         let receipts = self.state.counters.receipts;
         self.state.apply(change, self.schedule.now);
         let seq = self.commits.journal.push(change);

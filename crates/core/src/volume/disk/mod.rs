@@ -5,7 +5,8 @@
 //!
 //! [`commit`] writes the journal, [`checkpoints`] the map, and [`recording`] hands out receipts. [`overwriting`] knows
 //! which writes over dead bytes a sync has yet to cover, [`paging`] which part of the map is in memory, [`outstanding`]
-//! which I/O operations are under way. [`schedule`] says what is due by now, and [`shortage`] what lacked space.
+//! which I/O operations are under way. [`schedule`] says what is due by now, [`shortage`] what lacked space, and [`remaining`]
+//! what the medium would not erase.
 
 pub(super) mod checkpoints;
 pub(super) mod commit;
@@ -13,6 +14,7 @@ pub(super) mod outstanding;
 pub(super) mod overwriting;
 pub(super) mod paging;
 pub(super) mod recording;
+pub(super) mod remaining;
 pub(super) mod schedule;
 pub(super) mod shortage;
 
@@ -22,6 +24,7 @@ use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
+use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::{Command, Config};
 
@@ -32,6 +35,8 @@ pub(super) struct Disk {
     pub(super) store: Box<dyn Store>,
     /// What the journal says, with what its next commit will say.
     pub(super) state: State,
+    /// The part of what is owed that the medium would not erase.
+    pub(super) remaining: Remaining,
     pub(super) commits: Commits,
     /// The writes over dead bytes that no sync covers yet.
     pub(super) overwriting: Overwriting,

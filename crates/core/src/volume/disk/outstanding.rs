@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 pub(in crate::volume) enum Purpose {
     Request(Origin),
     Commit,
-    /// A step of the erase task under way.
-    Task,
+    /// This part of a step of the erase task under way.
+    Task(usize),
     /// A checkpoint.
     Checkpoint,
     /// This part of the map is read, or gets space.

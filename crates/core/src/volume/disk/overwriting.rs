@@ -14,10 +14,10 @@ use crate::buf::Buf;
 use crate::extents::ExtentMap;
 use crate::journal::{Change, NOTES, Note};
 use crate::media::MediumId;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::receipts::Done;
+use crate::sealing::ContentError;
 use crate::units::{Addr, Extent, Millis};
 use crate::volume::disk::Disk;
 use crate::volume::io::IoOp;
@@ -219,7 +219,7 @@ impl Requests {
         &mut self,
         others: &mut Others<'_>,
         id: Origin,
-        result: Result<Buf, MediumError>,
+        result: Result<Buf, ContentError>,
     ) {
         let running = self.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
@@ -227,7 +227,7 @@ impl Requests {
         others.disk.overwriting.notes.under_way.remove(&number);
         if let Err(error) = result {
             others.disk.give_up_overwrite(extent);
-            return self.request_failed(others.disk, others.watching, id, &error, others.out);
+            return self.request_failed(others.disk, others.watching, id, error, others.out);
         }
         if generation != others.disk.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.

@@ -7,8 +7,8 @@
 //! 3. Receipts and obligations share the room in the ledger, so memory is bounded. Deaths wait for
 //!    room; erase tasks go on a while, because each turns obligations into receipts.
 //! 4. An audit log that cannot be written never latches the disk. Once many receipts wait for it,
-//!    destruction pauses: only erase tasks that a write waits for begin. Requests that need room
-//!    which only the log can give are refused; all others are served.
+//!    or for copies that [remain](super::remaining), destruction pauses: only erase tasks that a write waits for begin.
+//!    Requests that need room which only the log can give are refused; all others are served.
 
 use crate::journal::Change;
 use crate::medium::{MediumError, MediumErrorKind};
@@ -90,10 +90,11 @@ impl Disk {
         self.commits.recording.stuck = Some(reason);
     }
 
-    /// Why destruction pauses; `None` if it does not. The next try to write the audit log wakes the volume.
+    /// Why destruction pauses; `None` if it does not. The next try to write the audit log, or to erase what remains, wakes
+    /// the volume.
     pub(in crate::volume) fn pause(&self) -> Option<&str> {
         let waits = self.state.receipts.len() >= self.commits.journal.shape().entries_max() / 4;
-        self.commits.recording.stuck.as_deref().filter(|_| waits)
+        self.commits.recording.stuck.as_deref().or_else(|| self.copies_remain()).filter(|_| waits)
     }
 
     /// Whether erase tasks may make receipts: the room for them is limited.
@@ -119,7 +120,8 @@ impl Volume {
         if self.disk.has_room() && self.disk.may_owe_receipts() {
             return;
         }
-        let message = format!("{} receipts wait for the audit log: {reason}", self.disk.state.receipts.len());
+        let waits_for = if self.disk.commits.recording.stuck.is_some() { " for the audit log" } else { "" };
+        let message = format!("{} receipts wait{waits_for}: {reason}", self.disk.state.receipts.len());
         let error = MediumError { kind: MediumErrorKind::NoSpace, message };
         self.on_requests(out, |requests, others| requests.refuse_roomless(others, &error));
         if !self.disk.may_owe_receipts() && self.erasing.task.is_none() {

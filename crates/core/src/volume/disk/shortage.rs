@@ -165,7 +165,7 @@ impl Requests {
     ) {
         if !disk.has_room() {
             for id in std::mem::take(&mut self.obliging) {
-                self.request_failed(disk, watching, id, error, out);
+                self.request_failed(disk, watching, id, error.clone(), out);
             }
             self.refuse_closes(disk, watching, error, out);
         }
@@ -179,6 +179,12 @@ impl Requests {
         error: &MediumError,
     ) {
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
-        self.refuse_unbegun(others, waiting.id, waiting.request.extent, was_shown, refusal(error));
+        self.refuse_unbegun(
+            others,
+            waiting.id,
+            waiting.request.extent,
+            was_shown,
+            refusal(&error.clone().into()),
+        );
     }
 }

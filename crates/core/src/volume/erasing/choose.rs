@@ -1,7 +1,7 @@
 //! The choice of the next erase task, and of the bytes that it works on.
 
 use crate::buf::Buf;
-use crate::erase::{Destroy, Limits, Method, Priority, RUNS_MAX, Rewrite, Zeros, holes};
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Rewrite, Zeros};
 use crate::journal::{Change, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
@@ -9,7 +9,6 @@ use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::request::Op;
 use crate::units::{Addr, Extent, Millis};
-use crate::volume::Config;
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
@@ -74,14 +73,14 @@ impl Disk {
     }
 
     /// Pieces of these extents, as many as fit into the `left` staging slots.
-    fn pieces_for_slots<'a>(
+    fn pieces_for_slots(
         &self,
-        extents: impl Iterator<Item = (Extent<Addr>, &'a Obligation)>,
+        extents: impl Iterator<Item = Extent<Addr>>,
         left: &mut u64,
     ) -> Vec<Extent<Addr>> {
-        let run_bytes = self.config.run_bytes_max.next_multiple_of(SLOT_BYTES);
+        let run_bytes = self.limits().run_bytes_max.next_multiple_of(SLOT_BYTES);
         let mut runs = Vec::new();
-        for (extent, _) in extents {
+        for extent in extents {
             for run in extent.pieces(run_bytes.min((*left).max(1) * SLOT_BYTES)) {
                 let need = run.len.div_ceil(SLOT_BYTES);
                 if need > *left {
@@ -92,11 +91,6 @@ impl Disk {
             }
         }
         runs
-    }
-
-    pub(in crate::volume) fn limits(&self) -> Limits {
-        let Config { run_bytes_max, batch_bytes_max, .. } = self.config;
-        Limits { run_bytes_max, batch_bytes_max }
     }
 }
 
@@ -130,7 +124,7 @@ impl Erasing {
         let is_whole = |run: &Extent<Addr>| *run == disk.store.geometry().together(*run);
         let is_plain = due.is_plain();
         let zeros = if (fixed || is_plain) && self.capabilities.punch && !due.keeps_space() {
-            Zeros::Holes(Site::runs(&holes(&runs)))
+            Zeros::Holes(Site::runs(&disk.limits().holes(&runs)))
         } else if fixed || is_plain || !runs.iter().all(is_whole) {
             Zeros::Always
         } else {
@@ -251,7 +245,7 @@ impl Erasing {
                 // Meanwhile the watcher wants to see the content that is about to go.
                 unseen.push(waiting.id);
             } else if !owed().any(|(run, it)| it.is_dead() || requests.is_busy(run)) {
-                let taken = disk.pieces_for_slots(owed(), &mut left);
+                let taken = disk.pieces_for_slots(owed().map(|(run, _)| run), &mut left);
                 contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
                 runs.extend(taken);
             }
@@ -272,8 +266,9 @@ impl Erasing {
             Due::ConservativeOverwrite => {
                 let conservative = disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
                 let ready = conservative.filter(|(extent, it)| self.is_ready(disk, requests, *extent, it));
+                let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
                 let mut left = u64::from(disk.commits.journal.shape().slots);
-                self.keep(disk, requests, disk.pieces_for_slots(ready, &mut left), None)
+                self.keep(disk, requests, disk.pieces_for_slots(erasable, &mut left), None)
             }
             Due::Suspicious => None,
         };
@@ -311,14 +306,15 @@ impl Erasing {
     fn is_ready(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, it: &Obligation) -> bool {
         let durable = mutant::is(Mutant::TaskBeforeCommit) || !disk.commits.undurable.overlaps(extent);
         let busy = if it.is_dead() { requests.running.reads(extent) } else { requests.is_busy(extent) };
-        it.is_queued() && durable && !busy
+        it.is_queued() && durable && !busy && !disk.remaining.covers(extent)
     }
 
     /// The runs within `extent` that are ready for `due`, as many as one task takes.
     fn gather(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, requests, *extent, it));
-        let free = ready.flat_map(|(extent, _)| disk.overwriting.gaps(extent));
+        let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
+        let free = erasable.flat_map(|part| disk.overwriting.gaps(part));
         let mut runs = disk.limits().runs(free);
         runs.retain(|run| !disk.must_wait(*run));
         runs

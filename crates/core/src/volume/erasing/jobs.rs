@@ -41,13 +41,13 @@ impl Jobs {
 impl Disk {
     /// Whether there is a background job to do, now or later.
     pub(in crate::volume) fn has_jobs(&self) -> bool {
-        self.store.backlog(self.schedule.all_due) != Backlog::Nothing
+        self.store.backlog(self.schedule.all_due) != Backlog::Nothing && !self.jobs_remain()
     }
 }
 
 impl Erasing {
     fn may_begin_job(&mut self, disk: &Disk) -> bool {
-        let has_any = !disk.schedule.halting && disk.store.backlog(disk.schedule.all_due) != Backlog::Nothing;
+        let has_any = !disk.schedule.halting && disk.has_jobs();
         let Some(since) = self.jobs.waiting_since(disk.schedule.now, has_any) else {
             return false;
         };
@@ -67,7 +67,8 @@ impl Erasing {
         let is_up_to_jobs = disk.is_checkpointed() || disk.map_waits();
         let have_jobs_left = disk.dead_leave() && disk.has_jobs();
         let owes = !disk.state.owed.is_empty() && !have_jobs_left;
-        !disk.state.ledger.has_queued() && !owes && self.pending_punch.is_empty() && is_up_to_jobs
+        let has_queued = (disk.state.ledger.has_queued() || owes) && !disk.all_remains();
+        !has_queued && self.pending_punch.is_empty() && is_up_to_jobs
     }
 
     /// Tries background jobs again later: there was no space for one.

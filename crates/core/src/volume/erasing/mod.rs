@@ -1,10 +1,11 @@
 //! Erasing: the erase task under way, and what lasts from one task to the next.
 //!
-//! [`choose`] finds the next task, [`task`] takes its steps, [`jobs`] are those that a store asks for, and [`space`] gives
-//! back what destroyed content took. How bytes are destroyed, [`crate::erase`] alone knows.
+//! [`choose`] finds the next task, [`task`] takes its steps, [`jobs`] are those that a store asks for, [`space`] gives back
+//! what destroyed content took, and [`remaining`] gives up what a medium will not erase. How bytes are destroyed, [`crate::erase`] alone knows.
 
 pub(super) mod choose;
 pub(super) mod jobs;
+pub(super) mod remaining;
 pub(super) mod space;
 pub(super) mod task;
 

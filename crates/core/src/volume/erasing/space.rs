@@ -58,7 +58,7 @@ impl PendingPunch {
     }
 
     /// Takes `run` out: its space is needed, or has been given back.
-    fn remove(&mut self, run: Extent<Addr>) {
+    pub(super) fn remove(&mut self, run: Extent<Addr>) {
         self.space.remove(run);
     }
 

@@ -28,14 +28,20 @@ use crate::volume::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
 /// An erase task under way.
 #[derive(Debug)]
 pub(in crate::volume) struct EraseTask {
-    kind: Kind,
+    pub(super) kind: Kind,
     /// The bytes that the task is about, by address.
     pub(in crate::volume) runs: Vec<Extent<Addr>>,
     /// The same bytes as a map, for overlap checks.
     area: ExtentMap<Addr, ()>,
-    steps: Task<Site>,
+    pub(super) steps: Task<Site>,
     /// The number of the commit that the task waits for.
     recording: Option<u64>,
+    /// Whether the passes were given up over content that is put back: some of what lay below may be left.
+    pub(super) is_spared: bool,
+    /// The places of a job that a medium would not erase.
+    pub(super) remains: Vec<Place>,
+    /// Whether each site is overwritten on its own.
+    pub(super) is_careful: bool,
 }
 
 /// The purpose of an erase task.
@@ -77,6 +83,14 @@ impl Site {
         Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
     }
 
+    /// The place, of a site that is one.
+    pub(super) fn place(self) -> Option<Place> {
+        match self {
+            Self::Place(place) => Some(place),
+            Self::Run(_) => None,
+        }
+    }
+
     pub(in crate::volume) fn runs(runs: &[Extent<Addr>]) -> Vec<Self> {
         runs.iter().copied().map(Self::Run).collect()
     }
@@ -91,7 +105,8 @@ impl EraseTask {
     pub(in crate::volume) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
         let mut area = ExtentMap::default();
         runs.iter().for_each(|run| area.insert(*run, ()));
-        Self { kind, runs, area, steps, recording: None }
+        let (recording, is_spared, is_careful, remains) = (None, false, false, Vec::new());
+        Self { kind, runs, area, steps, recording, is_spared, remains, is_careful }
     }
 
     /// Whether `request` has to wait for the end of the task.
@@ -160,7 +175,8 @@ impl Disk {
     ) -> EraseTask {
         let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
         let policy = if is_plain { &Policy::none() } else { &self.config.policy };
-        EraseTask::new(kind, runs, Task::new(method, policy, priority))
+        let task = EraseTask::new(kind, runs, Task::new(method, policy, priority));
+        EraseTask { is_careful: self.limits().one_by_one, ..task }
     }
 
     fn places_of(&self, site: Site) -> Places {
@@ -173,6 +189,7 @@ impl Disk {
 
 impl Erasing {
     fn begin_io(&mut self, disk: &mut Disk, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
+        let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
         let op = match verb {
@@ -193,7 +210,7 @@ impl Erasing {
             Verb::Sync => IoOp::Sync,
             Verb::Shrink => IoOp::Shrink,
         };
-        disk.io(Purpose::Task, at, op, out);
+        disk.io(Purpose::Task(part), at, op, out);
     }
 
     fn record_staged(&mut self, disk: &mut Disk) {
@@ -204,11 +221,26 @@ impl Erasing {
         self.record(disk, &staged.collect::<Vec<_>>());
     }
 
+    /// Records that content is in its place. Some passes may be missing below what a request was about to write there.
+    fn record_restored(&mut self, disk: &mut Disk) {
+        let task = self.task.as_ref().expect("a record is of a task");
+        let has_old_below = task.is_spared && matches!(task.kind, Kind::Rewrite { suspicious: false });
+        let below =
+            task.area.iter().filter(|_| has_old_below).map(|(run, ())| {
+                Change::Oblige(run, Due::ConservativeOverwrite, Cause::ConservativeOverwrite)
+            });
+        let changes: Vec<_> = below.chain([Change::Release]).collect();
+        self.record(disk, &changes);
+    }
+
     /// Records that the obligations of the task's runs are completed. The steps before this one kept
     /// invariant 4.
     fn record_met(&mut self, disk: &mut Disk) {
         let mut changes = self.completing_changes(disk);
         let task = self.task.as_ref().expect("a record is of a task");
+        if task.is_spared {
+            return self.record(disk, &[Change::Clean]);
+        }
         let runs = task.runs.clone();
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         match task.kind {
@@ -347,8 +379,12 @@ impl Volume {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(EraseTask { kind: Kind::Job, .. }) = self.erasing.end_task(&mut self.requests) {
-                self.disk.store.background_done(JobEnd::GivenUp);
+            if let Some(EraseTask { kind: Kind::Job, remains, .. }) =
+                self.erasing.end_task(&mut self.requests)
+            {
+                let is_refused = !remains.is_empty();
+                let end = if is_refused { JobEnd::Remains(&remains) } else { JobEnd::GivenUp };
+                self.disk.store.background_done(end);
             }
             self.on_requests(out, |requests, others| requests.settle(others));
         }
@@ -395,9 +431,7 @@ impl Volume {
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.disk.want_checkpoint(Waiter::Task, out),
             Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
-            Point::Record(Record::Restored) => {
-                return self.erasing.record(&mut self.disk, &[Change::Release]);
-            }
+            Point::Record(Record::Restored) => return self.erasing.record_restored(&mut self.disk),
             Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
         }
         self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());

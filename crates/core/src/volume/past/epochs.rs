@@ -172,7 +172,7 @@ impl Requests {
         let waiters = closes.cut.iter_mut().flat_map(|cut| std::mem::take(&mut cut.waiters));
         let later = std::mem::take(&mut closes.later).into_iter().map(|(_, id)| id);
         let refused: Vec<_> = waiters.chain(later).chain(std::mem::take(&mut closes.early)).collect();
-        refused.into_iter().for_each(|id| self.request_failed(disk, watching, id, error, out));
+        refused.into_iter().for_each(|id| self.request_failed(disk, watching, id, error.clone(), out));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

@@ -2,9 +2,9 @@
 //! block a place of its own before a request changes a part of it.
 
 use crate::buf::Buf;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Refusal, Request};
+use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
@@ -71,7 +71,7 @@ impl Requests {
         &mut self,
         others: &mut Others<'_>,
         id: Origin,
-        result: Result<Performed, MediumError>,
+        result: Result<Performed, ContentError>,
     ) {
         let Stage::CopyUp { block, is_read, .. } = &mut self.running.get_mut(id).stage else {
             return;
@@ -80,7 +80,7 @@ impl Requests {
         match result {
             Err(error) if was_read => {
                 others.disk.store.end_write(block, Written::NotThere);
-                self.request_failed(others.disk, others.watching, id, &error, others.out);
+                self.request_failed(others.disk, others.watching, id, error, others.out);
             }
             Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
             Ok(done) if !was_read && others.disk.store.missing(block).is_none() => {

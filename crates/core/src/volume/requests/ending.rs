@@ -1,9 +1,10 @@
 //! What follows from the I/O operations of a request, until it ends.
 
 use crate::buf::Buf;
-use crate::medium::{MediumError, MediumErrorKind};
+use crate::medium::MediumErrorKind;
 use crate::mutant::{self, Mutant};
 use crate::request::{Outcome, Refusal, Reply};
+use crate::sealing::ContentError;
 use crate::store::Written;
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
@@ -29,7 +30,7 @@ impl Requests {
         &mut self,
         others: &mut Others<'_>,
         id: Origin,
-        mut result: Result<Performed, MediumError>,
+        mut result: Result<Performed, ContentError>,
     ) {
         if self.read_elsewhere(others, id, result.is_err()) {
             return;
@@ -56,7 +57,7 @@ impl Requests {
             (result, _) if matches!(id, Origin::Own(_)) => {
                 self.own_look_done(others.disk, others.watching, id, result.map(|done| done.buf))
             }
-            (Err(error), _) => self.request_failed(others.disk, others.watching, id, &error, others.out),
+            (Err(error), _) => self.request_failed(others.disk, others.watching, id, error, others.out),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(others, id, rest);
@@ -69,7 +70,7 @@ impl Requests {
         &mut self,
         others: &mut Others<'_>,
         id: Origin,
-        mut result: Result<Performed, MediumError>,
+        mut result: Result<Performed, ContentError>,
         deaths: Option<Deaths>,
         durable: bool,
     ) {
@@ -79,7 +80,7 @@ impl Requests {
         match result {
             Err(error) => {
                 others.disk.give_up_overwrite(extent);
-                return self.request_failed(others.disk, others.watching, id, &error, others.out);
+                return self.request_failed(others.disk, others.watching, id, error, others.out);
             }
             Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
@@ -109,7 +110,7 @@ impl Requests {
     }
 
     /// Shows the watcher old content that was read for request `id`, and goes on.
-    fn old_content_read(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, MediumError>) {
+    fn old_content_read(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, ContentError>) {
         let Running { stage: Stage::ReadForInference { request, old_extent, mut rest }, .. } =
             self.running.take(id)
         else {
@@ -140,7 +141,7 @@ impl Requests {
         disk: &Disk,
         watching: &mut Watching,
         id: Origin,
-        result: Result<Buf, MediumError>,
+        result: Result<Buf, ContentError>,
     ) {
         let Running { extent, .. } = self.running.take(id);
         self.leave(id);
@@ -171,21 +172,26 @@ impl Requests {
         }
     }
 
+    /// Refuses request `id`, under way, whose content could not be read or written. A medium that fails at a change latches.
     pub(in crate::volume) fn request_failed(
         &mut self,
         disk: &mut Disk,
         watching: &mut Watching,
         id: Origin,
-        error: &MediumError,
+        error: impl Into<ContentError>,
         out: &mut Vec<Command>,
     ) {
+        let error = error.into();
         let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(watching, id, Err(refusal(error)), out);
+        self.finish(watching, id, Err(refusal(&error)), out);
         if !is_read && !extent.is_empty() {
             watching.tell_of_refusal(disk, extent, true);
         }
-        if !is_read && error.kind == MediumErrorKind::Io {
+        if let ContentError::Medium(error) = error
+            && !is_read
+            && error.kind != MediumErrorKind::NoSpace
+        {
             disk.latch(&error.message, out);
         }
     }
@@ -236,7 +242,7 @@ impl Requests {
 }
 
 /// How a write ended, for the store: takes the sealings out of `result`.
-fn written(result: &mut Result<Performed, MediumError>) -> Written {
+fn written(result: &mut Result<Performed, ContentError>) -> Written {
     match result {
         Ok(done) => Written::There(std::mem::take(&mut done.sealings)),
         Err(_) => Written::NotThere,

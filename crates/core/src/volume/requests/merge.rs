@@ -2,8 +2,8 @@
 //! written together with the part.
 
 use crate::buf::Buf;
-use crate::medium::MediumError;
 use crate::request::{Op, Request};
+use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
 use crate::units::{Addr, Extent};
 use crate::volume::bytes::padded;
@@ -72,7 +72,7 @@ impl Requests {
         &mut self,
         others: &mut Others<'_>,
         id: Origin,
-        result: Result<Buf, MediumError>,
+        result: Result<Buf, ContentError>,
     ) {
         let Stage::Merge(merge) = &mut self.running.get_mut(id).stage else { return };
         match result {
@@ -151,14 +151,14 @@ impl Requests {
         others: &mut Others<'_>,
         id: Origin,
         written: Written,
-        result: Result<(), MediumError>,
+        result: Result<(), ContentError>,
     ) {
         let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
         let Some((block, _)) = remainder.unwritten.pop() else { return };
         remainder.has_written = true;
         others.disk.store.end_write(block, written);
         match result {
-            Err(error) => self.request_failed(others.disk, others.watching, id, &error, others.out),
+            Err(error) => self.request_failed(others.disk, others.watching, id, error, others.out),
             Ok(()) => self.remain_more(others, id),
         }
     }

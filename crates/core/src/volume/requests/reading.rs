@@ -7,7 +7,6 @@
 
 use crate::places::Places;
 use crate::request::{Op, Refusal, Request};
-use crate::store::Epochs;
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::requests::Origin;
@@ -26,7 +25,7 @@ enum Now {
 
 impl Disk {
     fn reuses(&self) -> Option<u64> {
-        self.store.epochs().and_then(Epochs::reuses)
+        self.store.mapped()?.reuses()
     }
 
     fn whereabouts(&self, Reading { op, extent, at, .. }: &Reading) -> Now {

@@ -196,6 +196,16 @@ impl Queue {
         self.take_all(turns)
     }
 
+    /// Takes out the writes that wait for an obligation, and whose bytes `are_above` what will not be erased.
+    pub(in crate::volume) fn take_above(&mut self, are_above: impl Fn(Extent<Addr>) -> bool) -> Vec<Waiting> {
+        let is_above = |turn: &Turn| {
+            let is_it = |it: &Waiting| it.obstacle == Obstacle::Ledger && are_above(it.request.extent);
+            self.all.get(turn).is_some_and(is_it)
+        };
+        let turns: Vec<_> = self.demands.iter().copied().filter(is_above).collect();
+        self.take_all(turns)
+    }
+
     /// Takes out the requests that wait for the ledger to have room.
     pub(in crate::volume) fn take_roomless(&mut self) -> Vec<Waiting> {
         let turns: Vec<_> = self.roomless.iter().copied().collect();

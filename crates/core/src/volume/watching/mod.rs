@@ -8,11 +8,11 @@ use crate::buf::Buf;
 use crate::journal::Change;
 use crate::ledger::{Cause, Due};
 use crate::media::MediumId;
-use crate::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::places::Places;
 use crate::request::{Op, Request};
+use crate::sealing::ContentError;
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
 use crate::volume::disk::Disk;
@@ -275,7 +275,7 @@ impl Watching {
     }
 
     /// Hands the watcher the result of a read that it asked for.
-    pub(super) fn looked(&mut self, disk: &Disk, extent: Extent<Addr>, result: &Result<Buf, MediumError>) {
+    pub(super) fn looked(&mut self, disk: &Disk, extent: Extent<Addr>, result: &Result<Buf, ContentError>) {
         if let Some(watching) = &mut self.watch {
             watching.looks -= 1;
         }

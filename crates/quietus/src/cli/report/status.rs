@@ -235,6 +235,13 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
         bytes(it.owed.suspicious_bytes),
         bytes(it.owed.conservative_bytes)
     )?;
+    if it.owed.remains_bytes > 0 {
+        writeln!(
+            out,
+            "remains      {:>12}  of these, which the medium would not erase",
+            bytes(it.owed.remains_bytes)
+        )?;
+    }
     let counters = &it.counters;
     writeln!(
         out,

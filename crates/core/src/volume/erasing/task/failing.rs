@@ -33,7 +33,7 @@ impl Erasing {
 impl Volume {
     /// A job that cannot read gives up, and whatever there is no space for is tried again later: the whole
     /// task, or only its present step where content may be in the staging slots alone. Any other failure
-    /// latches.
+    /// latches, but for what [remains](crate::volume::erasing::remaining).
     pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
         let Some(task) = &mut self.erasing.task else { return };

@@ -246,6 +246,10 @@ impl Mapped for Book {
         self.get().free.extend(slots);
     }
 
+    fn reuses(&self) -> Option<u64> {
+        self.get().now.reuses
+    }
+
     fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
         None
     }
@@ -331,10 +335,6 @@ impl Epochs for Book {
 
     fn has_changed(&self) -> bool {
         self.get().now.open().0 > 1
-    }
-
-    fn reuses(&self) -> Option<u64> {
-        self.get().now.reuses
     }
 
     fn can_close(&self) -> bool {

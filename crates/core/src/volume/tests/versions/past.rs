@@ -10,7 +10,7 @@ impl Bench {
     /// The operation `io` fails.
     fn fail(&mut self, io: &Io) {
         let error = MediumError { kind: UNREADABLE, message: "it does not open".into() };
-        self.tell(Event::Completed(io.id, Err(error)));
+        self.tell(Event::Completed(io.id, Err(error.into())));
     }
 
     fn ask_past(&mut self, epoch: u64) -> RequestId {
