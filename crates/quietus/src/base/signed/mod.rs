@@ -9,10 +9,11 @@ mod tests;
 
 use crate::base::hex::{hex, unhex};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -49,9 +50,9 @@ pub struct Signed<T> {
 }
 
 /// A part of a statement as it was signed, whatever version of the program did that.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(transparent, bound = "")]
-pub struct AsSigned<T>(#[schemars(with = "T")] Value, PhantomData<T>);
+pub struct AsSigned<T>(Value, PhantomData<T>);
 
 impl<T: Serialize + DeserializeOwned> AsSigned<T> {
     /// The part, as this version signs it.
@@ -70,6 +71,20 @@ impl<T: Serialize + DeserializeOwned> AsSigned<T> {
 impl<T> fmt::Display for AsSigned<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for AsSigned<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
     }
 }
 
