@@ -57,13 +57,15 @@ pub(super) struct Sweep {
     swept: bool,
 }
 
-/// The background job under way.
+/// The background job under way, and how the last one ended.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     /// `None` if there is none.
     pub(super) doing: Option<Doing>,
     /// The slots that it destroys, or whose space it gives back.
     pub(super) slots: BTreeSet<Slot>,
+    /// Whether the medium would not erase what the last job was for.
+    pub(super) remains: bool,
 }
 
 /// What a background job is for: see [`Job`].
@@ -113,8 +115,6 @@ pub(super) struct Killing {
     pub(super) sweep: Sweep,
     /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
     pub(super) stopped: Option<String>,
-    /// Whether the medium would not erase what the last job was for.
-    pub(super) remains: bool,
     gives_back: bool,
     has_stubs: bool,
 }
@@ -333,7 +333,7 @@ impl Versions {
             || to_kill > PILE_MAX
             || spare > SPARE_MAX;
         match (is_urgent, to_kill + spare > 0) {
-            (is_urgent, has_any) if self.killing.remains && (is_urgent || has_any) => Backlog::Remains,
+            (is_urgent, has_any) if self.killing.job.remains && (is_urgent || has_any) => Backlog::Remains,
             (true, _) => Backlog::AtOnce,
             (false, true) if all => Backlog::AtOnce,
             (false, true) => Backlog::WhenIdle,
@@ -409,7 +409,7 @@ impl Versions {
 
     pub(super) fn job_done(&mut self, end: JobEnd<'_>) {
         let Some(doing) = self.killing.job.doing.take() else { return };
-        self.killing.remains = matches!(end, JobEnd::Remains(_));
+        self.killing.job.remains = matches!(end, JobEnd::Remains(_));
         match (doing, end) {
             (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
             (Doing::Space, _) => {
