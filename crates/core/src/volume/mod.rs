@@ -8,7 +8,7 @@
 //!    is replied to, and before any erase task on it begins.
 //! 2. A dead byte reads as zeros from the moment of its death.
 //! 3. A write to a byte with an obligation waits until the obligation is completed
-//!    and that is durable, or it gets another place ([`leaving`](deaths::leaving)), or it completes the
+//!    and that is durable, or it gets another place ([`leaving`](disk::leaving)), or it completes the
 //!    obligation itself ([`overwriting`](disk::overwriting)): no erase task can destroy what was written
 //!    after a death.
 //! 4. A pass is durable before the next begins, and the last one before the
@@ -18,17 +18,18 @@
 //!    content before the receipt.
 //! 6. Requests that change overlapping bytes are carried out in order of
 //!    arrival.
-//! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`](past::epochs)).
+//! 7. A change belongs to the epoch that took changes when it arrived ([`epochs`](requests::past::epochs)).
 //! 8. After the first failure of the medium nothing more is written. What a medium will not erase is no failure
 //!    ([`remaining`](disk::remaining)).
 
 mod bytes;
-mod deaths;
 mod disk;
+mod driving;
 mod erasing;
 mod io;
+mod obstacle;
 mod open;
-mod past;
+mod origin;
 mod query;
 mod requests;
 #[cfg(test)]
@@ -50,7 +51,8 @@ use crate::units::{Addr, Extent, Millis};
 use crate::watch::{Attached, Class};
 use disk::Disk;
 use disk::outstanding::Purpose;
-use requests::{Origin, Requests};
+use origin::Origin;
+use requests::Requests;
 
 /// How a volume behaves.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -114,9 +114,7 @@ impl Disk {
     pub(super) fn oldest(&self) -> Option<Millis> {
         self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
     }
-}
 
-impl Disk {
     /// Whether nothing waits for a commit, and at a stop for a checkpoint. A latched volume makes neither any more.
     fn has_committed(&self) -> bool {
         !self.commits.journal.has_pending() && (!self.schedule.stopping || self.is_checkpointed())
@@ -381,9 +379,7 @@ impl Volume {
         let never = self.disk.latched.is_some() || self.disk.config.read_only;
         self.is_at_rest() && (never || !self.erasing.has_unasked(&self.disk) && self.watching.has_seen_all())
     }
-}
 
-impl Volume {
     /// The checkpoint that a clean stop keeps. Valid only if nothing is written to the journal after it.
     #[must_use]
     pub fn checkpoint(&self) -> Option<crate::volume::open::Checkpoint> {

@@ -186,7 +186,7 @@ impl Bench {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    pub(in crate::volume) fn tell(&mut self, event: Event) {
         let (mut out, before) = (Vec::new(), self.receipts.len());
         self.volume.apply(Millis(self.now), event, &mut out);
         for command in out {

@@ -14,7 +14,7 @@ use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::store::{Batch, MapState};
 use crate::volume::disk::Disk;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use crate::volume::{Command, Purpose, Volume, io::IoOp};
 
 /// The checkpoint under way, and who waits for it and for the next one.

@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::units::{Addr, Extent, Pos};
 use crate::volume::disk::Disk;
 use crate::volume::disk::recording::Recording;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use crate::volume::{Command, Purpose, Volume, io::IoOp};
 
 /// The journal, and how far its commits and receipts are.

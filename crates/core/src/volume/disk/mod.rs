@@ -6,10 +6,12 @@
 //! [`commit`] writes the journal, [`checkpoints`] the map, and [`recording`] hands out receipts. [`overwriting`] knows
 //! which writes over dead bytes a sync has yet to cover, [`paging`] which part of the map is in memory, [`outstanding`]
 //! which I/O operations are under way. [`schedule`] says what is due by now, [`shortage`] what lacked space, and [`remaining`]
-//! what the medium would not erase.
+//! what the medium would not erase. What dies, and what leaves its place, is noted by [`dying`] and [`leaving`].
 
 pub(super) mod checkpoints;
 pub(super) mod commit;
+pub(super) mod dying;
+pub(super) mod leaving;
 pub(super) mod outstanding;
 pub(super) mod overwriting;
 pub(super) mod paging;
@@ -17,6 +19,7 @@ pub(super) mod recording;
 pub(super) mod remaining;
 pub(super) mod schedule;
 pub(super) mod shortage;
+pub(super) mod site;
 
 use crate::journal::State;
 use crate::store::Store;

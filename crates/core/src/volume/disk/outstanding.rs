@@ -1,8 +1,8 @@
 //! The I/O operations under way, and the purpose of each.
 
 use crate::volume::IoId;
-use crate::volume::requests::Origin;
-use crate::volume::requests::waiting::Obstacle;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
 use std::collections::{HashMap, HashSet};
 
 /// The purpose of an [`Io`](crate::volume::Io).

@@ -10,21 +10,15 @@
 //! 3. A FUA write or a flush is answered when the journal says durably that the obligation is
 //!    completed. Otherwise a power cut would undo what was promised.
 
-use crate::buf::Buf;
 use crate::extents::ExtentMap;
-use crate::journal::{Change, NOTES, Note};
+use crate::journal::{Change, NOTES};
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::receipts::Done;
-use crate::sealing::ContentError;
 use crate::units::{Addr, Extent, Millis};
 use crate::volume::disk::Disk;
 use crate::volume::io::IoOp;
-use crate::volume::requests::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
-use crate::volume::requests::running::{Deaths, Stage};
 use crate::volume::{Command, Purpose};
 use std::collections::BTreeSet;
 
@@ -38,20 +32,20 @@ const ENTRIES_NEEDED: usize = 4;
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Overwriting {
     /// The dead bytes that writes under way go to.
-    under_way: ExtentMap<Addr, ()>,
+    pub(in crate::volume) under_way: ExtentMap<Addr, ()>,
     /// When the first write ended that no sync covers, if there is one.
-    since: Millis,
+    pub(in crate::volume) since: Millis,
     /// The number of the last commit that completes such obligations.
-    completed_seq: u64,
-    notes: Notes,
+    pub(in crate::volume) completed_seq: u64,
+    pub(in crate::volume) notes: Notes,
 }
 
 /// The notes that are still needed, by their numbers.
 #[derive(Debug, Default)]
-struct Notes {
-    next: u64,
+pub(in crate::volume) struct Notes {
+    pub(in crate::volume) next: u64,
     /// The notes that are being written.
-    under_way: BTreeSet<u64>,
+    pub(in crate::volume) under_way: BTreeSet<u64>,
     /// The sync under way, or the last one, covers the notes before this number.
     syncing: u64,
     /// The commit after the last sync covers the notes before this number.
@@ -98,9 +92,7 @@ impl Disk {
             self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
         }
     }
-}
 
-impl Disk {
     /// Whether a write of `extent` destroys all that is owed there, and may begin.
     pub(in crate::volume) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
         let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
@@ -152,7 +144,7 @@ impl Disk {
         }
     }
 
-    fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
+    pub(in crate::volume) fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
             self.overwriting.completed_seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
             self.state.counters.destroyed_bytes += run.len;
@@ -164,7 +156,7 @@ impl Disk {
         !self.state.ledger.has_overwritten() && self.is_met_durable()
     }
 
-    fn is_met_durable(&self) -> bool {
+    pub(in crate::volume) fn is_met_durable(&self) -> bool {
         self.commits.durable.seq >= self.overwriting.completed_seq
             || mutant::is(Mutant::FlushBeforeCompletion)
     }
@@ -180,100 +172,5 @@ impl Disk {
     pub(in crate::volume) fn overwritten_wakeup(&self) -> Option<Millis> {
         let latest = Millis(self.overwriting.since.0.saturating_add(UNSYNCED_MS_MAX));
         self.state.ledger.has_unsynced().then_some(latest)
-    }
-}
-
-impl Requests {
-    /// Writes the note of request `id`, whose write over dead bytes has ended.
-    pub(in crate::volume) fn note_overwrite(
-        &mut self,
-        others: &mut Others<'_>,
-        id: Origin,
-        deaths: Option<Deaths>,
-        durable: bool,
-    ) {
-        let number = others.disk.overwriting.notes.next;
-        others.disk.overwriting.notes.next += 1;
-        others.disk.overwriting.notes.under_way.insert(number);
-        let running = self.running.get_mut(id);
-        let made = others.disk.commits.journal.position();
-        running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
-        let extent = running.extent;
-        if mutant::is(Mutant::NoteNothing) {
-            return self.noted(others, id, Ok(Buf::new()));
-        }
-        let up_to = [others.disk.commits.durable, made];
-        let data = Note { session: others.disk.state.session, extent, up_to }.to_bytes();
-        let at = Extent::new(others.disk.commits.journal.shape().note(number).0, data.len() as u64);
-        let place = Place { on: MediumId::Journal, extent: at };
-        others.disk.io(
-            Purpose::Request(id),
-            place,
-            IoOp::Write { data: data.into(), durable: false },
-            others.out,
-        );
-    }
-
-    /// Goes on with request `id` after the write of its note.
-    pub(in crate::volume) fn noted(
-        &mut self,
-        others: &mut Others<'_>,
-        id: Origin,
-        result: Result<Buf, ContentError>,
-    ) {
-        let running = self.running.get_mut(id);
-        let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
-        let Stage::Note { deaths, durable, number, generation } = stage else { return };
-        others.disk.overwriting.notes.under_way.remove(&number);
-        if let Err(error) = result {
-            others.disk.give_up_overwrite(extent);
-            return self.request_failed(others.disk, others.watching, id, error, others.out);
-        }
-        if generation != others.disk.commits.journal.position().generation {
-            // A snapshot was made meanwhile, in which the bytes are dead.
-            return self.note_overwrite(others, id, deaths, durable);
-        }
-        others.disk.overwriting.under_way.remove(extent);
-        if !others.disk.state.ledger.has_unsynced() {
-            others.disk.overwriting.since = others.disk.schedule.now;
-        }
-        others.disk.state.ledger.overwrite(extent);
-        self.end_write(others, id, deaths, durable);
-    }
-
-    /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
-    /// over all that was written over there, by others too.
-    pub(in crate::volume) fn end_write(
-        &mut self,
-        others: &mut Others<'_>,
-        id: Origin,
-        deaths: Option<Deaths>,
-        durable: bool,
-    ) {
-        let extent = self.running.get_mut(id).extent;
-        if !durable {
-            return match deaths {
-                Some(deaths) => self.die(others, id, deaths),
-                None => self.finish_with_buf(others.watching, id, others.out),
-            };
-        }
-        let parts: Vec<_> =
-            others.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
-        if others.disk.latched.is_some() && !(parts.is_empty() && others.disk.is_met_durable()) {
-            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
-        }
-        others.disk.meet_overwritten(&parts);
-        self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
-        self.request_checkpointed(others, id);
-    }
-
-    /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
-    pub(in crate::volume) fn awaits_completion(&mut self, disk: &mut Disk, id: Origin) -> bool {
-        if disk.is_met_durable() {
-            return false;
-        }
-        self.running.get_mut(id).stage = Stage::Commit;
-        disk.commits.wait_for(disk.overwriting.completed_seq, id);
-        true
     }
 }

@@ -4,7 +4,7 @@ use crate::buf::Buf;
 use crate::medium::{MediumError, MediumErrorKind};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
-use crate::volume::requests::waiting::Obstacle;
+use crate::volume::obstacle::Obstacle;
 use crate::volume::{Command, Purpose, Volume, io::IoOp};
 
 impl Disk {

@@ -16,8 +16,7 @@ use crate::store::Backlog;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::volume::Config;
 use crate::volume::disk::Disk;
-use crate::volume::erasing::task::Site;
-use crate::volume::requests::{Others, Requests};
+use crate::volume::disk::site::Site;
 use std::collections::BTreeMap;
 
 /// How long what remains rests before it is tried again, in milliseconds.
@@ -27,7 +26,7 @@ const RETRY_MS: u64 = 60_000;
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Remaining {
     /// The bytes that are owed by address.
-    runs: ExtentMap<Addr, ()>,
+    pub(in crate::volume) runs: ExtentMap<Addr, ()>,
     /// The places whose destruction is owed.
     places: BTreeMap<MediumId, ExtentMap<Pos, ()>>,
     /// Whether tasks work block by block, to find the one that remains.
@@ -35,7 +34,7 @@ pub(in crate::volume) struct Remaining {
     /// When all of it is tried again.
     until: Millis,
     /// The medium's answer, the last time.
-    why: Option<MediumError>,
+    pub(in crate::volume) why: Option<MediumError>,
 }
 
 impl Remaining {
@@ -147,16 +146,5 @@ impl Disk {
         let is_careful = self.remaining.is_careful;
         let run_bytes_max = if is_careful { run_bytes_max.min(BLOCK_BYTES) } else { run_bytes_max };
         Limits { run_bytes_max, batch_bytes_max, one_by_one: is_careful }
-    }
-}
-
-impl Requests {
-    /// Refuses the writes that wait for the destruction of something that remains, until that is tried again.
-    pub(in crate::volume) fn refuse_above_remaining(&mut self, others: &mut Others<'_>) {
-        let Remaining { runs, why: Some(why), .. } = &others.disk.remaining else { return };
-        let (why, geometry) = (why.clone(), others.disk.store.geometry());
-        for waiting in self.waiting.take_above(|extent| runs.overlaps(geometry.changed(extent))) {
-            self.refuse_waiting(others, &waiting, &why);
-        }
     }
 }

@@ -1,15 +1,14 @@
 //! Background jobs: what a store wants done with space that holds no content, and with where
 //! content lies.
 
-use crate::erase::{CopyLive, Destroy, Limits, Method, Priority, Put, Zeros};
+use crate::erase::{CopyLive, Destroy, Limits, Method, Put, Zeros};
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::store::{Backlog, Job, JobEnd, Rekey};
+use crate::store::{Backlog, Job, Rekey};
 use crate::units::{Extent, Millis};
 use crate::volume::disk::Disk;
+use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::task::{EraseTask, Kind, Site};
-use crate::volume::requests::Requests;
 
 /// When background jobs may begin.
 #[derive(Debug, Default)]
@@ -46,7 +45,7 @@ impl Disk {
 }
 
 impl Erasing {
-    fn may_begin_job(&mut self, disk: &Disk) -> bool {
+    pub(in crate::volume) fn may_begin_job(&mut self, disk: &Disk) -> bool {
         let has_any = !disk.schedule.halting && disk.has_jobs();
         let Some(since) = self.jobs.waiting_since(disk.schedule.now, has_any) else {
             return false;
@@ -77,27 +76,8 @@ impl Erasing {
     }
 }
 
-impl Erasing {
-    /// The erase task of the next background job, if one is due.
-    pub(in crate::volume) fn job_task(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
-        if !self.may_begin_job(disk) {
-            return None;
-        }
-        let job = disk.store.mapped_mut()?.background(disk.schedule.all_due)?;
-        if let Job::Move { contents, .. } = &job
-            && contents.iter().any(|run| requests.is_busy(*run))
-        {
-            disk.store.background_done(JobEnd::GivenUp);
-            return None;
-        }
-        let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
-        let method = method(&job, disk.limits());
-        Some(disk.erase_task(Kind::Job, runs, method, Priority::Background))
-    }
-}
-
 /// How `job` is done.
-fn method(job: &Job, limits: Limits) -> Method<Site> {
+pub(in crate::volume) fn method(job: &Job, limits: Limits) -> Method<Site> {
     let medium = Site::all_of(MediumId::Data);
     match job {
         Job::Destroy(places) => Method::Destroy(destroy_all(places, limits, Zeros::AfterPasses)),

@@ -1,11 +1,16 @@
 //! Erasing: the erase task under way, and what lasts from one task to the next.
 //!
-//! [`choose`] finds the next task, [`task`] takes its steps, [`jobs`] are those that a store asks for, [`space`] gives back
-//! what destroyed content took, and [`remaining`] gives up what a medium will not erase. How bytes are destroyed, [`crate::erase`] alone knows.
+//! [`due`] says whether a task may go on, [`task`] takes its steps, [`jobs`] are those that a store asks for, [`owed`] the one that
+//! destroys what is owed by place, and [`space`] gives back what destroyed content took. [`obliging`] gives dead bytes their
+//! obligation, around what is under way; below which content nothing lies, [`layers`] knows. How bytes are destroyed,
+//! [`crate::erase`] alone knows. Which task is next depends on all owners: [`super::driving`].
 
-pub(super) mod choose;
+pub(super) mod due;
+pub(super) mod forgetting;
 pub(super) mod jobs;
-pub(super) mod remaining;
+pub(super) mod layers;
+pub(super) mod obliging;
+pub(super) mod owed;
 pub(super) mod space;
 pub(super) mod task;
 
@@ -14,11 +19,12 @@ use crate::erase::Seeds;
 use crate::medium::Capabilities;
 use crate::request::Request;
 use crate::units::{Addr, Extent, Millis};
-use crate::volume::deaths::layers::Layers;
-use crate::volume::erasing::jobs::Jobs;
-use crate::volume::erasing::space::PendingPunch;
-use crate::volume::erasing::task::EraseTask;
-use crate::volume::past::forgetting::Forgetting;
+use crate::volume::disk::Disk;
+use forgetting::Forgetting;
+use jobs::Jobs;
+use layers::Layers;
+use space::PendingPunch;
+use task::EraseTask;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -108,6 +114,13 @@ impl Erasing {
         self.destroys_owed_next = !self.destroys_owed_next;
         self.destroys_owed_next
     }
+
+    /// Notes whether all due work waits for space, after everything that could begin has begun.
+    pub(in crate::volume) fn note_shortage(&mut self, disk: &mut Disk) {
+        let is_short = disk.tasks_rest() || disk.checkpoints_rest();
+        disk.schedule.shortage.is_all =
+            is_short && disk.outstanding.is_empty() && (disk.schedule.halting || self.is_due(disk));
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +130,8 @@ mod tests {
     use crate::media::MediumId;
     use crate::place::Place;
     use crate::request::Op;
-    use crate::volume::erasing::task::{Kind, Site};
+    use crate::volume::disk::site::Site;
+    use crate::volume::erasing::task::Kind;
 
     const AT: Extent<Addr> = Extent { start: Addr(4096), len: 4096 };
 

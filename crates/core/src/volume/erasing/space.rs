@@ -15,14 +15,12 @@
 
 use crate::erase::{Method, Priority, holes};
 use crate::extents::ExtentMap;
-use crate::store::WritePlan;
 use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 use crate::volume::Volume;
 use crate::volume::disk::Disk;
+use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::task::{EraseTask, Kind, Site};
-use crate::volume::requests::Origin;
-use crate::volume::requests::Requests;
+use crate::volume::erasing::task::{EraseTask, Kind};
 
 /// With so many runs that are pending punch, space is given back without waiting any longer.
 const PENDING_PUNCH_MAX: usize = 1 << 16;
@@ -58,7 +56,7 @@ impl PendingPunch {
     }
 
     /// Takes `run` out: its space is needed, or has been given back.
-    pub(super) fn remove(&mut self, run: Extent<Addr>) {
+    pub(in crate::volume) fn remove(&mut self, run: Extent<Addr>) {
         self.space.remove(run);
     }
 
@@ -173,21 +171,6 @@ impl Erasing {
             || !self.pending_punch.is_empty()
             || !disk.is_checkpointed()
             || disk.has_jobs()
-    }
-}
-
-impl Requests {
-    /// Where a write of `extent` for request `id`, which is about to begin, goes.
-    pub(in crate::volume) fn allocate(
-        &mut self,
-        disk: &mut Disk,
-        erasing: &mut Erasing,
-        id: Origin,
-        extent: Extent<Addr>,
-    ) -> WritePlan {
-        erasing.cover(disk, extent);
-        erasing.pending_punch.remove(extent);
-        disk.store.begin_write(extent, self.order.epoch(id))
     }
 }
 

@@ -4,10 +4,7 @@
 //! Only [`crate::erase`] knows the steps that destroy bytes. This module connects those steps with the
 //! store, the journal, and the requests.
 
-mod failing;
-
-use crate::buf::Buf;
-use crate::erase::{Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work};
+use crate::erase::{Method, Priority, StepIo, Task, Verb};
 use crate::extents::ExtentMap;
 use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
 use crate::ledger::{Cause, Due, Obligation};
@@ -16,32 +13,30 @@ use crate::place::Place;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::request::{Op, Request};
-use crate::store::JobEnd;
 use crate::units::{Addr, Extent};
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
-use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
-use crate::volume::requests::Requests;
-use crate::volume::{Command, Done, Purpose, Receipt, Volume, io::IoOp};
+use crate::volume::{Command, Done, Purpose, Receipt, io::IoOp};
 
 /// An erase task under way.
 #[derive(Debug)]
 pub(in crate::volume) struct EraseTask {
-    pub(super) kind: Kind,
+    pub(in crate::volume) kind: Kind,
     /// The bytes that the task is about, by address.
     pub(in crate::volume) runs: Vec<Extent<Addr>>,
     /// The same bytes as a map, for overlap checks.
     area: ExtentMap<Addr, ()>,
-    pub(super) steps: Task<Site>,
+    pub(in crate::volume) steps: Task<Site>,
     /// The number of the commit that the task waits for.
-    recording: Option<u64>,
+    pub(in crate::volume) recording: Option<u64>,
     /// Whether the passes were given up over content that is put back: some of what lay below may be left.
-    pub(super) is_spared: bool,
+    pub(in crate::volume) is_spared: bool,
     /// The places of a job that a medium would not erase.
-    pub(super) remains: Vec<Place>,
+    pub(in crate::volume) remains: Vec<Place>,
     /// Whether each site is overwritten on its own.
-    pub(super) is_careful: bool,
+    pub(in crate::volume) is_careful: bool,
 }
 
 /// The purpose of an erase task.
@@ -61,44 +56,6 @@ pub(in crate::volume) enum Kind {
     /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
     /// addresses that named them, and each run died for the cause at its index.
     DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
-}
-
-/// Where a step of an erase task does its work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::volume) enum Site {
-    /// Where the store keeps these bytes of the disk.
-    Run(Extent<Addr>),
-    /// A place on a medium.
-    Place(Place),
-}
-
-impl Site {
-    /// All of a medium.
-    pub(in crate::volume) fn all_of(on: MediumId) -> Self {
-        Self::Place(Place::all_of(on))
-    }
-
-    /// The medium of these places, which is one.
-    pub(in crate::volume) fn medium_of(places: &[Place]) -> Self {
-        Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
-    }
-
-    /// The place, of a site that is one.
-    pub(super) fn place(self) -> Option<Place> {
-        match self {
-            Self::Place(place) => Some(place),
-            Self::Run(_) => None,
-        }
-    }
-
-    pub(in crate::volume) fn runs(runs: &[Extent<Addr>]) -> Vec<Self> {
-        runs.iter().copied().map(Self::Run).collect()
-    }
-
-    /// Extents of the data medium.
-    pub(in crate::volume) fn data(extents: impl IntoIterator<Item = Extent<crate::units::Pos>>) -> Vec<Self> {
-        extents.into_iter().map(|extent| Self::Place(Place { on: MediumId::Data, extent })).collect()
-    }
 }
 
 impl EraseTask {
@@ -188,7 +145,12 @@ impl Disk {
 }
 
 impl Erasing {
-    fn begin_io(&mut self, disk: &mut Disk, StepIo { at, verb }: StepIo<Site>, out: &mut Vec<Command>) {
+    pub(in crate::volume) fn begin_io(
+        &mut self,
+        disk: &mut Disk,
+        StepIo { at, verb }: StepIo<Site>,
+        out: &mut Vec<Command>,
+    ) {
         let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
@@ -213,7 +175,7 @@ impl Erasing {
         disk.io(Purpose::Task(part), at, op, out);
     }
 
-    fn record_staged(&mut self, disk: &mut Disk) {
+    pub(in crate::volume) fn record_staged(&mut self, disk: &mut Disk) {
         let task = self.task.as_ref().expect("a record is of a task");
         let staged = task.slots().enumerate().map(|(n, (extent, content))| {
             Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
@@ -222,7 +184,7 @@ impl Erasing {
     }
 
     /// Records that content is in its place. Some passes may be missing below what a request was about to write there.
-    fn record_restored(&mut self, disk: &mut Disk) {
+    pub(in crate::volume) fn record_restored(&mut self, disk: &mut Disk) {
         let task = self.task.as_ref().expect("a record is of a task");
         let has_old_below = task.is_spared && matches!(task.kind, Kind::Rewrite { suspicious: false });
         let below =
@@ -235,7 +197,7 @@ impl Erasing {
 
     /// Records that the obligations of the task's runs are completed. The steps before this one kept
     /// invariant 4.
-    fn record_met(&mut self, disk: &mut Disk) {
+    pub(in crate::volume) fn record_met(&mut self, disk: &mut Disk) {
         let mut changes = self.completing_changes(disk);
         let task = self.task.as_ref().expect("a record is of a task");
         if task.is_spared {
@@ -318,122 +280,24 @@ impl Erasing {
 }
 
 impl Erasing {
-    /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
-    fn end_task(&mut self, requests: &mut Requests) -> Option<EraseTask> {
-        let task = self.task.take()?;
-        requests.waiting.task_ended(&task.runs);
-        Some(task)
-    }
-
-    /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
-    pub(in crate::volume) fn task_done(&mut self, disk: &mut Disk, requests: &mut Requests, read: Buf) {
-        let Some(task) = &mut self.task else { return };
-        task.steps.done(read);
-        if !task.steps.is_over() {
-            return;
-        }
-        let Some(task) = self.end_task(requests) else { return };
-        match task.kind {
-            Kind::Job => {
-                let read = task.steps.contents().first().map_or(&[][..], |read| read);
-                disk.store.background_done(JobEnd::Done(read));
-            }
-            _ => self.gave_back(&task.runs),
-        }
-    }
-
-    pub(in crate::volume) fn task_committed(
-        &mut self,
-        disk: &mut Disk,
-        requests: &mut Requests,
-        seq: u64,
-        out: &mut Vec<Command>,
-    ) {
-        let Some(task) = self.task.as_mut().filter(|task| task.recording.is_some_and(|waits| waits <= seq))
-        else {
-            return;
-        };
-        task.recording = None;
-        task.steps.done(Buf::new());
-        if task.steps.is_over()
-            && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task(requests)
+    /// Lets the task under way go on that lacked space for its present step, once it has rested.
+    pub(in crate::volume) fn retry_task(&mut self, disk: &Disk) {
+        if !disk.tasks_rest()
+            && let Some(task) = &mut self.task
         {
-            disk.owed_destroyed(&places);
-        }
-        disk.give_receipts(out);
-    }
-}
-
-impl Volume {
-    pub(in crate::volume) fn drive_task(&mut self, out: &mut Vec<Command>) {
-        if self.disk.config.read_only {
-            return;
-        }
-        self.erasing.retry_task(&self.disk);
-        let is_in_the_way = self.requests.is_task_awaited(&self.disk);
-        let should_end = self.erasing.task.as_ref().is_some_and(|task| task.steps.should_end(is_in_the_way));
-        if should_end
-            || self.erasing.task.as_ref().is_some_and(EraseTask::gives_back)
-                && !self.erasing.may_give_back(&mut self.disk)
-        {
-            if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
-                return;
-            }
-            if let Some(EraseTask { kind: Kind::Job, remains, .. }) =
-                self.erasing.end_task(&mut self.requests)
-            {
-                let is_refused = !remains.is_empty();
-                let end = if is_refused { JobEnd::Remains(&remains) } else { JobEnd::GivenUp };
-                self.disk.store.background_done(end);
-            }
-            self.on_requests(out, |requests, others| requests.settle(others));
-        }
-        if self.erasing.task.is_none() {
-            self.erasing.task = self.erasing.choose(&mut self.disk, &mut self.requests, &self.watching);
-            self.erasing.begun += u64::from(self.erasing.task.is_some());
-            self.on_requests(out, |requests, others| requests.settle(others));
-        }
-        self.step(out);
-    }
-
-    /// Begins as much of the current step as may be under way at once.
-    fn step(&mut self, out: &mut Vec<Command>) {
-        let foreground =
-            Foreground { is_due: self.erasing.may_go_on(&mut self.disk), is_at_work: self.disk.is_at_work() };
-        while let Some(task) = &self.erasing.task {
-            let sites = task.steps.next_sites(foreground).to_vec();
-            let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
-            let is_known = |site: Site| match site {
-                Site::Run(run) => {
-                    self.disk.has_map(run, out) && (!is_shred || self.disk.has_map_space(run, out))
-                }
-                Site::Place(_) => true,
-            };
-            if !sites.into_iter().all(is_known) {
-                return;
-            }
-            match self.erasing.task.as_mut().and_then(|task| task.steps.next(foreground)) {
-                Some(Work::Io(io)) => self.erasing.begin_io(&mut self.disk, io, out),
-                Some(Work::Point(point)) => self.pass_point(point, out),
-                None => return,
-            }
+            task.steps.retry();
         }
     }
 
-    fn pass_point(&mut self, point: Point<Site>, out: &mut Vec<Command>) {
-        match point {
-            Point::Forget(Site::Run(run)) => self.disk.store.unmap(run),
-            Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
-                if let Some(mapped) = self.disk.store.mapped_mut() {
-                    mapped.rebind(content, to.extent);
-                }
-            }
-            Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
-            Point::Checkpoint => return self.disk.want_checkpoint(Waiter::Task, out),
-            Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
-            Point::Record(Record::Restored) => return self.erasing.record_restored(&mut self.disk),
-            Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
-        }
-        self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
+    /// When the task under way goes on that lacked space for its present step, if there is one.
+    pub(in crate::volume) fn retry_wakeup(&self, disk: &Disk) -> Option<crate::units::Millis> {
+        let rests = self.task.as_ref().is_some_and(|task| task.steps.is_resting());
+        rests.then(|| disk.tasks_rest_until())
+    }
+
+    /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
+    /// may be in the staging slots only: its bytes stay closed.
+    pub(in crate::volume) fn abandon_task(&mut self) {
+        self.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. }));
     }
 }

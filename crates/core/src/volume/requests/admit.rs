@@ -6,9 +6,12 @@ use crate::request::{Op, Refusal, Reply, Request};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
-use crate::volume::requests::waiting::{Obstacle, Unseen, Waiting};
-use crate::volume::requests::{Origin, Others, Requests};
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
+use crate::volume::requests::waiting::{Unseen, Waiting};
+use crate::volume::requests::{Others, Requests};
 use crate::volume::watching::Watching;
+use crate::volume::watching::content;
 use crate::volume::{Command, needs_medium_writes};
 
 impl Disk {
@@ -253,6 +256,21 @@ impl Requests {
                     self.waiting.put_back(turn, Waiting { obstacle, ..waiting });
                 }
             }
+        }
+    }
+}
+
+impl Watching {
+    /// The extents that the watcher has to see before the request may begin, the first one last.
+    pub(in crate::volume) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
+        match (&waiting.unseen, &self.watch, content(&waiting.request.op)) {
+            (Unseen::Left(left), ..) => left.clone(),
+            (Unseen::ToAsk, Some(watching), Some(_)) => {
+                let mut needs = watching.watcher.needs(waiting.request.extent);
+                needs.reverse();
+                needs
+            }
+            (Unseen::ToAsk, ..) => Vec::new(),
         }
     }
 }

@@ -5,14 +5,18 @@ use crate::media::MediumId;
 use crate::place::Place;
 use crate::request::{Op, Request};
 use crate::store::WritePlan;
-use crate::units::{Addr, Extent};
+use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::bytes::{is_all, padded, zero_blocks};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::erasing::Erasing;
+use crate::volume::io::IoOp;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Running, Stage};
-use crate::volume::requests::waiting::{Obstacle, Unseen, Waiting};
-use crate::volume::requests::{Origin, Others, Requests};
-use crate::volume::{Command, Purpose, io::IoOp, no_place};
+use crate::volume::requests::waiting::{Unseen, Waiting};
+use crate::volume::requests::{Others, Requests};
+use crate::volume::{Command, Purpose, no_place};
 
 impl Requests {
     /// Shows the watcher the extents that it `needs` to see, then carries the request out.
@@ -174,5 +178,34 @@ impl Requests {
         self.run(id, extent, true, Stage::Write { deaths, durable: fua });
         let data = padded(data, places.bytes());
         others.disk.io(Purpose::Request(id), places, IoOp::Write { data, durable: fua }, others.out);
+    }
+
+    /// Whether a write of `extent` can get another place than the dead content there.
+    pub(in crate::volume) fn can_leave(&self, disk: &Disk, erasing: &Erasing, extent: Extent<Addr>) -> bool {
+        let geometry = disk.store.geometry();
+        let whole = geometry.together(extent);
+        let is_at_rest = || !erasing.is_at(whole) && !self.running.reads(whole);
+        let has_room = || {
+            let entries = usize::try_from(2 * whole.len.div_ceil(BLOCK_BYTES)).unwrap_or(usize::MAX);
+            let bytes = disk.state.owed.bytes() + whole.len;
+            let has_room = bytes <= disk.owed_bytes_max() && disk.has_room_for(entries);
+            has_room && disk.store.mapped().is_some_and(|it| it.can_leave(whole))
+        };
+        let mut owing = disk.state.ledger.within(extent).map(|(part, _)| geometry.together(part));
+        // Where the dead leave at once, they leave without a write, or waits for something itself.
+        !disk.dead_leave() && is_at_rest() && has_room() && owing.all(|part| disk.is_all_dead(part))
+    }
+
+    /// Where a write of `extent` for request `id`, which is about to begin, goes.
+    pub(in crate::volume) fn allocate(
+        &mut self,
+        disk: &mut Disk,
+        erasing: &mut Erasing,
+        id: Origin,
+        extent: Extent<Addr>,
+    ) -> WritePlan {
+        erasing.cover(disk, extent);
+        erasing.pending_punch.remove(extent);
+        disk.store.begin_write(extent, self.order.epoch(id))
     }
 }

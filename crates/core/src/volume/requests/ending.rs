@@ -10,9 +10,11 @@ use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Running, Stage};
-use crate::volume::requests::waiting::{Obstacle, Unseen};
-use crate::volume::requests::{Origin, Others, Requests};
+use crate::volume::requests::waiting::Unseen;
+use crate::volume::requests::{Others, Requests};
 use crate::volume::watching::Watching;
 use crate::volume::{Command, Performed, refusal};
 

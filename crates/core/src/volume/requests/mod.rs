@@ -1,52 +1,38 @@
 //! The requests that have arrived and not ended: those under way, and those that wait.
 //!
 //! The way of a request: [`admit`] says when it may begin, in the [`order`] of changes, and [`waiting`] keeps it until
-//! then. [`carrying`] begins it; where a store writes whole blocks only, [`merge`] and [`copy_up`] read the rest of a block
-//! first. [`ending`] takes what its I/O operations bring, until the request is answered. [`running`] has those that have
-//! begun, and [`reading`] begins a read again whose content has moved. What a request frees dies in
-//! [`deaths`](super::deaths).
+//! then. [`carrying`] begins it; where a store writes whole blocks only, the rest of a block is read first ([`partial`]).
+//! [`ending`] takes what its I/O operations bring, until the request is answered; [`noting`] does so for a write over dead
+//! bytes, and [`refusing`] ends what cannot be done. [`running`] has those that have begun, and [`reading`] begins a read
+//! again whose content has moved. What a request frees dies in [`dying`], each part in its class ([`classes`]).
 //!
 //! The other owners are handed to it ([`Others`]); nothing that it calls there comes back to it.
 
 pub(super) mod admit;
 pub(super) mod carrying;
-pub(super) mod copy_up;
+pub(super) mod classes;
+pub(super) mod dying;
 pub(super) mod ending;
-pub(super) mod merge;
+pub(super) mod noting;
 pub(super) mod order;
+pub(super) mod partial;
+pub(super) mod past;
 pub(super) mod reading;
+pub(super) mod refusing;
 pub(super) mod running;
 pub(super) mod waiting;
 
-use crate::request::{Outcome, RequestId};
-use crate::volume::deaths::classes::Plain;
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
-use crate::volume::past::epochs::Closes;
+use crate::volume::origin::Origin;
+use crate::volume::requests::classes::Plain;
 use crate::volume::requests::order::Order;
+use crate::volume::requests::past::epochs::Closes;
 use crate::volume::requests::running::{Stage, Table};
 use crate::volume::requests::waiting::{Queue, Unseen};
 use crate::volume::watching::Watching;
 use crate::volume::{Command, Volume};
 use std::collections::VecDeque;
-
-/// The origin of a request, and its number there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) enum Origin {
-    /// A front end, which gets a reply.
-    Front(RequestId),
-    /// The volume itself, for the watcher.
-    Own(u64),
-}
-
-impl Origin {
-    /// Tells the front end, if the request is one of its own, how it ended.
-    pub(super) fn reply(self, outcome: Outcome, out: &mut Vec<Command>) {
-        if let Self::Front(id) = self {
-            out.push(Command::Reply(id, outcome));
-        }
-    }
-}
 
 /// The other owners, and where commands go: all that carrying out a request may need.
 #[derive(Debug)]
@@ -151,8 +137,9 @@ mod tests {
     use crate::buf::Buf;
     use crate::request::{Op, Request};
     use crate::units::{Epoch, Extent};
+    use crate::volume::obstacle::Obstacle;
     use crate::volume::requests::running::Running;
-    use crate::volume::requests::waiting::{Obstacle, Waiting};
+    use crate::volume::requests::waiting::Waiting;
 
     fn run(requests: &mut Requests, id: u64, stage: Stage) {
         let (masks, buf, extent) = (Vec::new(), Buf::new(), Extent::new(id * 8, 8));

@@ -6,7 +6,7 @@
 
 use crate::extents::{ExtentMap, Value};
 use crate::units::{Addr, Epoch, Extent};
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -9,7 +9,7 @@ use crate::places::Places;
 use crate::request::{Op, Refusal, Request};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use crate::volume::requests::Others;
 use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Reading, Stage};

@@ -6,7 +6,7 @@ use crate::ledger::{Cause, Due};
 use crate::places::Places;
 use crate::request::{Op, Request};
 use crate::units::{Addr, Epoch, Extent, Scope};
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use std::collections::HashMap;
 
 /// A request that has begun.

@@ -2,10 +2,10 @@
 //! looks only at the requests whose obstacle has gone.
 
 use crate::extents::{ExtentMap, Value};
-use crate::place::Place;
 use crate::request::{Op, Request};
 use crate::units::{Addr, Extent};
-use crate::volume::requests::Origin;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A request that cannot begin yet.
@@ -31,32 +31,6 @@ pub(in crate::volume) enum Unseen {
 
 impl Unseen {
     pub(in crate::volume) const NOTHING: Self = Self::Left(Vec::new());
-}
-
-/// Why a request cannot begin.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(in crate::volume) enum Obstacle {
-    /// An earlier request changes the same bytes.
-    Order,
-    /// The erase task under way works on the same bytes.
-    Task,
-    /// An obligation has to be completed first.
-    Ledger,
-    /// The ledger has no room for the obligation that has to be completed first.
-    Room,
-    /// This part of the map is not in memory.
-    Page(Place),
-    /// This part of the map has no space on the host yet.
-    Space(Place),
-    /// The medium is being shortened, or the log of stubs is full: nothing gets a place meanwhile.
-    Closed,
-}
-
-impl Obstacle {
-    /// Whether an erase task has to end first.
-    pub(in crate::volume) fn needs_task(self) -> bool {
-        matches!(self, Self::Task | Self::Ledger | Self::Room)
-    }
 }
 
 /// Counts requests in order of arrival.

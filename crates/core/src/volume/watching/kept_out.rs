@@ -9,7 +9,6 @@
 use super::{Proof, Watch};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
-use crate::volume::requests::Requests;
 use crate::volume::watching::Watching;
 use crate::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher};
 
@@ -85,20 +84,6 @@ impl Watching {
     }
 }
 
-impl Watching {
-    /// Lets a new watcher begin that is awaited, if nothing is under way.
-    pub(super) fn begin_anew(&mut self, disk: &Disk, requests: &Requests) {
-        if !self.is_watcher_awaited(disk) || !requests.order.is_empty() {
-            return;
-        }
-        if let Some(watching) = self.watch.as_mut().filter(|it| it.is_at_rest()) {
-            watching.watcher = watching.watcher.anew();
-            watching.verdict.clear();
-            watching.begins_anew = false;
-        }
-    }
-}
-
 impl Watch {
     /// Puts a death among the verdicts for which the ledger had no room.
     #[cfg(test)]
@@ -107,7 +92,7 @@ impl Watch {
     }
 
     /// Whether no read, evidence or death of a watcher is under way.
-    fn is_at_rest(&self) -> bool {
+    pub(in crate::volume) fn is_at_rest(&self) -> bool {
         self.looks == 0 && self.parts == 0 && matches!(self.proof, Proof::None)
     }
 }

@@ -15,23 +15,11 @@ use crate::request::{Op, Request};
 use crate::sealing::ContentError;
 use crate::store;
 use crate::units::{Addr, Extent, Millis};
+use crate::volume::Command;
 use crate::volume::disk::Disk;
-use crate::volume::disk::checkpoints::Waiter;
-use crate::volume::erasing::Erasing;
-use crate::volume::requests::Origin;
-use crate::volume::requests::Requests;
-use crate::volume::requests::waiting::{Unseen, Waiting};
-use crate::volume::{Command, Volume};
 use crate::watch::{
-    Agenda, Attached, Class, Content, Moment, Observation, Scope, Verdict, WaitsFor, WatchStatus, Watcher,
+    Agenda, Attached, Class, Content, Moment, Observation, Verdict, WaitsFor, WatchStatus, Watcher,
 };
-
-/// Most reads for the watcher that are under way at once.
-const LOOKS_MAX: usize = 8;
-/// Most deaths of parts of blocks that are under way at once.
-const PARTS_MAX: usize = 8;
-/// Most verdicts that become obligations in one event.
-const VERDICTS_MAX: usize = 1024;
 
 /// The watcher, if there is one.
 #[derive(Debug)]
@@ -43,29 +31,29 @@ pub(super) struct Watching {
 
 /// The watcher, and what is under way for it.
 #[derive(Debug)]
-pub(super) struct Watch {
-    watcher: Box<dyn Watcher>,
+pub(in crate::volume) struct Watch {
+    pub(in crate::volume) watcher: Box<dyn Watcher>,
     /// How many clients are connected.
     clients: usize,
     /// Caching between the guest and the disk.
     attached: Attached,
-    looks: usize,
+    pub(in crate::volume) looks: usize,
     /// How many deaths of parts of blocks are under way.
-    parts: usize,
+    pub(in crate::volume) parts: usize,
     /// The number of the last own request.
-    last_own: u64,
-    proof: Proof,
+    pub(in crate::volume) last_own: u64,
+    pub(in crate::volume) proof: Proof,
     /// The rest of a verdict for which the ledger had no room.
-    verdict: Vec<(Extent<Addr>, Verdict)>,
+    pub(in crate::volume) verdict: Vec<(Extent<Addr>, Verdict)>,
     /// Since when the deaths of the last batch of evidence are known.
-    since: Millis,
+    pub(in crate::volume) since: Millis,
     /// A new watcher begins once nothing is under way.
-    begins_anew: bool,
+    pub(in crate::volume) begins_anew: bool,
 }
 
 /// The state of the batch of evidence.
 #[derive(Debug, Default)]
-enum Proof {
+pub(in crate::volume) enum Proof {
     #[default]
     None,
     /// The changes that had arrived have to be completed first.
@@ -176,7 +164,7 @@ impl Watching {
     }
 
     /// Passes `observation` to the watcher, if there is one.
-    fn tell_watcher(&mut self, disk: &Disk, observation: Observation<'_>) {
+    pub(in crate::volume) fn tell_watcher(&mut self, disk: &Disk, observation: Observation<'_>) {
         if let Some(watching) = &mut self.watch {
             watching.tell(disk.schedule.now, observation);
         }
@@ -234,19 +222,6 @@ impl Watching {
             let dead = it.verdict.iter().filter(|(_, verdict)| *verdict == Verdict::Dead);
             it.watcher.waiting().chain(dead.map(|(extent, _)| (WaitsFor::Proof, *extent)))
         })
-    }
-
-    /// The extents that the watcher has to see before the request may begin, the first one last.
-    pub(super) fn needs(&self, waiting: &Waiting) -> Vec<Extent<Addr>> {
-        match (&waiting.unseen, &self.watch, content(&waiting.request.op)) {
-            (Unseen::Left(left), ..) => left.clone(),
-            (Unseen::ToAsk, Some(watching), Some(_)) => {
-                let mut needs = watching.watcher.needs(waiting.request.extent);
-                needs.reverse();
-                needs
-            }
-            (Unseen::ToAsk, ..) => Vec::new(),
-        }
     }
 
     pub(super) fn overwriting(
@@ -327,150 +302,7 @@ impl Watching {
         let watching = self.watch.as_ref().filter(|it| it.verdict.is_empty());
         watching.and_then(|it| it.watcher.view()).unwrap_or_default()
     }
-}
 
-impl Watching {
-    /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
-    fn prove(&mut self, disk: &mut Disk, requests: &mut Requests, out: &mut Vec<Command>) {
-        self.cut(disk, requests);
-        let awaits = self.watch.as_ref().is_some_and(|it| matches!(it.proof, Proof::Awaits));
-        if !awaits || !requests.order.is_cut_complete() {
-            return;
-        }
-        if let Some(watching) = &mut self.watch {
-            watching.proof = Proof::Syncs;
-        }
-        disk.want_checkpoint(Waiter::Proof, out);
-    }
-
-    /// Begins a batch of evidence, if one is due and none is under way.
-    fn cut(&mut self, disk: &Disk, requests: &mut Requests) {
-        let watching = self.watch.as_ref().filter(|it| matches!(it.proof, Proof::None));
-        let since = watching.and_then(|it| it.watcher.agenda().unproven_since);
-        let Some(since) = since.filter(|since| disk.is_due_since(*since)) else { return };
-        if let Some(watching) = &mut self.watch {
-            watching.since = since;
-            watching.tell(disk.schedule.now, Observation::Cut);
-            watching.proof = Proof::Awaits;
-            requests.order.cut();
-        }
-    }
-
-    /// Whether deaths may be inferred now: not while an epoch closes, to which they do not belong.
-    fn may_infer(&self, requests: &Requests) -> bool {
-        requests.closes.is_empty() && self.watch.as_ref().is_some_and(|it| it.parts < PARTS_MAX)
-    }
-
-    fn next_verdict(
-        &mut self,
-        disk: &Disk,
-        erasing: &Erasing,
-        requests: &Requests,
-    ) -> Option<(Extent<Addr>, Verdict)> {
-        let (layers, all) = (disk.has_layers(), disk.schedule.all_due);
-        let watching = self.watch.as_mut()?;
-        let (order, erasing) = (&requests.order, erasing);
-        // The end of a task that hides content would overwrite the new obligation.
-        let is_busy = |extent: Extent<Addr>| {
-            erasing.hides(extent) && !mutant::is(Mutant::DieDuringOverwrite) || order.overlaps(extent)
-        };
-        let next = watching.verdict.pop_if(|(extent, _)| !is_busy(*extent));
-        next.or_else(|| watching.watcher.verdict(Scope { layers, all, is_busy: &is_busy }))
-    }
-}
-
-impl Volume {
-    /// Does what can be done now for the watcher: reads, evidence, verdicts.
-    pub(super) fn drive_watching(&mut self, out: &mut Vec<Command>) {
-        if self.watching.watch.is_none() || self.disk.schedule.halting {
-            return;
-        }
-        self.watching.begin_anew(&self.disk, &self.requests);
-        self.watching.tell_watcher(&self.disk, Observation::Tick);
-        self.begin_looks(out);
-        self.watching.prove(&mut self.disk, &mut self.requests, out);
-        self.take_verdicts(out);
-    }
-
-    fn begin_looks(&mut self, out: &mut Vec<Command>) {
-        while let Some(watching) = &mut self.watching.watch
-            && watching.looks < LOOKS_MAX
-            && let Some(extent) = watching.watcher.wants()
-        {
-            watching.looks += 1;
-            watching.last_own += 1;
-            let id = Origin::Own(watching.last_own);
-            self.on_requests(out, |requests, others| {
-                requests.admit(
-                    others,
-                    id,
-                    Request { op: Op::ReadForInference, extent, fua: false },
-                    Vec::new(),
-                )
-            });
-        }
-    }
-
-    /// Makes obligations of verdicts, while erase tasks are due and the ledger has room.
-    fn take_verdicts(&mut self, out: &mut Vec<Command>) {
-        let since = self.watching.watch.as_ref().map_or(self.disk.schedule.now, |it| it.since);
-        // While destruction pauses, the room is left to deaths that a guest waits for.
-        if self.erasing.holes_unknown() || !self.disk.is_due_since(since) || self.disk.pause().is_some() {
-            return;
-        }
-        for _ in 0..VERDICTS_MAX {
-            if !self.disk.has_room() || !self.watching.may_infer(&self.requests) {
-                return;
-            }
-            let Some((extent, verdict)) =
-                self.watching.next_verdict(&self.disk, &self.erasing, &self.requests)
-            else {
-                break;
-            };
-            let rest = match verdict {
-                Verdict::Dead => self.infer(extent, out),
-                // Content has nothing below where each write gets another place.
-                Verdict::ConservativeOverwrite if self.disk.dead_leave() => None,
-                Verdict::ConservativeOverwrite => self.erasing.oblige_below(&mut self.disk, extent, out),
-            };
-            if let (Some(watching), Some(rest)) = (&mut self.watching.watch, rest) {
-                watching.verdict.push((rest, verdict));
-            }
-        }
-    }
-
-    /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
-    /// cannot die alone are purged, as a guest would do it.
-    fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
-        let edge = self.disk.store.geometry().merged(extent).next();
-        self.requests.closes.note_change();
-        self.requests.note_death(&mut self.disk, extent);
-        let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching.watch)
-        else {
-            return self.erasing.oblige_first(
-                &mut self.disk,
-                extent,
-                Due::Shred { no_hole: false },
-                Cause::Map,
-                out,
-            );
-        };
-        watching.parts += 1;
-        watching.last_own += 1;
-        let (id, request) =
-            (Origin::Own(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });
-        self.requests.enter(&self.disk, id, &request);
-        self.on_requests(out, |requests, others| requests.go_on(others, id, request));
-        let rest = if part.start == extent.start {
-            Extent::between(part.end(), extent.end())
-        } else {
-            Extent::between(extent.start.0, part.start.0)
-        };
-        Some(rest).filter(|it| !it.is_empty())
-    }
-}
-
-impl Watching {
     /// No watcher yet; the first one gets the `view` of the last stop.
     pub(super) fn new(view: Vec<u8>) -> Self {
         Self { watch: None, view }
@@ -486,7 +318,7 @@ impl Watch {
             && !self.begins_anew
     }
 
-    fn tell(&mut self, now: Millis, observation: Observation<'_>) {
+    pub(in crate::volume) fn tell(&mut self, now: Millis, observation: Observation<'_>) {
         self.watcher.observe(Moment { now, clients: self.clients, attached: self.attached }, observation);
     }
 
@@ -521,7 +353,7 @@ fn runs_of(
 }
 
 /// The content that `op` replaces the present one with, if it does.
-fn content(op: &Op) -> Option<Content<'_>> {
+pub(in crate::volume) fn content(op: &Op) -> Option<Content<'_>> {
     match op {
         Op::Write(bytes) => Some(Content::Bytes(bytes)),
         Op::Trim | Op::Zero { .. } | Op::Purge => Some(Content::Zeros),

@@ -10,13 +10,11 @@
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
 use crate::extents::ExtentMap;
-use crate::journal::Change;
-use crate::ledger::{Due, Obligation};
+use crate::ledger::Due;
 use crate::request::{Op, Request};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
-use crate::volume::erasing::Erasing;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use crate::volume::requests::Requests;
 use crate::volume::watching::Watching;
 use crate::watch::Class;
@@ -61,50 +59,6 @@ impl Disk {
             Op::Write(_) => self.config.detect_zeroes,
             _ => false,
         }
-    }
-
-    /// The first part of `run`, which dies, and how it is to be destroyed: sensitive content may lie below what was written
-    /// over it, until a sync.
-    pub(in crate::volume) fn above_overwritten(&self, run: Extent<Addr>, due: Due) -> (Extent<Addr>, Due) {
-        let mut below = self.state.ledger.overwritten_within(run).filter(|(_, it)| !it.due.is_plain());
-        match below.next().filter(|_| due.is_plain()) {
-            Some((below, it)) if below.start == run.start => (below, due.and(it.due)),
-            Some((below, _)) => (Extent::between(run.start.0, below.start.0), due),
-            None => (run, due),
-        }
-    }
-}
-
-impl Erasing {
-    /// The parts of `extent`, which is about to get the obligation `due`, each with its own. Where sensitive bytes are
-    /// owed in a block, or come, the plain ones that are owed in the rest of that block become sensitive.
-    pub(in crate::volume) fn by_block(
-        &mut self,
-        disk: &mut Disk,
-        extent: Extent<Addr>,
-        due: Due,
-    ) -> Vec<(Extent<Addr>, Due)> {
-        let (mut parts, mut from) = (Vec::new(), extent.start.0);
-        let edges = disk.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
-        for edge in edges {
-            let owed: Vec<(Extent<Addr>, Obligation)> =
-                disk.state.ledger.within(edge).map(|(part, it)| (part, *it)).collect();
-            let Some(own) = edge.overlap(extent) else { continue };
-            if !due.is_plain() {
-                for (part, it) in owed.into_iter().filter(|(_, it)| it.due.is_plain()) {
-                    for part in self.not_being_freed(part) {
-                        disk.change(Change::Oblige(part, it.due.and(due), it.cause));
-                    }
-                }
-            } else if owed.iter().any(|(_, it)| !it.due.is_plain()) {
-                parts.push((Extent::between(from, own.start.0), due));
-                parts.push((own, Due::Shred { no_hole: due.keeps_space() }));
-                from = own.end();
-            }
-        }
-        parts.push((Extent::between(from, extent.end()), due));
-        parts.retain(|(part, _)| !part.is_empty());
-        parts
     }
 }
 

@@ -9,11 +9,12 @@ use crate::units::{Addr, Extent};
 use crate::volume::bytes::padded;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
-use crate::volume::requests::Origin;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::origin::Origin;
 use crate::volume::requests::Others;
 use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Deaths, Merge, Remainder, Stage};
-use crate::volume::requests::waiting::{Obstacle, Unseen};
+use crate::volume::requests::waiting::Unseen;
 use crate::volume::{Purpose, io::IoOp, no_place, refusal};
 use crate::zeros::is_zeros;
 

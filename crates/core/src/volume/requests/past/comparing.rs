@@ -7,7 +7,7 @@ use crate::store::Incomparable;
 use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 
 /// Most blocks that one request looks at: meanwhile the guest waits.
 const LOOKS_MAX: usize = 4096;

@@ -16,8 +16,9 @@ use crate::units::{Addr, Epoch, Extent};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
-use crate::volume::requests::{Origin, Others, Requests};
+use crate::volume::requests::{Others, Requests};
 use crate::volume::watching::Watching;
 use std::collections::VecDeque;
 

@@ -1,129 +1,17 @@
 //! Deaths: how the bytes that a request frees get their obligations.
 
-use crate::journal::Change;
 use crate::ledger::{Cause, Due};
-use crate::mutant::{self, Mutant};
-use crate::request::Op;
 use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
-use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
-use crate::volume::erasing::Erasing;
-use crate::volume::requests::Origin;
+use crate::volume::origin::Origin;
 use crate::volume::requests::Others;
 use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Deaths, Stage};
-use crate::volume::{Command, Purpose, io::IoOp, no_place};
+use crate::volume::{Purpose, io::IoOp, no_place};
 
 /// Most pieces of requests that become obligations in one event.
 const PIECES_MAX: usize = 1024;
-/// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
-const ENTRIES_RESERVED: usize = 16;
-
-impl Disk {
-    /// The fate of the bytes that `op` frees, and why they die; `None` if it frees none.
-    pub(in crate::volume) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
-        let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
-        match op {
-            Op::Zero { no_hole, .. } => shred(*no_hole && self.store.same_place(), Cause::WriteZeroes),
-            Op::Trim => shred(false, Cause::Trim),
-            Op::Purge if matches!(id, Origin::Own(_)) => shred(false, Cause::Map),
-            Op::Purge => shred(false, Cause::Purge),
-            Op::ConservativeOverwrite => Some((Due::ConservativeOverwrite, Cause::ConservativeOverwrite)),
-            Op::Read
-            | Op::Copy
-            | Op::Write(_)
-            | Op::Cache
-            | Op::Flush
-            | Op::ReadForInference
-            | Op::ReadPast(_)
-            | Op::Compare(_)
-            | Op::Ask(_)
-            | Op::CloseEpoch { .. }
-            | Op::Forget(_) => None,
-        }
-    }
-
-    pub(in crate::volume) fn has_room(&self) -> bool {
-        self.has_room_for(0)
-    }
-
-    /// Whether the ledger has room for `entries`, and then for one more.
-    pub(in crate::volume) fn has_room_for(&self, entries: usize) -> bool {
-        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
-    }
-}
-
-impl Erasing {
-    /// Gives the first run of data within `extent` its obligation; returns the rest of `extent`.
-    pub(in crate::volume) fn oblige_first(
-        &mut self,
-        disk: &mut Disk,
-        extent: Extent<Addr>,
-        due: Due,
-        cause: Cause,
-        out: &mut Vec<Command>,
-    ) -> Option<Extent<Addr>> {
-        let first = disk.store.first(
-            if due == Due::ConservativeOverwrite { Content::Own } else { Content::Discardable },
-            extent,
-        );
-        let Some(run) = first else {
-            disk.state.counters.freed_unwritten_bytes += extent.len;
-            return None;
-        };
-        disk.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
-        let (run, due) = disk.above_overwritten(run, due);
-        // Bytes without a place of their own have nothing below them, and die by whole blocks.
-        let has_place = disk.store.first(Content::Own, run).is_some();
-        let first = {
-            let ledger = &disk.state.ledger;
-            // Bytes that were written over can die again. Nothing else takes their obligation away.
-            let owed = ledger.within(run).find(|(_, it)| has_place || it.is_dead());
-            let overwritten =
-                ledger.overwritten_within(run).next().filter(|_| due == Due::ConservativeOverwrite);
-            let first = owed.into_iter().chain(overwritten).min_by_key(|(found, _)| found.start);
-            first.map(|(found, it)| (found, *it))
-        };
-        let end = match first {
-            Some((found, it)) if found.start == run.start => {
-                let forgets = due.is_plain() && mutant::is(Mutant::ForgetSensitive);
-                let both = if forgets { due } else { it.due.and(due) };
-                if it.due == both {
-                    disk.state.counters.freed_again_bytes += found.len;
-                } else {
-                    for part in self.not_being_freed(found) {
-                        self.oblige(disk, part, both, cause, out);
-                    }
-                }
-                found.end()
-            }
-            found => {
-                let end = found.map_or(run.end(), |(found, _)| found.start.0);
-                self.oblige(disk, Extent::between(run.start.0, end), due, cause, out);
-                end
-            }
-        };
-        (end < extent.end()).then(|| Extent::between(end, extent.end()))
-    }
-
-    fn oblige(
-        &mut self,
-        disk: &mut Disk,
-        extent: Extent<Addr>,
-        due: Due,
-        cause: Cause,
-        out: &mut Vec<Command>,
-    ) {
-        disk.state.counters.died(cause, extent.len);
-        disk.commits.undurable.note(extent);
-        for (part, due) in self.by_block(disk, extent, due) {
-            out.push(Command::Died(cause, part, due.class()));
-            disk.change(Change::Oblige(part, due, cause));
-        }
-    }
-}
-
 impl Requests {
     /// Begins the death of `extent` for request `id`.
     pub(in crate::volume) fn begin_death(

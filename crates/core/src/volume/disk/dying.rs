@@ -1,0 +1,57 @@
+//! What dies: obligations, their room in the ledger, and what lies below.
+
+use crate::ledger::{Cause, Due};
+use crate::request::Op;
+use crate::units::{Addr, Extent};
+use crate::volume::disk::Disk;
+use crate::volume::origin::Origin;
+
+impl Disk {
+    /// The first part of `run`, which dies, and how it is to be destroyed: sensitive content may lie below what was written
+    /// over it, until a sync.
+    pub(in crate::volume) fn above_overwritten(&self, run: Extent<Addr>, due: Due) -> (Extent<Addr>, Due) {
+        let mut below = self.state.ledger.overwritten_within(run).filter(|(_, it)| !it.due.is_plain());
+        match below.next().filter(|_| due.is_plain()) {
+            Some((below, it)) if below.start == run.start => (below, due.and(it.due)),
+            Some((below, _)) => (Extent::between(run.start.0, below.start.0), due),
+            None => (run, due),
+        }
+    }
+}
+
+/// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
+const ENTRIES_RESERVED: usize = 16;
+
+impl Disk {
+    /// The fate of the bytes that `op` frees, and why they die; `None` if it frees none.
+    pub(in crate::volume) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
+        let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
+        match op {
+            Op::Zero { no_hole, .. } => shred(*no_hole && self.store.same_place(), Cause::WriteZeroes),
+            Op::Trim => shred(false, Cause::Trim),
+            Op::Purge if matches!(id, Origin::Own(_)) => shred(false, Cause::Map),
+            Op::Purge => shred(false, Cause::Purge),
+            Op::ConservativeOverwrite => Some((Due::ConservativeOverwrite, Cause::ConservativeOverwrite)),
+            Op::Read
+            | Op::Copy
+            | Op::Write(_)
+            | Op::Cache
+            | Op::Flush
+            | Op::ReadForInference
+            | Op::ReadPast(_)
+            | Op::Compare(_)
+            | Op::Ask(_)
+            | Op::CloseEpoch { .. }
+            | Op::Forget(_) => None,
+        }
+    }
+
+    pub(in crate::volume) fn has_room(&self) -> bool {
+        self.has_room_for(0)
+    }
+
+    /// Whether the ledger has room for `entries`, and then for one more.
+    pub(in crate::volume) fn has_room_for(&self, entries: usize) -> bool {
+        self.entries() + entries + ENTRIES_RESERVED + 2 < self.commits.journal.shape().entries_max()
+    }
+}

@@ -1,0 +1,120 @@
+//! The steps of what is to be forgotten, a few in each event.
+
+use crate::journal::Change;
+use crate::request::Refusal;
+use crate::store::{ForgetStep, Shared};
+use crate::units::{BLOCK_BYTES, Extent};
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::erasing::Erasing;
+use crate::volume::obstacle::Obstacle;
+use crate::volume::requests::Requests;
+use crate::volume::watching::Watching;
+use crate::volume::{Command, Volume};
+
+impl Erasing {
+    /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
+    /// go on.
+    fn drive_checks(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &mut Watching,
+        out: &mut Vec<Command>,
+    ) {
+        for _ in 0..LOOKS_MAX {
+            let Some(check) = self.forgetting.checks.front().copied() else { return };
+            // Deaths after the next close could not be told from those before.
+            if check.open != disk.open_epoch() {
+                requests.refuse_check(self, watching, NOT_LAST, out);
+                continue;
+            }
+            let known = disk.store.epochs().expect("a store without epochs refuses this");
+            let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
+                Err(place) => return disk.fetch_for(Obstacle::Page(place), out),
+                Ok(Shared::Later) => {
+                    requests.refuse_check(self, watching, NOT_LAST, out);
+                    continue;
+                }
+                Ok(Shared::Nowhere) => check.left.end(),
+                Ok(Shared::NotBefore(at)) => {
+                    self.forgetting.has_more = true;
+                    at
+                }
+                Ok(Shared::At(block)) => match disk.dead_up_to(block) {
+                    Some(end) => end,
+                    None => {
+                        requests.refuse_check(self, watching, Refusal::Current(check.to, block), out);
+                        continue;
+                    }
+                },
+            };
+            self.looked_up_to(disk, end, out);
+            if self.forgetting.has_more {
+                return;
+            }
+        }
+        self.forgetting.has_more = true;
+    }
+
+    /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
+    fn looked_up_to(&mut self, disk: &mut Disk, end: u64, out: &mut Vec<Command>) {
+        let Some(check) = self.forgetting.checks.front_mut() else { return };
+        check.left = Extent::between(end.min(check.left.end()), check.left.end());
+        if check.left.is_empty() {
+            let id = check.id;
+            self.forgetting.checks.pop_front();
+            disk.want_checkpoint(Waiter::Request(id), out);
+        }
+    }
+
+    /// Takes the steps that can be taken now.
+    pub(in crate::volume) fn drive_forgets(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &mut Watching,
+        out: &mut Vec<Command>,
+    ) {
+        self.forgetting.has_more = false;
+        self.drive_checks(disk, requests, watching, out);
+        let may = !disk.config.read_only && !disk.schedule.halting;
+        if disk.state.forgets.is_empty() || !may || !disk.commits.is_durable(self.forgetting.after) {
+            return;
+        }
+        if disk.waits_for_deaths() {
+            return;
+        }
+        let passes = u16::try_from(disk.config.policy.passes().len()).unwrap_or(u16::MAX);
+        for _ in 0..STEPS_MAX {
+            match disk.store.epochs_mut().map(|known| known.forget_step()) {
+                None | Some(ForgetStep::Idle | ForgetStep::Waits) => return,
+                Some(ForgetStep::More) => {}
+                Some(ForgetStep::Missing(place)) => return disk.fetch_for(Obstacle::Page(place), out),
+                Some(ForgetStep::Done(scope, blocks)) => {
+                    disk.state.counters.destroyed_bytes += blocks * BLOCK_BYTES;
+                    disk.change(Change::Forgotten(scope, blocks, passes));
+                }
+            }
+        }
+        self.forgetting.has_more = true;
+    }
+}
+
+/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
+const STEPS_MAX: usize = 32;
+
+/// Most blocks of the current state that one event looks at.
+const LOOKS_MAX: usize = 4096;
+
+const NOT_LAST: Refusal = Refusal::Invalid(
+    "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
+);
+
+impl Volume {
+    /// Whether a forget can go on at once: the next event takes its next steps.
+    #[must_use]
+    pub fn forgets_go_on(&self) -> bool {
+        self.erasing.forgetting.has_more && self.disk.latched.is_none()
+    }
+}

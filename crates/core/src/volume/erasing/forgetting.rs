@@ -1,0 +1,100 @@
+//! Forgetting epochs, and blocks in all epochs: the intent is durable before the answer, and the receipt comes when all
+//! that died is destroyed.
+//!
+//! Blocks are forgotten in all epochs that are kept, and only if the open epoch shows nothing of what would die. What
+//! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
+
+use crate::request::Refusal;
+use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
+use crate::volume::disk::Disk;
+use crate::volume::erasing::Erasing;
+use crate::volume::origin::Origin;
+use std::collections::VecDeque;
+
+/// Most forgets that are not completed.
+const FORGETS_MAX: usize = 256;
+/// How far the volume is with what is to be forgotten.
+#[derive(Debug, Default)]
+pub(in crate::volume) struct Forgetting {
+    /// The commit that has to be durable before anything is destroyed.
+    pub(in crate::volume) after: u64,
+    /// Whether there is a step to take at once.
+    pub(in crate::volume) has_more: bool,
+    /// Requests to forget blocks, of which the current state may show some.
+    pub(in crate::volume) checks: VecDeque<Check>,
+}
+
+/// A look for content that the current state shows, and that is to be forgotten.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::volume) struct Check {
+    pub(in crate::volume) id: Origin,
+    /// The blocks that are still to be looked at.
+    pub(in crate::volume) left: Extent<Addr>,
+    /// The last epoch whose content is to be forgotten.
+    pub(in crate::volume) to: Epoch,
+    /// The open epoch when the look began.
+    pub(in crate::volume) open: Epoch,
+}
+
+impl Forgetting {
+    /// Gives the requests up that are being looked at: the medium has failed.
+    pub(in crate::volume) fn give_up(&mut self) {
+        self.checks.clear();
+    }
+}
+
+impl Disk {
+    /// Up to where the bytes from the start of `block` on are dead by address, if they are. Such content has not left its
+    /// place yet.
+    pub(in crate::volume) fn dead_up_to(&self, block: Extent<Addr>) -> Option<u64> {
+        let dead = self.state.ledger.dead().iter_from(block.start.0).next();
+        dead.map(|(dead, _)| dead).filter(|dead| dead.start <= block.start).map(|dead| dead.end())
+    }
+
+    /// Begins what the journal says is to be forgotten.
+    pub(in crate::volume) fn resume_forget(&mut self, scope: Scope) {
+        if let Some(known) = self.store.epochs_mut() {
+            known.forget(scope);
+        }
+    }
+
+    /// Whether content that is to be forgotten is dead by address: the store takes it for current until it has left its
+    /// place.
+    pub(in crate::volume) fn waits_for_deaths(&self) -> bool {
+        let blocks = self.state.forgets.first().and_then(|scope| scope.blocks);
+        blocks.is_some_and(|blocks| self.state.ledger.dead().overlaps(blocks))
+    }
+}
+
+impl Erasing {
+    /// Why `scope` cannot be forgotten, as far as that is known at once.
+    pub(in crate::volume) fn refuse_forget(
+        &self,
+        disk: &Disk,
+        Scope { epochs, blocks }: Scope,
+    ) -> Option<Refusal> {
+        let Some(known) = disk.store.epochs() else {
+            return Some(Refusal::NotSupported("the disk does not keep versions"));
+        };
+        if epochs.from > epochs.to || epochs.to >= known.open() {
+            return Some(Refusal::Invalid(
+                "the epochs to forget have to be closed, and the first not after the last",
+            ));
+        }
+        let size = disk.store.geometry().size.next_multiple_of(BLOCK_BYTES);
+        let is_whole = |it: Extent<Addr>| {
+            let are_whole = [it.start.0, it.len].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
+            are_whole && !it.is_empty() && it.end() <= size
+        };
+        if blocks.is_some_and(|it| !is_whole(it)) {
+            return Some(Refusal::Invalid("the blocks to forget have to be whole ones of the disk"));
+        }
+        let is_full = disk.state.forgets.len() + self.forgetting.checks.len() >= FORGETS_MAX;
+        is_full.then(|| Refusal::NoSpace("too many forgets are under way; wait for some to complete".into()))
+    }
+
+    /// Whether something is still to be forgotten.
+    pub(in crate::volume) fn has_forgets(&self, disk: &Disk) -> bool {
+        !disk.state.forgets.is_empty() || !self.forgetting.checks.is_empty()
+    }
+}

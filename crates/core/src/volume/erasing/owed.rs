@@ -1,0 +1,82 @@
+//! The erase task that destroys what is owed by place.
+
+use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
+use crate::ledger::Cause;
+use crate::owed::OwedContent;
+use crate::place::Place;
+use crate::store::Residue;
+use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::volume::disk::Disk;
+use crate::volume::disk::site::Site;
+use crate::volume::erasing::Erasing;
+use crate::volume::erasing::task::{EraseTask, Kind};
+
+/// Most places to look at in search of one that is ready.
+const LOOKS_MAX: usize = 64;
+
+/// These deaths by address, neighbours of one cause as one: what is destroyed at once needs no receipt for each block.
+fn joined(mut died: Vec<(Extent<Addr>, Cause)>) -> Vec<(Extent<Addr>, Cause)> {
+    died.sort_by_key(|(run, _)| run.start);
+    let mut joined: Vec<(Extent<Addr>, Cause)> = Vec::new();
+    for (run, cause) in died {
+        match joined.last_mut() {
+            Some((last, its)) if last.end() == run.start.0 && *its == cause => last.len += run.len,
+            _ => joined.push((run, cause)),
+        }
+    }
+    joined
+}
+
+impl Erasing {
+    /// The erase task that destroys content owed by place, if some is ready.
+    pub(in crate::volume) fn destroy_owed(&self, disk: &Disk) -> Option<EraseTask> {
+        let mapped = disk.store.mapped()?;
+        let owed = || disk.state.owed.iter();
+        let is_ready = |place: Place| !disk.commits.undurable.has(place);
+        if !owed().take(LOOKS_MAX).any(|(place, _)| is_ready(place)) {
+            return None;
+        }
+        let run_bytes = disk.limits().run_bytes_max.next_multiple_of(BLOCK_BYTES);
+        let ready = owed().take(RUNS_MAX).filter(|(place, _)| is_ready(*place));
+        let residue = ready.flat_map(|(place, content)| {
+            let pieces = place.extent.pieces(run_bytes).map(move |extent| Place { extent, ..place });
+            let residue = pieces.flat_map(|piece| mapped.residue(piece));
+            residue.map(move |it| (content, it))
+        });
+        let residue = residue.filter(|(_, it)| !disk.remaining.has_any(&it.at));
+        let mut residue = residue.take(RUNS_MAX).peekable();
+        // A version that is kept has a receipt of its own, and so has what is plain.
+        let kind = |(content, it): &(&OwedContent, Residue)| (it.is_kept, content.is_plain);
+        let (are_kept, are_plain) = residue.peek().map(kind).unwrap_or_default();
+        let alike = residue.filter(|it| kind(it) == (are_kept, are_plain));
+        let (mut places, mut addresses, mut sites) = (Vec::new(), Vec::new(), Vec::new());
+        for (content, it) in disk.limits().batch(alike, |(_, it)| it.part.extent.len) {
+            places.push(it.part);
+            addresses.push((content.address(it.part.extent), content.cause));
+            sites.extend(it.at);
+        }
+        // Several parts may be destroyed at one place.
+        sites.dedup();
+        let zeros = match (are_plain, self.capabilities.punch) {
+            (false, _) => Zeros::AfterPasses,
+            (true, true) => {
+                let at: Vec<_> = sites.iter().map(|place: &Place| place.extent).collect();
+                Zeros::Holes(Site::data(disk.limits().holes(&at)))
+            }
+            (true, false) => Zeros::Always,
+        };
+        let (runs, causes) = joined(disk.once_each(&places, &addresses)).into_iter().unzip();
+        let method = Destroy {
+            at_once: disk.limits().at_once(sites.iter().map(|place| place.extent)),
+            medium: Site::medium_of(&sites),
+            residue: sites.into_iter().map(Site::Place).collect(),
+            zeros,
+            forget: Vec::new(),
+            checkpoint: true,
+            record: true,
+        };
+        let kind = Kind::DestroyOwed { places, causes, are_kept, are_plain };
+        Some(disk.erase_task(kind, runs, Method::Destroy(method), Priority::Due))
+            .filter(|task| !task.runs.is_empty())
+    }
+}

@@ -1,0 +1,111 @@
+//! Writes over dead bytes: how they are noted, and end.
+
+use crate::buf::Buf;
+use crate::journal::Note;
+use crate::media::MediumId;
+use crate::mutant::{self, Mutant};
+use crate::place::Place;
+use crate::sealing::ContentError;
+use crate::units::Extent;
+use crate::volume::Purpose;
+use crate::volume::disk::Disk;
+use crate::volume::io::IoOp;
+use crate::volume::origin::Origin;
+use crate::volume::requests::Others;
+use crate::volume::requests::Requests;
+use crate::volume::requests::running::{Deaths, Stage};
+
+impl Requests {
+    /// Writes the note of request `id`, whose write over dead bytes has ended.
+    pub(in crate::volume) fn note_overwrite(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        let number = others.disk.overwriting.notes.next;
+        others.disk.overwriting.notes.next += 1;
+        others.disk.overwriting.notes.under_way.insert(number);
+        let running = self.running.get_mut(id);
+        let made = others.disk.commits.journal.position();
+        running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
+        let extent = running.extent;
+        if mutant::is(Mutant::NoteNothing) {
+            return self.noted(others, id, Ok(Buf::new()));
+        }
+        let up_to = [others.disk.commits.durable, made];
+        let data = Note { session: others.disk.state.session, extent, up_to }.to_bytes();
+        let at = Extent::new(others.disk.commits.journal.shape().note(number).0, data.len() as u64);
+        let place = Place { on: MediumId::Journal, extent: at };
+        others.disk.io(
+            Purpose::Request(id),
+            place,
+            IoOp::Write { data: data.into(), durable: false },
+            others.out,
+        );
+    }
+
+    /// Goes on with request `id` after the write of its note.
+    pub(in crate::volume) fn noted(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        result: Result<Buf, ContentError>,
+    ) {
+        let running = self.running.get_mut(id);
+        let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
+        let Stage::Note { deaths, durable, number, generation } = stage else { return };
+        others.disk.overwriting.notes.under_way.remove(&number);
+        if let Err(error) = result {
+            others.disk.give_up_overwrite(extent);
+            return self.request_failed(others.disk, others.watching, id, error, others.out);
+        }
+        if generation != others.disk.commits.journal.position().generation {
+            // A snapshot was made meanwhile, in which the bytes are dead.
+            return self.note_overwrite(others, id, deaths, durable);
+        }
+        others.disk.overwriting.under_way.remove(extent);
+        if !others.disk.state.ledger.has_unsynced() {
+            others.disk.overwriting.since = others.disk.schedule.now;
+        }
+        others.disk.state.ledger.overwrite(extent);
+        self.end_write(others, id, deaths, durable);
+    }
+
+    /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
+    /// over all that was written over there, by others too.
+    pub(in crate::volume) fn end_write(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        let extent = self.running.get_mut(id).extent;
+        if !durable {
+            return match deaths {
+                Some(deaths) => self.die(others, id, deaths),
+                None => self.finish_with_buf(others.watching, id, others.out),
+            };
+        }
+        let parts: Vec<_> =
+            others.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
+        if others.disk.latched.is_some() && !(parts.is_empty() && others.disk.is_met_durable()) {
+            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
+        }
+        others.disk.meet_overwritten(&parts);
+        self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+        self.request_checkpointed(others, id);
+    }
+
+    /// Whether request `id` has to wait until completions are durable. If so, that ends the request.
+    pub(in crate::volume) fn awaits_completion(&mut self, disk: &mut Disk, id: Origin) -> bool {
+        if disk.is_met_durable() {
+            return false;
+        }
+        self.running.get_mut(id).stage = Stage::Commit;
+        disk.commits.wait_for(disk.overwriting.completed_seq, id);
+        true
+    }
+}

@@ -1,0 +1,59 @@
+//! Requests to forget: epochs, or blocks in all epochs.
+
+use crate::journal::Change;
+use crate::mutant::{self, Mutant};
+use crate::request::Refusal;
+use crate::units::{Extent, Scope};
+use crate::volume::Command;
+use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
+use crate::volume::erasing::Erasing;
+use crate::volume::erasing::forgetting::Check;
+use crate::volume::origin::Origin;
+use crate::volume::requests::running::Stage;
+use crate::volume::requests::{Others, Requests};
+use crate::volume::watching::Watching;
+
+impl Requests {
+    /// Begins to forget `scope`, for request `id`.
+    pub(in crate::volume) fn begin_forget(
+        &mut self,
+        disk: &mut Disk,
+        erasing: &mut Erasing,
+        id: Origin,
+        scope: Scope,
+        out: &mut Vec<Command>,
+    ) {
+        self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
+        match scope.blocks {
+            None => disk.want_checkpoint(Waiter::Request(id), out),
+            Some(left) => {
+                let check = Check { id, left, to: scope.epochs.to, open: disk.open_epoch() };
+                erasing.forgetting.checks.push_back(check);
+            }
+        }
+    }
+
+    pub(in crate::volume) fn refuse_check(
+        &mut self,
+        erasing: &mut Erasing,
+        watching: &mut Watching,
+        refusal: Refusal,
+        out: &mut Vec<Command>,
+    ) {
+        if let Some(Check { id, .. }) = erasing.forgetting.checks.pop_front() {
+            self.finish(watching, id, Err(refusal), out);
+        }
+    }
+
+    /// Notes the intent of request `id`, whose epochs have closed durably.
+    pub(in crate::volume) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
+        others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
+        others.disk.resume_forget(scope);
+        if mutant::is(Mutant::ReplyBeforeIntent) {
+            return self.finish_with_buf(others.watching, id, others.out);
+        }
+        self.running.get_mut(id).stage = Stage::Commit;
+        others.disk.commits.wait_for(others.erasing.forgetting.after, id);
+    }
+}

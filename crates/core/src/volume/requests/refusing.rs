@@ -1,0 +1,116 @@
+//! Requests that are refused: the host or the medium cannot do what they wait for.
+
+use crate::medium::MediumError;
+use crate::volume::disk::Disk;
+use crate::volume::disk::remaining::Remaining;
+use crate::volume::requests::waiting::{Unseen, Waiting};
+use crate::volume::requests::{Others, Requests};
+use crate::volume::watching::Watching;
+use crate::volume::{Command, refusal};
+
+impl Requests {
+    /// Lets erase tasks rest: one lacked space.
+    pub(in crate::volume) fn put_off_tasks(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        others.disk.rest_tasks();
+        self.refuse_demands(others, error);
+        self.refuse_obliging(others.disk, others.watching, error, others.out);
+    }
+
+    /// Lets changes of the map rest: a page lacked space.
+    pub(in crate::volume) fn put_off_map(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        disk.schedule.shortage.map = disk.retry_at();
+        self.refuse_obliging(disk, watching, error, out);
+        if !disk.state.ledger.dead().is_empty() || !disk.can_close() {
+            self.refuse_closes(disk, watching, error, out);
+        }
+    }
+
+    /// Refuses, where content must leave before it is destroyed, what waits for a checkpoint that lacked space: the writes for which the log of
+    /// stubs has no room, and, with `all`, those to blocks whose death waits for a commit.
+    pub(in crate::volume) fn refuse_uncommitted(
+        &mut self,
+        others: &mut Others<'_>,
+        all: bool,
+        error: &MediumError,
+    ) {
+        if !others.disk.dead_leave() {
+            return;
+        }
+        for waiting in self.waiting.take_closed() {
+            self.refuse_waiting(others, &waiting, error);
+        }
+        if all {
+            self.refuse_demands(others, error);
+        }
+    }
+
+    /// Refuses the writes that need an erase task first.
+    pub(in crate::volume) fn refuse_demands(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        for waiting in self.waiting.take_demands() {
+            self.refuse_waiting(others, &waiting, error);
+        }
+    }
+
+    /// Refuses all that waits for room in the ledger, which may not come.
+    pub(in crate::volume) fn refuse_roomless(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        self.refuse_obliging(others.disk, others.watching, error, others.out);
+        if !others.disk.has_room() {
+            for waiting in self.waiting.take_roomless() {
+                self.refuse_waiting(others, &waiting, error);
+            }
+        }
+    }
+
+    /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.
+    fn refuse_obliging(
+        &mut self,
+        disk: &mut Disk,
+        watching: &mut Watching,
+        error: &MediumError,
+        out: &mut Vec<Command>,
+    ) {
+        if !disk.has_room() {
+            for id in std::mem::take(&mut self.obliging) {
+                self.request_failed(disk, watching, id, error.clone(), out);
+            }
+            self.refuse_closes(disk, watching, error, out);
+        }
+    }
+
+    /// Refuses a request that did not begin.
+    pub(in crate::volume) fn refuse_waiting(
+        &mut self,
+        others: &mut Others<'_>,
+        waiting: &Waiting,
+        error: &MediumError,
+    ) {
+        let was_shown = matches!(waiting.unseen, Unseen::Left(_));
+        self.refuse_unbegun(
+            others,
+            waiting.id,
+            waiting.request.extent,
+            was_shown,
+            refusal(&error.clone().into()),
+        );
+    }
+
+    /// Refuses the writes that wait for the destruction of something that remains, until that is tried again.
+    pub(in crate::volume) fn refuse_above_remaining(&mut self, others: &mut Others<'_>) {
+        let Remaining { runs, why: Some(why), .. } = &others.disk.remaining else { return };
+        let (why, geometry) = (why.clone(), others.disk.store.geometry());
+        for waiting in self.waiting.take_above(|extent| runs.overlaps(geometry.changed(extent))) {
+            self.refuse_waiting(others, &waiting, &why);
+        }
+    }
+
+    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
+    pub(in crate::volume) fn is_task_awaited(&self, disk: &Disk) -> bool {
+        !disk.dead_leave() && self.waiting.demands().next().is_some()
+    }
+}
