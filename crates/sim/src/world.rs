@@ -247,7 +247,7 @@ impl World {
     fn mend(&mut self) -> Result<(), Violation> {
         self.server.judge_remaining()?;
         self.server.media.all().for_each(SimMedium::mend);
-        if self.newest.0 % 2 == 0 {
+        if self.newest.0.is_multiple_of(2) {
             self.tell(Event::ShredNow)?;
         } else {
             self.server.pass(REMAINS_MS)?;

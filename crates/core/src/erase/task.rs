@@ -139,6 +139,9 @@ impl<S: Clone> Task<S> {
     pub fn postponed(&mut self) {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
+        if self.is_skipping {
+            return self.skip_if_at_rest();
+        }
         self.is_resting = true;
     }
 

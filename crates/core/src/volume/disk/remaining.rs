@@ -52,8 +52,7 @@ impl Remaining {
     pub(in crate::volume) fn note(&mut self, sites: &[Site], careful: bool) {
         let is_one = matches!(sites, [Site::Run(Extent { len, .. })] if *len <= BLOCK_BYTES);
         if !is_one && !careful {
-            self.is_careful = true;
-            return;
+            return self.be_careful();
         }
         for site in sites.iter().filter(|_| !mutant::is(Mutant::TryRemainsAtOnce)) {
             match site {
@@ -61,6 +60,11 @@ impl Remaining {
                 Site::Place(at) => self.places.entry(at.on).or_default().insert(at.extent, ()),
             }
         }
+    }
+
+    /// Has the next tasks work block by block.
+    pub(in crate::volume) fn be_careful(&mut self) {
+        self.is_careful = true;
     }
 
     /// Has everything tried again.
@@ -119,8 +123,10 @@ impl Disk {
 
     /// How many bytes of the content owed at `place` remain.
     fn remaining_at(&self, place: Place) -> u64 {
-        let residue = self.store.mapped().map(|it| it.residue(place)).unwrap_or_default();
-        let remains = residue.iter().filter(|it| self.remaining.has_any(&it.at));
+        let Some(mapped) = self.store.mapped() else { return 0 };
+        let blocks = place.extent.pieces(BLOCK_BYTES).map(|extent| Place { extent, ..place });
+        let residue = blocks.flat_map(|block| mapped.residue(block));
+        let remains = residue.filter(|it| self.remaining.has_any(&it.at));
         remains.map(|it| it.part.extent.len).sum()
     }
 

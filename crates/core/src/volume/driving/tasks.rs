@@ -227,7 +227,10 @@ impl Volume {
                     self.erasing.pending_punch.remove(*run);
                 }
             }),
-            Kind::Job => task.remains.extend(sites.into_iter().filter_map(Site::place)),
+            Kind::Job if sites.len() == 1 || task.is_careful => {
+                task.remains.extend(sites.into_iter().filter_map(Site::place));
+            }
+            Kind::Job => self.disk.remaining.be_careful(),
         }
         task.steps.failed();
     }
