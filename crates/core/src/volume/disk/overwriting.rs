@@ -88,9 +88,14 @@ impl Disk {
     /// forgets it.
     pub(in crate::volume) fn invalidate_notes(&mut self, out: &mut Vec<Command>) {
         if self.state.ledger.has_overwritten() {
-            let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
-            self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
+            self.zero_notes(out);
         }
+    }
+
+    /// The same, whatever is known of notes: one that was being written when the medium failed is on it now.
+    pub(in crate::volume) fn zero_notes(&mut self, out: &mut Vec<Command>) {
+        let place = Place { on: MediumId::Journal, extent: self.commits.journal.shape().notes() };
+        self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
     }
 
     /// Whether a write of `extent` destroys all that is owed there, and may begin.

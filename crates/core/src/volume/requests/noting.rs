@@ -24,6 +24,9 @@ impl Requests {
         deaths: Option<Deaths>,
         durable: bool,
     ) {
+        if others.disk.latched.is_some() {
+            return self.give_up_noting(others, id);
+        }
         let number = others.disk.overwriting.notes.next;
         others.disk.overwriting.notes.next += 1;
         others.disk.overwriting.notes.under_way.insert(number);
@@ -61,6 +64,10 @@ impl Requests {
             others.disk.give_up_overwrite(extent);
             return self.request_failed(others.disk, others.watching, id, error, others.out);
         }
+        if others.disk.latched.is_some() {
+            others.disk.zero_notes(others.out);
+            return self.give_up_noting(others, id);
+        }
         if generation != others.disk.commits.journal.position().generation {
             // A snapshot was made meanwhile, in which the bytes are dead.
             return self.note_overwrite(others, id, deaths, durable);
@@ -71,6 +78,16 @@ impl Requests {
         }
         others.disk.state.ledger.overwrite(extent);
         self.end_write(others, id, deaths, durable);
+    }
+
+    /// Refuses request `id`, a write over dead bytes that has ended: the medium failed meanwhile, and may lose what was written.
+    /// The bytes stay dead, and no note says otherwise.
+    fn give_up_noting(&mut self, others: &mut Others<'_>, id: Origin) {
+        let extent = self.running.get_mut(id).extent;
+        others.disk.give_up_overwrite(extent);
+        let frozen = others.disk.frozen();
+        self.finish(others.watching, id, Err(frozen), others.out);
+        others.watching.tell_of_refusal(others.disk, extent, true);
     }
 
     /// The write of `id` has ended, and is noted if it has to be. One that is durable is the pass
