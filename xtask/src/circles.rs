@@ -203,7 +203,8 @@ struct Circle {
 
 impl Circle {
     fn names(&self, krate: &str) -> Vec<String> {
-        let name = |it: &String| [&[krate.into()], &self.folder[..], &[it.clone()]].concat().join("/");
+        let name =
+            |it: &String| [&[krate.into()], &self.folder[..], std::slice::from_ref(it)].concat().join("/");
         self.members.iter().map(name).collect()
     }
 
