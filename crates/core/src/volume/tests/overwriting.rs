@@ -191,6 +191,23 @@ fn a_medium_that_fails_makes_the_notes_void() {
 }
 
 #[test]
+fn a_note_that_was_being_written_when_the_medium_failed_is_void_too() {
+    let mut bench = dead();
+    let write = bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
+    assert!(bench.step(), "the write");
+    let note = bench.todo.pop_front().expect("its note");
+    bench.data.broken.set(true);
+    bench.ask(Op::Flush, 0, 0);
+    bench.settle();
+    assert!(bench.latched.is_some() && !bench.replies.contains_key(&write));
+    bench.carry_out(note);
+    bench.settle();
+    assert!(matches!(bench.replies[&write], Err(Refusal::Latched(_))), "{:?}", bench.replies[&write]);
+    bench.data.broken.set(false);
+    assert_eq!(killed(bench, true).reads(0, BLOCK), [0; BLOCK as usize]);
+}
+
+#[test]
 fn what_dies_again_before_the_sync_is_destroyed_as_what_it_is_by_now() {
     let mut bench = dead();
     bench.write(0, 8, BLOCK);
