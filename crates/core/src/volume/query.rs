@@ -110,7 +110,7 @@ impl Disk {
         (self.state.ledger.has_queued() || !self.state.owed.is_empty()) && !self.all_remains()
     }
 
-    /// A time that no obligation is older than; none if no obligation calls for an erase task.
+    /// A time that no obligation is older than; `None` if no obligation calls for an erase task.
     pub(super) fn oldest(&self) -> Option<Millis> {
         self.state.ledger.oldest().into_iter().chain(self.state.owed.oldest()).min()
     }

@@ -6,6 +6,9 @@ use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;
 
+/// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
+const ENTRIES_RESERVED: usize = 16;
+
 impl Disk {
     /// The first part of `run`, which dies, and how it is to be destroyed: sensitive content may lie below what was written
     /// over it, until a sync.
@@ -17,12 +20,7 @@ impl Disk {
             None => (run, due),
         }
     }
-}
 
-/// Entries of the ledger that are reserved for erase tasks: destroying the middle of an entry splits it.
-const ENTRIES_RESERVED: usize = 16;
-
-impl Disk {
     /// The fate of the bytes that `op` frees, and why they die; `None` if it frees none.
     pub(in crate::volume) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));

@@ -72,6 +72,67 @@ impl Disk {
     }
 }
 
+impl Requests {
+    /// Destroys the suspicious bytes below all writes that wait for that, as many as the staging slots can
+    /// take, so that those writes share the syncs.
+    fn shred_then_write(&mut self, disk: &Disk, watching: &Watching) -> Option<EraseTask> {
+        let slots = disk.commits.journal.shape().slots;
+        let mut left = u64::from(slots);
+        let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
+        for waiting in self.waiting.demands().take(slots as usize) {
+            let request = &waiting.request;
+            let owed = || disk.state.ledger.within(request.extent);
+            let Op::Write(data) = &request.op else { continue };
+            if !watching.needs(waiting).is_empty() {
+                // Meanwhile the watcher wants to see the content that is about to go.
+                unseen.push(waiting.id);
+            } else if !owed().any(|(run, it)| it.is_dead() || self.is_busy(run)) {
+                let taken = disk.pieces_for_slots(owed().map(|(run, _)| run), &mut left);
+                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
+                runs.extend(taken);
+            }
+        }
+        unseen.into_iter().for_each(|id| self.waiting.retry(id));
+        self.keep(disk, runs, Some(contents))
+    }
+
+    /// Whether the task that `it` calls for may begin: the obligation is durable, and no request uses bytes
+    /// that the task would change.
+    fn is_ready(&self, disk: &Disk, extent: Extent<Addr>, it: &Obligation) -> bool {
+        let durable = mutant::is(Mutant::TaskBeforeCommit) || !disk.commits.undurable.overlaps(extent);
+        let busy = if it.is_dead() { self.running.reads(extent) } else { self.is_busy(extent) };
+        it.is_queued() && durable && !busy && !disk.remaining.covers(extent)
+    }
+
+    /// The runs within `extent` that are ready for `due`, as many as one task takes.
+    fn gather(&self, disk: &Disk, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
+        let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
+        let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, *extent, it));
+        let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
+        let free = erasable.flat_map(|part| disk.overwriting.gaps(part));
+        let mut runs = disk.limits().runs(free);
+        runs.retain(|run| !disk.must_wait(*run));
+        runs
+    }
+
+    fn keep(&self, disk: &Disk, runs: Vec<Extent<Addr>>, contents: Option<Vec<Buf>>) -> Option<EraseTask> {
+        if runs.is_empty() || runs.iter().any(|run| self.is_busy(*run)) {
+            return None;
+        }
+        let suspicious = contents.is_none();
+        let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
+        let slots = Extent::new(disk.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let method = Rewrite {
+            sites: Site::runs(&runs),
+            contents,
+            medium: Site::all_of(MediumId::Data),
+            staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
+            staging_medium: Site::all_of(MediumId::Journal),
+        };
+        Some(disk.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
+    }
+}
+
 impl Erasing {
     pub(in crate::volume) fn choose(
         &mut self,
@@ -129,48 +190,20 @@ impl Erasing {
     }
 
     /// The task that the first write waits for.
-    fn demanded(&mut self, disk: &Disk, requests: &mut Requests, watching: &Watching) -> Option<EraseTask> {
+    fn demanded(&self, disk: &Disk, requests: &mut Requests, watching: &Watching) -> Option<EraseTask> {
         let extent = requests.waiting.demands().next()?.request.extent;
         let window = disk.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;
         let to = extent.end().next_multiple_of(window).min(disk.store.geometry().size);
         let dead = disk.state.ledger.dead().within(extent).next();
         let Some((first, it)) = dead.map(|(first, it)| (first, *it)) else {
-            return self.shred_then_write(disk, requests, watching);
+            return requests.shred_then_write(disk, watching);
         };
-        if !self.is_ready(disk, requests, first, &it) {
+        if !requests.is_ready(disk, first, &it) {
             return None;
         }
-        let runs = self.gather(disk, requests, Extent::between(from, to), it.due);
+        let runs = requests.gather(disk, Extent::between(from, to), it.due);
         self.shred(disk, runs, it.due, Priority::Urgent)
-    }
-
-    /// Destroys the suspicious bytes below all writes that wait for that, as many as the staging slots can
-    /// take, so that those writes share the syncs.
-    fn shred_then_write(
-        &mut self,
-        disk: &Disk,
-        requests: &mut Requests,
-        watching: &Watching,
-    ) -> Option<EraseTask> {
-        let slots = disk.commits.journal.shape().slots;
-        let mut left = u64::from(slots);
-        let (mut runs, mut contents, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
-        for waiting in requests.waiting.demands().take(slots as usize) {
-            let request = &waiting.request;
-            let owed = || disk.state.ledger.within(request.extent);
-            let Op::Write(data) = &request.op else { continue };
-            if !watching.needs(waiting).is_empty() {
-                // Meanwhile the watcher wants to see the content that is about to go.
-                unseen.push(waiting.id);
-            } else if !owed().any(|(run, it)| it.is_dead() || requests.is_busy(run)) {
-                let taken = disk.pieces_for_slots(owed().map(|(run, _)| run), &mut left);
-                contents.extend(taken.iter().map(|run| slice(data, request.extent, *run).to_vec().into()));
-                runs.extend(taken);
-            }
-        }
-        unseen.into_iter().for_each(|id| requests.waiting.retry(id));
-        self.keep(disk, requests, runs, Some(contents))
     }
 
     /// The next task in the sweep over the disk, with as many obligations of the same kind as share its
@@ -180,14 +213,14 @@ impl Erasing {
         let rest = Extent::between(first.start.0, disk.store.geometry().size);
         let task = match it.due {
             Due::Shred { .. } | Due::Free { .. } => {
-                self.shred(disk, self.gather(disk, requests, rest, it.due), it.due, Priority::Due)
+                self.shred(disk, requests.gather(disk, rest, it.due), it.due, Priority::Due)
             }
             Due::ConservativeOverwrite => {
                 let conservative = disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
-                let ready = conservative.filter(|(extent, it)| self.is_ready(disk, requests, *extent, it));
+                let ready = conservative.filter(|(extent, it)| requests.is_ready(disk, *extent, it));
                 let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
                 let mut left = u64::from(disk.commits.journal.shape().slots);
-                self.keep(disk, requests, disk.pieces_for_slots(erasable, &mut left), None)
+                requests.keep(disk, disk.pieces_for_slots(erasable, &mut left), None)
             }
             Due::Suspicious => None,
         };
@@ -208,7 +241,7 @@ impl Erasing {
             let mut end = from;
             let found = looked.find(|(extent, it)| {
                 (end, left) = (extent.end(), left - 1);
-                self.is_ready(disk, requests, *extent, it)
+                requests.is_ready(disk, *extent, it)
             });
             let found = found.map(|(extent, it)| (extent, *it));
             drop(looked);
@@ -218,47 +251,5 @@ impl Erasing {
             }
         }
         None
-    }
-
-    /// Whether the task that `it` calls for may begin: the obligation is durable, and no request uses bytes
-    /// that the task would change.
-    fn is_ready(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, it: &Obligation) -> bool {
-        let durable = mutant::is(Mutant::TaskBeforeCommit) || !disk.commits.undurable.overlaps(extent);
-        let busy = if it.is_dead() { requests.running.reads(extent) } else { requests.is_busy(extent) };
-        it.is_queued() && durable && !busy && !disk.remaining.covers(extent)
-    }
-
-    /// The runs within `extent` that are ready for `due`, as many as one task takes.
-    fn gather(&self, disk: &Disk, requests: &Requests, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
-        let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
-        let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, requests, *extent, it));
-        let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
-        let free = erasable.flat_map(|part| disk.overwriting.gaps(part));
-        let mut runs = disk.limits().runs(free);
-        runs.retain(|run| !disk.must_wait(*run));
-        runs
-    }
-
-    fn keep(
-        &self,
-        disk: &Disk,
-        requests: &Requests,
-        runs: Vec<Extent<Addr>>,
-        contents: Option<Vec<Buf>>,
-    ) -> Option<EraseTask> {
-        if runs.is_empty() || runs.iter().any(|run| requests.is_busy(*run)) {
-            return None;
-        }
-        let suspicious = contents.is_none();
-        let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
-        let slots = Extent::new(disk.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
-        let method = Rewrite {
-            sites: Site::runs(&runs),
-            contents,
-            medium: Site::all_of(MediumId::Data),
-            staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
-            staging_medium: Site::all_of(MediumId::Journal),
-        };
-        Some(disk.erase_task(Kind::Rewrite { suspicious }, runs, Method::Rewrite(method), Priority::Urgent))
     }
 }

@@ -12,6 +12,14 @@ use crate::volume::requests::Requests;
 use crate::volume::watching::Watching;
 use crate::volume::{Command, Volume};
 
+/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
+const STEPS_MAX: usize = 32;
+/// Most blocks of the current state that one event looks at.
+const LOOKS_MAX: usize = 4096;
+const NOT_LAST: Refusal = Refusal::Invalid(
+    "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
+);
+
 impl Erasing {
     /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
     /// go on.
@@ -100,16 +108,6 @@ impl Erasing {
         self.forgetting.has_more = true;
     }
 }
-
-/// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
-const STEPS_MAX: usize = 32;
-
-/// Most blocks of the current state that one event looks at.
-const LOOKS_MAX: usize = 4096;
-
-const NOT_LAST: Refusal = Refusal::Invalid(
-    "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
-);
 
 impl Volume {
     /// Whether a forget can go on at once: the next event takes its next steps.

@@ -9,10 +9,16 @@ use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
 use crate::volume::origin::Origin;
 use crate::volume::requests::Requests;
-use crate::volume::watching::Proof;
-use crate::volume::watching::Watching;
+use crate::volume::watching::{Proof, Watching};
 use crate::volume::{Command, Volume};
 use crate::watch::{Observation, Scope, Verdict};
+
+/// Most verdicts that become obligations in one event.
+const VERDICTS_MAX: usize = 1024;
+/// Most reads for the watcher that are under way at once.
+const LOOKS_MAX: usize = 8;
+/// Most deaths of parts of blocks that are under way at once.
+const PARTS_MAX: usize = 8;
 
 impl Watching {
     /// Makes the evidence durable: waits for the changes that had arrived, then syncs the medium.
@@ -75,15 +81,6 @@ impl Watching {
         }
     }
 }
-
-/// Most verdicts that become obligations in one event.
-const VERDICTS_MAX: usize = 1024;
-
-/// Most reads for the watcher that are under way at once.
-const LOOKS_MAX: usize = 8;
-
-/// Most deaths of parts of blocks that are under way at once.
-const PARTS_MAX: usize = 8;
 
 impl Volume {
     /// Does what can be done now for the watcher: reads, evidence, verdicts.

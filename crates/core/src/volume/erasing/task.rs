@@ -277,9 +277,7 @@ impl Erasing {
         }
         changes
     }
-}
 
-impl Erasing {
     /// Lets the task under way go on that lacked space for its present step, once it has rested.
     pub(in crate::volume) fn retry_task(&mut self, disk: &Disk) {
         if !disk.tasks_rest()

@@ -10,8 +10,7 @@ use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;
 use crate::volume::requests::waiting::{Unseen, Waiting};
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
-use crate::volume::watching::content;
+use crate::volume::watching::{Watching, content};
 use crate::volume::{Command, needs_medium_writes};
 
 impl Disk {

@@ -5,9 +5,8 @@ use crate::store::{Content, WritePlan};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::origin::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Deaths, Stage};
+use crate::volume::requests::{Others, Requests};
 use crate::volume::{Purpose, io::IoOp, no_place};
 
 /// Most pieces of requests that become obligations in one event.

@@ -11,9 +11,8 @@ use crate::volume::Purpose;
 use crate::volume::disk::Disk;
 use crate::volume::io::IoOp;
 use crate::volume::origin::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Deaths, Stage};
+use crate::volume::requests::{Others, Requests};
 
 impl Requests {
     /// Writes the note of request `id`, whose write over dead bytes has ended.

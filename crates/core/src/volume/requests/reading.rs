@@ -10,10 +10,9 @@ use crate::request::{Op, Refusal, Request};
 use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Reading, Stage};
 use crate::volume::requests::waiting::Unseen;
+use crate::volume::requests::{Others, Requests};
 use crate::volume::{Purpose, io::IoOp};
 
 /// Where content that could not be read is by now.

@@ -10,10 +10,9 @@ use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::waiting::Unseen;
+use crate::volume::requests::{Others, Requests};
 use crate::volume::watching::Watching;
 use crate::volume::{Command, Performed, Purpose, io::IoOp, no_place, refusal};
 

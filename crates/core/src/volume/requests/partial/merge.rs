@@ -11,10 +11,9 @@ use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;
-use crate::volume::requests::Others;
-use crate::volume::requests::Requests;
 use crate::volume::requests::running::{Deaths, Merge, Remainder, Stage};
 use crate::volume::requests::waiting::Unseen;
+use crate::volume::requests::{Others, Requests};
 use crate::volume::{Purpose, io::IoOp, no_place, refusal};
 use crate::zeros::is_zeros;
 
