@@ -84,6 +84,8 @@ pub enum Mutant {
     KeepHomeCell,
     /// A page of homes of which some stubs are to die stays as it is.
     SparePage,
+    /// The cell of a page may leave memory before the root has it.
+    DropFreshCell,
     /// The cell of a page is destroyed before the page is durable under its other one.
     KillHomeEarly,
     /// A page is written under a cell that is not durable.
@@ -131,7 +133,7 @@ impl Mutant {
     pub const OF_CLASSES: [Self; 2] = [Self::ForgetSensitive, Self::AskClassLate];
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 24] = [
+    pub const OF_VERSIONS: [Self; 25] = [
         Self::StubOverStub,
         Self::ForgottenUnsynced,
         Self::KeepLog,
@@ -145,6 +147,7 @@ impl Mutant {
         Self::BringMeanwhile,
         Self::KeepHomeCell,
         Self::SparePage,
+        Self::DropFreshCell,
         Self::KillHomeEarly,
         Self::FreshCellUnsynced,
         Self::KillBeforeOwed,

@@ -52,15 +52,16 @@ use crate::mutant::{self, Mutant};
 use crate::place::Place;
 use crate::places::Places;
 use crate::sealing::{Context, Sealed, Sealing, SealingAt};
-use crate::tree::{Absent, PAGE_BYTES, PageNo};
+use crate::tree::{Absent, PAGE_BYTES};
 use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use catalog::Catalog;
 use committing::Committing;
 use history::{Version, WallTime};
+use homes::Reader;
 use log::Stubs;
 pub use mending::mend;
 pub use opening::{VersionsError, format_index};
-use positions::{blocks, in_slot, outline, page_place};
+use positions::{Missing, blocks, in_slot, outline};
 pub use rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
 pub use room::ROOM_BYTES;
 pub use root::{ROOT_BYTES, RootError, format_root, halves};
@@ -132,9 +133,9 @@ pub struct Versions {
     /// The epochs before this one have closed durably. The others are not shown: a crash would give their numbers to
     /// other epochs.
     undurable: Epoch,
-    /// Changes that the index has not taken yet, in order; and the page that the first one needs.
+    /// Changes that the index has not taken yet, in order; and what has to be read for the first one, or for a job.
     todo: VecDeque<Change>,
-    stuck: Option<PageNo>,
+    stuck: Option<Missing>,
     committing: Committing,
     killing: killing::Killing,
     forgetting: forgetting::Forgetting,
@@ -156,7 +157,7 @@ impl Versions {
             Some((session, Entry::Version { number, stub, .. })) => {
                 SealingAt::Known(Sealing { session, number: *number, stub: stub[..].into() })
             }
-            _ => self.catalog.homes.sealing(slot),
+            _ => self.catalog.homes.sealing(slot).expect("nothing is missing"),
         };
         let sealed = Sealed { context: Context { block, born, slot }, sealing };
         let from = slot.0 * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
@@ -182,15 +183,22 @@ impl Versions {
         if mutant::is(Mutant::ShowUndurable) { self.open } else { self.undurable }
     }
 
-    /// The page that is missing to know what `epoch` shows in `extent`.
+    /// What is missing to know what `epoch` shows in `extent`, and how that was sealed.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
-        if self.stuck.is_none() && self.catalog.history.pages.is_whole() {
+        let Catalog { history, homes, log, .. } = &self.catalog;
+        if self.stuck.is_none() && history.pages.is_whole() && homes.are_whole() {
             return None;
         }
-        let mut shown = self.catalog.history.shown_by(epoch);
+        let (mut shown, mut stubs) = (history.shown_by(epoch), log.stubs());
+        let mut find = |block| -> Result<(), Missing> {
+            match shown.of(block)? {
+                Some(Version { slot, .. }) if stubs.of(slot).is_none() => homes.sealing(slot).map(drop),
+                _ => Ok(()),
+            }
+        };
         let mut blocks = blocks(extent).filter(|(block, _)| !is_current || self.allocated.contains(block.0));
-        let absent = || blocks.find_map(|(block, _)| shown.of(block).err().map(|Absent(page)| page));
-        self.stuck.or_else(absent).map(page_place)
+        let missing = || blocks.find_map(|(block, _)| find(block).err());
+        self.stuck.or_else(missing).map(|Missing(place)| place)
     }
 
     /// Makes a change: at once, or once the pages that it needs are in memory.
@@ -203,8 +211,8 @@ impl Versions {
     fn take_changes(&mut self) {
         self.stuck = None;
         while let Some(change) = self.todo.front().copied() {
-            if let Err(Absent(page)) = self.take(change) {
-                self.stuck = Some(page);
+            if let Err(absent) = self.take(change) {
+                self.stuck = Some(absent.into());
                 return;
             }
             self.todo.pop_front();
@@ -288,8 +296,8 @@ impl Versions {
         }
         match self.catalog.prepare_checkpoint() {
             Ok(()) => true,
-            Err(Absent(page)) => {
-                self.stuck = Some(page);
+            Err(missing) => {
+                self.stuck = Some(missing);
                 false
             }
         }
@@ -383,13 +391,7 @@ impl Mapped for Versions {
     }
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
-        let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
-        let Catalog { history, limits, .. } = &mut self.catalog;
-        let pages = &mut history.pages;
-        if pages.in_memory() >= limits.pages {
-            pages.evict(limits.pages - limits.pages / 16);
-        }
-        pages.loaded(page, bytes).map_err(|error| error.to_string())?;
+        self.catalog.loaded(place, bytes, Reader::Request)?;
         self.take_changes();
         Ok(())
     }

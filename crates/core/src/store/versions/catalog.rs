@@ -1,15 +1,16 @@
 //! The knowledge of all versions: the index, the slots, and the log of stubs, as one state that
-//! becomes durable together. Reads and writes nothing, and answers [`Absent`] where a page of the index is needed.
+//! becomes durable together. Reads and writes nothing, and answers [`Absent`] where a page of the index is needed, or [`Missing`] where
+//! cells of the root may be.
 
 #[cfg(test)]
 mod tests;
 
 use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
-use super::homes::{Doomed, Homes, Stub};
+use super::homes::{Doomed, Homes, Reader, Stub};
 use super::limits::Limits;
 use super::lingering::Lingering;
 use super::log::{Log, Turned};
-use super::positions::outline;
+use super::positions::{Missing, outline};
 use super::sessions::Sessions;
 use super::slots::Slots;
 use super::stubs::{Entry, HomePage, Layout, Sector};
@@ -178,7 +179,7 @@ impl Catalog {
     ) -> Option<Self> {
         let Note { open, half, sequence, counts, .. } = Note::of(head)?;
         let root = head.roots.get(CLUSTERS).copied().unwrap_or_default();
-        Some(Self {
+        let mut catalog = Self {
             disk,
             layout,
             history: History::open(disk, head, open, counts),
@@ -192,7 +193,9 @@ impl Catalog {
             old_half: Some((1 - half, BlockSet::default())).filter(|_| !head.roots.is_empty()),
             lingering: Lingering::default(),
             cells,
-        })
+        };
+        catalog.limit(64 << 20);
+        Some(catalog)
     }
 
     /// Looks at all of the index that has to be known before anything else.
@@ -370,10 +373,34 @@ impl Catalog {
         self.log.settle_half(&dying)
     }
 
-    /// Tells the index of all slots that changed. Comes right before [`Catalog::begin_checkpoint`].
-    pub(super) fn prepare_checkpoint(&mut self) -> Result<(), Absent> {
+    /// Tells the index of all slots that changed, and holds the cells of the pages that stubs will be brought to. Comes right before
+    /// [`Catalog::begin_checkpoint`].
+    pub(super) fn prepare_checkpoint(&mut self) -> Result<(), Missing> {
         while self.slots.tell(&mut self.history.pages)? {}
-        Ok(())
+        let Self { layout, log, homes, .. } = self;
+        homes.hold_all(|from| log.homeless(layout.slots_of(from).start..).map(|slot| layout.page_of(slot)))
+    }
+
+    /// Bounds the memory for what can be read again.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.limits = Limits::of(bytes);
+        self.homes.keep_at_most(self.limits.cells);
+    }
+
+    /// Takes a page of the index, or cells of the root, which were read.
+    ///
+    /// # Errors
+    /// Why the bytes cannot be that.
+    pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), String> {
+        if place.on == MediumId::Root {
+            return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
+        }
+        let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
+        let (pages, most) = (&mut self.history.pages, self.limits.pages);
+        if pages.in_memory() >= most {
+            pages.evict(most - most / 16);
+        }
+        pages.loaded(page, bytes).map_err(|error| error.to_string())
     }
 
     /// Begins a checkpoint of the index: all that has ended by now, and nothing that follows.

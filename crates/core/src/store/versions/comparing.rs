@@ -2,7 +2,7 @@
 
 use super::Versions;
 use super::key::NUMBER_MAX;
-use super::positions::{outline, page_place};
+use super::positions::{Missing, outline, page_place};
 use crate::blocks::BlockSet;
 use crate::request::AsOf;
 use crate::store::{Incomparable, Shared};
@@ -54,9 +54,9 @@ impl Versions {
         extent: Extent<Addr>,
         to: Epoch,
         looks_max: usize,
-    ) -> Result<Shared, Absent> {
-        // The index does not know yet what waits for this page.
-        self.stuck.map_or(Ok(()), |page| Err(Absent(page)))?;
+    ) -> Result<Shared, Missing> {
+        // The index does not know yet what waits for this.
+        self.stuck.map_or(Ok(()), Err)?;
         if self.is_any_kept_after(to)? {
             return Ok(Shared::Later);
         }
@@ -68,7 +68,7 @@ impl Versions {
             };
             let block = Block(run.start.0 / BLOCK_BYTES);
             match next.of(block) {
-                Err(absent) if n == 0 => return Err(absent),
+                Err(absent) if n == 0 => return Err(absent.into()),
                 Err(_) => break,
                 Ok(Some(version)) if version.born <= to => return Ok(Shared::At(outline(block))),
                 Ok(_) => at = outline(block).end(),
@@ -94,8 +94,8 @@ impl Versions {
                 return Err(Incomparable::NotKept(epoch));
             }
         }
-        // The index does not know yet what waits for this page.
-        self.stuck.map_or(Ok(()), |page| Err(missing(Absent(page))))
+        // The index does not know yet what waits for this.
+        self.stuck.map_or(Ok(()), |Missing(place)| Err(Incomparable::Missing(place)))
     }
 }
 

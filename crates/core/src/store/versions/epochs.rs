@@ -1,7 +1,7 @@
 //! The volume's questions and news about epochs.
 
 use super::history::WallTime;
-use super::positions::page_place;
+use super::positions::{Missing, page_place};
 use super::stubs::Entry;
 use super::{Change, Versions, weighing};
 use crate::blocks::BlockSet;
@@ -62,7 +62,7 @@ impl Epochs for Versions {
     }
 
     fn find_shared(&self, extent: Extent<Addr>, to: Epoch, looks_max: usize) -> Result<Shared, Place> {
-        self.find_shared_block(extent, to, looks_max).map_err(|Absent(page)| page_place(page))
+        self.find_shared_block(extent, to, looks_max).map_err(|Missing(place)| place)
     }
 
     fn compare(
@@ -75,23 +75,7 @@ impl Epochs for Versions {
     }
 
     fn answer(&self, question: &Question) -> Result<Reply, Place> {
-        let answer = match question {
-            Question::Epochs(from) => self.list_epochs(*from, Some).map(Reply::Epochs),
-            Question::ShowingDead(from) => {
-                self.list_epochs(*from, |epoch| self.catalog.lingering.first(epoch)).map(Reply::Epochs)
-            }
-            Question::Weigh(weighing) => {
-                let weighed = self.catalog.history.weigh(*weighing, weighing::PAGES_MAX);
-                weighed.map(|it| Reply::Weighed(Box::new(it)))
-            }
-            Question::Stubs(at, bytes) => self.judge_stubs(*at, bytes).map(|it| Reply::Judged(Box::new(it))),
-            Question::Cells(at, bytes) => Ok(Reply::Judged(Box::new(self.judge_cells(*at, bytes)))),
-            Question::Page(at, bytes) => Ok(Reply::Page(self.catalog.page_fault(*at, bytes))),
-            Question::Versions(block, born) => {
-                self.list_versions(*block, *born).map(|it| Reply::Versions(Box::new(it)))
-            }
-        };
-        answer.map_err(|Absent(page)| page_place(page))
+        self.answered(question).map_err(|Missing(place)| place)
     }
 
     fn forget(&mut self, scope: Scope) {
@@ -104,6 +88,22 @@ impl Epochs for Versions {
 }
 
 impl Versions {
+    fn answered(&self, question: &Question) -> Result<Reply, Missing> {
+        Ok(match question {
+            Question::Epochs(from) => Reply::Epochs(self.list_epochs(*from, Some)?),
+            Question::ShowingDead(from) => {
+                Reply::Epochs(self.list_epochs(*from, |epoch| self.catalog.lingering.first(epoch))?)
+            }
+            Question::Weigh(weighing) => {
+                Reply::Weighed(Box::new(self.catalog.history.weigh(*weighing, weighing::PAGES_MAX)?))
+            }
+            Question::Stubs(at, bytes) => Reply::Judged(Box::new(self.judge_stubs(*at, bytes)?)),
+            Question::Cells(at, bytes) => Reply::Judged(Box::new(self.judge_cells(*at, bytes)?)),
+            Question::Page(at, bytes) => Reply::Page(self.catalog.page_fault(*at, bytes)),
+            Question::Versions(block, born) => Reply::Versions(Box::new(self.list_versions(*block, *born)?)),
+        })
+    }
+
     /// The kept epochs from `from` on, as many as a reply has: those of which `next`, asked for the first wanted epoch from one on,
     /// says that one itself.
     fn list_epochs(

@@ -8,11 +8,13 @@
 //! 1. A page that has stubs which the log has not is durable as a whole, and so is its cell.
 //! 2. While pages get other cells, no checkpoint brings stubs home, and all stubs of these pages are in memory.
 //! 3. The place for a cell that a page does not use holds zeros, durably, or is stale.
+//! 4. Before stubs come home, and before pages get other cells, the cells that this needs are held in memory.
 
 mod starting;
 mod table;
 
-use super::root::{self, CellOf};
+use super::positions::Missing;
+use super::root::{self, CellOf, RootError};
 use super::stubs::{HomePage, Layout, PAGE_BYTES, SECTOR_BYTES};
 use crate::cell::{CELL_BYTES, Cell, Cells};
 use crate::media::MediumId;
@@ -25,6 +27,11 @@ use crate::zeros::is_zeros;
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
 
+pub(super) use table::Reader;
+
+/// What nothing but a defect breaks.
+const HELD: &str = "the cell is held before it is needed";
+
 /// See the module's documentation. Of a disk without stubs there is no cell, and all homes are as they are.
 #[derive(Debug)]
 pub(super) struct Homes {
@@ -35,6 +42,8 @@ pub(super) struct Homes {
     made: BTreeSet<HomePage>,
     /// Where a cell was that is not in use any more.
     stale: BTreeSet<CellOf>,
+    /// The page whose cell is held next for the checkpoint that is to begin.
+    holding: HomePage,
     /// The pages that are getting other cells.
     moving: Option<Moving>,
     /// Stubs that are known, although they are at home.
@@ -73,16 +82,75 @@ struct Moving {
 impl Homes {
     pub(super) fn new(layout: Layout) -> Self {
         let (pages, made, stale) = (Table::default(), BTreeSet::new(), BTreeSet::new());
-        Self { layout, pages, made, stale, moving: None, known: BTreeMap::new() }
+        Self { layout, pages, made, stale, holding: HomePage(0), moving: None, known: BTreeMap::new() }
+    }
+
+    /// Lets at most so many bytes of cells stay in memory that can be read again.
+    pub(super) fn keep_at_most(&mut self, bytes: usize) {
+        self.pages.keep_at_most(bytes);
     }
 
     /// How the content of a slot was sealed, whose stub is at home.
-    pub(super) fn sealing(&self, slot: Slot) -> SealingAt {
+    ///
+    /// # Errors
+    /// The cell of its page has to be read.
+    pub(super) fn sealing(&self, slot: Slot) -> Result<SealingAt, Missing> {
         if let Some(sealing) = self.known.get(&slot) {
-            return SealingAt::Known(sealing.clone());
+            return Ok(SealingAt::Known(sealing.clone()));
         }
         let place = Place { on: MediumId::Stubs, extent: self.layout.home(slot) };
-        SealingAt::Home(place, self.pages.get(self.layout.page_of(slot)).map(|it| it.cell))
+        let home = self.pages.get(self.layout.page_of(slot))?;
+        Ok(SealingAt::Home(place, home.map(|it| it.cell)))
+    }
+
+    /// [Holds](Homes::hold) the cells of the pages that `pages` names from one on, in order. Goes on where one had to be read, and ends
+    /// once it finds all that are needed at one go.
+    ///
+    /// # Errors
+    /// A cell has to be read.
+    pub(super) fn hold_all<Of: Iterator<Item = HomePage>>(
+        &mut self,
+        pages: impl Fn(HomePage) -> Of,
+    ) -> Result<(), Missing> {
+        loop {
+            let (first, mut last) = (self.holding, None);
+            for page in pages(first) {
+                if last.replace(page) != Some(page) {
+                    self.holding = page;
+                    self.hold(page)?;
+                }
+            }
+            self.holding = HomePage(0);
+            if first == HomePage(0) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether no cell has to be read.
+    pub(super) fn are_whole(&self) -> bool {
+        self.pages.is_whole()
+    }
+
+    /// Notes that a job begins to read cells.
+    pub(super) fn job_reads(&mut self, place: Place) {
+        self.pages.job_reads(place);
+    }
+
+    /// Takes cells that were read.
+    ///
+    /// # Errors
+    /// One is not whole.
+    pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), RootError> {
+        self.pages.loaded(place, bytes, by)
+    }
+
+    /// Holds the cell that a page has, for [`Homes::bring`] or [`Homes::prepare`].
+    ///
+    /// # Errors
+    /// The cell has to be read.
+    pub(super) fn hold(&mut self, page: HomePage) -> Result<(), Missing> {
+        self.pages.hold(page)
     }
 
     /// Whether stubs may be brought home.
@@ -96,6 +164,9 @@ impl Homes {
     }
 
     /// Brings stubs home, in the order of their slots: the writes of the stub medium, and those of the root.
+    ///
+    /// # Panics
+    /// If the cell of a page is not [held](Homes::hold).
     pub(super) fn bring(&mut self, stubs: &[Stub], cells: &mut Cells) -> Vec<(Place, Vec<u8>)> {
         let (mut homes, mut keys) = (Vec::new(), Vec::new());
         for stubs in stubs.chunk_by(|a, b| self.layout.page_of(a.slot) == self.layout.page_of(b.slot)) {
@@ -104,7 +175,7 @@ impl Homes {
                 homes.extend(stubs.iter().map(|it| self.home(it, None)));
                 continue;
             }
-            let Home { side, cell, is_made } = self.pages.get(page).unwrap_or_else(|| {
+            let Home { side, cell, is_made } = self.pages.get(page).expect(HELD).unwrap_or_else(|| {
                 let fresh = Home { side: 0, cell: cells.draw(), is_made: false };
                 self.pages.put(page, &fresh);
                 fresh
@@ -128,6 +199,8 @@ impl Homes {
         for page in std::mem::take(&mut self.made) {
             self.pages.note_made(page, true);
         }
+        self.pages.release();
+        self.pages.make_room();
     }
 
     /// Notes that the stubs may be at home or not: the pages are written as a whole again.
@@ -180,31 +253,39 @@ impl Homes {
     }
 
     /// The cell under which the stubs of a sector at `at` are hidden, if its page has that cell.
-    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Option<Cell> {
+    ///
+    /// # Errors
+    /// The cell of the page has to be read.
+    pub(super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Result<Option<Cell>, Missing> {
         let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
         let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
-        let check = u64::from_le_bytes(*sector.first_chunk()?);
+        let Some(check) = sector.first_chunk().map(|check| u64::from_le_bytes(*check)) else {
+            return Ok(None);
+        };
         let fresh = self.moving.iter().flat_map(|it| it.written.iter().flatten());
         let fresh = fresh.filter(|(CellOf(of, _), ..)| *of == page).map(|(_, cell, _)| cell.clone());
-        let mut cells = self.pages.get(page).map(|it| it.cell).into_iter().chain(fresh);
-        cells.find(|cell| cell.check(number) == check)
+        let mut cells = self.pages.get(page)?.map(|it| it.cell).into_iter().chain(fresh);
+        Ok(cells.find(|cell| cell.check(number) == check))
     }
 
     /// Whether the sector at `at` has to be under the cell of its page.
     pub(super) fn is_made(&self, at: Pos) -> bool {
         let page = HomePage((at.0 - self.layout.homes().0) / PAGE_BYTES);
-        self.pages.get(page).is_some_and(|it| it.is_made)
+        self.pages.is_made(page)
     }
 
     /// Whether `bytes` at this place of the root are a cell in use, or one that is still to be destroyed (false); `None` if
     /// nothing tells of them.
-    pub(super) fn uses(&self, place: CellOf, bytes: &[u8]) -> Option<bool> {
+    ///
+    /// # Errors
+    /// The cell of the page has to be read.
+    pub(super) fn uses(&self, place: CellOf, bytes: &[u8]) -> Result<Option<bool>, Missing> {
         let is_moving = self.moving.as_ref().is_some_and(|it| it.doomed.contains_key(&place.0));
         if is_moving || self.stale.contains(&place) {
-            return Some(false);
+            return Ok(Some(false));
         }
-        let used = self.pages.get(place.0).filter(|it| it.side == place.1);
-        used.filter(|it| it.cell.to_bytes() == bytes).map(|_| true)
+        let used = self.pages.get(place.0)?.filter(|it| it.side == place.1);
+        Ok(used.filter(|it| it.cell.to_bytes() == bytes).map(|_| true))
     }
 
     /// Where some cells lie that are not in use.
@@ -228,7 +309,7 @@ impl Homes {
 
     /// Whether a page has a cell.
     pub(super) fn has_cell(&self, page: HomePage) -> bool {
-        self.pages.has(page)
+        self.pages.side(page).is_some()
     }
 
     /// Begins to give those of the pages other cells that have one: whether any has.
@@ -238,7 +319,7 @@ impl Homes {
     pub(super) fn begin(&mut self, mut doomed: Doomed) -> bool {
         assert!(self.moving.is_none(), "one move at a time");
         doomed.retain(|page, stay| {
-            self.pages.has(*page) && (stay.is_empty() || !mutant::is(Mutant::SparePage))
+            self.pages.side(*page).is_some() && (stay.is_empty() || !mutant::is(Mutant::SparePage))
         });
         let needs_nothing = doomed.values().all(BTreeSet::is_empty);
         self.moving =
@@ -255,18 +336,22 @@ impl Homes {
     /// Gives up before anything is written.
     pub(super) fn cancel(&mut self) {
         self.moving = None;
+        self.pages.release();
     }
 
     /// Takes the pages that were to be read: makes what will be written.
     ///
     /// # Errors
     /// The first page that is not under its cell. Nothing will be written then, since what stays would be lost.
+    ///
+    /// # Panics
+    /// If the cell of a page of which stubs stay is not [held](Homes::hold).
     pub(super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> Result<(), Place> {
         let Some(Moving { doomed, .. }) = &self.moving else { return Ok(()) };
         let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
         let (mut written, mut known) = (Vec::new(), BTreeMap::new());
         for ((page, stay), bytes) in stay.zip(read.chunks_exact(PAGE_BYTES as usize)) {
-            let Some(home) = self.pages.get(*page) else { return Err(self.page_place(*page)) };
+            let Some(home) = self.pages.get(*page).expect(HELD) else { return Err(self.page_place(*page)) };
             let mut sectors = self.sectors(*page).zip(bytes.chunks_exact(SECTOR_BYTES as usize));
             if !sectors.all(|(n, it)| it.starts_with(&home.cell.check(n).to_le_bytes())) {
                 return Err(self.page_place(*page));
@@ -298,7 +383,7 @@ impl Homes {
         }
         let dies = |it: &(&HomePage, &BTreeSet<Slot>)| it.1.is_empty() || !mutant::is(Mutant::KeepHomeCell);
         let old = doomed.iter().filter(dies);
-        let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.get(*page)?.side).place()));
+        let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.side(*page)?).place()));
         rekey.old = old.collect();
         Some(rekey)
     }

@@ -5,6 +5,7 @@
 //! index: a stub of a version that the index does not know any more is dead content.
 
 use super::catalog::Catalog;
+use super::positions::Missing;
 use super::root::{self, CellOf};
 use super::stubs::{Entry, SECTOR_BYTES, is_head};
 use super::{Versions, key};
@@ -42,7 +43,7 @@ enum Verdict {
 
 impl Versions {
     /// Judges the stubs in whole sectors of the stub medium, which lie at `at`.
-    pub(super) fn judge_stubs(&self, at: Pos, bytes: &[u8]) -> Result<Judged, Absent> {
+    pub(super) fn judge_stubs(&self, at: Pos, bytes: &[u8]) -> Result<Judged, Missing> {
         let mut judged = Judged::default();
         if self.catalog.layout.stub_bytes == 0 {
             return Ok(judged);
@@ -52,7 +53,7 @@ impl Versions {
             if (at == Pos(0) && is_head(sector, self.catalog.disk)) || is_zeros(sector) {
                 continue;
             }
-            let Some(found) = self.stubs_in(at, sector) else {
+            let Some(found) = self.stubs_in(at, sector)? else {
                 // Whose stubs these are is not known.
                 judged.residue.push(at);
                 continue;
@@ -74,13 +75,13 @@ impl Versions {
     }
 
     /// The stubs in a sector that show under a cell of the root; `None` if the sector is damaged.
-    fn stubs_in<'a>(&self, at: Pos, sector: &'a [u8]) -> Option<Vec<Found<'a>>> {
+    fn stubs_in<'a>(&self, at: Pos, sector: &'a [u8]) -> Result<Option<Vec<Found<'a>>>, Missing> {
         let layout = self.catalog.layout;
         if at < layout.homes() {
-            return self.logged_stubs(at, sector);
+            return Ok(self.logged_stubs(at, sector));
         }
-        if self.catalog.homes.cell_of(at, sector).is_none() {
-            return (!self.catalog.homes.is_made(at)).then(Vec::new);
+        if self.catalog.homes.cell_of(at, sector)?.is_none() {
+            return Ok((!self.catalog.homes.is_made(at)).then(Vec::new));
         }
         let found = layout.homes_in(at).map(|(slot, home)| {
             let from = (home.start.0 - at.0) as usize;
@@ -90,7 +91,7 @@ impl Versions {
             let (session, number) = (sealing.session, sealing.number);
             Some(Found { at: stub.start, block, born, slot, session, number, stub: bytes })
         });
-        found.collect()
+        Ok(found.collect())
     }
 
     fn logged_stubs<'a>(&self, at: Pos, bytes: &'a [u8]) -> Option<Vec<Found<'a>>> {
@@ -110,32 +111,34 @@ impl Versions {
     }
 
     /// Judges the cells in whole sectors of the root, which lie at `at`.
-    pub(super) fn judge_cells(&self, at: Pos, bytes: &[u8]) -> Judged {
+    pub(super) fn judge_cells(&self, at: Pos, bytes: &[u8]) -> Result<Judged, Missing> {
         let mut judged = Judged::default();
         let places = (at.0..).step_by(CELL_BYTES).map(Pos).zip(bytes.chunks_exact(CELL_BYTES));
         for (at, cell) in places.filter(|(_, cell)| !is_zeros(cell)) {
-            match self.is_cell_in_use(at, cell) {
+            match self.is_cell_in_use(at, cell)? {
                 Some((slot, true)) => judged.live.push(slot),
                 Some((_, false)) => judged.owed += 1,
                 None if at == Pos(0) => {}
                 None => judged.residue.push(at),
             }
         }
-        judged
+        Ok(judged)
     }
 
     /// The first slot below the cell at `at` of the root, and whether the cell is in use or still to be destroyed; `None` if
     /// nothing tells of it.
-    fn is_cell_in_use(&self, at: Pos, cell: &[u8]) -> Option<(Slot, bool)> {
+    fn is_cell_in_use(&self, at: Pos, cell: &[u8]) -> Result<Option<(Slot, bool)>, Missing> {
         let Catalog { layout, homes, log, .. } = &self.catalog;
         if let Some(place) = CellOf::at(at) {
-            return Some((layout.slots_of(place.0).start, homes.uses(place, cell)?));
+            let is_used = homes.uses(place, cell)?;
+            return Ok(is_used.map(|it| (layout.slots_of(place.0).start, it)));
         }
-        let half = (0..2).find(|half| root::place_of(*half).extent.start == at)?;
+        let half = (0..2).find(|half| root::place_of(*half).extent.start == at);
+        let Some(half) = half else { return Ok(None) };
         // The cell of the half that is turned away from hides what the look at the stubs counts, and a start finds a fresh one
         // there. Nothing but its remains is owed by itself.
         let (is_whole, is_old) = (log.uses(half, cell), self.catalog.old_half() == Some(half));
-        (is_whole || is_old).then_some((Slot(0), is_whole))
+        Ok((is_whole || is_old).then_some((Slot(0), is_whole)))
     }
 
     /// The half of the log that has these bytes.
@@ -143,10 +146,10 @@ impl Versions {
         u8::from(at >= self.catalog.layout.half(1).start)
     }
 
-    fn verdict(&self, it: &Found<'_>) -> Result<Verdict, Absent> {
+    fn verdict(&self, it: &Found<'_>) -> Result<Verdict, Missing> {
         let catalog = &self.catalog;
-        // The index does not know yet what waits for this page.
-        self.stuck.map_or(Ok(()), |page| Err(Absent(page)))?;
+        // The index does not know yet what waits for this.
+        self.stuck.map_or(Ok(()), Err)?;
         let owed =
             catalog.history.owed_from(it.slot)?.map(|span| span.first).filter(|dead| dead.slot == it.slot);
         let is_owed = owed.is_some_and(|dead| (dead.block, dead.born) == (it.block, it.born));

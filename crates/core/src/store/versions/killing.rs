@@ -10,7 +10,8 @@
 //! 3. A slot is taken again once its version is destroyed, and the next head of the index is durable. Its space is given back
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.
 
-use super::positions::{in_slot, page_place};
+use super::homes::Reader;
+use super::positions::{Missing, in_slot};
 use super::root;
 use super::span::slots_of;
 use super::{Change, Versions};
@@ -19,8 +20,8 @@ use crate::cell::Cell;
 use crate::media::MediumId;
 use crate::mutant::{self, Mutant};
 use crate::place::Place;
-use crate::store::{Backlog, Job, JobEnd, Mapped, Residue};
-use crate::tree::{Absent, PageNo};
+use crate::store::{Backlog, Job, JobEnd, Residue};
+use crate::tree::Absent;
 use crate::units::{BLOCK_BYTES, Extent, Pos, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -48,7 +49,7 @@ enum Fate {
 }
 
 /// How far the jobs are with looking for what is owed.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sweep {
     /// Where the next look for slots begins.
     pub(super) next: Slot,
@@ -71,8 +72,8 @@ pub(super) struct UnderWay {
 /// What a background job is for: see [`Job`].
 #[derive(Debug)]
 pub(super) enum Doing {
-    /// Reads a page of the index.
-    Search(Extent<Pos>),
+    /// Reads a page of the index, or cells of the root.
+    Search(Place),
     /// Gives half the log this cell, after which what lies under the one before cannot be opened any more.
     Renew(Cell),
     /// Gives pages of homes other cells.
@@ -312,11 +313,19 @@ impl Versions {
         }
     }
 
-    /// Takes a page of the index that a job has read.
-    fn searched(&mut self, part: Extent<Pos>, bytes: &[u8]) {
-        let place = Place { on: MediumId::Map, extent: part };
-        // Without the page the jobs cannot go on. A request that needs it is told why.
-        self.killing.stopped = self.loaded(place, bytes).err();
+    /// The job that reads what is missing.
+    fn search(&mut self, Missing(place): Missing) -> Begun {
+        if place.on == MediumId::Root {
+            self.catalog.homes.job_reads(place);
+        }
+        (Doing::Search(place), Job::Read(vec![place]))
+    }
+
+    /// Takes what a job has read.
+    fn searched(&mut self, place: Place, bytes: &[u8]) {
+        // Without it the jobs cannot go on. A request that needs it is told why.
+        self.killing.stopped = self.catalog.loaded(place, bytes, Reader::Job).err();
+        self.take_changes();
     }
 
     pub(super) fn job_backlog(&self, all: bool) -> Backlog {
@@ -348,21 +357,22 @@ impl Versions {
     }
 
     pub(super) fn next_job(&mut self) -> Option<Begun> {
-        if let Some(page) = self.stuck {
-            return Some(search(page));
+        if let Some(missing) = self.stuck {
+            return Some(self.search(missing));
         }
         if let Some(half) = self.half_to_destroy() {
             let fresh = self.catalog.draw_cell();
             let cell = Cell::from_bytes(&fresh).expect("a cell was drawn");
             return Some((Doing::Renew(cell), Job::Renew(vec![root::place_of(half)], fresh)));
         }
-        let job = if self.killing.has_stubs { self.stub_job() } else { self.content_job() };
+        let job =
+            if self.killing.has_stubs { self.stub_job() } else { self.content_job().map_err(Missing::from) };
         match job {
             Ok(Some(job)) => Some(job),
             Ok(None) => self.spare_job(),
-            Err(Absent(page)) => {
-                self.stuck = Some(page);
-                Some(search(page))
+            Err(missing) => {
+                self.stuck = Some(missing);
+                Some(self.search(missing))
             }
         }
     }
@@ -420,9 +430,9 @@ impl Versions {
                 self.killing.job.slots.clear();
                 self.killing.begin_sweep();
             }
-            (Doing::Search(part), JobEnd::Done(read)) => {
+            (Doing::Search(place), JobEnd::Done(read)) => {
                 self.killing.job.slots.clear();
-                self.searched(part, read);
+                self.searched(place, read);
             }
             (Doing::Content, JobEnd::Done(_)) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
@@ -436,12 +446,6 @@ impl Versions {
             }
         }
     }
-}
-
-/// The job that reads a page of the index.
-fn search(page: PageNo) -> Begun {
-    let place = page_place(page);
-    (Doing::Search(place.extent), Job::Read(vec![place]))
 }
 
 pub(super) fn some(slots: &BTreeSet<Slot>) -> BlockSet<Pos> {

@@ -1,6 +1,6 @@
 //! How much of what the store knows is in memory at most.
 //!
-//! Five eighths of the memory are pages of the index. A quarter is stubs that have no home yet: with half as many the index is due
+//! Nine sixteenths of the memory are pages of the index, and one sixteenth is cells of the root. A quarter is stubs that have no home yet: with half as many the index is due
 //! to be written, which brings them home, and with all of them writes wait for that. The rest is for what is on its way to the
 //! media: batches of a checkpoint, and commits.
 
@@ -24,15 +24,18 @@ pub(super) struct Limits {
     pub(super) batch: usize,
     /// Stubs that have no home yet.
     pub(super) stubs: usize,
+    /// Bytes of cells that can be read again.
+    pub(super) cells: usize,
 }
 
 impl Limits {
     /// The limits for a store that may have so much memory.
     pub(super) fn of(bytes: u64) -> Self {
-        let pages = (bytes / 8 * 5 / PAGE_BYTES as u64).max(PAGES_MIN);
+        let pages = (bytes / 16 * 9 / PAGE_BYTES as u64).max(PAGES_MIN);
         let stubs = (bytes / 4 / STUB_BYTES).max(STUBS_MIN);
         let [changed, batch] = [pages / 4, pages / 40].map(|pages| pages as usize);
-        Self { pages: pages as usize, changed, batch, stubs: stubs as usize }
+        let cells = (bytes / 16) as usize;
+        Self { pages: pages as usize, changed, batch, stubs: stubs as usize, cells }
     }
 
     /// With so many stubs in memory the index is due to be written.
@@ -51,10 +54,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_and_stubs_have_seven_eighths_of_the_memory_and_a_little_one_has_the_least() {
-        let Limits { pages, changed, batch, stubs } = Limits::of(64 << 20);
-        assert_eq!((pages * PAGE_BYTES, stubs * 256), (40 << 20, 16 << 20));
-        assert!(changed < pages && batch * PAGE_BYTES == 1 << 20);
-        assert_eq!(Limits::of(0), Limits { pages: 64, changed: 16, batch: 1, stubs: 64 });
+    fn pages_cells_and_stubs_have_seven_eighths_of_the_memory_and_a_little_one_has_the_least() {
+        let Limits { pages, changed, batch, stubs, cells } = Limits::of(64 << 20);
+        assert_eq!((pages * PAGE_BYTES, stubs * 256, cells), (36 << 20, 16 << 20, 4 << 20));
+        assert!(changed < pages && (900 << 10..=1 << 20).contains(&(batch * PAGE_BYTES)));
+        assert_eq!(Limits::of(0), Limits { pages: 64, changed: 16, batch: 1, stubs: 64, cells: 0 });
     }
 }

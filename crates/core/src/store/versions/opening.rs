@@ -7,7 +7,6 @@ use super::catalog::{Catalog, Replayed};
 use super::forgetting::Forgetting;
 use super::history::{Forget, Forgotten, WallTime};
 use super::killing::Killing;
-use super::limits::Limits;
 use super::lingering::Lingering;
 use super::positions::outline;
 use super::room::Room;
@@ -302,7 +301,7 @@ impl<'a> Index<'a> {
         let cells = (root::open(root, opening.disk)?, Cells::split_off(opening.entropy));
         let catalog = Catalog::open(opening.disk, blocks, setup.layout, head, (sessions, cells));
         let mut catalog = catalog.ok_or(VersionsError::Note)?;
-        catalog.limits = Limits::of(opening.memory_bytes);
+        catalog.limit(opening.memory_bytes);
         Ok(Self { map, stubs, root, catalog })
     }
 

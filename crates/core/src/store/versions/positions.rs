@@ -2,7 +2,7 @@
 
 use crate::media::MediumId;
 use crate::place::Place;
-use crate::tree::{PAGE_BYTES, PageNo};
+use crate::tree::{Absent, PAGE_BYTES, PageNo};
 use crate::units::{Addr, BLOCK_BYTES, Block, Extent, Slot};
 
 /// The blocks that `extent` touches, each with the part of `extent` within it.
@@ -17,6 +17,16 @@ pub(super) fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Exten
 /// Where the content of a slot lies.
 pub(super) fn in_slot(slot: Slot) -> Place {
     Place { on: MediumId::Data, extent: Extent::new(slot.0 * BLOCK_BYTES, BLOCK_BYTES) }
+}
+
+/// The place that has to be read before there is an answer: a page of the index, or cells of the root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Missing(pub(super) Place);
+
+impl From<Absent> for Missing {
+    fn from(Absent(page): Absent) -> Self {
+        Self(page_place(page))
+    }
 }
 
 /// Where a page of the index lies.

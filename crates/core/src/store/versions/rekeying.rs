@@ -6,6 +6,7 @@
 
 use super::Versions;
 use super::killing::{Begun, Doing, HomesJob, LOOKS_MAX, some};
+use super::positions::Missing;
 use crate::mutant::{self, Mutant};
 use crate::store::{Job, JobEnd, Rekey};
 use crate::tree::Absent;
@@ -24,7 +25,7 @@ impl Versions {
     }
 
     /// The next job that destroys stubs.
-    pub(super) fn stub_job(&mut self) -> Result<Option<Begun>, Absent> {
+    pub(super) fn stub_job(&mut self) -> Result<Option<Begun>, Missing> {
         if let Some(job) = self.job_under_way() {
             return Ok(Some(job));
         }
@@ -40,6 +41,7 @@ impl Versions {
             return Ok(None);
         }
         loop {
+            let sweep = self.killing.sweep;
             let slots = self.stubs_at_home()?;
             if slots.is_empty() {
                 self.killing.note_swept();
@@ -47,6 +49,11 @@ impl Versions {
                 return Ok(None);
             }
             let doomed = self.catalog.doomed(&slots, |slot| self.killing.is_gone(slot));
+            let mut kept = doomed.iter().filter(|(_, stay)| !stay.is_empty());
+            if let Err(missing) = kept.try_for_each(|(page, _)| self.catalog.homes.hold(*page)) {
+                self.killing.sweep = sweep;
+                return Err(missing);
+            }
             if self.catalog.homes.begin(doomed) {
                 self.killing.job.slots = slots;
                 return Ok(self.job_under_way());

@@ -189,6 +189,7 @@ impl Rig {
         stubs.sync();
         let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
+        store.homes.keep_at_most(0);
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
         Self {
@@ -207,15 +208,19 @@ impl Rig {
         }
     }
 
-    fn ask<T>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, Absent>) -> T {
+    fn ask<T, E: Into<Missing>>(&mut self, mut ask: impl FnMut(&mut Catalog) -> Result<T, E>) -> T {
         loop {
-            match ask(&mut self.store) {
+            let Missing(Place { on, extent }) = match ask(&mut self.store) {
                 Ok(answer) => return answer,
-                Err(Absent(page)) => {
-                    let bytes = self.map.read(page.position(), PAGE_BYTES as u64);
-                    self.store.history.pages.loaded(page, &bytes).expect("the page is whole");
-                }
+                Err(missing) => missing.into(),
+            };
+            let medium = if on == MediumId::Root { &self.root } else { &self.map };
+            let bytes = medium.read(extent.start.0, extent.len);
+            let by = if self.rng.next_u32().is_multiple_of(2) { Reader::Request } else { Reader::Job };
+            if (on, by) == (MediumId::Root, Reader::Job) {
+                self.store.homes.job_reads(Place { on, extent });
             }
+            self.store.loaded(Place { on, extent }, &bytes, by).expect("what was read is whole");
         }
     }
 
@@ -294,8 +299,7 @@ impl Rig {
         }
         let (mut from, mut dying) = (Slot(0), BTreeSet::new());
         while dying.len() < most
-            && let Some(slot) =
-                self.ask(|store| Ok(store.history.owed_from(from)?.map(|span| span.first.slot)))
+            && let Some(slot) = self.ask(|store| store.history.owed_from(from)).map(|span| span.first.slot)
         {
             from = Slot(slot.0 + 1);
             if !self.store.log.has(slot) {
@@ -305,6 +309,7 @@ impl Rig {
             }
         }
         let doomed = self.store.doomed(&dying, |_| false);
+        doomed.keys().for_each(|page| self.ask(|store| store.homes.hold(*page)));
         if self.store.homes.begin(doomed) && !self.rekey() {
             return false;
         }
@@ -580,10 +585,10 @@ impl Rig {
         found
     }
 
-    fn stub(&self, slot: Slot) -> Vec<u8> {
+    fn stub(&mut self, slot: Slot) -> Vec<u8> {
         match self.store.log.stub(slot) {
             Some((.., Entry::Version { stub, .. })) => stub.clone(),
-            _ => match self.store.homes.sealing(slot) {
+            _ => match self.ask(|store| store.homes.sealing(slot)) {
                 SealingAt::Home(home, cell) => {
                     let bytes = self.stubs.read(home.extent.start.0, home.extent.len);
                     let (.., sealing) = parse_home(&bytes).expect("a home");
@@ -607,13 +612,14 @@ impl Rig {
         }
         while !self.renew() {}
         let cells = halves(&self.root);
-        for at in self.stubs.durable.keys().filter(|sector| **sector > 0).map(|sector| sector * 512) {
+        let sectors: Vec<u64> = self.stubs.durable.keys().copied().filter(|sector| *sector > 0).collect();
+        for at in sectors.into_iter().map(|sector| sector * 512) {
             let bytes = self.stubs.read(at, 512);
             let half =
                 (0..2).find(|half| (LAYOUT.half(*half).start.0..LAYOUT.half(*half).end()).contains(&at));
             assert!(!bytes.windows(4).any(|bytes| bytes == b"STUB"), "a stub is not hidden");
             let Some(half) = half else {
-                let Some(cell) = self.store.homes.cell_of(Pos(at), &bytes) else { continue };
+                let Some(cell) = self.ask(|store| store.homes.cell_of(Pos(at), &bytes)) else { continue };
                 let homes =
                     LAYOUT.homes_in(Pos(at)).map(|(_, home)| &bytes[(home.start.0 - at) as usize..][..80]);
                 for (.., sealing) in homes.filter(|it| !is_zeros(it)).filter_map(parse_home) {

@@ -27,16 +27,17 @@ impl Homes {
 
     /// Finds the cells of the first `pages` pages in the root.
     fn find(&mut self, root: &dyn Medium, pages: u64) -> Result<Twice, MediumError> {
-        let mut twice = Twice::new();
+        let (mut twice, mut last) = (Twice::new(), None::<(HomePage, Home)>);
         read_cells(root, pages, |place, found| match found {
             Found::Nothing => {}
             Found::Remains => _ = self.stale.insert(place),
             Found::Cell(cell) => {
                 let home = Home { side: place.1, cell, is_made: true };
-                if let Some(first) = self.pages.get(place.0) {
-                    twice.insert(place.0, [first, home.clone()]);
-                }
                 self.pages.put(place.0, &home);
+                match last.replace((place.0, home.clone())) {
+                    Some((page, first)) if page == place.0 => _ = twice.insert(page, [first, home]),
+                    _ => {}
+                }
             }
         })?;
         Ok(twice)
@@ -51,7 +52,7 @@ impl Homes {
 
     /// Notes that passes over cells which the page does not use may not be durable.
     pub(in super::super) fn is_perhaps_stale(&mut self, page: HomePage) {
-        let used = self.pages.get(page).map(|it| it.side);
+        let used = self.pages.side(page);
         let unused = [0, 1].into_iter().filter(|side| Some(*side) != used);
         self.stale.extend(unused.map(|side| CellOf(page, side)));
     }
