@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 pub const CELL_BYTES: u64 = 64;
-/// Bytes at the start of a cell that it is recognised by.
+/// Bytes at the start of a cell by which the cell is recognised.
 pub const HEAD_BYTES: usize = 16;
 
 const MAGIC: [u8; 4] = [0xd7, 0x1f, 0xe6, 0x93];

@@ -143,7 +143,7 @@ impl Model {
         self.pieces.values_mut().for_each(Piece::power_cut);
     }
 
-    /// Begins a read, sent at `since`, when `newest` was the latest request.
+    /// Begins a read that was sent at `since`, when `newest` was the latest request.
     pub fn begin_read(&mut self, extent: Extent<Addr>, since: Moment, newest: Tag) -> Reading {
         if self.reads_open == 0 {
             self.pieces.values_mut().for_each(Piece::tidy);

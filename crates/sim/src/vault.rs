@@ -43,7 +43,7 @@ figures! {
     full,
     /// Bits of a container that the medium has changed.
     damaged,
-    /// Containers that were left because of that.
+    /// Containers that were left because of such a bit.
     left,
     /// Catalogs that were damaged.
     mended,

@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Oracle {
-    /// A read showed what it may not.
+    /// A read showed content that it must not show.
     Safety,
     /// Content that was called destroyed, or ought to be, is not.
     Forensic,
-    /// Something that is owed does not happen.
+    /// Owed work is not done.
     Liveness,
-    /// A reply that is not allowed, or none.
+    /// A reply that is not allowed, or a missing reply.
     Replies,
     /// A receipt is missing from the audit log, or is there twice.
     Record,

@@ -49,12 +49,12 @@ enum Barrier {
 }
 
 impl Ext4 {
-    /// An empty one, as `seed` has it.
+    /// An empty file system, as `seed` has it.
     pub(super) fn new(seed: u64) -> Self {
         Self::of(Setup { is_async: false, ..setup_of(seed) })
     }
 
-    /// One whose files reserve space.
+    /// An empty file system whose files reserve space.
     pub(super) fn reserving(seed: u64) -> Self {
         Self::of(Setup { is_async: false, reserves: Some(converts(seed)), ..setup_of(seed) })
     }
@@ -107,7 +107,7 @@ impl Ext4 {
 
     /// Notes that `block` is sent, as `sent` has it. Returns whether it has FUA.
     fn note(&mut self, block: Block, sent: &guest::Sent) -> bool {
-        let guest = self.guest.as_ref().expect("somebody sends");
+        let guest = self.guest.as_ref().expect("a mounted guest sends");
         let is_commit = guest.commit_block() == Some(block);
         if let guest::What::Log(tid) = sent.what {
             self.coming.insert(block, (tid, is_commit.then(|| guest.commits_map())));

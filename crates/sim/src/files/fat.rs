@@ -20,7 +20,7 @@ pub const LABELS: [u8; 2] = [1, 2];
 const FILES: usize = 2;
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
-/// File of an owner that names a block as the next one behind itself.
+/// The `file` of an owner that is itself a block, and names the next block of its chain.
 const CHAIN: u8 = u8::MAX;
 
 /// The first block of each file that has one.
@@ -30,7 +30,7 @@ type Heads = [Option<Block>; FILES];
 pub struct Fat {
     toy: Toy,
     memory: Option<Memory>,
-    /// As directories have it, which no guest forgets.
+    /// The heads of files, as the directories have them; no guest forgets these.
     heads: Heads,
 }
 
@@ -206,7 +206,7 @@ impl Memory {
 }
 
 impl Fat {
-    /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
+    /// An empty file system with `data` blocks of data, whose table `is_final`, or needs rest.
     pub fn new(data: Block, is_final: bool) -> Self {
         let (block_bytes, layout) = (BLOCK_BYTES as u32, Layout::Fat { is_final });
         let toy = Toy { block_bytes, layout, ..Toy::new(DATA + data + 1) };
@@ -313,7 +313,7 @@ impl System for Fat {
         namers
     }
 
-    /// The table is final: no pointer gives anybody a block that the table does not.
+    /// The table is final: no pointer makes a file the owner of a block that the table does not give it.
     fn is_needed(&mut self, block: Block, mark: Option<Mark>, _: &Truth, possible: &[Vec<Bytes>]) -> bool {
         let stay = mark.map(|it| it.stay);
         possible[table_of(block) as usize].iter().any(|it| stay.is_some() && noted(it, block) == stay)

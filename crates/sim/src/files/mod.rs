@@ -11,7 +11,7 @@
 //! - *forensic*: once all has settled, content of files that are gone is not
 //!   there, and has its passes, but for what the decision on rule E excepts
 //!   ([`truth`], `finish`);
-//! - *liveness*: what is due is done, and each request is replied to once;
+//! - *liveness*: due work is done, and each request gets one reply;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
 mod client;
@@ -156,14 +156,14 @@ impl Setup {
 pub enum Event {
     Mount,
     Do(Action),
-    /// A block is on its way to the disk, as it is now.
+    /// A block is sent to the disk, as it is now.
     WriteBack(Block),
     /// All that is on its way arrives.
     Arrive,
     Read(Block),
     /// The guest tells of a free block.
     Trim(Block),
-    /// The guest asks for what cannot be done, of a block.
+    /// The guest sends a request for a block that the server must refuse.
     AskInVain(Block, Vain),
     /// The commit of a journal takes its next step, or begins.
     Commit,
@@ -180,16 +180,16 @@ pub enum Event {
     Cache(cache::Step),
     /// The guest's host loses its power: the guest crashes, and its cache is lost.
     LoseHost,
-    /// The client's connection is lost: what was not replied to comes once more. The other
+    /// The client's connection is lost: the client repeats each request without a reply. The other
     /// connection may be there before this one is gone.
     Reconnect(bool),
     /// Milliseconds pass.
     Pass(u64),
     /// Milliseconds pass while the guests are asleep.
     Sleep,
-    /// Only input and output goes on.
+    /// Only input and output go on.
     Turn,
-    /// The owner wants everything destroyed that is due.
+    /// The owner asks for all that is due to be destroyed.
     ShredNow,
     /// The server stops, and destroys what is due before or not, and is started
     /// again.
@@ -207,7 +207,7 @@ pub enum Event {
 /// A request that is refused, whatever the state of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Vain {
-    /// Zeros that keep their space, and at once.
+    /// Zeros that keep their space, with the flag that wants them fast.
     FastZeros,
     /// A TRIM from there to beyond the end.
     TrimBeyond,

@@ -27,7 +27,7 @@ pub struct Part {
     pub(super) truth: Truth,
     /// Writes that a cache below the guest holds back.
     pub(super) cache: Cache<What>,
-    /// Requests on their way; nothing below has heard of them.
+    /// Requests on their way, which have not arrived at the server.
     pub(super) wire: Vec<Sent>,
     pub(super) pending: BTreeMap<RequestId, Sent>,
     /// Contents that were read for a mount or a repair.
@@ -39,7 +39,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// An empty file system from block `base` on, and what lies there.
+    /// An empty file system from block `base` on, and the bytes of its blocks.
     pub(super) fn new(mut system: Box<dyn System>, base: Block, is_cached: bool) -> (Self, Vec<Vec<u8>>) {
         let mut wide = system.disk(u64::from(base) * BLOCK_BYTES);
         wide[SUPER as usize][LABEL] = system.label();
@@ -79,7 +79,7 @@ impl Part {
         block(extent.start.0)..block(extent.end().next_multiple_of(BLOCK_BYTES))
     }
 
-    /// The owner of each block: in memory, or else by what the guest would read.
+    /// The owner of each block: by the guest's memory while it runs, else by what it would read.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
         self.system.owners().unwrap_or_else(|| self.system.owners_on(&self.seen(), &[]))
     }

@@ -31,7 +31,7 @@ impl Files {
         Ok(())
     }
 
-    /// Brings what is in the log to its place.
+    /// Brings the logged blocks to their places.
     fn replay(&mut self, empties: bool) -> Result<(), String> {
         if self.system.log().is_empty() {
             return Ok(());

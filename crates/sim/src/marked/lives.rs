@@ -149,7 +149,8 @@ pub fn enumerated_here(graph: &Graph) -> Enumerated {
     enumerate(graph, numbered(graph), (1, play), |_| {})
 }
 
-/// Plays life `number` of `graph`. Returns its events, an event a line, and the difference if there is one; none if there are fewer lives.
+/// Plays life `number` of `graph`. Returns its events, an event a line, and the difference if there is one; `None` if
+/// there are fewer lives.
 pub fn life(graph: &Graph, number: u64) -> Option<(String, Option<Failure>)> {
     let (_, life) = numbered(graph).find(|it| it.0 == number)?;
     let steps = steps_of(graph, &life);

@@ -15,11 +15,11 @@ pub enum Owed {
     Shred,
     /// What lies below its content is destroyed.
     Below,
-    /// The same, before the next write.
+    /// What lies below its content is destroyed before the next write.
     BeforeWrite,
 }
 
-/// Something that counts for the rest of its period, and for the next one (2).
+/// A flag that counts for the rest of its period, and for the next one (2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Recent {
     now: bool,
@@ -31,7 +31,7 @@ impl Recent {
         self.now || self.before
     }
 
-    /// A period ends. Says whether the thing was of the one before.
+    /// A period ends. Returns whether the flag was of the period before.
     fn ages(&mut self) -> bool {
         let ends = self.before;
         *self = Self { now: false, before: self.now };
@@ -64,7 +64,7 @@ struct Task {
     is_syncing: bool,
 }
 
-/// What was done since the beginning, in receipts: destroyed, kept above what was destroyed, freed.
+/// Receipts since the beginning, by kind: destroyed, kept above what was destroyed, freed.
 pub type Receipts = [u64; 3];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

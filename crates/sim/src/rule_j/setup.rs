@@ -1,4 +1,4 @@
-//! What is played, and how much of it.
+//! The guests and disks of the trials, and their limits.
 
 use super::device::{FIRST, WIDE_BYTES, Wider};
 use super::guest::Mode;
@@ -56,7 +56,7 @@ pub struct Setup {
 pub struct ExternalJournal {
     /// Writes on their way to their places may be overtaken by later ones.
     pub reorders: bool,
-    /// Something between answers reads: nobody sees them.
+    /// A layer between guest and server answers reads, which the rules do not see.
     pub hides_reads: bool,
 }
 
@@ -91,7 +91,7 @@ impl Setup {
         Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }
 
-    /// So little that all of it can be searched.
+    /// So few steps that all histories can be searched.
     pub fn small(mode: Mode) -> Self {
         Self {
             data: 2,

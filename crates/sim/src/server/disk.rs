@@ -96,7 +96,7 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
                 .next_multiple_of(BLOCK_BYTES),
         );
-        // Somebody has copies of all stubs that ever were.
+        // The attacker has copies of all stubs that ever were.
         let stubs = stubs.of_stubs(seal.stub_bytes()).with_layers(usize::MAX).on_host(&host);
         // After several passes over a cell, a fresh one comes, which is no pass.
         let more = usize::from(passes > 1);

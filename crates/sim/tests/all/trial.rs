@@ -1,4 +1,4 @@
-//! Every trial of a rule has to show: that nothing broke, and that enough was tried.
+//! Each trial of a rule must show that no promise was broken, and that enough was tried.
 
 use quietus_sim::rule_e::trial::Part;
 use quietus_sim::silence_panics;

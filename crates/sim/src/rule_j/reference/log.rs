@@ -12,9 +12,9 @@ enum Position {
     NotRead,
     /// The least number that it can have.
     Unknown(Tid),
-    /// The same, and nothing in the journal is live.
+    /// The least number that it can have, while nothing in the journal is live.
     Empty(Tid),
-    /// Its number, and where it begins.
+    /// The number of the next transaction, and where it begins.
     Known(Tid, At),
 }
 
@@ -217,7 +217,7 @@ impl Log {
         };
     }
 
-    /// The superblock says `tail`: what is residue; none: the position is lost.
+    /// The superblock says `tail`. Returns what is residue, or `None` if the position is lost.
     /// With `fresh_too`, what was written of the next transaction is residue.
     pub fn tail(&mut self, tail: Tail, overtaken: bool, fresh_too: bool) -> Option<Vec<At>> {
         let Tail { start, tid } = tail;

@@ -12,11 +12,11 @@ const COMMITS: u32 = 2;
 pub(super) struct Unwritten {
     /// Written since nothing was mounted, or perhaps.
     pub touched: bool,
-    /// Named so, and not written since that was new.
+    /// Named as unwritten, and not written since that name was new.
     pub empty: bool,
     /// The commit that condemns the block.
     pub due: Option<u32>,
-    /// Condemned for that, whatever maps show.
+    /// Condemned as unwritten, whatever maps show.
     pub hollow: bool,
 }
 
@@ -131,7 +131,7 @@ impl Reference {
         }
     }
 
-    /// Another cache, or none: all is new.
+    /// The cache changes, or is removed: all counts as new.
     pub(super) fn unwritten_anew(&mut self) {
         self.unwritten_forgotten();
         let anew = Unwritten { touched: true, ..Unwritten::default() };

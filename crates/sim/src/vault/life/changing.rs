@@ -59,7 +59,7 @@ impl Life<'_, '_> {
             return Ok(());
         }
         if self.model.held.contains(&snapshot) && forgotten.is_ok() {
-            return Err(broken(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
+            return Err(broken(format!("{snapshot:?} was forgotten although it is held")).into());
         }
         if forgotten.is_err() {
             self.model.pending = Some(Pending::Forget(snapshot));
