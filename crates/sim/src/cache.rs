@@ -29,7 +29,7 @@ pub enum Step {
 /// Copies of blocks, and since when the guest's oldest write waits in each.
 type Layer<T> = BTreeMap<Block, (T, u64)>;
 
-/// See the module's documentation. `T` is what is written to a block.
+/// See the module's documentation. `T` is the content that is written to a block.
 #[derive(Clone, Hash, Debug)]
 pub struct Cache<T> {
     is_between: bool,
@@ -69,7 +69,7 @@ impl<T: Clone> Cache<T> {
         None
     }
 
-    /// Lets `step` happen; returns what is sent by that, in order.
+    /// Lets `step` happen; returns the writes that it sends, in order.
     #[must_use]
     pub fn happen(&mut self, step: Step) -> Vec<(Block, T)> {
         match step {

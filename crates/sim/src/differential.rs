@@ -24,7 +24,7 @@ pub trait Version: fmt::Debug {
     /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
 
-    /// All that is to be done now, layers too; `all` as in [`quietus_core::watch::Scope`].
+    /// The work that is due now, layers too; `all` as in [`quietus_core::watch::Scope`].
     fn due(&self, all: bool) -> BTreeMap<Block, Verdict>;
 
     /// `verdict` on `block` was handed out; with `all`, before it settled.
@@ -177,7 +177,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.reference.iter().for_each(|it| it.digest(hasher));
     }
 
-    /// Writes `bytes` at `from` in `block`, as the guest. Returns what is to be destroyed before.
+    /// Writes `bytes` at `from` in `block`, as the guest. Returns the blocks to destroy before that.
     pub fn write(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<Vec<Block>, String> {
         let start = place(block, BYTES as u32).start.0 + from as u64;
         let extent = Extent::new(start, bytes.len() as u64);

@@ -141,7 +141,7 @@ pub enum Action {
     },
     /// Queued content becomes due.
     ShredNow,
-    /// Nothing more is asked until the disk has completed all obligations.
+    /// The guest sends no request until the disk has completed all obligations.
     Drain,
     /// The server stops cleanly and starts again.
     Restart,

@@ -247,7 +247,7 @@ fn trial(transitions: u64, walks: u64) -> bool {
     trial_of(0, searched, walks, |seed| journal::external_journal(seed, Both)) && is_well
 }
 
-/// All parts of a search, and then walks; with their figures.
+/// Runs all parts of a search, and then walks, and prints their figures.
 fn trial_of(
     parts: usize,
     searched: impl Fn(usize) -> Part + Sync,

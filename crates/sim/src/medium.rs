@@ -45,7 +45,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// Kind of the act,
     pub kind: FaultKind,
-    /// after so many others of this kind.
+    /// and the number of acts of this kind before it.
     pub after: u32,
 }
 
@@ -158,7 +158,7 @@ impl SimMedium {
         self
     }
 
-    /// The medium of stubs of so many bytes, which begin like cells.
+    /// A medium of stubs, each of this many bytes, which begin like cells.
     pub fn of_stubs(mut self, bytes: usize) -> Self {
         if bytes > 0 {
             self.inner.get_mut().remains.take_heads(bytes);

@@ -1,4 +1,4 @@
-//! The volume as it is served, and the machine below it: the only driver of a volume.
+//! The volume as it is served, and the machine below it. The simulator drives volumes only from here.
 //!
 //! The volume hands out input and output as commands. The server keeps those that are not done yet,
 //! does them one by one in an order that chance decides, and reports their ends in another such

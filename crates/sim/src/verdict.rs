@@ -63,7 +63,7 @@ impl From<Violation> for String {
     }
 }
 
-/// The result of `work`; takes a panic for what it is: a broken promise.
+/// The result of `work`; a panic counts as a broken promise.
 pub(crate) fn caught<T, E: From<Violation>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(ToString::to_string);

@@ -2,7 +2,7 @@
 //!
 //! New chunks are noted in memory ([`Recent`]); when that is full it is merged with the sorted [`Part`] on
 //! the medium into a new one. A crash loses what is in memory only, and the directories of the containers that are newer than
-//! the last merge have it all. A [`Filter`] keeps a chunk that is new from costing a read.
+//! the last merge have all of that. A [`Filter`] keeps a chunk that is new from costing a read.
 
 mod filter;
 mod merge;

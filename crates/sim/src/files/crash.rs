@@ -37,7 +37,7 @@ impl Files {
         let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
         let knows = self.server.start_again()?;
         self.orphans.clear();
-        // With several parts, the server does not say which ones it knew; amid a transaction, it knows none of a journal.
+        // With several parts, the server does not say which ones it knew; amid a transaction, it does not know a journal's part.
         let is_one = self.parts.len() == 1;
         self.parts.iter_mut().for_each(|it| it.is_cold |= !knows || !(is_one || it.system.log().is_empty()));
         self.connect(true)?;

@@ -38,7 +38,7 @@ impl Ext2 {
         }
     }
 
-    /// The same with files that reserve space, as in ext4 without a journal.
+    /// An empty file system whose files reserve space, as in ext4 without a journal.
     pub fn reserving(data: Block) -> Self {
         let converts = if data.is_multiple_of(4) { Converts::Sent } else { Converts::Complete };
         Self { reserving: Some(Reserving { converts, slots: SLOTS }), ..Self::new(data) }
@@ -177,7 +177,7 @@ impl System for Ext2 {
         possible: &[Vec<Bytes>],
     ) -> bool {
         let Some(Mark { stay, owner }) = mark else { return false };
-        // Of the pointers in `place`, those that say that something was written.
+        // Of the pointers in `place`, these say that something was written.
         let name = |place: Place, pointers: &[u8], unwritten: u8| {
             let names_it = |(n, it): (usize, &u8)| Block::from(*it) == block && unwritten >> n & 1 == 0;
             pointers.iter().enumerate().any(names_it) && self.meant(place, block, truth) == Some(stay)

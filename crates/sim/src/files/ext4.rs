@@ -354,7 +354,7 @@ impl System for Ext4 {
     fn replay(&mut self, found: &[Vec<u8>], empties: bool) -> Result<[Writes; 2], String> {
         let bytes: Vec<_> = found.iter().map(Vec::as_slice).collect();
         let log = recovery(self.area, &bytes).ok_or("safety: the journal is gone")?;
-        // A number is left out: what is left of a transaction is no part of the next.
+        // A number is left out, so that blocks left from one transaction are not taken for the next.
         let skips = if log.is_empty { self.setup.skips } else { self.setup.skips.max(1) };
         self.start = Start { tid: log.next + skips, is_empty: log.is_empty || empties };
         if log.is_empty {

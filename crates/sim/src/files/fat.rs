@@ -1,6 +1,6 @@
 //! A FAT, in the memory of a guest that knows what it owns.
 //!
-//! The guest gives the disk what FAT gives, and no more. Blocks are written as they are in memory; what was freed
+//! The guest tells the disk only what FAT tells. Blocks are written as they are in memory; what was freed
 //! is not written any more; a free block is used again at once. Where a file begins stands in the
 //! directory, which is written for the rules to see; the guest itself never forgets it, as if it had
 //! others. Each block of the table notes, behind the entries, the stay to which each entry belongs: by
@@ -44,7 +44,7 @@ struct Memory {
     generations: [u8; FILES],
     /// Blocks that are allocated to files, and the stay that each is in.
     stays: BTreeMap<Block, Stay>,
-    /// The stays that the table noted at the mount: those of chains that no file begins, too.
+    /// The stays that the table noted at the mount: also the stays of chains that no file begins.
     noted: BTreeMap<Block, Stay>,
     /// Blocks that differ from the disk, or may.
     dirty: BTreeSet<Block>,
@@ -227,7 +227,7 @@ impl System for Fat {
         self.memory.is_some()
     }
 
-    /// As Linux does it: what is found in use stays so.
+    /// As in Linux: a file system that is found in use stays marked as in use.
     fn in_use(&self, before: Super) -> Option<Super> {
         before.is_clean.then_some(Super { is_clean: false, ..before })
     }

@@ -60,7 +60,7 @@ pub enum FileSystem {
     Ext2,
     /// With a table that is map and pointers in one.
     Fat,
-    /// The same, with a table that needs rest.
+    /// A FAT with a table that needs rest.
     ExFat,
     Ext4,
     /// As ext2, with files that reserve space: ext4 without a journal.
@@ -158,7 +158,7 @@ pub enum Event {
     Do(Action),
     /// A block is sent to the disk, as it is now.
     WriteBack(Block),
-    /// All that is on its way arrives.
+    /// All requests on their way arrive.
     Arrive,
     Read(Block),
     /// The guest tells of a free block.
@@ -173,7 +173,7 @@ pub enum Event {
     /// The file system is unmounted; the last metadata may come after the
     /// superblock.
     Unmount(bool),
-    /// The guest crashes; what was on its way may arrive.
+    /// The guest crashes; its requests on their way may arrive.
     CrashGuest(bool),
     /// The file system is mended; the superblock may come first.
     Fsck(bool),
@@ -198,7 +198,7 @@ pub enum Event {
     Renew,
     /// The server is killed, and started again; the guests may crash with it.
     Kill(bool),
-    /// The power is cut; and cut again after so many changes by the start after it.
+    /// The power is cut; and cut again after this many changes by the next start.
     CutPower(Option<u32>),
     /// The host becomes full, or has room again.
     Fill(bool),
@@ -223,8 +223,8 @@ pub struct Step {
     salt: u32,
 }
 
-/// Guests; see the module's documentation. All fields of [`Part`] are those of the current
-/// partition.
+/// Guests; see the module's documentation. Each field of [`Part`] is the current
+/// partition's.
 #[derive(Debug)]
 pub struct Files {
     setup: Setup,

@@ -34,7 +34,7 @@ pub struct Part {
     pub(super) looked: BTreeMap<Block, Vec<u8>>,
     /// The server crashed, and has not found the file system since.
     pub(super) is_cold: bool,
-    /// When each block began to differ from the disk, in time that the guest ran.
+    /// When each block began to differ from the disk, on a clock that runs while the guest does.
     pub(super) dirty_since: BTreeMap<Block, u64>,
 }
 
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// The block before the partitions, of so many blocks each: an MBR.
+/// The block before the partitions, which have these lengths in blocks: an MBR.
 pub(super) fn table(blocks: impl Iterator<Item = Block>) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK_BYTES as usize];
     let mut first = 1;

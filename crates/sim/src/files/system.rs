@@ -57,7 +57,7 @@ pub trait System: Debug {
     /// Reads what lies on the disk into memory.
     fn mount(&mut self, seen: &[Bytes]);
 
-    /// The superblock to write at last, after one that said `was_clean` at the mount.
+    /// The superblock to write at an unmount, after one that said `was_clean` at the mount.
     fn at_last(&self, was_clean: bool) -> Option<Super>;
 
     /// Forgets all that is in memory.
@@ -84,7 +84,7 @@ pub trait System: Debug {
         BTreeSet::new()
     }
 
-    /// All that processes can do to files, but for writing something again.
+    /// The possible actions of processes on files, except for writing a block again.
     fn actions(&self) -> Vec<Action>;
 
     /// Does `action`, if it can be done.

@@ -1,4 +1,4 @@
-//! What a guest asks of its disk.
+//! The requests of a guest to its disk.
 
 use super::Vain;
 use crate::content::Tag;

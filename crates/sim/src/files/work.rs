@@ -159,7 +159,7 @@ impl Files {
         Ok(())
     }
 
-    /// Asks for something impossible; the owner of the block keeps it as it is.
+    /// Sends a request that must be refused; the owner of the block keeps its content.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
         self.until_idle(&[block])?;
         self.post(What::InVain(block, vain));

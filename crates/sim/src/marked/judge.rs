@@ -8,7 +8,7 @@ use quietus_core::ledger::Due;
 use quietus_core::watch::Class;
 use std::collections::BTreeSet;
 
-/// What the judge has seen of the guest.
+/// The state of the guest's disk, as the judge has seen it.
 #[derive(Debug, Default)]
 pub struct Judge {
     inodes: [Inode; FILES],

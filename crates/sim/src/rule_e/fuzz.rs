@@ -206,7 +206,7 @@ impl Space for Fuzz {
     }
 }
 
-/// Everything at once: for walks.
+/// All steps at once, for walks.
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
     let mut steps = Vec::new();
     for block in 3..BLOCKS {

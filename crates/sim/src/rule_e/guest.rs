@@ -1,6 +1,6 @@
 //! An ext2-like file system in the memory of a guest: it knows what it owns.
 //!
-//! The guest gives the disk what ext2 gives, and no more. A block that is written is as
+//! The guest tells the disk only what ext2 tells. A block that is written is as
 //! it is in memory; what was freed is not written any more; the superblock says
 //! "in use" before anything else is written, and "whole" after all else. A free
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a

@@ -3,7 +3,7 @@
 //! Slow and dull on purpose: every pointer that was observed is kept with the
 //! block that it stands in, every time is kept as it is, and every question is
 //! answered by looking at all of it. It shares nothing with the product but
-//! the file system's format. Numbers in parentheses are those of the page's rules.
+//! the file system's format. Numbers in parentheses name the page's rules.
 
 mod names;
 pub(crate) mod time;
@@ -75,7 +75,7 @@ pub struct Reference<F> {
     maps: BTreeMap<Block, bool>,
     /// All names have been known once: nothing is cut before (6).
     is_surveyed: bool,
-    /// What is read of names counts for the unwritten as what is written does (10).
+    /// For unwritten blocks, names that are read count like names that are written (10).
     reads_count: bool,
     /// The file system came to rest, and the unwritten are to be judged by that (10).
     rests: bool,

@@ -22,7 +22,7 @@ pub trait Space {
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
-    /// Equal states have equal digests; of what is not searched all are.
+    /// Equal states have equal digests; a space that is not searched has one digest only.
     fn digest(&self) -> u64 {
         0
     }
@@ -54,7 +54,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// A history of so many steps.
+    /// The result of one history of this many steps.
     pub fn of(name: String, steps: usize, failure: Option<(String, String)>) -> Self {
         Self { name, states: 0, transitions: steps as u64, depth: steps, failure }
     }

@@ -32,7 +32,7 @@ pub const AGE: usize = POINTERS + 1;
 pub const SUPER: Block = 0;
 pub const MAP: Block = 1;
 pub const TABLE: Block = 2;
-/// Where the layout is that of a FAT: the entry at the end of a chain.
+/// The entry at the end of a chain, if the layout is a FAT's.
 pub const FAT_END: u8 = 0xFF;
 
 const MAGIC: u8 = 0x51;
@@ -139,7 +139,7 @@ pub struct Toy {
     pub was_clean: bool,
     /// Bytes of a block, which begins with the toy's of [`BLOCK_BYTES`].
     pub block_bytes: u32,
-    /// The journal lies on another device; that of the toy is never written.
+    /// The journal lies on another device; the toy's own journal is never written.
     pub has_external_journal: bool,
     /// Files have [`marking`].
     pub has_marks: bool,
@@ -165,7 +165,7 @@ impl Toy {
         Self { blocks, was_clean: true, block_bytes, frees_wait: true, ..Self::default() }
     }
 
-    /// The same, as `superblock` has it.
+    /// The file system that `superblock` describes.
     pub fn found(self, superblock: &[u8]) -> Self {
         Self { was_clean: Super::from_bytes(superblock).is_some_and(|it| it.is_clean), ..self }
     }

@@ -25,7 +25,7 @@ const DATA: u32 = 2;
 const LONG: u32 = 5;
 /// Milliseconds that a tool's writes are doubted for.
 const SETTLE_MS: u64 = 8000;
-/// The same; twice as long is less than what a gap may count for.
+/// `settle`, in milliseconds; twice as long is less than a gap may count for.
 const SHORT_MS: u64 = 400;
 const HALF: usize = WIDE_BYTES as usize / 2;
 
@@ -45,14 +45,14 @@ pub enum Shape {
 /// A superblock of the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Says {
-    /// The log is empty; the next number is so much higher than the next one.
+    /// The log is empty; the number that follows is this much higher than the next one.
     Empty(i8),
-    /// The tail is where the next transaction begins, with a number so much
+    /// The tail is where the next transaction begins, with a number this much
     /// higher.
     Here(i8),
     /// The tail is where the log was begun last.
     Begin,
-    /// The tail is at the log's first block, with a number so much higher.
+    /// The tail is at the log's first block, with a number this much higher.
     First(i8),
 }
 
@@ -71,7 +71,7 @@ pub enum Step {
     /// The next transaction is begun, whatever of this one has arrived.
     Turn,
     Becomes(Shape),
-    /// A commit block, with a number so much higher, so far behind the beginning.
+    /// A commit block, with a number this much higher, this far behind the beginning.
     Stray(u32, i8),
     /// A block that is not a header, at that offset behind the beginning.
     Junk(u32),

@@ -47,7 +47,7 @@ pub enum Mode {
     Writeback,
 }
 
-/// Something on its way to the disk.
+/// A write on its way to the disk.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Sent {
     pub bytes: Vec<u8>,
@@ -193,12 +193,12 @@ impl Journaled {
         self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it))
     }
 
-    /// Whether the log has room for the running transaction and so many contents more.
+    /// Whether the log has room for the running transaction and `more` contents.
     fn has_room(&self, more: usize) -> bool {
         self.log_len(self.running.logged.len() + more) < self.room()
     }
 
-    /// Blocks of the log that a transaction of so many contents takes at most.
+    /// Blocks of the log that a transaction with this many contents takes at most.
     fn log_len(&self, contents: usize) -> u32 {
         (contents + contents.div_ceil(3) + 2) as u32
     }

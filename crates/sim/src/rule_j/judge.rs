@@ -52,7 +52,7 @@ pub struct Judge {
     ended: Tid,
     /// Commits, of all mounts, that brought a map.
     commits: u64,
-    /// The rules have no map before so many.
+    /// The rules have no map before this many commits.
     knows_from: u64,
     /// The rules have not read what they want since they began to watch.
     is_new: bool,
@@ -89,8 +89,8 @@ impl Judge {
         self.holds.remove(&block);
     }
 
-    /// Transaction `tid` is closed: it begins to commit. It has those blocks `reserved`, and nothing that lies there
-    /// is anybody's after a recovery.
+    /// Transaction `tid` is closed: it begins to commit. It has those blocks `reserved`: after a recovery, no file
+    /// owns what lies there.
     pub fn closed(&mut self, tid: Tid, reserved: BTreeSet<Block>) {
         let mut holds = self.holds.clone();
         holds.retain(|it, _| !reserved.contains(it));
@@ -176,7 +176,7 @@ impl Judge {
     }
 
     /// Whether a crash of the server forgot what `stay` left below the present content of `block`, and
-    /// whether nothing showed in time that it was dead.
+    /// whether nothing showed before the crash that this was dead.
     pub fn excuse(&self, block: Block, stay: Stay) -> (bool, bool) {
         let below = self.places.get(&block).and_then(|it| it.below.iter().rev().find(|it| it.stay == stay));
         below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))

@@ -4,7 +4,7 @@
 //! transaction at every write, for every block the number of commits at its last
 //! write is kept, and every question is answered by looking at all of it. It
 //! shares nothing with the product but the file system's format. Numbers in
-//! parentheses are those of the page's rules.
+//! parentheses name the page's rules.
 
 mod log;
 mod unwritten;
@@ -117,7 +117,7 @@ pub struct Reference {
     review: Option<Review>,
     /// Maps that are to be read in place, and whether after a tool.
     maps: BTreeMap<Block, bool>,
-    /// Those that were committed since that was decided.
+    /// The maps that were committed since that was decided.
     settled: BTreeSet<Block>,
     /// The position was unknown since then.
     was_unknown: bool,
@@ -127,7 +127,7 @@ pub struct Reference {
     rests: bool,
     /// The journal's superblock is to be read.
     wants_superblock: bool,
-    /// Something of the log was written since it was.
+    /// A block of the log was written since the superblock was.
     superblock_overtaken: bool,
     is_over: bool,
 }

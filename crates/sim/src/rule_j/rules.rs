@@ -106,7 +106,7 @@ impl Rules {
         disk
     }
 
-    /// `block` gets `bytes`, in so many parts. What is to be destroyed before is returned.
+    /// Writes `bytes` to `block`, in this many parts. Returns the blocks to destroy before that.
     pub fn write(&mut self, block: Block, bytes: &[u8], parts: usize) -> Result<Vec<Block>, String> {
         let (disk, there) = self.lies(block);
         let mut taken = Vec::new();
@@ -122,7 +122,7 @@ impl Rules {
         if is_observed { self.differential.look(SUPER) } else { Ok(()) }
     }
 
-    /// Reads one block that the rules want; false if they want none.
+    /// Reads one block that the rules want; false if there is no such block.
     pub fn read_one(&mut self) -> Result<bool, String> {
         self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
     }

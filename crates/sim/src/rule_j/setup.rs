@@ -29,7 +29,7 @@ pub struct Setup {
     pub skips: u32,
     /// The guest may crash.
     pub crashes: bool,
-    /// The server may be killed, and asked again for what it has done.
+    /// The server may be killed, and the guest may then repeat requests that were done.
     pub restarts: bool,
     /// The file system may be unmounted.
     pub unmounts: bool,
@@ -86,7 +86,7 @@ impl Setup {
         }
     }
 
-    /// The same with the journal on another device.
+    /// The guest with its journal on another device.
     pub fn external_journal(self) -> Self {
         Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }

@@ -96,7 +96,7 @@ impl Server {
         self.tell(Event::Stop { drain: drains })
     }
 
-    /// Starts the server again after a stop. Says whether the watcher knows again what it knew.
+    /// Starts the server again after a stop. Returns whether the watcher knows again what it knew.
     pub fn start_again(&mut self) -> Result<bool, Violation> {
         let mut knows = false;
         if !self.is_latched {

@@ -244,7 +244,7 @@ impl<'m> Life<'m, '_> {
         self.bench.has_failed().then_some(Stop::Fault)
     }
 
-    /// One call of the vault, or what a client does with few.
+    /// One call of the vault, or an act of a client that takes few calls.
     fn act(&mut self, rng: &mut Rng) -> Result<(), Stop> {
         self.model.now += 1;
         self.figures.steps += 1;

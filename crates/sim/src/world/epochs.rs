@@ -4,7 +4,7 @@
 //!    showed is the [`Model`] at that moment, and what becomes known of the changes before it. Where another close is
 //!    under way, the moment is that close's end.
 //! 2. A close without a change since the one before makes no epoch.
-//! 3. The number of an epoch that was told to anybody stays the number of that epoch. No crash takes it away, and what
+//! 3. The number of an epoch that a guest was told stays the number of that epoch. No crash takes it away, and what
 //!    it shows stays the same to the last byte, until it is forgotten. An epoch that was not reported to a guest is kept by a crash
 //!    as a whole, or not at all.
 //! 4. A forget that was replied to lasts: the epochs are refused for ever. One that was not replied to may have been

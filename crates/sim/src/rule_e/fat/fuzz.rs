@@ -30,7 +30,7 @@ fn entry_is(block: Block, entry: u8) -> Step {
     Step::Byte(TABLE + block / ENTRIES as Block, block as u8 % ENTRIES as u8, entry)
 }
 
-/// Everything at once: for walks.
+/// All steps at once, for walks.
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
     for block in DATA..DATA_END {

@@ -19,7 +19,7 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// The same, with new content.
+    /// Written with new content while names had to be read.
     pub fn filled(self) -> Self {
         Self { empty: false, hollow: false, ..self }
     }

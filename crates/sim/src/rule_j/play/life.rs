@@ -22,7 +22,7 @@ impl Play {
         if found.is_empty {
             return Ok(Some(Start { tid: found.next + self.setup.skips, is_empty: true }));
         }
-        // A number is left out: what is left of a transaction is no part of the next.
+        // A number is left out, so that blocks left from one transaction are not taken for the next.
         let tid = found.next + self.setup.skips.max(1);
         if found.next != self.judge.newest + 1 {
             let newest = self.judge.newest;
@@ -176,7 +176,7 @@ impl Play {
                 self.log_something()?;
             }
             if self.setup.reserves.is_some() {
-                // What is reserved is known by what is logged.
+                // The rules learn from the log which blocks are reserved.
                 self.step(Step::Do(Action::Stamp))?;
             }
             let flush = Step::Cache(cache::Step::Flush);

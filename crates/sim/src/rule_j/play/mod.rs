@@ -35,9 +35,9 @@ pub enum Step {
     Acknowledge,
     /// The tail goes on its way.
     MoveTail,
-    /// Something arrives.
+    /// A write arrives.
     Land(Block),
-    /// Something of the log arrives, in two parts.
+    /// A block of the log arrives, in two parts.
     Split(Block),
     /// All that is logged arrives, and the commit block.
     Finish,
@@ -48,7 +48,7 @@ pub enum Step {
     Sync(bool),
     /// The file system is unmounted.
     Unmount,
-    /// The guest crashes; what was on its way may arrive.
+    /// The guest crashes; its writes on their way may arrive.
     Crash(bool),
     /// The file system is checked.
     Fsck,
@@ -60,7 +60,7 @@ pub enum Step {
     Proven,
     /// Verdicts are carried out; if true, also those that may still settle by themselves.
     Act(bool),
-    /// All that the server can do is done.
+    /// The server does all that it can do now.
     Work,
     /// The server is killed and started again.
     Restart,
@@ -200,7 +200,7 @@ impl Play {
         Ok(())
     }
 
-    /// The same, in two parts, which have to be read.
+    /// `bytes` arrive in two parts, which have to be read.
     fn split(&mut self, block: Block) -> Result<(), String> {
         self.judge.waits();
         self.splits = true;

@@ -33,11 +33,11 @@ pub(super) struct Log {
     position: Position,
     noted: BTreeMap<At, Header>,
     fresh: BTreeSet<At>,
-    /// Sectors that have arrived of what is written in parts.
+    /// Sectors that have arrived of each block that is written in parts.
     parts: BTreeMap<At, BTreeSet<usize>>,
-    /// Of these all have: they are to be read.
+    /// Blocks all of whose sectors have arrived: they are to be read.
     pub unread: BTreeSet<At>,
-    /// Of these, those that something else of the journal was written after.
+    /// Of these blocks, the ones after which another block of the journal was written.
     overtaken: BTreeSet<At>,
     /// Content from before the attach that is to be read.
     pub unseen: BTreeSet<At>,

@@ -39,7 +39,7 @@ impl Reference {
         }
     }
 
-    /// What a commit of this number says, by its copies of blocks of inodes.
+    /// Takes what commit `number` says by its copies of blocks of inodes.
     pub(super) fn unwritten_settles(&mut self, copies: Vec<(Block, Vec<u8>)>, number: u32) {
         if !self.heeds_unwritten() {
             return;
@@ -97,7 +97,7 @@ impl Reference {
         }
     }
 
-    /// Nothing is mounted.
+    /// Notes that the file system is not mounted.
     pub(super) fn unwritten_rests(&mut self, in_order: bool) {
         self.rests = in_order;
         if in_order {

@@ -19,7 +19,7 @@ const REMOVALS_MAX: usize = 2;
 pub(super) struct Removal {
     writer: Writer,
     snapshot: SnapshotId,
-    /// What the snapshot began with when it was read.
+    /// The first entries of the snapshot when it was read.
     root: Reference,
     /// The snapshot without the file.
     new: Snapshot,

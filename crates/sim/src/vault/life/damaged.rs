@@ -52,7 +52,7 @@ pub(super) fn play(
         return Err(unrecorded(what));
     }
     if bench.pool.peek(damage.slot, |bytes| is_zeros(&bytes[..HEAD_BYTES])) {
-        // Nothing in it was live.
+        // No chunk in the container was live.
         restore_all(&mut vault, model)?;
     }
     drop(vault);
