@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_measured_whoever_may_see_it() {
+    fn a_function_is_measured_at_any_visibility() {
         let seen = ["", "pub ", "pub(super) ", "pub(in crate::cli) ", "const ", "pub(crate) const "];
         let code: String = seen.iter().map(|it| format!("{it}fn f() {{\n    g();\n}}\n")).collect();
         assert_eq!(functions(&code).len(), seen.len());

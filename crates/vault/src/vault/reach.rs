@@ -14,11 +14,11 @@ use crate::{Reference, SnapshotId, VaultError};
 /// An amount of chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
-    /// Their number.
+    /// The number of chunks.
     pub chunks: u64,
-    /// Their bytes as stored.
+    /// Bytes of the chunks as stored.
     pub stored_bytes: u64,
-    /// Bytes of their content.
+    /// Bytes of the content of the chunks.
     pub raw_bytes: u64,
 }
 

@@ -505,7 +505,7 @@ fn holds_that_the_catalog_may_have_no_room_for_are_refused() {
 }
 
 #[test]
-fn a_sanitization_that_lets_nobody_put_says_so_and_ends() {
+fn a_read_only_sanitization_says_so_and_ends() {
     let media = Media::new(60);
     let mut vault = media.create();
     assert_eq!(vault.refuse_puts(), Err(VaultError::NotRunning));

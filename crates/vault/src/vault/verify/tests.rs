@@ -141,7 +141,7 @@ fn a_put_heals_at_any_step_of_a_sanitization() {
 }
 
 #[test]
-fn nobody_reads_what_was_not_found_damaged() {
+fn only_what_was_found_damaged_is_read() {
     let media = Media::new(60);
     let mut vault = media.create();
     put(&mut vault, &some()).unwrap();
