@@ -1,4 +1,4 @@
-//! A client of a vault: what is read is cut, named, offered, and stored where it is wanted.
+//! A client of a vault: cuts and names the content of files, offers the chunks, and stores those that the vault wants.
 
 mod access;
 mod image;
@@ -28,7 +28,7 @@ pub struct Writer {
     preparer: Preparer,
     /// Chunks that were not there, and their bytes as stored.
     stored: (u64, u64),
-    /// Amount of what was left out of the snapshot.
+    /// The number of entries that were left out of the snapshot.
     left_out: u64,
     /// Whether the vault knows that a part of the put will be left behind.
     leaves: bool,

@@ -1,4 +1,4 @@
-//! Why a vault cannot do what it was asked for.
+//! The errors of a vault.
 
 use quietus_core::medium::MediumError;
 
@@ -9,7 +9,7 @@ use crate::live::BuildError;
 use crate::tree::{BadMetadata, BadNode};
 use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, SlotNumber, SnapshotId};
 
-/// Why a vault cannot do what it was asked for.
+/// Why a vault refused or failed a request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VaultError {
     /// The catalog.

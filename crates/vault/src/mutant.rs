@@ -32,7 +32,7 @@ pub enum Mutant {
     KeepOldIndex,
     /// A put that refers to a folder or recipe does not refer to what that names.
     ReferShallow,
-    /// A turn's set counts what it does not cover as dead.
+    /// A turn's set counts chunks that it does not cover as dead.
     DeadOutsideOfTurn,
     /// Half of the directories are left out when a start rebuilds the index.
     ForgetRecent,

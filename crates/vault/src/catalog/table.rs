@@ -88,7 +88,7 @@ pub struct Table {
 /// A page of the table. Both of its places have it, unless a crash came between the two writes, or one is damaged.
 #[derive(Clone, Copy, Debug)]
 struct PageState {
-    /// The generation that has to be there: that of the snapshot with which it was written last. 0 if all its slots were always free,
+    /// The expected generation: the one of the snapshot with which the page was written last. 0 if all its slots were always free,
     /// so that the page is not read.
     generation: u64,
     /// The place that surely has the page, and is written last.

@@ -1,4 +1,4 @@
-//! The vault's key, and what is derived from it.
+//! The vault's key, and the keys derived from it.
 
 use crate::Fingerprint;
 use crate::units::Class;

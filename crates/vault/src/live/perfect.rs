@@ -4,7 +4,7 @@
 //! The paper's section 4.5 and 5.1: fingerprints are parted by prefix, so that each part has 16,384 on average
 //! and can be built in a little memory as they come, sorted, from the index; each part is a
 //! perfect hash function, made by hash, displace and compress, and a bit vector of its range.
-//! [`part`] is one part, [`Builder`] makes all, [`order`] sorts what is to be marked.
+//! [`part`] is one part, [`Builder`] makes all, [`order`] sorts the chunks to mark.
 //!
 //! Two things differ from the paper, and save 0.4 bits a fingerprint. The buckets of the first level are not of one
 //! expected size: the early ones, for which nearly all places are free, are larger

@@ -23,7 +23,7 @@ impl Totals {
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Adds an entry, without what is below it.
+    /// Adds an entry, without the entries below it.
     pub fn count(&mut self, node: &Node) {
         let (files, folders, bytes) = match &node.kind {
             Kind::File(recipe) => (1, 0, recipe.bytes()),

@@ -14,7 +14,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The content of a chunk; in an upper layer: that of all spans that a chunk has.
+    /// The content of a chunk; in an upper layer, the content of all spans that the chunk has.
     pub fn chunk(chunk: Reference, bytes: u64) -> Span {
         Span { bytes, chunk: Some((chunk.fingerprint.0, chunk.ordinal.0)) }
     }

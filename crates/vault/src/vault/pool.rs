@@ -70,7 +70,7 @@ impl<'m> Pool<'m> {
         Extent::new(u64::from(slot.0) * bytes, bytes)
     }
 
-    /// The bytes of several slots, in order, those of neighbours as one.
+    /// The bytes of several slots, in order, each run of neighbours with one read.
     pub(crate) fn extents(&self, slots: &[SlotNumber]) -> Vec<Extent<Pos>> {
         let mut area = ExtentMap::default();
         slots.iter().for_each(|slot| area.insert(self.extent(*slot), ()));

@@ -140,7 +140,7 @@ impl Vault<'_> {
 
     /// For each name, the chunk if the vault has it, and `None` if it is wanted. The put refers to the chunks that are there. A chunk
     /// of metadata is wanted, too, if the vault has no whole copy of something below it. Damage of metadata is found here, and
-    /// noted; that of content by [`verify`](Vault::verify).
+    /// noted; [`verify`](Vault::verify) finds damage of content.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Dangling`] if the chunk is metadata and names a missing chunk; [`VaultError::Full`]; those of the media.
+    /// [`VaultError::Dangling`] if the chunk is metadata and names a missing chunk; [`VaultError::Full`]; the errors of the media.
     pub fn store(&mut self, put: PutId, chunk: &Packed) -> Result<Reference, VaultError> {
         self.note_put(put)?;
         self.tend_index()?;
@@ -189,7 +189,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoRoot`] if `root` is not a snapshot; those of [`store`](Vault::store). The put goes on then.
+    /// [`VaultError::NoRoot`] if `root` is not a snapshot; the errors of [`store`](Vault::store). The put goes on then.
     pub fn commit(&mut self, put: PutId, root: &Packed) -> Result<SnapshotId, VaultError> {
         self.guard_room(0)?;
         let root = self.store_root(put, root)?;
@@ -253,7 +253,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoPut`]; those of the catalog.
+    /// [`VaultError::NoPut`]; the errors of the catalog.
     pub fn drop_put(&mut self, put: PutId) -> Result<(), VaultError> {
         let dropped = self.puts.all.remove(&put).ok_or(VaultError::NoPut(put))?;
         if dropped.is_noted {

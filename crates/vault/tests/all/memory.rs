@@ -62,7 +62,7 @@ fn a_vault_of_100_million_chunks_needs_512_mib_at_most() {
     perfect.mark(&some);
     // The memory for sorting is the same for any set.
     let sets = built + LiveSet::bytes(&perfect) - built / SCALE + Ordinals::new(Ordinal(0)).bytes();
-    // The chunks that one put refers to, those that a sanitization was told of, and those of metadata that it entered: a
+    // The chunks that one put refers to, the chunks that a sanitization was told of, and the metadata chunks that it entered: a
     // bit each, at most.
     let bits = 3 * CHUNKS / 8;
     // The chunks of metadata of a put that refers to all of them.

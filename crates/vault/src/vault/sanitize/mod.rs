@@ -225,7 +225,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NotRunning`]. After any other error the sanitization has stopped: what it owes is still owed, and it can
+    /// [`VaultError::NotRunning`]. After any other error the sanitization has stopped: its obligations stay, and it can
     /// be begun again.
     pub fn step_sanitization(&mut self) -> Result<Progress, VaultError> {
         let mut run = self.run.take().ok_or(VaultError::NotRunning)?;
