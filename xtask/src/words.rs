@@ -53,7 +53,7 @@ fn prose(line: &str) -> Option<String> {
 
 /// Whether slashes behind `before` begin a comment: they are not part of a string or an address.
 fn is_comment(before: &str) -> bool {
-    !before.ends_with(':') && before.matches('"').count() % 2 == 0
+    !before.ends_with(':') && before.matches('"').count().is_multiple_of(2)
 }
 
 #[cfg(test)]
