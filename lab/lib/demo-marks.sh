@@ -12,7 +12,7 @@ demo_marks() {
 	shown quietus serve marks --sensitive marked --settle 1s "   (this guest syncs all that it writes)"
 	"$quietus" serve "$disk" --sensitive marked --settle 1s --nbd "unix:$nbd" > "$dir/marks.log" 2>&1 & helper $!
 	wait_for 20 -S "$nbd" || { cat "$dir/marks.log" >&2; die "quietus serve did not start"; }
-	# The file system is looked at while it is at rest: below a journal, nobody knows before the next unmount what was there at a mount.
+	# The file system is looked at while it is at rest: below a journal, the content that was there at a mount is not known before the next unmount.
 	"$here/guest-run" --disk "nbd+unix:///?socket=$nbd" --fs "$fs" --mkfs "${mkfs[*]}" -- true > /dev/null 2>&1 || die "mkfs.$fs failed"
 	sleep 2
 	boot marks
@@ -32,7 +32,7 @@ demo_marks() {
 	"$quietus" shred "$disk" --now | indented
 	claim "$marked: $(on_medium "$marked") of ${sectors[$marked]} sectors left on the raw medium" "$(on_medium "$marked")" = 0
 	claim "$marked: $(elsewhere "$marked") in the journal and the other files of the disk" "$(elsewhere "$marked")" = 0
-	claim "$other: ${sectors[$other]} sectors, $(on_medium "$other") on the raw medium: nobody marked it, no pass went over it" \
+	claim "$other: ${sectors[$other]} sectors, $(on_medium "$other") on the raw medium: not marked, so no pass went over it" \
 		"$(on_medium "$other")" -ge "${sectors[$other]}"
 	passed=$((($(passes) - passed) / 512))
 	# Two passes over the marked file, and no more than half as much over anything else.

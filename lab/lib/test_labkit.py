@@ -165,7 +165,7 @@ class SectorsTest(unittest.TestCase):
         rest = bytes(7) + sectors.content([self.tag])[480:]
         self.assertEqual([it.tag for it in sectors.finds(rest)], [self.tag])
 
-    def test_a_changed_record_names_nobody(self):
+    def test_a_changed_record_names_no_file(self):
         changed = bytearray(sectors.record(self.tag))
         changed[12] ^= 1
         self.assertEqual(list(sectors.finds(bytes(changed))), [])
@@ -307,7 +307,7 @@ class VerdictsTest(unittest.TestCase):
         behind = self.live[:512] + self.dead[512:1024]
         self.assertEqual(self.slack(behind, {other}, {1: other}), {other})
         self.assertEqual(self.slack(behind, {other}, {0: other}), set(), "another sector was")
-        self.assertEqual(self.slack(bytes(512) + self.dead[512:1024], {other}, {1: other}), set(), "nobody lives there")
+        self.assertEqual(self.slack(bytes(512) + self.dead[512:1024], {other}, {1: other}), set(), "no file lives there")
 
     def residue(self, raw):
         """How many of a journal's blocks, 1 and 2 (1 KiB), hold residue."""
@@ -385,7 +385,7 @@ class AccountsTest(unittest.TestCase):
     def test_a_death_that_is_overwritten_is_neither_missed_nor_in_vain(self):
         self.assertEqual(self.totals(self.reused(), [(15, self.first)], [(25, True)]), (1, 0, 0, 0))
 
-    def test_a_death_that_nobody_saw_is_missed(self):
+    def test_an_unseen_death_is_missed(self):
         self.assertEqual(self.totals(self.reused(), [(15, self.first)], []), (0, 0, 1, 0))
 
     def test_content_that_never_came_need_not_be_overwritten(self):
@@ -479,7 +479,7 @@ class LatencyTest(unittest.TestCase):
         self.assertAlmostEqual(self.destroyed.at({3}, 5.5), 6, 2)
         self.assertIsNone(self.destroyed.at({1, 2}, 6))
 
-    def test_a_block_that_nobody_overwrote_is_never_destroyed(self):
+    def test_a_block_without_an_overwrite_is_never_destroyed(self):
         self.assertIsNone(self.destroyed.at({1, 9}, 0))
 
     def test_percentiles_are_values(self):

@@ -11,10 +11,10 @@ assert not ours or "quietus:liveness" in contexts, contexts
 h.add_meta_context("base:allocation")
 if ours:
     h.add_meta_context("quietus:liveness")
-h.add_meta_context("nobody:knows-this")
+h.add_meta_context("unknown:context")
 h.opt_go()
 assert h.can_meta_context("base:allocation")
-assert not h.can_meta_context("nobody:knows-this")
+assert not h.can_meta_context("unknown:context")
 
 h.pwrite(b"c" * (1 << 20), 4 << 20)
 h.trim(1 << 19, 4 << 20)

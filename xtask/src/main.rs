@@ -1,9 +1,11 @@
-//! `cargo xtask tidy`: what a machine can check of `STYLE.md`, and that modules do not use each other in circles.
+//! `cargo xtask tidy`: what a machine can check of `STYLE.md`, also of its English; and that modules do not use each
+//! other in circles.
 //! `cargo xtask mutants`: the simulator must catch every deliberate defect.
 //! `cargo xtask man DIR`: writes the manual pages into a directory.
 //! `cargo xtask deny`: licences, sources, bans, and the advisories where they can be fetched.
 
 mod circles;
+mod words;
 
 use circles::Exception;
 use std::path::{Path, PathBuf};
@@ -142,7 +144,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn check_file(name: &str, text: &str, lengths: &mut Vec<usize>) -> Vec<String> {
-    let mut complaints = Vec::new();
+    let mut complaints = words::check(name, text);
     let is_test = name.contains("/tests") || name.contains("/examples/");
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     if !is_test && code.lines().count() > FILE_LINES_MAX {
@@ -195,7 +197,7 @@ fn functions(code: &str) -> Vec<(String, usize)> {
     found
 }
 
-/// Whether the line begins a function, whoever may see it.
+/// Whether the line begins a function of any visibility.
 fn is_function(line: &str) -> bool {
     let item = match line.strip_prefix("pub") {
         Some(rest) if rest.starts_with('(') => rest.split_once(')').map_or(rest, |(_, item)| item),
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_measured_whoever_may_see_it() {
+    fn a_function_is_measured_at_any_visibility() {
         let seen = ["", "pub ", "pub(super) ", "pub(in crate::cli) ", "const ", "pub(crate) const "];
         let code: String = seen.iter().map(|it| format!("{it}fn f() {{\n    g();\n}}\n")).collect();
         assert_eq!(functions(&code).len(), seen.len());

@@ -346,7 +346,7 @@ impl Ledger {
         }
     }
 
-    /// A time that no obligation is older than; none if no obligation calls for an erase task. Older
+    /// A time that no obligation is older than; `None` if no obligation calls for an erase task. Older
     /// obligations may have been completed by now.
     #[must_use]
     pub fn oldest(&self) -> Option<Millis> {

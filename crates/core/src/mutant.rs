@@ -1,5 +1,5 @@
-//! Deliberate defects, which the simulator must find. In a release build none can be switched
-//! on, and the compiler removes the checks.
+//! Deliberate defects, which the simulator must find. A release build cannot switch them
+//! on: the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

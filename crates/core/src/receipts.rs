@@ -5,8 +5,8 @@
 //! hands the receipt to the audit log again.
 //!
 //! Receipts have numbers, in the order in which they arose, from 0 on since the disk was
-//! created. The audit log says up to which number it has receipts, so that none is written
-//! twice.
+//! created. The audit log says up to which number it has receipts, so that no receipt is
+//! written twice.
 
 use crate::ledger::Cause;
 use crate::units::{Addr, Extent, Scope};
@@ -58,7 +58,7 @@ pub struct Receipt {
     pub passes: u16,
     /// The bytes. Of a forget only the length counts: that of the content that died with it.
     pub extent: Extent<Addr>,
-    /// The forgotten scope; none if the bytes died in the open epoch.
+    /// The forgotten scope; `None` if the bytes died in the open epoch.
     pub forgot: Option<Scope>,
 }
 

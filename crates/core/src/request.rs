@@ -83,7 +83,7 @@ pub struct Judged {
 pub struct Listed {
     /// The versions: the block, the epoch that wrote it, and where the content lies; nowhere if it was freed then.
     pub versions: Vec<(Block, Epoch, Option<Slot>)>,
-    /// Where to go on; none if that was all.
+    /// Where to go on; `None` at the end.
     pub next: Option<(Block, Epoch)>,
 }
 
@@ -157,7 +157,7 @@ pub enum Op {
 pub struct Weighing {
     /// The epochs that would be forgotten.
     pub epochs: EpochRange,
-    /// Where the count goes on: list, run, birth and block of the last version looked at; none at the end.
+    /// Where the count goes on: list, run, birth and block of the last version looked at; `None` at the end.
     pub at: Option<[u64; 4]>,
     /// How many versions only these epochs show: they would die.
     pub dies: u64,
@@ -216,7 +216,7 @@ impl Op {
 /// The reply to a request that was carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// The bytes of a read, or the payload of a write, handed back to be used again; otherwise none.
+    /// The bytes of a read, or the payload of a write, handed back to be used again; otherwise empty.
     Bytes(Buf),
     /// The last epoch that has closed; 0 if there is none.
     Closed(Epoch),

@@ -78,7 +78,7 @@ pub trait Store: Debug + Send {
         None
     }
 
-    /// The epochs of the disk; `None` if the store keeps none.
+    /// The epochs of the disk; `None` if the store keeps no epochs.
     fn epochs(&self) -> Option<&dyn Epochs> {
         None
     }
@@ -92,7 +92,7 @@ pub trait Store: Debug + Send {
 /// How a write ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Written {
-    /// All bytes are in their places. How each block was sealed, in order; nothing if the store seals none.
+    /// All bytes are in their places. How each block was sealed, in order; empty if the store seals no blocks.
     There(Vec<Sealing>),
     /// Some bytes may be in their places.
     NotThere,
@@ -118,12 +118,12 @@ impl Geometry {
         Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
     }
 
-    /// The blocks that `extent` covers in part only: none, one or two. The last block ends with the disk.
+    /// The blocks that `extent` covers in part only, at most two. The last block ends with the disk.
     pub fn edges(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
         self.edges_of(extent, self.block_bytes)
     }
 
-    /// The units of [`Geometry::change_bytes`] that `extent` covers in part only: none, one or two.
+    /// The units of [`Geometry::change_bytes`] that `extent` covers in part only, at most two.
     pub fn merged(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
         self.edges_of(extent, self.change_bytes)
     }

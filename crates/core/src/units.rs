@@ -100,7 +100,7 @@ impl From<EpochRange> for Scope {
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// Milliseconds since `earlier`; none if the clock went back.
+    /// Milliseconds since `earlier`; 0 if the clock went back.
     #[must_use]
     pub fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -173,7 +173,7 @@ pub enum Observation<'a> {
     Given {
         /// Where the content lies.
         extent: Extent<Addr>,
-        /// The content; none if the read failed.
+        /// The content; `None` if the read failed.
         content: Option<&'a [u8]>,
     },
     /// The guest reads this extent.
@@ -193,7 +193,7 @@ pub enum Observation<'a> {
 }
 
 impl Observation<'_> {
-    /// The extent of the event; none if it concerns no place of the disk.
+    /// The extent of the event; `None` if the event concerns no place of the disk.
     #[must_use]
     pub fn place(&self) -> Option<Extent<Addr>> {
         match self {
@@ -288,7 +288,7 @@ pub trait Observer: Send + std::fmt::Debug {
     /// ([`Observation::Arrived`]).
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>>;
 
-    /// The bytes that [`Watcher::restore`] gets after a clean stop; none if a start without them knows
+    /// The bytes that [`Watcher::restore`] gets after a clean stop; `None` if a start without them knows
     /// as much.
     fn view(&self) -> Option<Vec<u8>>;
 }
@@ -330,7 +330,7 @@ pub struct WatchStatus {
     #[serde(with = "pairs")]
     #[schemars(with = "Vec<Named<u64>>")]
     pub figures: Vec<(String, u64)>,
-    /// Why all content is sensitive, although only that of marked files is to be ([`Class`]); none if marks tell.
+    /// Why all content is sensitive, although only content of marked files should be ([`Class`]), if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub all_sensitive: Option<String>,
     /// How much of the search through an existing file system is done and to

@@ -114,7 +114,7 @@ impl fmt::Display for Reason {
 /// Role of a block in the tree of a marked file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Role {
-    /// Level of the pointers in the block, as in [`Kind::Pointers`]; 0: none.
+    /// Level of the pointers in the block, as in [`Kind::Pointers`]; 0 if it has no pointers.
     pub level: u8,
     /// Whether the block, or the blocks below it, hold the entries of a folder.
     pub is_folder: bool,

@@ -1,5 +1,5 @@
-//! Deliberate defects of the rules. The simulator proves its worth by finding them; in a
-//! release build none can be switched on, and the compiler removes the checks.
+//! Deliberate defects of the rules. The simulator must find them. A release build
+//! cannot switch them on: the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

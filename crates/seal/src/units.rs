@@ -8,7 +8,7 @@ use zerocopy::{Immutable, IntoBytes};
 pub struct DiskId(pub [u8; 16]);
 
 /// A session: 16 random bytes, drawn whenever the disk is opened and after 2³² seals. Sequences
-/// start at 0 in each, so that no counter needs to be durable and a rolled back disk repeats none.
+/// start at 0 in each, so that no counter needs to be durable and a rolled back disk repeats no sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Session(pub [u8; 16]);
 

@@ -20,16 +20,16 @@ pub enum Step {
     Emit(Block),
     /// A block that was sent is sent again: a part of the same page was written.
     Resend(Block),
-    /// Everything is sent.
+    /// Both layers send all that they hold.
     Flush,
-    /// The cache comes, or goes once it is empty.
+    /// The cache is put between the guest and its disk, or is removed once it is empty.
     Between(bool),
 }
 
 /// Copies of blocks, and since when the guest's oldest write waits in each.
 type Layer<T> = BTreeMap<Block, (T, u64)>;
 
-/// See the module's documentation. `T` is what is written to a block.
+/// See the module's documentation. `T` is the content that is written to a block.
 #[derive(Clone, Hash, Debug)]
 pub struct Cache<T> {
     is_between: bool,
@@ -41,7 +41,7 @@ pub struct Cache<T> {
 }
 
 impl<T: Clone> Cache<T> {
-    /// An empty cache; one that is not between the guest and its disk lets every write pass.
+    /// An empty cache. Unless it `is_between` the guest and its disk, every write passes.
     pub fn new(is_between: bool) -> Self {
         let (upper, lower) = (Layer::new(), Layer::new());
         Self { is_between, upper, lower, sent: BTreeMap::new(), now_ms: 0 }
@@ -69,7 +69,7 @@ impl<T: Clone> Cache<T> {
         None
     }
 
-    /// Lets `step` happen; returns what is sent by that, in order.
+    /// Lets `step` happen; returns the writes that it sends, in order.
     #[must_use]
     pub fn happen(&mut self, step: Step) -> Vec<(Block, T)> {
         match step {
@@ -114,7 +114,7 @@ impl<T: Clone> Cache<T> {
         Some((block, content))
     }
 
-    /// The lower layer has one copy of a block: if a newer one waits, that will be sent.
+    /// The last copy of `block` that was sent, unless the lower layer holds a newer one, which will be sent.
     fn resend(&self, block: Block) -> Option<(Block, T)> {
         let sent = self.sent.get(&block).filter(|_| !self.lower.contains_key(&block));
         sent.map(|content| (block, content.clone()))

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 pub const CELL_BYTES: u64 = 64;
-/// Bytes at the start of a cell that it is recognised by.
+/// Bytes at the start of a cell by which the cell is recognised.
 pub const HEAD_BYTES: usize = 16;
 
 const MAGIC: [u8; 4] = [0xd7, 0x1f, 0xe6, 0x93];
@@ -50,7 +50,7 @@ impl Cell {
 }
 
 /// The number from which a cell's bytes follow. Not 0 for cell 0 of tag 0: a magic number that is
-/// cut off, before zeros, is no head.
+/// cut off, before zeros, is not a head.
 fn root(tag: Tag, cell: Cell) -> u64 {
     mix(!((u64::from(tag.0) << 32) | u64::from(cell.0)))
 }
@@ -100,7 +100,7 @@ pub struct Mark {
     pub cell: Cell,
 }
 
-/// All content that can be recognised in `bytes`, at any offset.
+/// Finds all content that can be recognised in `bytes`, at any offset.
 pub fn marks(bytes: &[u8]) -> impl Iterator<Item = Mark> + '_ {
     FINDER.find_iter(bytes).filter_map(|at| {
         let found = bytes.get(at..at + HEAD_BYTES)?;

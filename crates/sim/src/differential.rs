@@ -24,7 +24,7 @@ pub trait Version: fmt::Debug {
     /// Blocks that the version wants to read.
     fn wants(&self) -> BTreeSet<Block>;
 
-    /// All that is to be done now, layers too; `all` as in [`quietus_core::watch::Scope`].
+    /// The work that is due now, layers too; `all` as in [`quietus_core::watch::Scope`].
     fn due(&self, all: bool) -> BTreeMap<Block, Verdict>;
 
     /// `verdict` on `block` was handed out; with `all`, before it settled.
@@ -37,14 +37,14 @@ pub trait Version: fmt::Debug {
 
     fn is_over(&self) -> bool;
 
-    /// Whether something hung on a time that the rules do not fix exactly.
+    /// Whether the outcome hung on a time that the rules do not fix exactly.
     fn is_unsure(&self) -> bool;
 
     /// Adds everything that matters later to `hasher`.
     fn digest(&self, hasher: &mut dyn Hasher);
 }
 
-/// Who watches the disk.
+/// The versions that watch the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watchers {
     /// The product, and the reference beside it.
@@ -66,7 +66,7 @@ pub struct Differential<const BYTES: usize> {
     pub now: Millis,
     clients: usize,
     attached: Attached,
-    /// Whatever is wanted is read before anything else happens.
+    /// Blocks that a version wants are read before anything else happens.
     reads_at_once: bool,
 }
 
@@ -177,7 +177,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.reference.iter().for_each(|it| it.digest(hasher));
     }
 
-    /// Writes `bytes` at `from` in `block`, as the guest. Returns what is to be destroyed before.
+    /// Writes `bytes` at `from` in `block`, as the guest. Returns the blocks to destroy before that.
     pub fn write(&mut self, block: Block, from: usize, bytes: &[u8]) -> Result<Vec<Block>, String> {
         let start = place(block, BYTES as u32).start.0 + from as u64;
         let extent = Extent::new(start, bytes.len() as u64);
@@ -255,7 +255,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         }
     }
 
-    /// Reads one block that is wanted; false: none is.
+    /// Reads one block that a version wants; false if neither wants any.
     pub fn read_one(&mut self) -> Result<bool, String> {
         let theirs = self.reference_wants();
         let ours = if self.rule.is_some() {
@@ -264,7 +264,7 @@ impl<const BYTES: usize> Differential<BYTES> {
             theirs.first().map(|it| place(*it, BYTES as u32))
         };
         let Some(extent) = ours else {
-            return agree("wanted at last", &BTreeSet::new(), &theirs).map(|()| false);
+            return agree("blocks wanted at the end", &BTreeSet::new(), &theirs).map(|()| false);
         };
         let content = self.read(extent);
         self.observe(given(extent, &content));
@@ -300,7 +300,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         Ok(verdicts)
     }
 
-    /// Compares everything that shows.
+    /// Compares all that the two versions show.
     fn compare(&self) -> Result<(), String> {
         let (Some(rule), Some(reference)) = (&self.rule, &self.reference) else { return Ok(()) };
         agree("over", &self.is_over(), &reference.is_over())?;
@@ -336,12 +336,12 @@ fn handed_out<const BYTES: usize>(
     Ok(verdicts)
 }
 
-/// The answer of whoever watches.
+/// The answer of the versions that watch, which must agree.
 fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option<T>) -> Result<T, String> {
     if let (Some(ours), Some(theirs)) = (&ours, &theirs) {
         agree(what, ours, theirs)?;
     }
-    ours.or(theirs).ok_or_else(|| "nobody watches".into())
+    ours.or(theirs).ok_or_else(|| "no version of the rules watches the disk".into())
 }
 
 fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {

@@ -94,7 +94,7 @@ impl Setup {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Store {
-    /// The place where the guest put it.
+    /// In place: where the guest put it.
     InPlace,
     /// Slots above a base.
     Overlay(Mode),
@@ -114,7 +114,7 @@ pub enum Origin {
     Empty,
     /// The disk's content: an image that is adopted.
     Adopted,
-    /// Content that belongs to nobody, and is to be destroyed.
+    /// Content of no owner, which is to be destroyed.
     Foreign,
 }
 
@@ -141,7 +141,7 @@ pub enum Action {
     },
     /// Queued content becomes due.
     ShredNow,
-    /// Nothing more is asked until the disk has completed all obligations.
+    /// The guest sends no request until the disk has completed all obligations.
     Drain,
     /// The server stops cleanly and starts again.
     Restart,
@@ -181,15 +181,15 @@ pub enum Ask {
     Cache,
     Flush,
     CloseEpoch,
-    /// Read what an epoch showed: so many before the open one.
+    /// Read what an epoch showed, counted back from the open one.
     ReadPast {
         back: u8,
     },
-    /// List the epochs from there on.
+    /// List the epochs from this one on.
     ListEpochs {
         back: u8,
     },
-    /// Forget epochs up to that one.
+    /// Forget epochs up to this one.
     Forget {
         back: u8,
         count: u8,

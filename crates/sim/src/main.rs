@@ -24,12 +24,12 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 /// States of a marked block with two files that are explored unless others are asked for.
 const TWO_FILES_STATES: u64 = 100_000;
 
-/// Lets made-up histories happen to a disk on simulated media, and says which
-/// promise was broken first. Exit code 0: none; 1: one was.
+/// Play random histories on a disk with simulated media, and report which
+/// promise was broken first. Exit code: 0 if every promise was kept, 1 if one was broken.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// Repeat the history of this seed, and cut it down if it fails.
+    /// Repeat the history of this seed; if it fails, shrink it.
     #[arg(long)]
     seed: Option<u64>,
     /// The pair, by its number in `soak --list`.
@@ -44,7 +44,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Job {
-    /// Let many histories of each pair of a guest and a store happen, over all processors.
+    /// Play many histories of each pair of a guest and a store, on all processors.
     Soak {
         /// List the pairs, and what `make check` plays of each.
         #[arg(long)]
@@ -52,14 +52,14 @@ enum Job {
         /// Only the pair with this number.
         #[arg(long)]
         only: Option<usize>,
-        /// Histories of each pair; as many as `make check` unless it is given.
+        /// Histories of each pair [default: as many as `make check` plays].
         #[arg(long)]
         seeds: Option<u64>,
         /// The first seed.
         #[arg(long, default_value_t = 0)]
         from: u64,
     },
-    /// Put the rules of inference on trial: two versions of them, and a guest
+    /// Test the rules of inference: two versions of them, and a guest
     /// that knows what it owns, over all states of small disks and over long
     /// walks.
     Differential {
@@ -70,7 +70,7 @@ enum Job {
         #[arg(long, default_value_t = 100_000)]
         walks: u64,
     },
-    /// Let histories of a vault happen: puts, forgets, restores and sanitizations at once, and cuts of the power.
+    /// Play histories of a vault: concurrent puts, forgets, restores and sanitizations, and power cuts.
     Vault {
         /// Histories.
         #[arg(long, default_value_t = 2_000)]
@@ -86,7 +86,7 @@ enum Job {
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(debug_assertions)]
     Mutants {
-        /// Give one up after so many histories.
+        /// Give a defect up after this many histories.
         #[arg(long, default_value_t = 200_000)]
         seeds_max: u64,
         /// Only the defects whose names contain this.
@@ -100,16 +100,16 @@ struct MarkedBlock {
     /// Files: 1 or 2.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     files: u8,
-    /// Explore so many states, those nearest to the first one [default: all of one file, 100000 of two].
+    /// Explore this many states, nearest to the first state first [default: all for one file, 100000 for two].
     #[arg(long)]
     states: Option<u64>,
-    /// Play every n-th life only.
+    /// Play only every n-th life.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
-    /// Begin with this life: a run that was stopped goes on there.
+    /// Begin with this life, to resume a run that was stopped.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Play this life only; print its events and the difference, if there is one.
+    /// Play only this life; print its events and the difference, if there is one.
     #[arg(long, conflicts_with_all = ["every", "from"])]
     life: Option<u64>,
 }
@@ -171,7 +171,7 @@ fn play_lives(args: &MarkedBlock, graph: &Graph) -> bool {
     is_one(failure.as_ref())
 }
 
-/// Whether product and page are one; tells how they differ.
+/// Whether the product does what the page says; prints the difference.
 fn is_one(failure: Option<&Failure>) -> bool {
     let Some(Failure { life, history, broken }) = failure else {
         println!("no difference");
@@ -204,7 +204,7 @@ fn soak_pairs(only: Option<usize>, from: u64, seeds: Option<u64>) -> bool {
     pairs.filter(|pair| !soak_pair(*pair, from, seeds)).count() == 0
 }
 
-/// Lets the histories of some seeds happen, and tells what came of it; `again` is what repeats one.
+/// Plays the histories of some seeds and reports the outcome; `again` is the command that repeats one.
 fn soak_with_bar<F: AddAssign + Debug + Default + Send>(
     name: &str,
     (from, seeds): (u64, u64),
@@ -247,7 +247,7 @@ fn trial(transitions: u64, walks: u64) -> bool {
     trial_of(0, searched, walks, |seed| journal::external_journal(seed, Both)) && is_well
 }
 
-/// All parts of a search, and then walks; with their figures.
+/// Runs all parts of a search, and then walks, and prints their figures.
 fn trial_of(
     parts: usize,
     searched: impl Fn(usize) -> Part + Sync,

@@ -60,7 +60,7 @@ impl SimMedia {
                     }
                     Ok(())
                 });
-                assert!(torn.is_ok(), "to tear is no operation that fails");
+                assert!(torn.is_ok(), "tearing never fails");
             }
             IoOp::Fill { pattern, seed } => {
                 let mut bytes = vec![0; io.at.bytes() as usize];

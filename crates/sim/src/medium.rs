@@ -12,8 +12,7 @@
 //!   counts as clean and is lost with the power, as Linux does it: a sync by a
 //!   later life of the server will not help. In the same life all later syncs
 //!   fail too. Without that, of two syncs that overlap the one that fails may be
-//!   reported after the other that then succeeds, and nobody above can know; so
-//!   the medium has to see to that.
+//!   reported after the other that then succeeds, and no layer above could know.
 
 mod remaining;
 
@@ -46,7 +45,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// Kind of the act,
     pub kind: FaultKind,
-    /// after so many others of this kind.
+    /// and the number of acts of this kind before it.
     pub after: u32,
 }
 
@@ -100,7 +99,7 @@ struct Platter {
     /// Dirty sectors, and some that are not any more.
     dirty: Vec<u32>,
     remains: Remains,
-    /// The same, byte by byte, where content is hidden under keys, or is such keys.
+    /// The traces byte by byte, where content is hidden under keys, or is such keys.
     layers: Option<Layers>,
     punch: bool,
     faults: Vec<Fault>,
@@ -159,7 +158,7 @@ impl SimMedium {
         self
     }
 
-    /// The medium of stubs of so many bytes, which begin like cells.
+    /// A medium of stubs, each of this many bytes, which begin like cells.
     pub fn of_stubs(mut self, bytes: usize) -> Self {
         if bytes > 0 {
             self.inner.get_mut().remains.take_heads(bytes);
@@ -307,7 +306,7 @@ impl Platter {
         hit
     }
 
-    /// Refuses an act that needs space in `extent`, if the host has none.
+    /// Refuses an act that needs space in `extent`, if the host is full.
     fn find_space(&mut self, extent: Extent<Pos>) -> Result<(), MediumError> {
         // A host gives space by blocks.
         let sectors = BLOCK_BYTES as usize / SECTOR_BYTES;
@@ -445,8 +444,8 @@ impl Platter {
         self.durable[first * SECTOR_BYTES..].fill(0);
     }
 
-    /// Drops, with its end, the length that the medium grew by: the bytes there are not the host's
-    /// file any more, and nobody's to destroy.
+    /// Drops, with its end, the length that the medium grew by: the bytes there are not of the host's
+    /// file any more, and no disk has to destroy them.
     fn cut_power(&mut self) {
         let percent = self.rng.pick(&[0, 0, 20, 50, 80, 100]);
         let (short, long) = (self.len.min(self.durable_len), self.len.max(self.durable_len));
@@ -527,7 +526,7 @@ impl Medium for SimMedium {
 
     fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
         let mut inner = self.inner.borrow_mut();
-        assert!(inner.punch, "a hole was asked of a medium that can make none");
+        assert!(inner.punch, "a hole was asked of a medium that cannot make holes");
         inner.erase(extent, None)?;
         inner.admit(FaultKind::Write)?;
         inner.zero(extent, true);

@@ -83,7 +83,7 @@ impl Model {
         Self { size, pieces: BTreeMap::from([(0, Piece::new(value))]), life: 0, reads_open: 0, is_even: true }
     }
 
-    /// Notes that a request that is no read was sent for `extent`.
+    /// Notes that a request other than a read was sent for `extent`.
     pub fn arrived(&mut self, extent: Extent<Addr>) {
         let is_whole = |at: u64| at.is_multiple_of(SECTOR_BYTES as u64);
         self.is_even &= is_whole(extent.start.0) && is_whole(extent.len);
@@ -143,7 +143,7 @@ impl Model {
         self.pieces.values_mut().for_each(Piece::power_cut);
     }
 
-    /// Begins a read, sent at `since`, when `newest` was the latest request.
+    /// Begins a read that was sent at `since`, when `newest` was the latest request.
     pub fn begin_read(&mut self, extent: Extent<Addr>, since: Moment, newest: Tag) -> Reading {
         if self.reads_open == 0 {
             self.pieces.values_mut().for_each(Piece::tidy);
@@ -152,7 +152,7 @@ impl Model {
         Reading { extent, since, newest }
     }
 
-    /// The model of content that changes no more: a closed epoch's. What is not sure yet is what the first read shows.
+    /// The model of content that changes no more: a closed epoch's. The first read settles what is not certain yet.
     pub fn kept(&self) -> Self {
         let mut kept = self.clone();
         (kept.life, kept.reads_open) = (u32::MAX / 2, 0);
@@ -160,7 +160,7 @@ impl Model {
         kept
     }
 
-    /// Takes what a read of content that changes no more has shown.
+    /// Takes the bytes that a read of such content has shown.
     ///
     /// # Errors
     /// If a promise, or an earlier read, excludes these bytes.

@@ -123,7 +123,7 @@ struct Trial {
     judge: fn() -> Option<String>,
     /// Both versions of the rules.
     differential: fn() -> Caught,
-    /// The judge must find a defect, and both versions, too; else it is enough that one does.
+    /// Both the judge and the two versions must find a defect; else one of them is enough.
     needs_both: bool,
 }
 

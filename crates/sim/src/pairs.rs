@@ -111,7 +111,7 @@ impl Pair {
         }
     }
 
-    /// The same without the steps of a bare history that fails: its seed is enough where a known defect is looked for.
+    /// Plays the history of `seed`, without shrinking it: the seed is enough where a known defect is looked for.
     pub fn judged(&self, seed: u64) -> (Part, Figures) {
         if self.guest != Guest::Bare {
             return self.played(seed);
@@ -120,13 +120,13 @@ impl Pair {
         (Part::of(format!("{self}, seed {seed}"), 0, failure), Figures::default())
     }
 
-    /// The same with a cache of which the server knows nothing.
+    /// Plays the history of `seed` with a cache of which the server knows nothing.
     pub fn untold(&self, seed: u64) -> Part {
         let Guest::Cached(part) = self.guest else { return self.played(seed).0 };
         self.lived(seed, &[part], Some(false), false).0
     }
 
-    /// The same with a watcher that is kept out at times, and begins anew.
+    /// Plays the history of `seed` with a watcher that is kept out at times, and begins anew.
     pub fn renewed(&self, seed: u64) -> Part {
         let Guest::Files(parts) = self.guest else { return self.played(seed).0 };
         self.lived(seed, parts, None, true).0

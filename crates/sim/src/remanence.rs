@@ -5,7 +5,7 @@
 //! 1. A layer is made when a sector is brought from the cache to the medium.
 //!    Two writes that a cache folds are one layer.
 //! 2. A layer without recognisable content is a pass over what lies below;
-//!    one with content is none, even though it covers. Where one pass is enough,
+//!    one with content is no pass, even though it covers. Where one pass is enough,
 //!    any other content is one too (docs/decisions/0007-one-pass.md).
 //! 3. Zeros that are made without being written (as a file system or a thin pool does) change what
 //!    is read and no layer: no pass.

@@ -1,4 +1,4 @@
-//! The volume as it is served, and the machine below it: the only driver of a volume.
+//! The volume as it is served, and the machine below it. The simulator drives volumes only from here.
 //!
 //! The volume hands out input and output as commands. The server keeps those that are not done yet,
 //! does them one by one in an order that chance decides, and reports their ends in another such
@@ -84,14 +84,14 @@ pub struct Server {
     /// Results that are done and not reported yet.
     done: Vec<(IoId, Result<Performed, ContentError>)>,
     out: Vec<Command>,
-    /// Messages that were not heard yet, each with its moment.
+    /// Messages that the guest has not taken yet, each with its moment.
     said: Vec<(Moment, Said)>,
     scratch: Scratch,
     log: log::Log,
     clients: usize,
     /// Failures of the media in this life of the server.
     pub(crate) trouble: Vec<FaultKind>,
-    /// A sync of content failed, and nobody has heard of that yet.
+    /// A sync of content failed, and no reply has reported that yet.
     pub(crate) has_sync_failed: bool,
     pub(crate) is_latched: bool,
     pub(crate) is_stopping: bool,
@@ -145,7 +145,7 @@ impl Server {
         self.policy.passes().len()
     }
 
-    /// The epoch that takes changes; 0 where the disk keeps none.
+    /// The epoch that takes changes; 0 if the disk keeps no epochs.
     pub fn open_epoch(&self) -> u64 {
         match self.volume.status().store {
             StoreStatus::Versions(store) => store.open_epoch,
@@ -188,7 +188,7 @@ impl Server {
         std::mem::take(&mut self.said)
     }
 
-    /// Whether request `id` was answered, as far as nobody has taken that message.
+    /// Whether an answer to request `id` is among the messages that were not taken yet.
     pub(crate) fn has_replied(&self, id: RequestId) -> bool {
         self.said.iter().any(|(_, said)| matches!(said, Said::Reply(it, _) if *it == id))
     }
@@ -236,7 +236,7 @@ impl Server {
     fn latched(&mut self, reason: &str) -> Result<(), Violation> {
         self.is_latched = true;
         if !self.has_failed() {
-            return Err(bad_reply(format!("the disk latched, and no medium had failed: {reason}")));
+            return Err(bad_reply(format!("the disk latched although no medium had failed: {reason}")));
         }
         Ok(())
     }
@@ -355,10 +355,10 @@ impl Server {
     /// Lets time pass until the disk wants to do something, for the `n`th time in a row.
     fn wake_up(&mut self, n: usize) -> Result<(), Violation> {
         let Some(due) = self.volume.next_wakeup() else {
-            return Err(overdue(format!("nothing will ever happen again: {}", self.state())));
+            return Err(overdue(format!("the disk stands still: {}", self.state())));
         };
         if n > IDLE_TICKS_MAX {
-            return Err(overdue(format!("it wakes up and does nothing: {}", self.state())));
+            return Err(overdue(format!("the disk wakes up and does nothing: {}", self.state())));
         }
         self.now = self.now.max(due);
         self.pass(if n > 1 { IDLE_TICK_MS } else { 0 })
@@ -403,7 +403,7 @@ pub trait Above {
     /// Lets everything happen that can, until `is_enough`.
     ///
     /// # Errors
-    /// A promise was broken; or enough never comes.
+    /// If a promise is broken, or if `is_enough` never holds.
     fn until(&mut self, is_enough: impl Fn(&mut Self) -> bool) -> Result<(), Self::Broken> {
         let mut idle_ticks = 0;
         for _ in 0..TURNS_MAX {
@@ -421,6 +421,6 @@ pub trait Above {
             }
         }
         let (pending, state) = (self.pending(), self.server().state());
-        Err(overdue(format!("after {TURNS_MAX} turns it is still not done: {pending}, {state}")).into())
+        Err(overdue(format!("not done after {TURNS_MAX} turns: {pending}, {state}")).into())
     }
 }

@@ -16,7 +16,7 @@ macro_rules! figures {
         }
 
         impl Figures {
-            /// All of them.
+            /// All figures.
             pub fn all(&self) -> impl Iterator<Item = u64> {
                 [$(self.$name),*].into_iter()
             }

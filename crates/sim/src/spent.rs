@@ -101,7 +101,7 @@ impl Opener for Units {
         let medium = media.get(MediumId::Map).ok_or(StoreError::NoMedium(MediumId::Map))?;
         let mut bytes = vec![0; MAP_BYTES as usize];
         medium.read(Pos(0), &mut bytes)?;
-        let mut map = from_bytes(&bytes).ok_or_else(|| StoreError::Damaged("it has no map".into()))?;
+        let mut map = from_bytes(&bytes).ok_or_else(|| StoreError::Damaged("the store has no map".into()))?;
         let units = media.data().size().div_ceil(UNIT_BYTES);
         opening.owed.forget_beyond(media.data().size().next_multiple_of(BLOCK_BYTES));
         let mut owed = BTreeSet::new();

@@ -27,9 +27,9 @@ figures! {
     forgets,
     /// Sanitizations that ended.
     sanitized,
-    /// Chunks that they copied.
+    /// Chunks that sanitizations copied.
     copied,
-    /// Items that were looked for in vain when one ended.
+    /// Items that were looked for, and not found, when a sanitization ended.
     gone,
     /// Snapshots that were restored.
     restores,
@@ -43,7 +43,7 @@ figures! {
     full,
     /// Bits of a container that the medium has changed.
     damaged,
-    /// Containers that were left because of that.
+    /// Containers that were left because of such a bit.
     left,
     /// Catalogs that were damaged.
     mended,

@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Oracle {
-    /// A read showed what it may not.
+    /// A read showed content that it must not show.
     Safety,
     /// Content that was called destroyed, or ought to be, is not.
     Forensic,
-    /// Something that is owed does not happen.
+    /// Owed work is not done.
     Liveness,
-    /// A reply that is not allowed, or none.
+    /// A reply that is not allowed, or a missing reply.
     Replies,
     /// A receipt is missing from the audit log, or is there twice.
     Record,
@@ -63,7 +63,7 @@ impl From<Violation> for String {
     }
 }
 
-/// The result of `work`; takes a panic for what it is: a broken promise.
+/// The result of `work`; a panic counts as a broken promise.
 pub(crate) fn caught<T, E: From<Violation>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(ToString::to_string);

@@ -13,7 +13,7 @@
 //! 4. No single place holds a fact alone: the head repeats what the vault's directory says, a frame and a page are there twice, and
 //!    a snapshot is what the one before and the frames since amount to.
 //! 5. Something durable says of which generation each part has to be: a snapshot of its pages, a mark of the newest snapshot. An older one
-//!    is never taken for it.
+//!    part is never taken for that one.
 
 mod layout;
 mod log;
@@ -42,7 +42,7 @@ pub enum CatalogError {
     /// The medium fails.
     #[error("vault catalog: {0}")]
     Medium(#[from] MediumError),
-    /// The head is not one.
+    /// The head is not the head of a catalog.
     #[error(transparent)]
     Head(#[from] HeadError),
     /// A record that this program does not know, or no record at all.
@@ -62,9 +62,9 @@ pub enum CatalogError {
          put back the file `catalog` of this vault, or remove it and run `quietus vault repair`"
     )]
     Other {
-        /// What the head says.
+        /// The fields of the head.
         found: Layout,
-        /// The vault's sizes, and whose it is.
+        /// The vault's sizes and id.
         expected: Layout,
     },
     /// An earlier write has failed.
@@ -89,7 +89,7 @@ impl<'m> Catalog<'m> {
     ///
     /// # Errors
     ///
-    /// [`CatalogError`] if the medium fails, or the layout cannot be.
+    /// [`CatalogError`] if the medium fails, or if the layout is invalid.
     pub fn create(medium: &'m dyn Medium, layout: Layout) -> Result<Catalog<'m>, CatalogError> {
         Catalog::restore(medium, layout, State::default(), &[])
     }
@@ -99,11 +99,11 @@ impl<'m> Catalog<'m> {
         Catalog { medium, layout, log, table, state, is_broken: false, is_doubtful: false, is_damaged: false }
     }
 
-    /// A catalog of what is known of a vault, durable on `medium`: its state, and what slots have that are not free.
+    /// A catalog of what is known of a vault, durable on `medium`: its state, and the entries of the slots that are not free.
     ///
     /// # Errors
     ///
-    /// [`CatalogError`] if the medium fails, or the layout cannot be.
+    /// [`CatalogError`] if the medium fails, or if the layout is invalid.
     pub(crate) fn restore(
         medium: &'m dyn Medium,
         layout: Layout,
@@ -124,7 +124,7 @@ impl<'m> Catalog<'m> {
     ///
     /// # Errors
     ///
-    /// [`CatalogError`]. A last frame that is torn is no error: nothing relied on it.
+    /// [`CatalogError`]. A torn last frame is not an error: nothing relied on it.
     pub fn read(medium: &'m dyn Medium, layout: Layout) -> Result<Catalog<'m>, CatalogError> {
         let is_head_whole = layout::check(medium, layout)?;
         let log::Read { log, frames, is_older, is_damaged } = log::read(medium, layout)?;
@@ -142,24 +142,24 @@ impl<'m> Catalog<'m> {
         Ok(catalog)
     }
 
-    /// Makes what was read durable anew, after `changes`: a part of it may be there once only by now. What [`lost`](Table::lost) slots have
-    /// is among the changes.
+    /// Makes the state that was read durable anew, after `changes`: by now a part may be there only once. The `changes` include
+    /// what [`lost`](Table::lost) slots have.
     pub(crate) fn settle(
         &mut self,
         changes: &[Change],
         slots: &[(SlotNumber, SlotEntry)],
     ) -> Result<(), CatalogError> {
         if !self.table.lost().is_empty() {
-            // A turn that a crash cut short may have left pages of the next generation, which are other ones.
+            // A turn that a crash cut short may have left other pages of the next generation.
             for pos in self.table.unwritten(self.layout) {
                 self.medium.write(pos, &[0; PAGE_BYTES], false)?;
             }
         }
-        // Of two copies that were read one may be in a cache only.
+        // One of the two copies that were read may be in a cache only.
         self.medium.sync()?;
         slots.iter().for_each(|(slot, entry)| self.table.set(*slot, *entry));
         changes.iter().for_each(|change| self.apply(change));
-        assert!(self.table.lost().is_empty(), "a slot of which nobody knows what it has");
+        assert!(self.table.lost().is_empty(), "the content of each slot is known");
         if self.is_damaged {
             self.medium.write(self.layout.head(), &self.layout.to_bytes(), false)?;
             self.turn()?;
@@ -171,7 +171,7 @@ impl<'m> Catalog<'m> {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Catalog::read), and those of the medium.
+    /// As for [`read`](Catalog::read), and the errors of the medium.
     #[cfg(test)]
     pub(crate) fn open(medium: &'m dyn Medium) -> Result<Catalog<'m>, CatalogError> {
         let mut catalog = Catalog::read(medium, tests::LAYOUT)?;
@@ -181,7 +181,7 @@ impl<'m> Catalog<'m> {
         }
     }
 
-    /// What is left of a damaged catalog: every change that can be read, in order, whatever is missing between them.
+    /// The remains of a damaged catalog: every change that can be read, in order, with gaps where some are missing.
     pub(crate) fn salvage(medium: &dyn Medium, layout: Layout) -> Result<Vec<Vec<Change>>, CatalogError> {
         let frames = log::salvage(medium, layout)?;
         Ok(frames.iter().filter_map(|frame| decode(frame).ok()).collect())
@@ -192,12 +192,12 @@ impl<'m> Catalog<'m> {
         self.is_damaged
     }
 
-    /// Whether the newest snapshot was damaged, and, if more than that was, changes behind it may be missing.
+    /// Whether the newest snapshot was damaged. If more than the snapshot was damaged, later changes may be missing.
     pub(crate) fn is_doubtful(&self) -> bool {
         self.is_doubtful
     }
 
-    /// The sizes, and whose catalog it is.
+    /// The sizes and the id of the catalog's vault.
     pub fn layout(&self) -> Layout {
         self.layout
     }
@@ -212,11 +212,11 @@ impl<'m> Catalog<'m> {
         &self.table
     }
 
-    /// Makes changes durable, all or none of them.
+    /// Makes changes durable: all of them, or nothing.
     ///
     /// # Errors
     ///
-    /// [`CatalogError`]; which of them are durable is not known then, and all later commits fail.
+    /// [`CatalogError`]. It is not known then which changes are durable, and all later commits fail.
     pub fn commit(&mut self, changes: &[Change]) -> Result<(), CatalogError> {
         if self.is_broken {
             return Err(CatalogError::Broken);
@@ -234,7 +234,7 @@ impl<'m> Catalog<'m> {
         changes.iter().for_each(|change| self.apply(change));
         match self.log.append(&records) {
             Some((pos, bytes)) => Ok(self.medium.write(pos, &bytes, true)?),
-            // More than fits behind a snapshot. In both snapshots it is there twice, too.
+            // The changes do not fit behind a snapshot. With two snapshots they are there twice, too.
             None => self.turn().and_then(|()| self.turn()),
         }
     }
@@ -285,7 +285,7 @@ impl<'m> Catalog<'m> {
         if let Some((pos, mark)) = old {
             self.medium.write(pos, &mark, true)?;
         }
-        // Nothing relies on the older pages any more. The next turn syncs these.
+        // No snapshot relies on the older pages any more. The next turn syncs these.
         for (pos, page) in second {
             self.medium.write(pos, &page, false)?;
         }

@@ -1,4 +1,4 @@
-//! A client of a vault: what is read is cut, named, offered, and stored where it is wanted.
+//! A client of a vault: cuts and names the content of files, offers the chunks, and stores those that the vault wants.
 
 mod access;
 mod image;
@@ -28,9 +28,9 @@ pub struct Writer {
     preparer: Preparer,
     /// Chunks that were not there, and their bytes as stored.
     stored: (u64, u64),
-    /// How much was left out.
+    /// The number of entries that were left out of the snapshot.
     left_out: u64,
-    /// Whether the vault knows that something of it will be left behind.
+    /// Whether the vault knows that a part of the put will be left behind.
     leaves: bool,
 }
 
@@ -166,7 +166,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Node`] if an entry cannot be; as [`chunk`](Writer::chunk).
+    /// [`VaultError::Node`] if an entry is invalid; as [`chunk`](Writer::chunk).
     pub fn folder(&mut self, vault: &mut dyn Access, nodes: &[Node]) -> Result<Recipe, VaultError> {
         let mut folder = FolderBuilder::default();
         let mut store = |bytes: &[u8]| self.chunk(vault, Class::Metadata, bytes);
@@ -174,7 +174,7 @@ impl Writer {
         folder.finish(&mut store)
     }
 
-    /// Notes that the put has stored what its snapshot will not have: that is owed when the put ends.
+    /// Notes that the put has stored content that its snapshot will not have: that content is owed when the put ends.
     ///
     /// # Errors
     ///
@@ -187,12 +187,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Notes that something is not in the snapshot that was to be.
+    /// Counts an entry that is left out of the snapshot.
     pub fn leave_out(&mut self) {
         self.left_out += 1;
     }
 
-    /// How much is not in it.
+    /// The number of entries that are left out of the snapshot.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -207,7 +207,7 @@ impl Writer {
         vault.commit(self.put, root, self.left_out)
     }
 
-    /// Ends the put by exchanging snapshots, all at once. Each is given with what it began with when it was read.
+    /// Ends the put by exchanging snapshots, all at once. Each comes with the root chunk that it had when it was read.
     ///
     /// # Errors
     ///
@@ -235,12 +235,12 @@ pub fn read_snapshot(vault: &mut dyn Access, snapshot: SnapshotId) -> Result<Sna
     Ok(Snapshot::from_bytes(&vault.get(&root)?)?)
 }
 
-/// A path of one more part.
+/// The path of an entry in the folder of a path.
 pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
     if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
 }
 
-/// How much there is in a folder and below.
+/// The amount of entries and bytes in a folder and below.
 ///
 /// # Errors
 ///
@@ -334,7 +334,7 @@ impl FileWriter {
         self.recipe.finish(&mut |bytes| writer.chunk(vault, Class::Metadata, bytes))
     }
 
-    /// Stores what can be cut: all of the rest if that is the `end`.
+    /// Stores the chunks that can be cut: all of the rest at the `end`.
     fn cut(&mut self, writer: &mut Writer, vault: &mut dyn Access, is_end: bool) -> Result<(), VaultError> {
         let chunks = writer.preparer.cut(&mut self.rest, is_end, false);
         self.add(writer, vault, chunks)
@@ -354,7 +354,7 @@ pub type Take<'a, E> = dyn FnMut(u64, Option<&[u8]>) -> Result<(), E> + 'a;
 ///
 /// # Errors
 ///
-/// As [`Access::get`], and those of `take`.
+/// As [`Access::get`], and the errors of `take`.
 pub fn read_file<E: From<VaultError>>(
     vault: &mut dyn Access,
     recipe: &Recipe,
@@ -370,7 +370,7 @@ pub fn read_file<E: From<VaultError>>(
     Ok(())
 }
 
-/// A chunk of spans of a file. The content that it names is got next.
+/// A chunk of spans of a file. The vault is told that the content of the spans is read next.
 fn get_spans(vault: &mut dyn Access, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
     let bytes = vault.get(chunk)?;
     let content = children(&bytes)?.1.into_iter().filter(|child| child.role == Role::Content);

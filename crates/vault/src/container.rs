@@ -1,5 +1,5 @@
-//! Containers: what a vault is written in, a slot of the pool each. Never changed once written, but
-//! for chunks of which the bytes and the entry are destroyed (the paper's section 3).
+//! Containers: the units in which a vault is written, each in one slot of the pool. A container is never changed once
+//! written, but for chunks of which the bytes and the entry are destroyed (the paper's section 3).
 //!
 //! A container has a head, a directory and the stored chunks, one behind another. The format, byte by byte:
 //! `docs/formats/vault.md`.

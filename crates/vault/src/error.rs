@@ -1,4 +1,4 @@
-//! Why a vault cannot do what it was asked for.
+//! The errors of a vault.
 
 use quietus_core::medium::MediumError;
 
@@ -9,7 +9,7 @@ use crate::live::BuildError;
 use crate::tree::{BadMetadata, BadNode};
 use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, SlotNumber, SnapshotId};
 
-/// Why a vault cannot do what it was asked for.
+/// Why a vault refused or failed a request.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VaultError {
     /// The catalog.
@@ -27,7 +27,7 @@ pub enum VaultError {
     /// A container cannot be read.
     #[error("vault pool, slot {}: {error}", slot.0)]
     Head {
-        /// Its slot.
+        /// The slot of the container.
         slot: SlotNumber,
         /// The fault in its head.
         error: HeadError,
@@ -48,19 +48,19 @@ pub enum VaultError {
         /// The fault.
         error: ChunkError,
     },
-    /// A chunk that is nowhere, or whose entry was changed.
+    /// A chunk is in no container, or its entry was changed.
     #[error("chunk {:02x?} is not in the vault; run `quietus vault verify`", &.0.0[..8])]
     Absent(Fingerprint),
     /// A page of the index was changed.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// A chunk of metadata has something else.
+    /// A chunk of metadata has another kind than expected.
     #[error(transparent)]
     Metadata(#[from] BadMetadata),
     /// A folder cannot have such an entry.
     #[error(transparent)]
     Node(BadNode),
-    /// A chunk of metadata names what the vault does not have: the client is wrong, or what it relied on was destroyed.
+    /// A chunk of metadata names a chunk that the vault does not have: the client is wrong, or that chunk was destroyed.
     #[error("metadata chunk names chunk {:02x?}, which is not in the vault; put the file again", &.0.0[..8])]
     Dangling(Fingerprint),
     /// A chunk does not fit into a slot.
@@ -78,13 +78,13 @@ pub enum VaultError {
     Full {
         /// Slots that are free.
         free: usize,
-        /// Those that a put does not get.
+        /// The free slots that a put does not get.
         reserved: usize,
     },
-    /// A slot that the catalog calls free has something.
+    /// A slot that the catalog calls free holds data.
     #[error(
-        "vault catalog: slot {} of the pool is free by the catalog, and not empty: the catalog is older than the pool; \
-         run `quietus vault repair`, which makes it anew of what the pool holds", .0.0
+        "vault catalog: slot {} of the pool counts as free, but holds data: the catalog is older than the pool; \
+         run `quietus vault repair`, which rebuilds the catalog from the pool", .0.0
     )]
     Stale(SlotNumber),
     /// The catalog has no room for another snapshot.
@@ -102,10 +102,10 @@ pub enum VaultError {
     /// Paths were taken out of the snapshot since it was read.
     #[error("paths of snapshot {} were forgotten meanwhile by another command; repeat this one", .0.0)]
     Changed(SnapshotId),
-    /// The chunk that a put ends with is no snapshot.
-    #[error("the last chunk of a put is no snapshot; use another client")]
+    /// The root chunk of a put is not a snapshot.
+    #[error("put: the root chunk is not a snapshot; use the same version of the program")]
     NoRoot,
-    /// A hold forbids it.
+    /// A hold keeps the snapshot.
     #[error("snapshot {} is held ({hold:?}); release the hold first", snapshot.0)]
     Held {
         /// The snapshot.
@@ -116,19 +116,19 @@ pub enum VaultError {
     /// No such hold.
     #[error("unknown hold {0:?}; `quietus vault list` names all")]
     NoHold(String),
-    /// The name of a hold is too long, or none.
+    /// The name of a hold is too long, or empty.
     #[error("the name of a hold has {0} bytes; choose one of 1 to {HOLD_NAME_BYTES_MAX}")]
     HoldName(usize),
-    /// The vault takes no puts meanwhile.
-    #[error("a sanitization is under way that lets nobody put; wait for it")]
+    /// A read-only sanitization is under way.
+    #[error("cannot put: a read-only sanitization is running; retry when it ends")]
     ReadOnly,
-    /// Whoever was told of the progress wants no more of it.
+    /// The observer of the progress has asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// A snapshot reaches a chunk that is nowhere.
+    /// A snapshot reaches a chunk that is in no container.
     #[error("a snapshot reaches chunk number {}, which no container has whole; restore the pool from a copy", .0.0)]
     Missing(Ordinal),
-    /// The index finds a chunk in another place than it is.
+    /// The index names a wrong place for a chunk.
     #[error("the index does not find chunk number {}, which a snapshot reaches; restore the pool from a copy", .0.0)]
     Unindexed(Ordinal),
     /// An entry of a directory was changed.
@@ -136,26 +136,26 @@ pub enum VaultError {
     Entries {
         /// The container.
         container: ContainerSequence,
-        /// How many.
+        /// The number of changed entries.
         entries: usize,
     },
     /// A sanitization is under way.
     #[error("a sanitization is under way; wait for it, or cancel it")]
     Running,
-    /// Puts are under way, and nobody is to put anything during a sanitization.
+    /// Puts are under way, and a read-only sanitization cannot begin.
     #[error("{0} puts are running; wait for them, or sanitize without --read-only")]
     Putting(usize),
     /// The sanitization was cancelled.
     #[error("the sanitization was cancelled by another command; what it had to destroy is still owed")]
     Cancelled,
-    /// A chunk that another process sent is none.
+    /// Another process sent an invalid chunk.
     #[error(
-        "a client sent a chunk that does not decompress to what it says; use the same version of the program"
+        "a client sent a chunk that does not decompress to its length; use the same version of the program"
     )]
     Sent,
     /// An answer does not fit its request.
     #[error(
-        "the process that has the vault open answers otherwise than it was asked; use the same version of the program"
+        "the process that has the vault open sent an answer to another request; use the same version of the program"
     )]
     Answer,
     /// The process that has the vault open refuses.
@@ -179,18 +179,18 @@ pub enum VaultError {
          sanitize with the set `ordinals`", .0.0
     )]
     Damaged(ContainerSequence),
-    /// A folder or a recipe of a snapshot cannot be read, so that nobody knows what else is live.
+    /// A folder or a recipe of a snapshot cannot be read, so that it is not known what else is live.
     #[error(
         "sanitization stopped before it destroyed anything: snapshot {} cannot be read: {why}; put its files again, or forget it, \
          and sanitize again", snapshot.0
     )]
     Unreadable {
-        /// The snapshot, or one of those.
+        /// The snapshot, or one of several.
         snapshot: SnapshotId,
         /// The fault.
         why: Box<VaultError>,
     },
-    /// The marked chunks are not those that were found. Nothing was destroyed.
+    /// The marked chunks differ from the chunks found in containers. Nothing was destroyed.
     #[error(
         "sanitization stopped before it destroyed anything: {marked} live chunks in part {part} of the set, \
          but {found} in containers; run `quietus vault verify`"
@@ -200,13 +200,13 @@ pub enum VaultError {
         part: usize,
         /// Live chunks there.
         marked: u64,
-        /// Those that were found in containers.
+        /// Live chunks of that part that were found in containers.
         found: u64,
     },
 }
 
 impl VaultError {
-    /// Whether nothing more can be read: a medium has failed, or whoever has it is gone. All else is one chunk's.
+    /// Whether nothing more can be read: a medium has failed, or its owner is gone. Other errors concern one chunk.
     pub fn is_of_media(&self) -> bool {
         matches!(self, VaultError::Pool(_) | VaultError::Catalog(_) | VaultError::Lost(_))
     }
@@ -223,7 +223,7 @@ impl VaultError {
         }
     }
 
-    /// Whether there is no directory of a container where one has to be.
+    /// Whether a slot lacks the container that the catalog expects there.
     pub fn is_of_container(&self) -> bool {
         matches!(self, VaultError::Head { .. } | VaultError::Container { .. })
     }

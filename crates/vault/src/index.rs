@@ -1,8 +1,8 @@
 //! The index: in which container each chunk is (the paper's section 3).
 //!
 //! New chunks are noted in memory ([`Recent`]); when that is full it is merged with the sorted [`Part`] on
-//! the medium into a new one. A crash loses what is in memory only, and the directories of the containers that are newer than
-//! the last merge have it all. A [`Filter`] keeps a chunk that is new from costing a read.
+//! the medium into a new one. A crash loses the part in memory only, and the directories of the containers that are newer than
+//! the last merge have all of that. A [`Filter`] keeps a chunk that is new from costing a read.
 
 mod filter;
 mod merge;

@@ -1,7 +1,7 @@
 //! Which chunks are live: one mark for each chunk that was stored when a sanitization began.
 //!
 //! A set is exact for the chunks that it was made of: one of them is live if and only if it was
-//! marked. What it does not cover counts as live, and marking that has no effect. (The paper's
+//! marked. A chunk that the set does not cover counts as live, and marking it has no effect. (The paper's
 //! section 4 compares the ways; a Bloom filter, its 4.4, would leave dead chunks.)
 
 mod ordinals;
@@ -30,7 +30,7 @@ pub trait LiveSet {
     /// The part that a chunk is in; `None` if the set does not cover it.
     fn part(&self, chunk: &Reference) -> Option<usize>;
 
-    /// How many chunks of a part are marked.
+    /// The number of marked chunks of a part.
     fn marked(&self, part: usize) -> u64;
 
     /// Bytes of memory.

@@ -1,5 +1,5 @@
-//! Deliberate defects, which the simulator must find. In a release build none can be switched
-//! on, and the compiler removes the checks.
+//! Deliberate defects, which the simulator must find. A release build cannot switch them
+//! on: the compiler removes the checks.
 
 /// One deliberate defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ pub enum Mutant {
     KeepOldIndex,
     /// A put that refers to a folder or recipe does not refer to what that names.
     ReferShallow,
-    /// A turn's set counts what it does not cover as dead.
+    /// A turn's set counts chunks that it does not cover as dead.
     DeadOutsideOfTurn,
     /// Half of the directories are left out when a start rebuilds the index.
     ForgetRecent,
@@ -44,7 +44,7 @@ pub enum Mutant {
     ForgivePaths,
     /// Paths come back that were taken out of a snapshot since it was read.
     ReplaceChanged,
-    /// What a put has stored and does not commit is not owed.
+    /// Chunks that a put has stored and does not commit are not owed.
     ForgiveReplaced,
     /// A container whose directory cannot be read is condemned, whatever the index places there.
     CondemnDamaged,
@@ -55,7 +55,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Self; 24] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,

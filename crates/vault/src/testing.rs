@@ -63,7 +63,7 @@ impl Memory {
         Memory(RefCell::new(Inner { cache, durable, dirty: BTreeSet::new(), fuse: None, noise: Noise(seed) }))
     }
 
-    /// Lets the power fail after so many more writes and syncs.
+    /// Lets the power fail after this many more writes and syncs.
     pub(crate) fn light_fuse(&self, changes: u32) {
         self.0.borrow_mut().fuse = Some(changes);
     }

@@ -24,10 +24,10 @@ pub use role::{Child, Role};
 pub use snapshot::{Snapshot, Totals};
 pub use span::{Span, spans};
 
-/// Why a chunk of metadata cannot be understood, though its content is what was stored.
+/// Why a chunk of metadata is invalid, though its content is as it was stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "metadata chunk of {bytes} bytes: no {wanted}; a newer quietus wrote it, or run `quietus vault verify`"
+    "metadata chunk of {bytes} bytes: expected {wanted}; use a newer quietus, or run `quietus vault verify`"
 )]
 pub struct BadMetadata {
     bytes: usize,

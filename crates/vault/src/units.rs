@@ -1,9 +1,9 @@
-//! The names and numbers of what a vault has.
+//! The names and numbers of the things in a vault.
 
 use serde::{Deserialize, Serialize};
 
 /// Keyed hash of a chunk's content: equal content has equal fingerprints within one vault, and
-/// nobody without the vault's key can tell which content has which.
+/// only the vault's key tells which content has which.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -74,7 +74,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of that number.
+    /// The class with this number.
     pub fn from_number(number: u32) -> Option<Class> {
         [Class::Data, Class::Metadata, Class::Index, Class::Spill]
             .into_iter()

@@ -1,15 +1,15 @@
-//! The vault: a state machine with one owner, who calls it; it does its input and output on two media, one step at a time.
+//! The vault: a state machine that one owner calls. It does its input and output on two media, one step at a time.
 //!
 //! The *pool* has containers in slots, and everything that can betray content: chunks, names, the index. The *catalog* has what
 //! must be known of them (see [`crate::catalog`]).
 //!
 //! Invariants:
-//! 1. A slot is written only when the catalog durably says that it is open, and after a full destruction of whatever was there.
+//! 1. A slot is written only when the catalog durably says that it is open, and after a full destruction of its old content.
 //! 2. A snapshot is committed only when all chunks that it reaches are in sealed containers.
-//! 3. What a put refers to is closed: with a chunk of metadata it refers to all that this names.
-//! 4. What the index finds is in a container that is open or sealed, never in a condemned one.
-//! 5. Looking a chunk up and referring to it is one call, and so is condemning the containers of one step of a sanitization: no put ever refers
-//!    to what has just been condemned.
+//! 3. The references of a put are closed: with a chunk of metadata, a put refers to all that this chunk names.
+//! 4. Each chunk that the index finds is in an open or sealed container, never in a condemned one.
+//! 5. Looking a chunk up and referring to it is one call, and so is condemning the containers of one step of a
+//!    sanitization: no put ever refers to a chunk that has just been condemned.
 
 mod examine;
 mod index;
@@ -67,7 +67,7 @@ pub struct Setup {
     pub entropy: [u8; 32],
 }
 
-/// Is told how much was done, of how much, and says whether to go on.
+/// Gets the amount that is done and the total, and returns whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
 /// An open vault.
@@ -101,7 +101,7 @@ pub struct Status {
     pub condemned: usize,
     /// Forgets that no sanitization has met yet.
     pub owed: usize,
-    /// Receipts that nobody has taken yet.
+    /// Receipts that are not in the audit log yet.
     pub receipts: usize,
     /// Chunks that the index has, some of them perhaps twice or destroyed since.
     pub chunks: u64,
@@ -127,7 +127,8 @@ impl<'m> Vault<'m> {
         }
     }
 
-    /// Whether a part of the catalog was damaged when the vault was opened, and how many slots were judged by their own bytes for that.
+    /// Whether a part of the catalog was damaged when the vault was opened, and how many slots were therefore judged by their
+    /// own bytes.
     pub fn mended(&self) -> Option<usize> {
         (self.catalog.is_damaged() || self.judged > 0).then_some(self.judged)
     }
@@ -137,12 +138,12 @@ impl<'m> Vault<'m> {
         self.pool.moved()
     }
 
-    /// Forgets snapshots, all of them or none: from now on they cannot be restored, and the next sanitization destroys what they
-    /// alone have. Both are durable when this returns.
+    /// Forgets all of these snapshots, or fails without a change. From now on they cannot be restored, and the next sanitization
+    /// destroys the chunks that only they have. Both are durable when this returns.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoSnapshot`], [`VaultError::Held`], and those of the catalog.
+    /// [`VaultError::NoSnapshot`], [`VaultError::Held`], and the errors of the catalog.
     pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<ForgetId>, VaultError> {
         let snapshots: BTreeSet<SnapshotId> = snapshots.iter().copied().collect();
         snapshots.iter().try_for_each(|snapshot| self.guard_snapshot(*snapshot))?;
@@ -154,11 +155,11 @@ impl<'m> Vault<'m> {
         Ok(forgets.into_iter().map(|(forget, _)| forget).collect())
     }
 
-    /// Keeps snapshots from being forgotten, in whole or in part, until the holds of that name are released.
+    /// Keeps snapshots from being forgotten, in whole or in part, until the holds of this name are released.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoSnapshot`], [`VaultError::HoldName`], [`VaultError::Snapshots`], and those of the catalog.
+    /// [`VaultError::NoSnapshot`], [`VaultError::HoldName`], [`VaultError::Snapshots`], and the errors of the catalog.
     pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId]) -> Result<(), VaultError> {
         if name.is_empty() || name.len() > HOLD_NAME_BYTES_MAX {
             return Err(VaultError::HoldName(name.len()));
@@ -172,11 +173,11 @@ impl<'m> Vault<'m> {
         Ok(self.catalog.commit(&holds.collect::<Vec<_>>())?)
     }
 
-    /// Ends the holds of that name, and returns the snapshots that it kept.
+    /// Releases the holds of this name, and returns the snapshots that they kept.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoHold`], and those of the catalog.
+    /// [`VaultError::NoHold`], and the errors of the catalog.
     pub fn release(&mut self, name: &str) -> Result<Vec<SnapshotId>, VaultError> {
         let held = self.holds().filter(|(hold, _)| *hold == name).map(|(_, snapshot)| snapshot);
         let held: Vec<SnapshotId> = held.collect();
@@ -192,12 +193,12 @@ impl<'m> Vault<'m> {
         self.catalog.state().holds.iter().map(|(name, snapshot)| (name.as_str(), *snapshot))
     }
 
-    /// Obligations, by the number of the forget that asked for them.
+    /// Obligations, each under the number of its forget.
     pub fn owed(&self) -> impl Iterator<Item = (ForgetId, Owed)> + '_ {
         self.catalog.state().obligations.iter().map(|(forget, owed)| (*forget, *owed))
     }
 
-    /// The receipts that nobody has taken yet, the oldest first.
+    /// The receipts that are not in the audit log yet, the oldest first.
     pub fn receipts(&self) -> impl Iterator<Item = Receipt> + '_ {
         self.catalog.state().receipts.iter().copied()
     }
@@ -206,7 +207,7 @@ impl<'m> Vault<'m> {
     ///
     /// # Errors
     ///
-    /// Those of the catalog.
+    /// The errors of the catalog.
     pub fn recorded(&mut self, count: u64, head: LogHead) -> Result<(), VaultError> {
         Ok(self.catalog.commit(&[Change::Recorded(count, head)])?)
     }
@@ -216,7 +217,7 @@ impl<'m> Vault<'m> {
         self.catalog.state().log
     }
 
-    /// The sizes of the vault, and whose it is.
+    /// The sizes and the id of the vault.
     pub fn layout(&self) -> Layout {
         self.catalog.layout()
     }
@@ -235,7 +236,7 @@ impl<'m> Vault<'m> {
         self.catalog.state().roots.get(&snapshot).copied().ok_or(VaultError::NoSnapshot(snapshot))
     }
 
-    /// Refuses what would make a snapshot lose anything that it must keep.
+    /// Refuses a change to a held snapshot.
     fn guard_snapshot(&self, snapshot: SnapshotId) -> Result<(), VaultError> {
         self.root(snapshot)?;
         match self.holds().find(|(_, held)| *held == snapshot) {
@@ -246,7 +247,7 @@ impl<'m> Vault<'m> {
         }
     }
 
-    /// Refuses what the catalog may have no room for: something small, and so many bytes.
+    /// Refuses a change for which the catalog may lack room: a small one, and this many bytes.
     fn guard_room(&self, bytes: u64) -> Result<(), VaultError> {
         match self.catalog.has_room(bytes) {
             true => Ok(()),
@@ -272,7 +273,7 @@ impl<'m> Vault<'m> {
         index::read_page(&self.catalog.state().index, page, &self.pool)
     }
 
-    /// A number for a set of live chunks that nobody can guess.
+    /// A number for a set of live chunks that an attacker cannot guess.
     pub(crate) fn draw_seed(&mut self) -> u64 {
         let seed = self.seeds.draw();
         let mut bytes = [0; 8];

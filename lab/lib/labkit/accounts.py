@@ -1,8 +1,8 @@
-"""Who owes what: deaths, writes and overwrites of each block, as one account.
+"""Deaths, writes and overwrites of each block, as one account.
 
 This is the paper's way to judge ("Life or Death at Block-Level", section 7.7.1):
-what died is known from the workload's own log, what reached the medium from the
-writes that came, what was destroyed from the server's receipts.
+the workload's own log tells what died, the writes that came tell what reached the
+medium, and the server's receipts tell what was destroyed.
 
 A *layer* is content of one owner that was put into a block: of one block of one
 file, since that was last freed. Later writes of the same owner replace it; at
@@ -149,8 +149,8 @@ class Accounts:
                     yield number, layer, "unseen" if after and after.place == layer.place else "missed"
 
     def totals(self):
-        """Blocks overwritten, in vain, missed; of those the ones nobody can see; indirect blocks and folders; plain content
-        that died, and what of it was destroyed in vain."""
+        """Blocks overwritten, needlessly so, missed; missed blocks that no observer can see; indirect blocks and folders;
+        plain content that died, and how much of it was destroyed needlessly."""
         counts = Counter(kind for _, _, kind in self.missed())
         return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
                       counts["missed"], counts["unseen"], counts["missed_metadata"],

@@ -1,4 +1,4 @@
-"""Documents, pictures and texts that can be recognised when somebody brings them back."""
+"""Documents, pictures and texts that can be recognised when a tool brings them back."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Changes by the checker of a file system, and whose content it took with it.
+"""Changes by the checker of a file system, and the content that it destroyed by that.
 
 Below ext2 a power cut may leave an inode whose blocks have been given to others since.
 Where the checker takes another file's data for its pointers, it clears those that cannot be

@@ -42,7 +42,7 @@ class Epochs:
         return number
 
     def read(self, number):
-        """All that the epoch shows; none if it is kept no more."""
+        """All that the epoch shows; None if it is not kept any more."""
         try:
             client = wire.Client(self.server.socket, export=f"{self.server.export}@{number}")
         except wire.Disconnected:

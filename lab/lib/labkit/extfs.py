@@ -81,5 +81,5 @@ def journal_content(image):
 
 
 def complaints(image):
-    """Complaints of e2fsck -fn: lines, none if the image is sound."""
+    """Complaints of e2fsck -fn: lines, empty if the image is sound."""
     return complaints_of("e2fsck", "-fn", image)

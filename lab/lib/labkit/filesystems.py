@@ -129,7 +129,7 @@ class FileSystem:
         return verdicts.slack(image, dead, live, self.block, fixed, carried)
 
     def complaints(self, image):
-        """Complaints of its checker; none if the image is sound."""
+        """Complaints of its checker; empty if the image is sound."""
         check = {"exfat": fatfs.exfat_complaints, "ntfs": ntfs.complaints, **dict.fromkeys(_FAT_BITS, fatfs.complaints)}
         return check.get(self.name, extfs.complaints)(image)
 
@@ -152,11 +152,11 @@ def add_arguments(parser, default, several=False):
     parser.add_argument("--fs", default=default, help=f"{some}{','.join(NAMES)}{', or all' if several else ''} (default {default})")
     parser.add_argument("--mode", default=None, help=f"of ext3 and ext4: {some}{','.join(MODES)} (default: "
                         f"{'all with --fs all, else ' if several else ''}{DEFAULT_MODE}); none: an ext4 without journal")
-    parser.add_argument("--block", type=int, default=None, help="of the file system, bytes (default 1024; exfat, ntfs: 4096)")
-    parser.add_argument("--cluster", type=int, default=None, help="bytes; an ext4 with bigalloc")
+    parser.add_argument("--block", type=int, default=None, help="block size of the file system, bytes (default 1024; exfat, ntfs: 4096)")
+    parser.add_argument("--cluster", type=int, default=None, help="cluster size, bytes: makes an ext4 with bigalloc")
     parser.add_argument("--mkfs", default="", help="more arguments of mkfs")
     parser.add_argument("--mount-opts", default="", help="more options of the mount")
-    parser.add_argument("--discard", action="store_true", help="mount so: the guest tells what it frees")
+    parser.add_argument("--discard", action="store_true", help="mount with `discard`: the guest discards what it frees")
     add_guest_arguments(parser)
 
 

@@ -6,7 +6,7 @@ import subprocess
 class Layout:
     """Sets of blocks, counted from the start of the disk.
 
-    `free` belong to nobody, `fixed` to no file ever, `journal` to the journal:
+    `free` have no owner, `fixed` never belong to a file, `journal` belong to the journal:
     what stands there is a copy, and the journal's own residue.
     """
 
@@ -27,6 +27,6 @@ def tool(*argv):
 
 
 def complaints_of(*argv):
-    """Complaints of a checker that changes nothing: lines, none if the image is sound."""
+    """Complaints of a checker that changes nothing: lines, empty if the image is sound."""
     status, text = tool(*argv)
     return [] if status == 0 else text.splitlines() or [f"{argv[0]} ended with {status}"]

@@ -14,11 +14,11 @@ _ASIDE = ["short", "json", "samples", "binary", "update", "require", "dir", "kee
 def command(text, section=None, keeps=False, **options):
     """A parser for a command with that help; with `--update` for a `section`, and `--keep`."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
-    parser.add_argument("--dir", help="where the disks lie (default $LAB_DIR or /var/tmp)")
+    parser.add_argument("--dir", help="directory of the disks (default $LAB_DIR or /var/tmp)")
     if section:
         parser.add_argument("--update", metavar="DOCUMENT", help=f"put the table into its section `{section}`")
     if keeps:
-        parser.add_argument("--keep", action="store_true", help="leave the files there")
+        parser.add_argument("--keep", action="store_true", help="keep the files of the disks")
     return parser
 
 

@@ -27,7 +27,7 @@ class Record:
         return cls(lines)
 
     def acts(self):
-        """Every erase task, a piece of the medium each. What the guest wrote over itself is none, and what was only freed."""
+        """Every erase task, a piece of the medium each. Blocks that the guest itself overwrote, and freed blocks, are left out."""
         receipts = (line for line in self.lines if line["event"] == "receipt")
         return [Act(time, start, length, kind["act"] == "shredded")
                 for line in receipts for time, kind, start, length in _runs(line) if kind["act"] not in ("overwritten", "plain")]

@@ -1,4 +1,4 @@
-"""Recovery tools that others wrote, turned loose on a raw image; and what they bring back."""
+"""Recovery tools of other projects, run on a raw image; and the files that they bring back."""
 
 import os
 import re

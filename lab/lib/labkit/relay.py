@@ -57,7 +57,7 @@ class Relay:
             try:
                 client, _ = self.listener.accept()
             except OSError:
-                return  # nobody needs the relay any more
+                return  # the relay is not needed any more
             server = socket.socket(socket.AF_UNIX)
             try:
                 server.connect(self.upstream)

@@ -48,7 +48,7 @@ class CountedQuietus(Quietus):
             raise LabError(f"callgrind_control {what}: {done.stdout}{done.stderr}")
 
     def stop(self):
-        """Ends it; nobody wants its last words."""
+        """Ends the server, and drops the rest of its output."""
         end(self.process, 0.1)
 
 

@@ -1,4 +1,4 @@
-"""Sectors that say whose they are, wherever they turn up.
+"""Sectors that name their file, wherever they turn up.
 
 Every 512-byte sector that the workload writes is sixteen times the same record:
 

@@ -249,12 +249,12 @@ class Mixed:
         self.build = iter(())
 
     def begin(self):
-        """Everybody's beginning."""
+        """The beginnings of all styles."""
         for part in self.parts.values():
             yield from part.begin()
 
     def step(self):
-        """Somebody's step."""
+        """A step of one of the styles."""
         style = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
         if style is not Build:
             yield from self.parts[style].step()

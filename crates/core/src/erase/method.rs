@@ -76,7 +76,7 @@ pub enum Zeros<S> {
 pub struct Rewrite<S> {
     /// Where the passes go, and then the content.
     pub sites: Vec<S>,
-    /// The content of each site, in order; none to keep what the site has now.
+    /// The content of each site, in order; `None` to keep the present content of the site.
     pub contents: Option<Vec<Buf>>,
     /// The medium of the sites.
     pub medium: S,
@@ -116,7 +116,7 @@ impl<S: Clone> Method<S> {
     }
 
     /// Whether the task must not be given up: otherwise content would lie at two sites, or at
-    /// none that the map names.
+    /// a site that the map does not name.
     pub(super) fn must_end(&self) -> bool {
         matches!(self, Self::Rewrite(_) | Self::CopyLive(_) | Self::Shrink(_))
     }

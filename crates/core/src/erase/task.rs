@@ -170,7 +170,7 @@ impl<S: Clone> Task<S> {
     /// The part of the present step that began last.
     ///
     /// # Panics
-    /// If none has begun.
+    /// If no part has begun.
     #[must_use]
     pub fn last_part(&self) -> usize {
         self.begun - 1

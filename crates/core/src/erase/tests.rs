@@ -226,7 +226,7 @@ fn what_begins_depends_on_the_foreground_and_on_who_waits() {
 }
 
 #[test]
-fn a_task_gives_way_unless_somebody_waits_for_it_or_content_would_be_in_doubt() {
+fn a_task_gives_way_unless_a_request_waits_for_it_or_content_would_be_in_doubt() {
     let copy = || Method::CopyLive(CopyLive { from: vec![1], to: vec![2], medium: MEDIUM });
     let gives_way = |method, priority| Task::new(method, &policy("ff"), priority).should_end(true);
     assert!(gives_way(Method::Destroy(destroy(&[1])), Priority::Due));
@@ -371,7 +371,7 @@ impl Random {
         (self.0.next_u32() % n) as usize
     }
 
-    /// Up to five passes, at times none.
+    /// 0 to 5 passes.
     fn policy(&mut self) -> Policy {
         let count = self.below(6);
         let passes: Vec<_> = (0..count).map(|_| ["random", "zero", "ff", "924924"][self.below(4)]).collect();

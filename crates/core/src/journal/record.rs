@@ -100,7 +100,7 @@ pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
     let tag = match record {
         Record::Counters(counters) => {
             let all = counters.to_array();
-            // A disk without plain deaths can go back to a program that knows none.
+            // A disk without plain deaths can go back to a program that does not know them.
             let len = if all[COUNTERS_MIN] > 0 { COUNTERS } else { COUNTERS_MIN };
             bytes.extend(all[..len].iter().flat_map(|number| number.to_le_bytes()));
             COUNTERS_TAG

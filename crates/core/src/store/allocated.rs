@@ -126,7 +126,7 @@ impl Allocated {
     }
 }
 
-/// The blocks of `bytes` that `extent` covers only in part: none, one or two.
+/// The blocks of `bytes` that `extent` covers only in part, at most two.
 pub(super) fn edges(extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {
     let first = extent.start.0 / bytes * bytes;
     let last = extent.end() / bytes * bytes;

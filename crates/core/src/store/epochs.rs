@@ -93,11 +93,11 @@ impl Gone {
 /// An answer about content that later states share with an epoch and those before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
-    /// There is none.
+    /// No block does.
     Nowhere,
-    /// There is none before this address. Where to go on.
+    /// No block before this address does. Where to go on.
     NotBefore(u64),
-    /// This block has some.
+    /// This block does.
     At(Extent<Addr>),
     /// The epoch is not the last that is kept, or one is closing.
     Later,

@@ -31,7 +31,7 @@ pub struct Status {
     pub holes_unknown: bool,
     /// The passes, by name.
     pub policy: String,
-    /// Why the disk is latched; none if it is not.
+    /// Why the disk is latched, if it is.
     pub latched: Option<String>,
     /// The content to be destroyed.
     pub owed: OwedStatus,
@@ -39,7 +39,7 @@ pub struct Status {
     pub requests: RequestsStatus,
     /// The counters since the disk was created.
     pub counters: Counters,
-    /// The state of the watcher; none if detection is off.
+    /// The state of the watcher, unless detection is off.
     pub watch: Option<crate::watch::WatchStatus>,
     /// The state of the store.
     pub store: StoreStatus,
@@ -66,7 +66,7 @@ pub struct OwedStatus {
     pub forgets: Vec<Scope>,
     /// Whether an erase task is under way.
     pub destroying: bool,
-    /// Why destruction pauses, but for what a write waits for; none if it does not.
+    /// Why destruction pauses, except where a write waits for it, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pauses: Option<String>,
 }
@@ -245,7 +245,7 @@ impl Volume {
         self.disk.store.first(Content::Own, extent)
     }
 
-    /// The unallocated space of the data medium that was erased; none where content has a fixed place.
+    /// The unallocated space of the data medium that was erased; `None` where content has a fixed place.
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
         self.disk.store.mapped()?.unallocated()

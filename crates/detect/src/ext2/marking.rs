@@ -72,7 +72,7 @@ impl Marking for Ext {
         }
     }
 
-    /// Linear blocks, and those of a tree of hashes: there, one entry covers what is none. An entry whose length is
+    /// Linear blocks, and those of a tree of hashes: there, one entry covers the numbers of the tree. An entry whose length is
     /// not valid ends the list.
     fn entries(&self, content: &[u8]) -> Vec<u32> {
         let (mut found, mut rest) = (Vec::new(), content);

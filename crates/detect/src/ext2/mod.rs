@@ -124,7 +124,7 @@ impl Ext {
         difference
     }
 
-    /// The numbers of the inodes in `block`; `None` if it holds none.
+    /// The numbers of the inodes in `block`; `None` if it holds no inodes.
     fn numbers(&self, block: Block) -> impl Iterator<Item = u32> {
         let table = self.layout.region(block).filter(|region| region.kind == Kind::Inodes);
         table.into_iter().flat_map(move |table| {

@@ -21,7 +21,7 @@ const CSUM_V3: u32 = 0x10;
 
 /// The feature words (compatible, incompatible, read-only compatible), and the bits of each that
 /// are understood: checksums over a transaction in its commit block; revoke blocks, 64 bits,
-/// asynchronous commits, and the two forms of checksums; none.
+/// asynchronous commits, and the two forms of checksums; no read-only compatible feature.
 const WORDS: [(char, u32); 3] = [('C', 0x1), ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), ('R', 0)];
 /// The only other feature with a name.
 const FAST_COMMIT: (char, u32) = ('I', 0x20);

@@ -95,7 +95,7 @@ pub(super) struct Record {
     attributes: Range<usize>,
     /// Number of times that the record was reused.
     sequence_number: u16,
-    /// The record that this one extends, with its sequence number; 0 if none.
+    /// The record that this one extends, with its sequence number; 0 if it extends no record.
     pub base_mft_record: u64,
 }
 

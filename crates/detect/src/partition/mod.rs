@@ -81,7 +81,7 @@ struct Disk<'a> {
 }
 
 impl Disk<'_> {
-    /// The content of `len` bytes from `start`; none beyond the disk's end.
+    /// The content of `len` bytes from `start`; `None` beyond the disk's end.
     fn see(&self, start: u64, len: u64) -> Result<Option<&[u8]>, Missing> {
         let Some(extent) = Extent::within(start, len, self.bytes) else { return Ok(None) };
         self.contents.get(extent).map(Some).ok_or_else(|| Missing(vec![extent]))

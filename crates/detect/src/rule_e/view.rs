@@ -83,7 +83,7 @@ impl RuleE {
 }
 
 impl Names {
-    /// Whether every pointer was followed, none is about to be, and no block of pointers is claimed
+    /// Whether every pointer was followed, no pointer is about to be, and no block of pointers is claimed
     /// twice, which only a broken file system does.
     pub(super) fn is_settled(&self) -> bool {
         self.are_read() && self.pointers_again.is_empty()

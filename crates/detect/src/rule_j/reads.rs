@@ -22,7 +22,7 @@ pub(super) enum Purpose {
 /// A copy whose content is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// Serial number of the commit that waits for it; none: it is wanted for the trees of marked files.
+    /// Serial number of the commit that waits for the copy; `None` if the trees of marked files need it.
     pub(super) serial: Option<u64>,
     pub(super) copy: copies::Copy,
 }

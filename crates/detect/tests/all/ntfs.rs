@@ -267,7 +267,7 @@ fn deleted(name: &str) -> (Vec<u8>, Vec<u8>, BTreeSet<Block>, Block, Block) {
 }
 
 #[test]
-fn a_death_takes_two_witnesses_whoever_is_eager() {
+fn a_death_takes_two_witnesses_even_if_eager() {
     for (name, eager) in [("ntfs.two", false), ("ntfs.eager", true)] {
         let (before, after, clusters, record, map) = deleted(name);
         let mut watched = Watched::new(before, eager);

@@ -74,7 +74,7 @@ pub(super) fn build(parts: &[&[u8]]) -> Box<Page> {
     page
 }
 
-/// Checks the frame of a page. `disk` is none for the header, which says it.
+/// Checks the frame of a page. `disk` is `None` for the header, which names the disk.
 pub(super) fn check(page: &Page, kind: PageKind, number: u32, disk: Option<DiskId>) -> Result<DiskId, Fault> {
     if page.iter().all(|byte| *byte == 0) {
         return Err(Fault::Empty);

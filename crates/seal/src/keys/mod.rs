@@ -314,7 +314,7 @@ impl KeyFile {
     }
 
     /// Makes the next master key, for all seals from now on. Its generation is above that of each
-    /// session, so that none is used twice when a page was damaged.
+    /// session, so that no generation is used twice when a page was damaged.
     ///
     /// # Errors
     /// If there is no room for it.

@@ -13,7 +13,7 @@ pub(super) const RECORD_BYTES: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionIndex(pub u16);
 
-/// All sessions; a damaged record is none, and its index stays taken.
+/// All sessions; a damaged record is not a session, and its index stays taken.
 #[derive(Clone, Default)]
 pub(super) struct Sessions(Vec<Option<(Session, Generation)>>);
 

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Bytes that a vector prints whole; of more it prints the hash, of none a dash.
+/// Most bytes that a vector prints whole; it prints the hash of more, and a dash for no bytes.
 const PRINTED_BYTES_MAX: usize = 64;
 
 /// The fields of one vector.

@@ -12,8 +12,8 @@ use quietus_detect::format::Block;
 const GAP_MS_MAX: u64 = 1000;
 
 impl Files {
-    /// Loses the connection. Requests on their way may arrive still, while the other connection may
-    /// be there already, and whatever was not replied to comes once more.
+    /// Loses the connection. Requests on their way may still arrive, while the other connection may
+    /// be there already, and the client repeats each request without a reply.
     pub(super) fn reconnect(&mut self, overlaps: bool) -> Result<(), String> {
         if overlaps {
             self.connect(true)?;
@@ -43,14 +43,14 @@ impl Files {
         self.hear()
     }
 
-    /// Notes that nobody waits for replies any more.
+    /// Notes that the client waits for no reply any more.
     fn orphan_all(&mut self) {
         let (at, pending) = (self.at, std::mem::take(&mut self.pending));
         self.orphans.extend(pending.into_iter().map(|(id, sent)| (id, (at, sent))));
     }
 
-    /// Keeps a change for later that was refused for want of space: it changed nothing. Somebody makes
-    /// room, sooner or later.
+    /// Keeps a change for later that was refused for want of space: it changed nothing. The host
+    /// gets room sooner or later.
     pub(super) fn try_again(&mut self, block: Block, sent: Sent) {
         self.server.figures.refused += 1;
         self.shelves[block as usize].withdraw();
@@ -81,7 +81,7 @@ impl Files {
         self.tell_attached()
     }
 
-    /// Lets so much time pass for the cache.
+    /// Lets `ms` milliseconds pass for the cache.
     pub(super) fn hold_for(&mut self, ms: u64) -> Result<(), String> {
         let sent = self.cache.pass(ms);
         self.emit(sent)

@@ -19,7 +19,7 @@ impl Files {
         match self.server.unproven() {
             0 => Ok(()),
             blocks => {
-                Err(overdue(format!("all that was due is done, and {blocks} blocks are not proven")).into())
+                Err(overdue(format!("all due work is done, but {blocks} blocks are not proven")).into())
             }
         }
     }
@@ -37,7 +37,7 @@ impl Files {
         let knew = self.parts.iter().map(|it| self.server.watches(it.extent())).collect::<Vec<_>>();
         let knows = self.server.start_again()?;
         self.orphans.clear();
-        // Of several parts nobody tells which were known; amid a transaction, a journal's is not.
+        // With several parts, the server does not say which ones it knew; amid a transaction, it does not know a journal's part.
         let is_one = self.parts.len() == 1;
         self.parts.iter_mut().for_each(|it| it.is_cold |= !knows || !(is_one || it.system.log().is_empty()));
         self.connect(true)?;
@@ -76,7 +76,7 @@ impl Files {
     }
 
     /// Kills the server. Below an overlay that is to the guests like a power cut: unflushed content
-    /// may be gone, so that none of them `survives`.
+    /// may be gone, so that no guest `survives`.
     pub(super) fn kill(&mut self, survives: bool) -> Result<(), String> {
         let is_overlay = !self.setup.disk.is_in_place();
         self.server.kill()?;
@@ -114,7 +114,7 @@ impl Files {
         self.everywhere(|it| it.read_back(all, is_last))
     }
 
-    /// Takes the present content for all there is. `all`: unflushed content may be gone. `is_last`:
+    /// Takes the present content for all that can be read from now on. `all`: unflushed content may be gone. `is_last`:
     /// nothing else can come back.
     fn read_back(&mut self, all: bool, is_last: bool) -> Result<(), String> {
         let (found, pages) = self.read_and_judge(all)?;
@@ -131,13 +131,13 @@ impl Files {
         Ok(())
     }
 
-    /// Notes who has what, as it follows from what was found.
+    /// Notes the owner of each block, as it follows from the content that the crash left.
     fn recovered(&mut self, pages: &[Bytes], found: &[Vec<u8>]) {
         let named = self.system.owners_on(&self.through_cache(pages.to_vec()), found);
         self.owned(&named);
     }
 
-    /// Notes who has what. Above a cache the content that the guest reads decides, where it tells: of two stays
+    /// Notes the owner of each block. Above a cache the content that the guest reads decides, where it tells: of two stays
     /// of one owner in one block that one lasts whose content is there.
     pub(super) fn owned(&mut self, named: &BTreeMap<Block, Owner>) {
         let is_read = self.setup.is_cached() && self.system.label() == ext2::LABEL;

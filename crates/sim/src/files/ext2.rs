@@ -26,7 +26,7 @@ pub struct Ext2 {
 }
 
 impl Ext2 {
-    /// An empty one, with so many blocks of data.
+    /// An empty file system with `data` blocks of data.
     pub fn new(data: Block) -> Self {
         Self {
             toy: Toy::new(3 + data),
@@ -38,7 +38,7 @@ impl Ext2 {
         }
     }
 
-    /// The same with files that reserve space, as in ext4 without a journal.
+    /// An empty file system whose files reserve space, as in ext4 without a journal.
     pub fn reserving(data: Block) -> Self {
         let converts = if data.is_multiple_of(4) { Converts::Sent } else { Converts::Complete };
         Self { reserving: Some(Reserving { converts, slots: SLOTS }), ..Self::new(data) }
@@ -143,7 +143,7 @@ impl System for Ext2 {
         let stay = |(block, owner): (Block, Owner)| {
             let place = contents.iter().find(|it| it.1 == block && it.0.1 == owner);
             let meant = place.and_then(|it| self.meant(it.0, block, truth));
-            // The file may have given the block up and got it once more, and none of its pointers be written since.
+            // The file may have given the block up and got it once more, without a write of its pointers since.
             let there = Mark::of(&seen[block as usize]).filter(|it| it.owner == owner).map(|it| it.stay);
             let meant = meant.max(there.filter(|_| meant.is_some()));
             Some((block, meant.or_else(|| truth.latest(block, Some(&owner)))?))
@@ -167,7 +167,7 @@ impl System for Ext2 {
         namers(self.toy, seen)
     }
 
-    /// Data that looks as if it were pointers gives nobody anything, nor do pointers that were
+    /// Data that looks like pointers makes no file an owner, nor do pointers that were
     /// written before the owner got their block once more: older content may come back, and does not count.
     fn is_needed(
         &mut self,
@@ -177,7 +177,7 @@ impl System for Ext2 {
         possible: &[Vec<Bytes>],
     ) -> bool {
         let Some(Mark { stay, owner }) = mark else { return false };
-        // Of the pointers in `place`, those that say that something was written.
+        // Of the pointers in `place`, these say that something was written.
         let name = |place: Place, pointers: &[u8], unwritten: u8| {
             let names_it = |(n, it): (usize, &u8)| Block::from(*it) == block && unwritten >> n & 1 == 0;
             pointers.iter().enumerate().any(names_it) && self.meant(place, block, truth) == Some(stay)

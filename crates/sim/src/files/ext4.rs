@@ -49,12 +49,12 @@ enum Barrier {
 }
 
 impl Ext4 {
-    /// An empty one, as `seed` has it.
+    /// An empty file system, as `seed` has it.
     pub(super) fn new(seed: u64) -> Self {
         Self::of(Setup { is_async: false, ..setup_of(seed) })
     }
 
-    /// One whose files reserve space.
+    /// An empty file system whose files reserve space.
     pub(super) fn reserving(seed: u64) -> Self {
         Self::of(Setup { is_async: false, reserves: Some(converts(seed)), ..setup_of(seed) })
     }
@@ -107,7 +107,7 @@ impl Ext4 {
 
     /// Notes that `block` is sent, as `sent` has it. Returns whether it has FUA.
     fn note(&mut self, block: Block, sent: &guest::Sent) -> bool {
-        let guest = self.guest.as_ref().expect("somebody sends");
+        let guest = self.guest.as_ref().expect("a mounted guest sends");
         let is_commit = guest.commit_block() == Some(block);
         if let guest::What::Log(tid) = sent.what {
             self.coming.insert(block, (tid, is_commit.then(|| guest.commits_map())));
@@ -354,7 +354,7 @@ impl System for Ext4 {
     fn replay(&mut self, found: &[Vec<u8>], empties: bool) -> Result<[Writes; 2], String> {
         let bytes: Vec<_> = found.iter().map(Vec::as_slice).collect();
         let log = recovery(self.area, &bytes).ok_or("safety: the journal is gone")?;
-        // A number is left out: what is left of a transaction is no part of the next.
+        // A number is left out, so that blocks left from one transaction are not taken for the next.
         let skips = if log.is_empty { self.setup.skips } else { self.setup.skips.max(1) };
         self.start = Start { tid: log.next + skips, is_empty: log.is_empty || empties };
         if log.is_empty {

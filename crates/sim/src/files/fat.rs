@@ -1,6 +1,6 @@
 //! A FAT, in the memory of a guest that knows what it owns.
 //!
-//! The guest gives the disk what FAT gives, and no more. Blocks are written as they are in memory; what was freed
+//! The guest tells the disk only what FAT tells. Blocks are written as they are in memory; what was freed
 //! is not written any more; a free block is used again at once. Where a file begins stands in the
 //! directory, which is written for the rules to see; the guest itself never forgets it, as if it had
 //! others. Each block of the table notes, behind the entries, the stay to which each entry belongs: by
@@ -20,7 +20,7 @@ pub const LABELS: [u8; 2] = [1, 2];
 const FILES: usize = 2;
 /// Place of the stays in a block of the table: two bytes an entry.
 const STAYS: usize = 32;
-/// File of an owner that names a block as the next one behind itself.
+/// The `file` of an owner that is itself a block, and names the next block of its chain.
 const CHAIN: u8 = u8::MAX;
 
 /// The first block of each file that has one.
@@ -30,7 +30,7 @@ type Heads = [Option<Block>; FILES];
 pub struct Fat {
     toy: Toy,
     memory: Option<Memory>,
-    /// As directories have it, which no guest forgets.
+    /// The heads of files, as the directories have them; no guest forgets these.
     heads: Heads,
 }
 
@@ -44,7 +44,7 @@ struct Memory {
     generations: [u8; FILES],
     /// Blocks that are allocated to files, and the stay that each is in.
     stays: BTreeMap<Block, Stay>,
-    /// The stays that the table noted at the mount: those of chains that no file begins, too.
+    /// The stays that the table noted at the mount: also the stays of chains that no file begins.
     noted: BTreeMap<Block, Stay>,
     /// Blocks that differ from the disk, or may.
     dirty: BTreeSet<Block>,
@@ -206,7 +206,7 @@ impl Memory {
 }
 
 impl Fat {
-    /// An empty one, with so many blocks of data, whose table `is_final`, or needs rest.
+    /// An empty file system with `data` blocks of data, whose table `is_final`, or needs rest.
     pub fn new(data: Block, is_final: bool) -> Self {
         let (block_bytes, layout) = (BLOCK_BYTES as u32, Layout::Fat { is_final });
         let toy = Toy { block_bytes, layout, ..Toy::new(DATA + data + 1) };
@@ -227,7 +227,7 @@ impl System for Fat {
         self.memory.is_some()
     }
 
-    /// As Linux does it: what is found in use stays so.
+    /// As in Linux: a file system that is found in use stays marked as in use.
     fn in_use(&self, before: Super) -> Option<Super> {
         before.is_clean.then_some(Super { is_clean: false, ..before })
     }
@@ -313,7 +313,7 @@ impl System for Fat {
         namers
     }
 
-    /// The table is final: no pointer gives anybody a block that the table does not.
+    /// The table is final: no pointer makes a file the owner of a block that the table does not give it.
     fn is_needed(&mut self, block: Block, mark: Option<Mark>, _: &Truth, possible: &[Vec<Bytes>]) -> bool {
         let stay = mark.map(|it| it.stay);
         possible[table_of(block) as usize].iter().any(|it| stay.is_some() && noted(it, block) == stay)

@@ -47,12 +47,12 @@ impl Files {
         self.drain()?;
         self.everywhere(Self::judge_log)?;
         if !self.parts.iter().all(|it| self.server.watches(it.extent())) {
-            return Err("inference stopped, and the guest has done nothing wrong".into());
+            return Err("inference stopped although the guest did nothing wrong".into());
         }
         self.judge_remains()
     }
 
-    /// Whether `event` is for all: what is reserved below a journal is known only by what is logged.
+    /// Whether `event` is for every guest: below a journal, reserved space is known only by what is logged.
     fn may_do(&self, event: Event) -> bool {
         !matches!(event, Event::Do(_)) || self.system.files().is_some_and(Guest::reserves)
     }
@@ -100,17 +100,20 @@ impl Files {
     fn left(&self, trace: &Trace, word: Extent<Addr>) -> String {
         let mark = self.truth.records[&trace.tag].mark;
         let (has, due) = (trace.passes_within(word).unwrap_or(0), self.server.passes());
-        found(format!("what {mark:?} had at {word:?}, write {}, has {has} of {due} passes", trace.tag.0))
-            .into()
+        found(format!(
+            "the content of {mark:?} at {word:?}, write {}, has {has} of {due} passes",
+            trace.tag.0
+        ))
+        .into()
     }
 
-    /// Checks that no dead content can be read, unless a crash gave it to somebody.
+    /// Checks that no dead content can be read, unless a crash gave it to a file.
     fn judge_contents(&self, named: &Named) -> Result<(), String> {
         for block in self.system.data() {
             let dead = self.visible(block).filter(|tag| self.is_dead(*tag));
             if let Some(tag) = dead.filter(|_| !named.contains_key(&block)) {
                 let mark = self.truth.records[&tag].mark;
-                return Err(found(format!("what {mark:?} had in block {block} lies there")).into());
+                return Err(found(format!("the content of {mark:?} is still in block {block}")).into());
             }
         }
         Ok(())
@@ -144,7 +147,7 @@ impl Files {
 }
 
 impl Part {
-    /// Whether nothing is to be mended. A guest that goes on after a crash with
+    /// Whether no file system needs a repair. A guest that goes on after a crash with
     /// pointers that were never written may lose blocks without freeing them.
     fn is_whole(&self) -> bool {
         let (seen, named) = (&self.truth.seen, self.named());

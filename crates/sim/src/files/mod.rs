@@ -11,7 +11,7 @@
 //! - *forensic*: once all has settled, content of files that are gone is not
 //!   there, and has its passes, but for what the decision on rule E excepts
 //!   ([`truth`], `finish`);
-//! - *liveness*: what is due is done, and each request is replied to once;
+//! - *liveness*: due work is done, and each request gets one reply;
 //! - whatever [`crate::server`] demands of the disk of any guest.
 
 mod client;
@@ -60,7 +60,7 @@ pub enum FileSystem {
     Ext2,
     /// With a table that is map and pointers in one.
     Fat,
-    /// The same, with a table that needs rest.
+    /// A FAT with a table that needs rest.
     ExFat,
     Ext4,
     /// As ext2, with files that reserve space: ext4 without a journal.
@@ -156,14 +156,14 @@ impl Setup {
 pub enum Event {
     Mount,
     Do(Action),
-    /// A block is on its way to the disk, as it is now.
+    /// A block is sent to the disk, as it is now.
     WriteBack(Block),
-    /// All that is on its way arrives.
+    /// All requests on their way arrive.
     Arrive,
     Read(Block),
     /// The guest tells of a free block.
     Trim(Block),
-    /// The guest asks for what cannot be done, of a block.
+    /// The guest sends a request for a block that the server must refuse.
     AskInVain(Block, Vain),
     /// The commit of a journal takes its next step, or begins.
     Commit,
@@ -173,23 +173,23 @@ pub enum Event {
     /// The file system is unmounted; the last metadata may come after the
     /// superblock.
     Unmount(bool),
-    /// The guest crashes; what was on its way may arrive.
+    /// The guest crashes; its requests on their way may arrive.
     CrashGuest(bool),
     /// The file system is mended; the superblock may come first.
     Fsck(bool),
     Cache(cache::Step),
     /// The guest's host loses its power: the guest crashes, and its cache is lost.
     LoseHost,
-    /// The client's connection is lost: what was not replied to comes once more. The other
+    /// The client's connection is lost: the client repeats each request without a reply. The other
     /// connection may be there before this one is gone.
     Reconnect(bool),
     /// Milliseconds pass.
     Pass(u64),
     /// Milliseconds pass while the guests are asleep.
     Sleep,
-    /// Only input and output goes on.
+    /// Only input and output go on.
     Turn,
-    /// The owner wants everything destroyed that is due.
+    /// The owner asks for all that is due to be destroyed.
     ShredNow,
     /// The server stops, and destroys what is due before or not, and is started
     /// again.
@@ -198,7 +198,7 @@ pub enum Event {
     Renew,
     /// The server is killed, and started again; the guests may crash with it.
     Kill(bool),
-    /// The power is cut; and cut again after so many changes by the start after it.
+    /// The power is cut; and cut again after this many changes by the next start.
     CutPower(Option<u32>),
     /// The host becomes full, or has room again.
     Fill(bool),
@@ -207,7 +207,7 @@ pub enum Event {
 /// A request that is refused, whatever the state of the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Vain {
-    /// Zeros that keep their space, and at once.
+    /// Zeros that keep their space, with the flag that wants them fast.
     FastZeros,
     /// A TRIM from there to beyond the end.
     TrimBeyond,
@@ -223,8 +223,8 @@ pub struct Step {
     salt: u32,
 }
 
-/// Guests; see the module's documentation. All fields of [`Part`] are those of the current
-/// partition.
+/// Guests; see the module's documentation. Each field of [`Part`] is the current
+/// partition's.
 #[derive(Debug)]
 pub struct Files {
     setup: Setup,

@@ -27,19 +27,19 @@ pub struct Part {
     pub(super) truth: Truth,
     /// Writes that a cache below the guest holds back.
     pub(super) cache: Cache<What>,
-    /// Requests on their way; nothing below has heard of them.
+    /// Requests on their way, which have not arrived at the server.
     pub(super) wire: Vec<Sent>,
     pub(super) pending: BTreeMap<RequestId, Sent>,
     /// Contents that were read for a mount or a repair.
     pub(super) looked: BTreeMap<Block, Vec<u8>>,
     /// The server crashed, and has not found the file system since.
     pub(super) is_cold: bool,
-    /// When each block began to differ from the disk, in time that the guest ran.
+    /// When each block began to differ from the disk, on a clock that runs while the guest does.
     pub(super) dirty_since: BTreeMap<Block, u64>,
 }
 
 impl Part {
-    /// An empty file system from block `base` on, and what lies there.
+    /// An empty file system from block `base` on, and the bytes of its blocks.
     pub(super) fn new(mut system: Box<dyn System>, base: Block, is_cached: bool) -> (Self, Vec<Vec<u8>>) {
         let mut wide = system.disk(u64::from(base) * BLOCK_BYTES);
         wide[SUPER as usize][LABEL] = system.label();
@@ -79,7 +79,7 @@ impl Part {
         block(extent.start.0)..block(extent.end().next_multiple_of(BLOCK_BYTES))
     }
 
-    /// The owner of each block: in memory, or else by what the guest would read.
+    /// The owner of each block: by the guest's memory while it runs, else by what it would read.
     pub(super) fn named(&self) -> BTreeMap<Block, Owner> {
         self.system.owners().unwrap_or_else(|| self.system.owners_on(&self.seen(), &[]))
     }
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// The block before the partitions, of so many blocks each: an MBR.
+/// The block before the partitions, which have these lengths in blocks: an MBR.
 pub(super) fn table(blocks: impl Iterator<Item = Block>) -> Vec<u8> {
     let mut bytes = vec![0; BLOCK_BYTES as usize];
     let mut first = 1;

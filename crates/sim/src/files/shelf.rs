@@ -29,7 +29,7 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// A shelf that has always held `bytes`, which are nobody's.
+    /// A shelf that has always held `bytes`, which belong to no stay.
     pub fn new(bytes: Vec<u8>, is_data: bool) -> Self {
         Self { versions: vec![Version { bytes, stay: None, done: Some(0) }], is_data }
     }

@@ -49,7 +49,7 @@ pub trait System: Debug {
     /// Whether the file system is mounted.
     fn is_mounted(&self) -> bool;
 
-    /// The superblock to write at a mount, if the disk's says `before`; none: it is not written.
+    /// The superblock to write at a mount, if the disk's says `before`; `None` if a mount writes no superblock.
     fn in_use(&self, before: Super) -> Option<Super> {
         Some(Super { is_clean: false, ..before })
     }
@@ -57,7 +57,7 @@ pub trait System: Debug {
     /// Reads what lies on the disk into memory.
     fn mount(&mut self, seen: &[Bytes]);
 
-    /// The superblock to write at last, after one that said `was_clean` at the mount.
+    /// The superblock to write at an unmount, after one that said `was_clean` at the mount.
     fn at_last(&self, was_clean: bool) -> Option<Super>;
 
     /// Forgets all that is in memory.
@@ -66,7 +66,7 @@ pub trait System: Debug {
     /// Blocks that differ from the disk, or may.
     fn dirty(&self) -> BTreeSet<Block>;
 
-    /// A block that is dirty, as it is in memory; none: the journal sends it ([`System::outbox`]).
+    /// A dirty block, as it is in memory; `None` if the journal sends it ([`System::outbox`]).
     fn write_back(&mut self, block: Block) -> Option<Bytes>;
 
     /// The blocks that a check writes that finds `seen`; the superblock last.
@@ -84,7 +84,7 @@ pub trait System: Debug {
         BTreeSet::new()
     }
 
-    /// All that processes can do to files, but for writing something again.
+    /// The possible actions of processes on files, except for writing a block again.
     fn actions(&self) -> Vec<Action>;
 
     /// Does `action`, if it can be done.
@@ -99,7 +99,7 @@ pub trait System: Debug {
     /// The part of the map that is `page` of `block`: which blocks are allocated.
     fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)>;
 
-    /// Everybody who names each block, as far as pointers on the disk tell.
+    /// All owners that name each block, as far as pointers on the disk tell.
     fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>>;
 
     /// Whether some mixture of what is possible in each block after a crash gives `block` to the
@@ -118,7 +118,7 @@ pub trait System: Debug {
     }
 
     /// Whether a crash of the server forgot what the stay in `mark` left below the content of `block`, and
-    /// whether nothing could be seen of its end; none: the truth knows.
+    /// whether nothing could be seen of its end; `None` if the truth decides.
     fn excuse(&self, _block: Block, _mark: Mark) -> Option<(bool, bool)> {
         None
     }
@@ -145,27 +145,27 @@ pub trait System: Debug {
     /// The tail of the log moves up.
     fn move_tail(&mut self) {}
 
-    /// Everything goes on to where it belongs. Returns whether it is there.
+    /// Moves logged blocks on to their places. Returns whether all are there.
     fn hurry(&mut self) -> bool {
         true
     }
 
-    /// The log is empty, once everything is where it belongs.
+    /// Empties the log, once all logged blocks are in their places.
     fn empty(&mut self) {}
 
     /// The writes that bring what is in the log to its place, and those after the flush that follows:
     /// which empty the log, or not.
     ///
     /// # Errors
-    /// There is no log.
+    /// If there is no log.
     fn replay(&mut self, _found: &[Vec<u8>], _empties: bool) -> Result<[Writes; 2], String> {
         Ok(Default::default())
     }
 
-    /// A crash left `found`.
+    /// Learns that a crash left `found`.
     ///
     /// # Errors
-    /// It cannot have.
+    /// If no crash can leave that.
     fn found(&mut self, _found: &[Vec<u8>]) -> Result<(), String> {
         Ok(())
     }

@@ -73,7 +73,7 @@ impl Files {
         RequestId(self.rng.roll() >> 2)
     }
 
-    /// Sends `what` on its way, unless it is a write that a cache holds back.
+    /// Sends `what`, unless it is a write that a cache holds back.
     pub(super) fn post(&mut self, what: What) {
         let passed = match (&what, what.block()) {
             (What::Write { .. }, Some(block)) => self.cache.take(block, what),
@@ -87,7 +87,7 @@ impl Files {
         self.wire.push(Sent { id, what, since: 0 });
     }
 
-    /// Sends `page` on its way to `block`.
+    /// Sends `page` to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.system.is_data(block).then(|| self.truth.tag(page));
         let (fua, bytes) = (self.rng.chance(5), tagged(self.place(block), page, tag));
@@ -112,7 +112,7 @@ impl Files {
         self.system.outbox(&busy).into_iter().for_each(|what| self.post(what));
     }
 
-    /// Sends the superblock on its way, if there is one to write.
+    /// Sends the superblock, if one is to be written.
     pub(super) fn post_super(&mut self, written: Option<Super>) {
         let Some(mut page) = written.map(Super::bytes) else { return };
         page[LABEL] = self.system.label();
@@ -157,8 +157,8 @@ impl Files {
         Ok(())
     }
 
-    /// After a restart of the server, the guest asks again for whatever was not
-    /// replied to.
+    /// After a restart of the server, the guest repeats each request without a
+    /// reply.
     pub(super) fn resend(&mut self) -> Result<(), String> {
         let mut all: Vec<_> = self.pending.values().cloned().collect();
         all.sort_by_key(|it| it.since);
@@ -222,12 +222,12 @@ impl Files {
             return Ok(());
         }
         let part = self.parts.iter().position(|it| it.pending.contains_key(&id));
-        let part = part.ok_or("replies: one that nobody waits for")?;
+        let part = part.ok_or("replies: one to a request that does not wait")?;
         self.within(part, |it| it.replied_here(id, outcome))
     }
 
     fn replied_here(&mut self, id: RequestId, outcome: Outcome) -> Result<(), String> {
-        let sent = self.pending.remove(&id).ok_or("replies: one that nobody waits for")?;
+        let sent = self.pending.remove(&id).ok_or("replies: one to a request that does not wait")?;
         if matches!(sent.what, What::InVain(..)) && outcome.is_err() {
             self.server.figures.refused += 1;
             return Ok(());

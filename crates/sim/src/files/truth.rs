@@ -105,7 +105,7 @@ impl Truth {
         tag
     }
 
-    /// Notes that `page` arrives for `block`.
+    /// Notes that `page` arrives at `block`.
     pub fn arrived(&mut self, system: &dyn System, block: Block, page: &Bytes, tag: Option<Tag>) {
         if let Some(tag) = tag {
             let record = self.records.entry(tag).or_insert_with(|| Record::of(page));
@@ -159,7 +159,7 @@ impl Truth {
         let mark = Mark::of(&self.seen[block as usize]);
         let is_own = |it: &Mark| named.get(&block) == Some(&it.owner) && !self.is_dead(Some(*it));
         if let Some(Mark { owner, .. }) = mark.filter(is_own) {
-            return Err(format!("safety: {owner:?} has block {block}, and what lies there is its own"));
+            return Err(format!("safety: block {block} holds present content of {owner:?}"));
         }
         if system.is_needed(block, mark, self, possible) {
             return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));

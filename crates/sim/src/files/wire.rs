@@ -1,4 +1,4 @@
-//! What a guest asks of its disk.
+//! The requests of a guest to its disk.
 
 use super::Vain;
 use crate::content::Tag;
@@ -26,7 +26,7 @@ pub enum What {
     InVain(Block, Vain),
     /// In the owner's stay.
     Read(Block, Option<Stay>),
-    /// By a guest that mounts or mends: nothing is judged.
+    /// By a guest that mounts or mends: no oracle judges what it reads.
     Look(Block),
     /// Of the journal, which waits for it, or of the guest.
     Flush {
@@ -35,7 +35,7 @@ pub enum What {
 }
 
 impl What {
-    /// The block that it is about.
+    /// The block that the request is about.
     pub(super) fn block(&self) -> Option<Block> {
         match *self {
             Self::Write { block, .. }

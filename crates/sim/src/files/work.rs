@@ -31,7 +31,7 @@ impl Files {
         Ok(())
     }
 
-    /// Brings what is in the log to its place.
+    /// Brings the logged blocks to their places.
     fn replay(&mut self, empties: bool) -> Result<(), String> {
         if self.system.log().is_empty() {
             return Ok(());
@@ -159,7 +159,7 @@ impl Files {
         Ok(())
     }
 
-    /// Asks for something impossible; the owner of the block keeps it as it is.
+    /// Sends a request that must be refused; the owner of the block keeps its content.
     pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
         self.until_idle(&[block])?;
         self.post(What::InVain(block, vain));

@@ -11,7 +11,7 @@ use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_seal::Seal;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Chosen so that the seeds that found a defect before histories had epochs have none, and stay the same histories.
+/// Chosen so that the seeds that found a defect before histories had epochs stay the same histories, without epochs.
 const EPOCHS_SALT: u64 = 5490 << 32;
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 

@@ -1,4 +1,4 @@
-//! A judge of content, who knows no rule: which content marked files have held, and whether the medium still has it.
+//! A judge of content, which knows no rule: which content marked files have held, and whether the medium still has it.
 
 use super::guest::{BLOCK, FILES, Inode};
 use super::product::Product;
@@ -8,7 +8,7 @@ use quietus_core::ledger::Due;
 use quietus_core::watch::Class;
 use std::collections::BTreeSet;
 
-/// What the judge has seen of the guest.
+/// The state of the guest's disk, as the judge has seen it.
 #[derive(Debug, Default)]
 pub struct Judge {
     inodes: [Inode; FILES],
@@ -51,7 +51,7 @@ impl Judge {
     /// Checks that no content of a marked file is left in or below a plain block, unless its destruction is owed.
     ///
     /// # Errors
-    /// The content that is left.
+    /// If such content is left: which.
     pub fn judge(&self, product: &Product) -> Result<(), String> {
         if self.secrets.is_empty() || product.class() != Some(Class::Plain) {
             return Ok(());

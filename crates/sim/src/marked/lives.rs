@@ -129,7 +129,7 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// Plays every `every`th life of `graph`, from life `from` on, over all processors. `progress` is told what is done so
+/// Plays every `every`th life of `graph`, from life `from` on, over all processors. `progress` gets the figures so
 /// far, from time to time.
 pub fn enumerated(graph: &Graph, from: u64, every: u64, progress: impl Fn(&Enumerated)) -> Enumerated {
     let lives =
@@ -149,7 +149,8 @@ pub fn enumerated_here(graph: &Graph) -> Enumerated {
     enumerate(graph, numbered(graph), (1, play), |_| {})
 }
 
-/// Plays life `number` of `graph`. Returns its events, an event a line, and the difference if there is one; none if there are fewer lives.
+/// Plays life `number` of `graph`. Returns its events, an event a line, and the difference if there is one; `None` if
+/// there are fewer lives.
 pub fn life(graph: &Graph, number: u64) -> Option<(String, Option<Failure>)> {
     let (_, life) = numbered(graph).find(|it| it.0 == number)?;
     let steps = steps_of(graph, &life);
@@ -205,7 +206,7 @@ fn enumerate(
     }
 }
 
-/// Leaves out of life `number` what is not needed for a difference of the same kind.
+/// Leaves out of life `number` all events that are not needed for a difference of the same kind.
 fn shortened(graph: &Graph, number: u64, steps: Vec<Step>, broken: String) -> Failure {
     let is_same = |it: String| !it.starts_with(ILLEGAL) && kind(&it) == kind(&broken);
     let steps = cut_down(steps, |steps| played(graph, steps).is_err_and(is_same));

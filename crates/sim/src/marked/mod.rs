@@ -20,7 +20,7 @@ use quietus_core::ledger::Due;
 use quietus_core::request::Op;
 use quietus_core::watch::Class;
 
-/// Something that may happen, in any state.
+/// An event, which is tried in any state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Time passes.
@@ -39,7 +39,7 @@ pub enum Step {
     Data,
     /// The guest frees the block itself.
     Trim,
-    /// Something is written that means nothing.
+    /// A block is written that means nothing to the rules.
     Nothing,
     /// An inode comes into use, with the flag or without; it names the block, or does not.
     Create {
@@ -63,7 +63,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Everything that may happen, with so many files.
+    /// All events that may happen with `files` files.
     fn all(files: usize) -> Vec<Self> {
         let mut all = vec![Self::Time, Self::Act, Self::Mount, Self::Unmount, Self::Crash, Self::Map(false)];
         all.extend([Self::Map(true), Self::Data, Self::Trim, Self::Nothing]);
@@ -101,7 +101,7 @@ impl Step {
     }
 }
 
-/// Begins what is said of an event that neither version holds possible.
+/// Begins the message about an event that both versions exclude.
 const ILLEGAL: &str = "illegal";
 
 /// The product, the page, and the guest's disk.

@@ -1,25 +1,25 @@
 //! The life of a marked block, word for word as `docs/decisions/0028-life-of-a-marked-block.md` has it.
 //!
-//! Nothing is shared with the product but the words of its answers. Numbers in parentheses are those of the page's rules.
+//! The page shares only the words of its answers with the product. Numbers in parentheses name the page's rules.
 
 use super::Step;
 use super::guest::{FILES, Inode};
 use quietus_core::watch::Class;
 
-/// What is owed of the block (14).
+/// The obligation on the block (14).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Owed {
     /// Dead and plain: its space is given back.
     Free,
     /// Dead: its content is destroyed.
     Shred,
-    /// What lies below its content is destroyed.
+    /// Content below the present content is destroyed.
     Below,
-    /// The same, before the next write.
+    /// Content below the present content is destroyed before the next write.
     BeforeWrite,
 }
 
-/// Something that counts for the rest of its period, and for the next one (2).
+/// A flag that counts for the rest of its period, and for the next one (2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Recent {
     now: bool,
@@ -31,7 +31,7 @@ impl Recent {
         self.now || self.before
     }
 
-    /// A period ends. Says whether the thing was of the one before.
+    /// A period ends. Returns whether the flag was of the period before.
     fn ages(&mut self) -> bool {
         let ends = self.before;
         *self = Self { now: false, before: self.now };
@@ -58,13 +58,13 @@ enum Sync {
 /// An erase task (15).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Task {
-    /// The content is kept: only what lies below is destroyed.
+    /// The content is kept: only content below it is destroyed.
     keeps: bool,
     syncs_left: u8,
     is_syncing: bool,
 }
 
-/// What was done since the beginning, in receipts: destroyed, kept above what was destroyed, freed.
+/// Receipts since the beginning, by kind: destroyed, kept above what was destroyed, freed.
 pub type Receipts = [u64; 3];
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -100,7 +100,7 @@ impl Product {
         self.settle()
     }
 
-    /// What is owed of the block.
+    /// The obligation on the block.
     pub fn due(&self) -> Vec<Due> {
         let owed = self.server.volume.obligations().filter(|(it, _)| it.overlaps(place(BLOCK)));
         owed.map(|(_, it)| it.due).collect()

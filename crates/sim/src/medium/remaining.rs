@@ -37,6 +37,6 @@ impl Platter {
             }
         }
         self.fired.push(FaultKind::Remains);
-        Err(error(MediumErrorKind::Remains, "planned: it will not be erased"))
+        Err(error(MediumErrorKind::Remains, "planned: a sector will not be erased"))
     }
 }

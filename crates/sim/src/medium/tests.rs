@@ -56,7 +56,7 @@ fn what_was_synced_survives_a_power_cut_and_the_rest_is_torn() {
         let new = versions(&medium, &[&first, &second]).iter().sum::<usize>();
         seen[usize::from(new > 0) + usize::from(new == 64)] = true;
     }
-    assert_eq!(seen, [true; 3], "none, some and all of the second version");
+    assert_eq!(seen, [true; 3], "nothing, some and all of the second version");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Layer {
 
 impl Layers {
     /// The layers of an empty medium of `sectors` sectors, whose bytes count as destroyed after `passes_min` passes;
-    /// after none, if that is more than anybody counts.
+    /// never, if that is more than a word counts.
     pub fn new(sectors: usize, passes_min: usize) -> Self {
         let passes_min = u8::try_from(passes_min).unwrap_or(NOTHING);
         Self { passes_min, sectors: vec![Vec::new(); sectors] }

@@ -7,7 +7,7 @@ fn content(tag: u32) -> [u8; SECTOR_BYTES] {
     bytes
 }
 
-/// Remains of one sector with `bytes`, each of which is gone after so many passes.
+/// The remains of one sector with `bytes`, where content is gone after `passes` passes.
 fn laid(bytes: &[u8; SECTOR_BYTES], passes: usize) -> Remains {
     let mut remains = Remains::new(1, passes);
     remains.layer(0, bytes, Mask::ALL);

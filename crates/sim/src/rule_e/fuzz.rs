@@ -1,5 +1,5 @@
-//! Whatever a guest may write, and in whatever order: the two versions of the
-//! rules must agree.
+//! Any writes of a guest, in any order: the two versions of the rules must
+//! agree.
 
 use crate::differential::{Differential, Watchers};
 use crate::rule_e::differential;
@@ -12,8 +12,8 @@ use quietus_detect::options::{Grade, Options};
 use std::fmt;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The window, and `settle`, of [`options`]: so far apart that few steps of
-/// time tell all their stages.
+/// The window, and `settle`, of [`options`]: so far apart that a few steps of
+/// time tell all their stages apart.
 pub const WINDOW_MS: u64 = 10;
 /// See [`WINDOW_MS`]. Twice as long is less than what a gap may count for.
 pub const SETTLE_MS: u64 = 400;
@@ -28,10 +28,10 @@ pub enum Step {
     /// All of a block is written.
     Put(Block, Page),
     Half(Block),
-    /// One byte of it, and nothing else.
+    /// Only one byte of the block is written.
     Byte(Block, u8, u8),
     Free(Block),
-    /// Something that is wanted is read.
+    /// A block that the rules want is read.
     Read,
     Clients(usize),
     /// A cache stands between the guest and the disk, or nothing.
@@ -40,7 +40,7 @@ pub enum Step {
     Restart,
     Cut,
     Proven,
-    /// Verdicts are carried out; also those that may settle themselves?
+    /// Verdicts are carried out; if true, also those that may still settle by themselves.
     Act(bool),
     Pass(u64),
 }
@@ -112,7 +112,7 @@ pub(super) const fn file(generation: u8, direct: [u8; 2], indirect: u8, double: 
 pub struct Theme {
     pub name: &'static str,
     pub was_clean: bool,
-    /// And was it there from the start?
+    /// Whether the rules have watched the file system from the start.
     pub seen_from_start: bool,
     pub options: Options,
     pub steps: Vec<Step>,
@@ -206,7 +206,7 @@ impl Space for Fuzz {
     }
 }
 
-/// Everything at once: for walks.
+/// All steps at once, for walks.
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> Theme {
     let mut steps = Vec::new();
     for block in 3..BLOCKS {
@@ -220,7 +220,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool) -> T
     steps.extend(supers());
     steps.extend([Step::Read; 6]);
     steps.extend(server());
-    let name = "whatever a guest may write";
+    let name = "arbitrary writes";
     Theme { name, was_clean, seen_from_start, options, steps, toy: Toy::new(BLOCKS), disk }
 }
 
@@ -234,7 +234,7 @@ pub(super) fn server() -> Vec<Step> {
     steps
 }
 
-/// A theme that was there from the start, with `steps` besides what always can happen.
+/// A theme that the rules watch from the start, with `steps` besides those that are always possible.
 pub(super) fn theme(
     (toy, disk): (Toy, fn(&Theme) -> Vec<Bytes>),
     name: &'static str,
@@ -275,7 +275,7 @@ pub fn themes() -> Vec<Theme> {
         theme("mounts", true, usual, &[&maps, &mounts, &files[..2], &near]),
         Theme {
             seen_from_start: false,
-            ..theme("made under our eyes", true, usual, &[&maps, &mounts, &files[..2], &near])
+            ..theme("watched from the start", true, usual, &[&maps, &mounts, &files[..2], &near])
         },
     ]
 }

@@ -1,6 +1,6 @@
 //! An ext2-like file system in the memory of a guest: it knows what it owns.
 //!
-//! The guest gives the disk what ext2 gives, and no more. A block that is written is as
+//! The guest tells the disk only what ext2 tells. A block that is written is as
 //! it is in memory; what was freed is not written any more; the superblock says
 //! "in use" before anything else is written, and "whole" after all else. A free
 //! block is used again at once. A deleted inode keeps its pointers on the disk, a
@@ -79,7 +79,7 @@ pub enum Action {
     Zero(usize, usize),
     /// Something below the file system writes to a reserved block, as Linux does with a swap file.
     Swap(Block),
-    /// What that wrote is not wanted any more.
+    /// What was written below the file system is not wanted any more.
     SwapOff(Block),
     /// The inodes change, and what they name stays.
     Stamp,
@@ -119,7 +119,7 @@ pub struct Guest {
     reserving: Option<Reserving>,
     /// Reserved blocks with content in memory whose pointers say that nothing was written, and their files.
     filled: BTreeMap<Block, usize>,
-    /// Those of them that something below the file system writes to.
+    /// The reserved blocks that something below the file system writes to.
     swapped: BTreeSet<Block>,
     pub next_age: u8,
 }
@@ -145,7 +145,7 @@ impl Guest {
         Super { is_clean, ..self.found }.bytes()
     }
 
-    /// Which blocks files name, and whose they are.
+    /// The blocks that files name, and their owners.
     pub fn named(&self) -> BTreeMap<Block, Owner> {
         let mut named = BTreeMap::new();
         for file in self.present() {

@@ -1,4 +1,4 @@
-//! Histories that are worth keeping: each once failed, or shows what one rule is there for.
+//! Kept histories: each once failed, or shows the purpose of one rule.
 
 use crate::rule_e::fuzz::Step::{self, Cached, Clients, Cut, Pass, Proven, Read, Restart};
 use crate::rule_e::fuzz::{Page, file, put, supers};
@@ -9,7 +9,7 @@ use quietus_detect::format::Block;
 /// A history of an empty file system, and the fate of a block.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// The fact that it shows.
+    /// The fact that the history shows.
     pub name: &'static str,
     /// The steps.
     pub steps: Vec<Step>,
@@ -42,7 +42,7 @@ fn data(block: Block) -> Step {
     put(block, &[3, block as u8])
 }
 
-/// All of them.
+/// All kept histories.
 pub fn histories() -> Vec<Known> {
     let ([in_use, clean, _], gone, rewritten) = (supers(), Inode::default(), Some(ConservativeOverwrite));
     // The map leaves before block 3 is allocated, and arrives after it was written.
@@ -168,7 +168,7 @@ fn levels() -> Vec<Step> {
     [&owners[..], &change, &freed].concat()
 }
 
-/// Histories above a cache in which live data is destroyed if nobody tells the rules of it.
+/// Histories above a cache in which live data is destroyed unless the rules are told of the cache.
 pub fn cached() -> Vec<Known> {
     let [in_use, clean, _] = supers();
     let written = [Cached(true), Read, in_use, data(3)];

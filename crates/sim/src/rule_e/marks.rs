@@ -1,7 +1,7 @@
 //! Marks on trial: lives of an ext2 whose owners are known, below the watcher of the product.
 //!
 //! The guest writes real ext2: one folder has the flag `s`, files are created in it and outside, marked later, moved in,
-//! rewritten, deleted, and share their blocks in time. Whatever is dirty is written within [`DELAY_MS`], in any order. The
+//! rewritten, deleted, and use the same blocks one after the other. Whatever is dirty is written within [`DELAY_MS`], in any order. The
 //! guest crashes and is mended, and the server stops and starts.
 //!
 //! The judge knows of each block on the disk whether its content, or what is left below it, is of a marked file
@@ -38,7 +38,7 @@ fn options() -> Options {
 struct Secret {
     /// The present content is of a marked file.
     present: bool,
-    /// Something below the present content is, and was not destroyed.
+    /// Content of a marked file below the present content was not destroyed.
     below: bool,
 }
 
@@ -50,11 +50,11 @@ struct Life {
     now: u64,
     /// One overwrite does not destroy what is below.
     has_layers: bool,
-    /// Blocks of unmarked files that are plain in the end, and all of them.
+    /// Blocks of unmarked files: those that are plain in the end, and all.
     plain: (u64, u64),
 }
 
-/// Lives the life of `seed`. Returns how many blocks of unmarked files were plain in the end, and of how many.
+/// Plays the life of `seed`. Returns the number of blocks of unmarked files that were plain in the end, and of all.
 ///
 /// # Errors
 /// The first promise that was broken.
@@ -253,7 +253,7 @@ impl Life {
         self.judge()
     }
 
-    /// Time passes in which nothing is written that means anything.
+    /// Time passes, with writes that mean nothing to the rules.
     fn rest(&mut self) -> Result<(), String> {
         (0..60).try_for_each(|_| {
             self.now += 300;

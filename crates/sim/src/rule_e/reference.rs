@@ -3,7 +3,7 @@
 //! Slow and dull on purpose: every pointer that was observed is kept with the
 //! block that it stands in, every time is kept as it is, and every question is
 //! answered by looking at all of it. It shares nothing with the product but
-//! the file system's format. Numbers in parentheses are those of the page's rules.
+//! the file system's format. Numbers in parentheses name the page's rules.
 
 mod names;
 pub(crate) mod time;
@@ -43,7 +43,7 @@ struct Cell {
     stage: Option<Stage>,
     /// When the block lost a name while live.
     unlinked: Option<Moment>,
-    /// Nothing has settled that: it is to be overwritten conservatively.
+    /// The lost name has not settled: a conservative overwrite is due.
     conservative: bool,
     /// When it was written, if no map has shown it in its turn since (3).
     written: Option<Moment>,
@@ -51,7 +51,7 @@ struct Cell {
     stirred: Option<Moment>,
     /// Written since the file system was called whole (8).
     touched: bool,
-    /// The block lost a name and kept another, and nobody knows which are left (5).
+    /// The block lost a name and kept another, and it is not known which names are left (5).
     shaky: bool,
     unwritten: Unwritten,
 }
@@ -75,7 +75,7 @@ pub struct Reference<F> {
     maps: BTreeMap<Block, bool>,
     /// All names have been known once: nothing is cut before (6).
     is_surveyed: bool,
-    /// What is read of names counts for the unwritten as what is written does (10).
+    /// For unwritten blocks, names that are read count like names that are written (10).
     reads_count: bool,
     /// The file system came to rest, and the unwritten are to be judged by that (10).
     rests: bool,
@@ -153,7 +153,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// The write that was to settle it has not come (5).
+    /// Whether the write that was to settle the suspicion has not come (5).
     fn unlinks_settle(&mut self) {
         let settle = self.settle_ms();
         for cell in self.cells.values_mut() {
@@ -209,7 +209,7 @@ impl<F: Format> Reference<F> {
         self.filled(block);
     }
 
-    /// The guest frees it itself (7).
+    /// The guest itself frees the block (7).
     fn freed(&mut self, block: Block) {
         let cell = self.cells.get_mut(&block).expect("it is data");
         let Cell { written, stirred, touched, shaky, unwritten, .. } = *cell;
@@ -277,7 +277,7 @@ impl<F: Format> Reference<F> {
         self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
-    /// Whether a map proves nothing against it yet (3).
+    /// Whether no map proves the block free yet (3).
     fn is_recent(&mut self, block: Block) -> bool {
         let Cell { written, stirred, .. } = self.cells[&block];
         let (window, settle) = (self.options.reorder_window_ms, self.settle_ms());
@@ -413,7 +413,7 @@ impl<F: Format> Reference<F> {
         self.options.settle_ms + self.attached.hold_ms()
     }
 
-    /// The guest is attached so from now on.
+    /// The attachment of the guest changes.
     fn attached(&mut self, now: Millis, attached: Attached) {
         self.tick(now);
         if attached == self.attached {

@@ -1,4 +1,4 @@
-//! All that can happen, and much that may.
+//! Exhaustive search of short histories, and random walks through long ones.
 //!
 //! A [`Space`] says what can happen next. [`search`] tries everything, shortest
 //! histories first, and goes on only from states that it has not reached;
@@ -11,7 +11,7 @@ use std::fmt::Debug;
 
 const WALK_STEPS_MAX: usize = 160;
 
-/// Something that steps happen to.
+/// A system under test, to which steps happen.
 pub trait Space {
     /// Possible steps.
     type Step: Copy + PartialEq + Debug;
@@ -22,7 +22,7 @@ pub trait Space {
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
-    /// Equal states have equal digests; of what is not searched all are.
+    /// Equal states have equal digests; a space that is not searched has one digest only.
     fn digest(&self) -> u64 {
         0
     }
@@ -32,7 +32,7 @@ pub trait Space {
         false
     }
 
-    /// Brings it to an end and judges what is left; it can not be used any more.
+    /// Ends the history and judges what is left. The space cannot be used after that.
     fn finish(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -43,23 +43,23 @@ pub trait Space {
 pub struct Part {
     /// Name of the part.
     pub name: String,
-    /// States that differ; 0 where nobody counted.
+    /// Number of distinct states; 0 if they were not counted.
     pub states: u64,
     /// Steps that were tried.
     pub transitions: u64,
     /// Steps of the longest history.
     pub depth: usize,
-    /// The shortest history that broke a promise, a step a line, and which.
+    /// The shortest history that broke a promise, a step a line, and that promise.
     pub failure: Option<(String, String)>,
 }
 
 impl Part {
-    /// A history of so many steps.
+    /// The result of one history of this many steps.
     pub fn of(name: String, steps: usize, failure: Option<(String, String)>) -> Self {
         Self { name, states: 0, transitions: steps as u64, depth: steps, failure }
     }
 
-    /// Whether every promise was kept; tells of the one that was not.
+    /// Whether every promise was kept; prints the one that was broken.
     pub fn is_kept(&self) -> bool {
         if let Some((history, broken)) = &self.failure {
             println!("{}: {broken}\n{history}", self.name);
@@ -141,7 +141,7 @@ fn once_each<S: Copy + PartialEq>(steps: Vec<S>) -> Vec<S> {
 /// Lets up to `steps_max` steps happen, which `rng` chooses.
 ///
 /// # Errors
-/// The history that broke a promise, and which.
+/// The history that broke a promise, and that promise.
 fn walk<P: Space>(space: &mut P, rng: &mut Rng, steps_max: usize) -> Result<usize, (Vec<P::Step>, String)> {
     let mut history = Vec::new();
     while history.len() < steps_max && !space.is_over() {
@@ -153,7 +153,7 @@ fn walk<P: Space>(space: &mut P, rng: &mut Rng, steps_max: usize) -> Result<usiz
     Ok(history.len())
 }
 
-/// Leaves out of `history` whatever `fails` without.
+/// Leaves out of `history` all steps without which it still `fails`.
 pub fn cut_down<S: Clone>(mut history: Vec<S>, mut fails: impl FnMut(&[S]) -> bool) -> Vec<S> {
     let mut len = history.len().div_ceil(2);
     while len > 0 {
@@ -178,7 +178,7 @@ pub fn walked_through<P: Space>(name: &str, seed: u64, start: impl Fn() -> P) ->
     taken(name, seed, start, |_| {})
 }
 
-/// The same; `look` at what it has come to.
+/// The walk of `seed`, with a `look` at the space that it ends with.
 pub fn taken<P: Space>(name: &str, seed: u64, start: impl Fn() -> P, look: impl FnOnce(&P)) -> Part {
     let mut rng = Rng::new(seed);
     let steps_max = rng.range(10, WALK_STEPS_MAX as u64) as usize;

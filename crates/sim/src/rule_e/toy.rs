@@ -32,7 +32,7 @@ pub const AGE: usize = POINTERS + 1;
 pub const SUPER: Block = 0;
 pub const MAP: Block = 1;
 pub const TABLE: Block = 2;
-/// Where the layout is that of a FAT: the entry at the end of a chain.
+/// The entry at the end of a chain, if the layout is a FAT's.
 pub const FAT_END: u8 = 0xFF;
 
 const MAGIC: u8 = 0x51;
@@ -57,12 +57,12 @@ pub struct Super {
 }
 
 impl Super {
-    /// As it lies on the disk.
+    /// The bytes on the disk.
     pub fn bytes(self) -> Bytes {
         page([MAGIC, u8::from(self.is_clean), self.mended, self.mounts])
     }
 
-    /// None: it is no superblock.
+    /// The superblock in `bytes`; `None` if these are not a superblock.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let read = || Self { is_clean: bytes[1] != 0, mended: bytes[2], mounts: bytes[3] };
         (bytes.first() == Some(&MAGIC)).then(read)
@@ -73,7 +73,7 @@ impl Super {
 pub struct Inode {
     /// Changes whenever the inode becomes another file.
     pub generation: u8,
-    /// Names in directories; 0: it is no file and owns nothing.
+    /// Names in directories; 0 if the inode is not in use and owns nothing.
     pub links: u8,
     pub direct: [u8; 2],
     /// A block of pointers to data.
@@ -87,7 +87,7 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// As it lies on the disk.
+    /// The bytes on the disk.
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
         [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, self.age]
@@ -135,11 +135,11 @@ pub struct Toy {
     /// Blocks of the disk, at most [`BLOCK_BYTES`].
     pub blocks: Block,
     pub journal: Block,
-    /// The superblock said that it was clean when it was probed.
+    /// The superblock said that the file system was clean when it was probed.
     pub was_clean: bool,
     /// Bytes of a block, which begins with the toy's of [`BLOCK_BYTES`].
     pub block_bytes: u32,
-    /// The journal lies on another device; that of the toy is never written.
+    /// The journal lies on another device; the toy's own journal is never written.
     pub has_external_journal: bool,
     /// Files have [`marking`].
     pub has_marks: bool,
@@ -159,13 +159,13 @@ pub enum Layout {
 }
 
 impl Toy {
-    /// A clean one of so many blocks, without a journal.
+    /// A clean file system of `blocks` blocks, without a journal.
     pub fn new(blocks: Block) -> Self {
         let block_bytes = BLOCK_BYTES as u32;
         Self { blocks, was_clean: true, block_bytes, frees_wait: true, ..Self::default() }
     }
 
-    /// The same, as `superblock` has it.
+    /// The file system that `superblock` describes.
     pub fn found(self, superblock: &[u8]) -> Self {
         Self { was_clean: Super::from_bytes(superblock).is_some_and(|it| it.is_clean), ..self }
     }
@@ -196,7 +196,7 @@ impl Toy {
         }
     }
 
-    /// Pointers in `bytes`: who names (inode number and generation), what.
+    /// Pointers in `bytes`: the inode that names (number and generation), and what it names.
     fn links(&self, block: Block, kind: Kind, bytes: &[u8]) -> Links {
         let found: Vec<((usize, u8), u8, Kind)> = match kind {
             Kind::Inodes => self.links_of_inodes(block, bytes),

@@ -1,4 +1,4 @@
-//! Everything that rule E is put through, but for guests above a volume ([`crate::pairs`]).
+//! All trials of rule E, but for guests above a volume ([`crate::pairs`]).
 
 use crate::differential::Watchers;
 use crate::rule_e::fat;
@@ -23,7 +23,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
     search(theme.name, || Fuzz::new(theme), transitions_max)
 }
 
-/// The walk of `seed`: what it is called, its steps, and why it failed. Half of them are of FATs.
+/// The walk of `seed`: its name, its steps, and why it failed. Half of the walks are of FATs.
 pub fn walked(seed: u64) -> Part {
     let (n, is_fat) = (seed / 2, seed % 2 == 1);
     let grade = [Grade::Generation, Grade::Generation, Grade::Content, Grade::Block][n as usize / 2 % 4];
@@ -40,7 +40,7 @@ pub fn walked(seed: u64) -> Part {
 /// rules do not hear of a cache.
 ///
 /// # Errors
-/// Both versions disagree, or the fate is another.
+/// If the versions disagree, or the fate is another.
 pub fn retold(known: &Known, is_told: bool, watchers: Watchers) -> Result<(), String> {
     let is_heard = |it: &&fuzz::Step| is_told || !matches!(it, fuzz::Step::Cached(_));
     let steps: Vec<_> = known.steps.iter().filter(is_heard).copied().collect();

@@ -1,5 +1,5 @@
-//! Whatever a guest may write to a journal and beside it, in whatever order, in
-//! parts, twice, with numbers of any sort: the two versions of rule J must agree.
+//! Any writes of a guest to a journal and beside it, in any order, in parts,
+//! twice, with numbers of any sort: the two versions of rule J must agree.
 
 use super::device::WIDE_BYTES;
 use super::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
@@ -25,7 +25,7 @@ const DATA: u32 = 2;
 const LONG: u32 = 5;
 /// Milliseconds that a tool's writes are doubted for.
 const SETTLE_MS: u64 = 8000;
-/// The same; twice as long is less than what a gap may count for.
+/// `settle`, in milliseconds; twice as long is less than a gap may count for.
 const SHORT_MS: u64 = 400;
 const HALF: usize = WIDE_BYTES as usize / 2;
 
@@ -38,21 +38,21 @@ pub enum Shape {
     Inodes(bool, u8),
     /// A map, something else, and a revocation.
     Much(u8),
-    /// As much as the log has blocks.
+    /// As many contents as the log has blocks.
     Long,
 }
 
 /// A superblock of the journal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Says {
-    /// The log is empty; the next number is so much higher than the next one.
+    /// The log is empty; the number that follows is this much higher than the next one.
     Empty(i8),
-    /// The tail is where the next transaction begins, with a number so much
+    /// The tail is where the next transaction begins, with a number this much
     /// higher.
     Here(i8),
     /// The tail is where the log was begun last.
     Begin,
-    /// The tail is at the log's first block, with a number so much higher.
+    /// The tail is at the log's first block, with a number this much higher.
     First(i8),
 }
 
@@ -64,27 +64,27 @@ pub enum Step {
     Free(Block),
     /// Block n of the transaction arrives.
     Piece(usize),
-    /// One half of it does.
+    /// One half of block n arrives.
     Part(usize, bool),
-    /// All of it does, in order, and the next transaction is begun.
+    /// All blocks of the transaction arrive, in order, and the next transaction is begun.
     All,
     /// The next transaction is begun, whatever of this one has arrived.
     Turn,
     Becomes(Shape),
-    /// A commit block, with a number so much higher, so far behind the beginning.
+    /// A commit block, with a number this much higher, this far behind the beginning.
     Stray(u32, i8),
-    /// Something that is no header, there.
+    /// A block that is not a header, at that offset behind the beginning.
     Junk(u32),
     Tail(Says),
-    /// Half of it is.
+    /// Half of a block of data is written.
     HalfTail(Says),
     /// The map is written in its place: a bit for each block of data.
     Map(u8),
-    /// The file system says whether it is whole.
+    /// The superblock is written, and says whether the file system is clean.
     Super(bool),
     Cut,
     Proven,
-    /// Verdicts are carried out; also those that may settle themselves?
+    /// Verdicts are carried out; if true, also those that may still settle by themselves.
     Act(bool),
     Pass(u64),
 }
@@ -96,7 +96,7 @@ pub struct Theme {
     /// The disk at first: an empty log, and a file system that says that
     /// it is whole, or that it is mounted.
     pub was_clean: bool,
-    /// And was it there from the start?
+    /// Whether the rules have watched the file system from the start.
     pub seen_from_start: bool,
     pub grade: Grade,
     /// How long a tool's writes are doubted, in milliseconds.
@@ -326,7 +326,7 @@ pub fn everything(seed: u64) -> Theme {
     steps.extend([Step::Pass(2000); 2]);
     steps.extend([Step::Cut, Step::Proven, Step::Cut, Step::Proven, Step::Act(true), Step::Act(false)]);
     Theme {
-        name: "whatever a guest may write to a journal",
+        name: "arbitrary writes to a journal",
         was_clean: seed.is_multiple_of(2),
         seen_from_start: seed % 5 < 3,
         grade: grades[(seed / 2) as usize % 4],
@@ -383,11 +383,7 @@ pub fn themes() -> Vec<Theme> {
             was_clean: false,
             seen_from_start: false,
             tid: Tid::MAX,
-            ..theme(
-                "an attach amid everything",
-                &[],
-                &[&maps, &data[..1], &tails, &strays[..2], &[Step::All]],
-            )
+            ..theme("an attach amid traffic", &[], &[&maps, &data[..1], &tails, &strays[..2], &[Step::All]])
         },
         Theme {
             grade: Grade::Block,

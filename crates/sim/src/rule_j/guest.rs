@@ -7,14 +7,14 @@
 //!    commit when the guest knows that all of that one is on the disk.
 //! 2. A block of data is written no earlier than it is allocated in the running
 //!    transaction. In ordered mode what a transaction allocated is written
-//!    before its commit block; in writeback mode whenever.
+//!    before its commit block; in writeback mode at any time.
 //! 3. The blocks of the log may arrive in any order, the commit block after
 //!    them; with `async_commit` it may be any of them.
 //! 4. What was freed is used again once its transaction is known to be on the
 //!    disk; in writeback mode data is used again at once.
 //! 5. Metadata goes to its place in any order and at any time, as the newest
 //!    finished transaction has it, unless one that is not finished has it too.
-//! 6. The tail moves whenever somebody likes, behind what has gone to its place.
+//! 6. The tail moves at any time, behind the transactions whose blocks are in their places.
 //! 7. Freed metadata is revoked, but not under `data=journal`.
 //! 8. The pointer to a reserved block changes once what was written there is on the disk, in the transaction that runs
 //!    then; or, as an option has it, when that is sent, and then it is as in 2. Under `data=journal` one
@@ -43,11 +43,11 @@ pub enum Mode {
     Journal,
     /// Data is written before the transaction that allocated it is committed.
     Ordered,
-    /// Data is written whenever.
+    /// Data is written at any time.
     Writeback,
 }
 
-/// Something on its way to the disk.
+/// A write on its way to the disk.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Sent {
     pub bytes: Vec<u8>,
@@ -193,12 +193,12 @@ impl Journaled {
         self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it))
     }
 
-    /// Whether the log has room for the running transaction and so many contents more.
+    /// Whether the log has room for the running transaction and `more` contents.
     fn has_room(&self, more: usize) -> bool {
         self.log_len(self.running.logged.len() + more) < self.room()
     }
 
-    /// Blocks of the log that a transaction of so many contents takes at most.
+    /// Blocks of the log that a transaction with this many contents takes at most.
     fn log_len(&self, contents: usize) -> u32 {
         (contents + contents.div_ceil(3) + 2) as u32
     }
@@ -286,7 +286,7 @@ impl Journaled {
         is_wanted && (self.is_empty || self.has_room(0))
     }
 
-    /// Blocks of the log that nobody needs.
+    /// Blocks of the log that no transaction needs.
     fn room(&self) -> u32 {
         self.area.len - 1 - self.area.between(self.tail.start, self.head)
     }
@@ -441,13 +441,13 @@ impl Journaled {
         self.wire.entry(self.area.block(0)).or_insert(Sent { bytes, what: What::Tail(tail) });
     }
 
-    /// Whether all that it knows is in the log.
+    /// Whether all that the guest knows is in the log.
     pub fn is_committed(&self) -> bool {
         let has_all = self.complete.is_empty() && self.files.dirty.is_empty();
         self.running.logged.is_empty() && self.committing.is_none() && has_all
     }
 
-    /// Whether all that it knows is in its place.
+    /// Whether all that the guest knows is in its place.
     pub fn is_settled(&self) -> bool {
         let is_in_place = self.kept.iter().all(|it| it.contents.is_empty());
         self.is_committed() && self.wire.is_empty() && is_in_place

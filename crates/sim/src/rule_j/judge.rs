@@ -1,9 +1,9 @@
-//! Knows whose content lies where, and what any crash may give back to whom.
+//! The judge knows the owner of each block's content, and what any crash may give back to which file.
 //!
 //! A recovery brings back some finished transaction's state, whole. So
-//! the judge keeps who had what at the end of each transaction from the newest
-//! that is durable for certain: content is dead for good when it is nobody's in
-//! all of these, nor in the memory of the guest.
+//! the judge keeps the owners at the end of each transaction from the newest
+//! that is durable for certain: content is dead for good when it has no owner in
+//! any of these, nor in the memory of the guest.
 
 use super::log::{Area, At, Tail, Tid};
 use crate::rule_e::guest::{Mark, Owner, Stay};
@@ -39,7 +39,7 @@ pub struct Judge {
     area: Area,
     places: BTreeMap<Block, Place>,
     stays: Vec<Owner>,
-    /// In the memory of a guest, if there is one.
+    /// The owners in the memory of a guest, if there is one.
     pub holds: Holds,
     is_mounted: bool,
     /// At the end of each transaction that may be recovered.
@@ -52,7 +52,7 @@ pub struct Judge {
     ended: Tid,
     /// Commits, of all mounts, that brought a map.
     commits: u64,
-    /// The rules have no map before so many.
+    /// The rules have no map before this many commits.
     knows_from: u64,
     /// The rules have not read what they want since they began to watch.
     is_new: bool,
@@ -84,13 +84,13 @@ impl Judge {
         stay
     }
 
-    /// Whoever has `block` gives it up.
+    /// The owner of `block` gives it up.
     pub fn end(&mut self, block: Block) {
         self.holds.remove(&block);
     }
 
-    /// Transaction `tid` is closed: it begins to commit. It has those blocks `reserved`, and nothing that lies there
-    /// is anybody's after a recovery.
+    /// Transaction `tid` is closed: it begins to commit. It has those blocks `reserved`: after a recovery, no file
+    /// owns what lies there.
     pub fn closed(&mut self, tid: Tid, reserved: BTreeSet<Block>) {
         let mut holds = self.holds.clone();
         holds.retain(|it, _| !reserved.contains(it));
@@ -123,7 +123,7 @@ impl Judge {
     /// A crash has left the transactions up to `tid`.
     ///
     /// # Errors
-    /// It cannot have.
+    /// If no crash can leave that.
     pub fn recovered(&mut self, tid: Tid) -> Result<(), String> {
         if !self.ends.contains_key(&tid) {
             let ends = self.ends.keys();
@@ -176,7 +176,7 @@ impl Judge {
     }
 
     /// Whether a crash of the server forgot what `stay` left below the present content of `block`, and
-    /// whether nothing showed in time that it was dead.
+    /// whether nothing showed before the crash that this was dead.
     pub fn excuse(&self, block: Block, stay: Stay) -> (bool, bool) {
         let below = self.places.get(&block).and_then(|it| it.below.iter().rev().find(|it| it.stay == stay));
         below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))
@@ -194,7 +194,7 @@ impl Judge {
         }
     }
 
-    /// The journal's superblock says so.
+    /// The journal's superblock says where the log begins.
     pub fn tail(&mut self, tail: Tail) {
         self.tails.push(tail);
     }
@@ -268,7 +268,7 @@ impl Judge {
     /// Safety: whether the content of `block` may be destroyed.
     ///
     /// # Errors
-    /// Somebody has it, or may have it again; or a recovery may need it.
+    /// If a file has the block, or may have it again; or if a recovery may need it.
     pub fn dies(&self, block: Block) -> Result<(), String> {
         if let Some(at) = self.area.at(block) {
             return self.log_dies(at, &self.tails);
@@ -279,7 +279,7 @@ impl Judge {
         let Some(stay) = place.top.as_ref().map(|it| it.stay) else { return Ok(()) };
         let owner = self.stays[stay.0 as usize];
         if self.is_mounted && self.holds.get(&block) == Some(&stay) {
-            return Err(format!("safety: {owner:?} has block {block} and what lies there is its own"));
+            return Err(format!("safety: block {block} holds present content of {owner:?}"));
         }
         let end = self.ends.iter().find(|(_, holds)| holds.get(&block) == Some(&stay));
         let wrong =
@@ -290,10 +290,10 @@ impl Judge {
     /// Safety: whether block `at` of the log may be destroyed, if it may begin at any of `tails`.
     ///
     /// # Errors
-    /// A recovery may need it.
+    /// If a recovery may need it.
     pub fn log_dies(&self, at: At, tails: &[Tail]) -> Result<(), String> {
         if at == 0 {
-            return Err("safety: the journal's superblock is no residue".into());
+            return Err("safety: the journal's superblock is not residue".into());
         }
         let Some(tid) = self.log.get(&at) else { return Ok(()) };
         let tail = tails.iter().find(|it| it.start != 0 && *tid >= it.tid);
@@ -327,11 +327,11 @@ impl Judge {
     /// counts.
     ///
     /// # Errors
-    /// Something is: what.
+    /// If something dead is left: what.
     pub fn is_clean(&self, knows_layers: bool, last: Tid, has_marks: bool) -> Result<(), String> {
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {
-            return Err(format!("residue: what {tid} logged at {at} lies there"));
+            return Err(format!("residue: block {at} of the log still holds what {tid} logged"));
         }
         for (block, place) in &self.places {
             let held = holds.get(block);
@@ -339,14 +339,16 @@ impl Judge {
             let counts = |layer: &&Layer| !has_marks || self.is_marked(layer);
             if let Some(top) = exposed.filter(|_| held.is_none()).filter(counts) {
                 let owner = self.stays[top.stay.0 as usize];
-                return Err(format!("forensic: what {owner:?} had in block {block} lies there"));
+                return Err(format!("forensic: the content of {owner:?} is still in block {block}"));
             }
             let mut below = place.below.iter().filter(|_| exposed.is_none() && knows_layers);
             if let Some(layer) =
                 below.find(|it| Some(&it.stay) != held && !it.is_excused && it.was_shown_free && counts(it))
             {
                 let stay = layer.stay;
-                return Err(format!("forensic: what {stay:?} had is only overwritten in block {block}"));
+                return Err(format!(
+                    "forensic: the content of {stay:?} in block {block} is only overwritten"
+                ));
             }
         }
         Ok(())

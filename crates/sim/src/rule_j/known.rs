@@ -1,4 +1,4 @@
-//! Histories that are worth keeping: what each number of the rule is there for.
+//! Kept histories: each shows the purpose of one number of the rule.
 
 use super::play::Step::{
     self, Acknowledge, Again, Checkpoint, Commit, Do, Finish, Land, Mount, MoveTail, Split, Sync, Unmount,
@@ -12,7 +12,7 @@ const SUPERBLOCK: Step = Land(3);
 /// A block of data.
 const DATA: u32 = 23;
 
-/// All of them: what they show, as a fact, and what happens.
+/// All kept histories: the fact that each shows, and its steps.
 pub fn histories() -> Vec<(&'static str, Vec<Step>)> {
     vec![
         ("what_is_written_while_the_transaction_before_its_own_commits_outlives_that_commit", early(&[])),

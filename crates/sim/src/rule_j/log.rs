@@ -65,7 +65,7 @@ pub struct Tail {
     pub tid: Tid,
 }
 
-/// A block of the log's own.
+/// A block that belongs to the log itself.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
     pub tid: Tid,
@@ -142,7 +142,7 @@ impl Area {
         bytes
     }
 
-    /// The statement of the superblock `bytes`; none: it is no superblock.
+    /// The statement of the superblock `bytes`; `None` if these are not a superblock.
     pub fn tail(&self, bytes: &[u8]) -> Option<Tail> {
         let is_one = is_of(bytes, SUPERBLOCK) && get(bytes, 0x10) == self.base + self.len;
         let start = get(bytes, 0x1c).saturating_sub(self.base);
@@ -245,15 +245,15 @@ impl Area {
         (bytes.starts_with(&MAGIC) && is_sound).then(|| Header { tid: get(bytes, 8), kind })
     }
 
-    /// What `copy`, logged by `tid` under `tag`, stands for; none: its checksum
+    /// What `copy`, logged by `tid` under `tag`, stands for; `None` if its checksum
     /// is wrong.
     pub fn content(&self, tid: Tid, tag: Tag, copy: &[u8]) -> Option<Vec<u8>> {
         let sum = || summed(summed(self.seed(), &tid.to_be_bytes()), copy);
         (self.flavour == Flavour::Plain || sum() == tag.sum).then(|| plain(copy, tag.flags))
     }
 
-    /// The transaction `tid` that begins at `at`, and what lies behind it; none:
-    /// it is not there, or not all of it.
+    /// The transaction `tid` that begins at `at`, and what lies behind it; `None` if
+    /// it is missing or incomplete.
     pub fn decode<'a>(&self, tid: Tid, at: At, content: impl Fn(At) -> &'a [u8]) -> Option<(Logged, At)> {
         let mut logged = Logged { tid, ..Logged::default() };
         let mut n = 0;
@@ -306,7 +306,7 @@ impl Area {
 pub struct Recovery {
     /// Blocks that are written to their places.
     pub contents: BTreeMap<Block, Vec<u8>>,
-    /// The same as Linux writes it: one transaction after the other.
+    /// The blocks as Linux writes them: one transaction after the other.
     pub in_order: Vec<(Block, Vec<u8>)>,
     /// The first transaction that is not there.
     pub next: Tid,
@@ -314,7 +314,7 @@ pub struct Recovery {
     pub is_empty: bool,
 }
 
-/// Reads the log on `disk`; none: there is no journal.
+/// Reads the log on `disk`; `None` if there is no journal.
 pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
     if tail.start == 0 {

@@ -4,7 +4,7 @@
 //! transaction at every write, for every block the number of commits at its last
 //! write is kept, and every question is answered by looking at all of it. It
 //! shares nothing with the product but the file system's format. Numbers in
-//! parentheses are those of the page's rules.
+//! parentheses name the page's rules.
 
 mod log;
 mod unwritten;
@@ -63,7 +63,7 @@ enum Stage {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Cell {
     live: bool,
-    /// By the newest committed map.
+    /// Whether the newest committed map shows the block free.
     free: bool,
     suspicious: bool,
     stage: Option<Stage>,
@@ -95,7 +95,7 @@ struct Copy {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Commit {
     tid: Tid,
-    /// How many were received then, with it.
+    /// Commits that had been received then, this one included.
     number: u32,
     maps: Vec<Copy>,
 }
@@ -117,7 +117,7 @@ pub struct Reference {
     review: Option<Review>,
     /// Maps that are to be read in place, and whether after a tool.
     maps: BTreeMap<Block, bool>,
-    /// Those that were committed since that was decided.
+    /// The maps that were committed since that was decided.
     settled: BTreeSet<Block>,
     /// The position was unknown since then.
     was_unknown: bool,
@@ -127,7 +127,7 @@ pub struct Reference {
     rests: bool,
     /// The journal's superblock is to be read.
     wants_superblock: bool,
-    /// Something of the log was written since it was.
+    /// A block of the log was written since the superblock was.
     superblock_overtaken: bool,
     is_over: bool,
 }
@@ -218,7 +218,7 @@ impl Reference {
         }
     }
 
-    /// By a tool, if it is not mounted (8).
+    /// A map was written: by a tool, if the file system is not mounted (8).
     fn map_written(&mut self) {
         if !self.in_use && !self.review.as_ref().is_some_and(|it| it.by_tool) {
             self.decide(true);
@@ -329,7 +329,7 @@ impl Reference {
         }
     }
 
-    /// The statements of `content` of `map` about blocks of data; over, if it is no map (9).
+    /// The statements of `content` of `map` about blocks of data. If it is not a map, the rule ends (9).
     fn shown(&mut self, map: Block, content: &[u8]) -> Vec<(Block, bool)> {
         let Ok(shown) = self.format.map(place(map, self.format.block_bytes()), content) else {
             self.stop();
@@ -430,7 +430,7 @@ impl Reference {
         self.note_position();
     }
 
-    /// The guest frees it itself (7).
+    /// The guest itself frees the block (7).
     fn freed(&mut self, block: Block) {
         let describes = self.area.at(block) == Some(0) || self.format.kind(block) == Kind::Geometry;
         if describes {
@@ -535,7 +535,7 @@ impl Reference {
         self.area.flavour == Flavour::Summed || !self.attached.is_cached()
     }
 
-    /// The guest is attached so from now on.
+    /// The attachment of the guest changes.
     fn attached(&mut self, now: Millis, attached: Attached) {
         self.tick(now);
         if attached == self.attached {

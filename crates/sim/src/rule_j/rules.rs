@@ -1,4 +1,4 @@
-//! The defendants: the disks of a guest that journals, and the rules that watch them.
+//! The disks of a guest that journals, and the rules under test that watch them.
 //! Below a journal that is here that is rule J; below one that lies elsewhere rule E, which does
 //! not see the log, and rule J below the log's own [`device`].
 
@@ -20,13 +20,13 @@ use std::hash::{DefaultHasher, Hasher};
 /// Versions of the rules that watch a disk.
 pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 
-/// Who watches, and how the reference reads the page.
+/// The versions that watch, and how the reference reads the page.
 pub type Seen = (Watchers, Reading);
 
 /// Rule J begins to watch `disk`, which `format` finds a file system on, with its journal in `area`.
 ///
 /// # Panics
-/// If there is none.
+/// If `format` finds no file system.
 pub fn differential(
     format: impl Fn(&[Wider]) -> Box<dyn Format>,
     area: Area,
@@ -106,7 +106,7 @@ impl Rules {
         disk
     }
 
-    /// `block` gets `bytes`, in so many parts. What is to be destroyed before is returned.
+    /// Writes `bytes` to `block`, in this many parts. Returns the blocks to destroy before that.
     pub fn write(&mut self, block: Block, bytes: &[u8], parts: usize) -> Result<Vec<Block>, String> {
         let (disk, there) = self.lies(block);
         let mut taken = Vec::new();
@@ -116,13 +116,13 @@ impl Rules {
         Ok(taken.into_iter().map(|it| block + it - there).collect())
     }
 
-    /// Somebody who knows nothing of the file system reads its superblock.
+    /// A program that knows nothing of the file system reads its superblock.
     pub fn opened(&mut self) -> Result<(), String> {
         let is_observed = self.setup.external_journal.is_some_and(|it| !it.hides_reads);
         if is_observed { self.differential.look(SUPER) } else { Ok(()) }
     }
 
-    /// Reads something that is wanted; false: nothing is.
+    /// Reads one block that the rules want; false if there is no such block.
     pub fn read_one(&mut self) -> Result<bool, String> {
         self.disks().try_fold(false, |read, it| Ok(read || it.read_one()?))
     }
@@ -154,12 +154,12 @@ impl Rules {
         self.differential.class(block) == Some(Class::Plain)
     }
 
-    /// Whether they have always read what they want.
+    /// Whether the rules have always read what they want.
     pub fn read_at_once(&self) -> bool {
         self.device.is_none() && self.seen.0 != Watchers::Product
     }
 
-    /// Whether they know of what lies below content, and a cache leaves them that.
+    /// Whether the rules know what lies below content: a cache would hide that.
     pub fn knows_layers(&self) -> bool {
         self.device.is_none() && !self.setup.is_cached
     }

@@ -1,4 +1,4 @@
-//! What is played, and how much of it.
+//! The guests and disks of the trials, and their limits.
 
 use super::device::{FIRST, WIDE_BYTES, Wider};
 use super::guest::Mode;
@@ -29,7 +29,7 @@ pub struct Setup {
     pub skips: u32,
     /// The guest may crash.
     pub crashes: bool,
-    /// The server may be killed, and asked again for what it has done.
+    /// The server may be killed, and the guest may then repeat requests that were done.
     pub restarts: bool,
     /// The file system may be unmounted.
     pub unmounts: bool,
@@ -56,7 +56,7 @@ pub struct Setup {
 pub struct ExternalJournal {
     /// Writes on their way to their places may be overtaken by later ones.
     pub reorders: bool,
-    /// Something between answers reads: nobody sees them.
+    /// A layer between guest and server answers reads, which the rules do not see.
     pub hides_reads: bool,
 }
 
@@ -86,12 +86,12 @@ impl Setup {
         }
     }
 
-    /// The same with the journal on another device.
+    /// The guest with its journal on another device.
     pub fn external_journal(self) -> Self {
         Self { external_journal: Some(ExternalJournal { reorders: false, hides_reads: false }), ..self }
     }
 
-    /// So little that all of it can be searched.
+    /// So few steps that all histories can be searched.
     pub fn small(mode: Mode) -> Self {
         Self {
             data: 2,

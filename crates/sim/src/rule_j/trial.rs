@@ -1,5 +1,5 @@
-//! Everything that rule J is put through: both versions of it, below the model of jbd2 and its
-//! judge, and below whatever may be written.
+//! All trials of rule J: both versions of it, below the model of jbd2 and its judge, and below
+//! arbitrary writes.
 
 use super::fuzz::{Fuzz, everything, themes};
 use super::guest::Mode;
@@ -59,14 +59,14 @@ fn setups() -> Vec<(String, Setup)> {
     setups
 }
 
-/// The walk of `seed`: a third of them write whatever may be written, a third are
+/// The walk of `seed`: a third of the walks write anything that may be written, a third are
 /// a guest's life above both versions, and a third its life above the product
 /// alone, which reads when chance will have it.
 pub fn walked(seed: u64) -> Part {
     match seed % 3 {
         0 => {
             let theme = everything(seed / 3);
-            walked_through("whatever may be written to a journal", seed, || Fuzz::new(&theme))
+            walked_through("arbitrary writes to a journal", seed, || Fuzz::new(&theme))
         }
         1 => lived(seed / 3, Watchers::Both),
         _ => lived(seed / 3, Watchers::Product),

@@ -96,9 +96,9 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
                 .next_multiple_of(BLOCK_BYTES),
         );
-        // Somebody has copies of all stubs that ever were.
+        // The attacker has copies of all stubs that ever were.
         let stubs = stubs.of_stubs(seal.stub_bytes()).with_layers(usize::MAX).on_host(&host);
-        // After several passes over a cell, a fresh one comes, which is no pass.
+        // After several passes over a cell, a fresh cell is written, which does not count as a pass.
         let more = usize::from(passes > 1);
         let root = fixed(versions::ROOM_BYTES).with_layers(passes + more).on_host(&host);
         let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs), (MediumId::Root, root)];

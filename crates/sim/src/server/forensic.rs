@@ -1,10 +1,10 @@
-//! The findings of a laboratory on the media, whoever the guest is.
+//! The findings of a laboratory on the media, for any guest.
 //!
 //! The promises, and so the demands of this oracle:
 //!
 //! 1. At a receipt for bytes that were *shredded* just now: of all content that was ever
 //!    on the medium there, each byte has as many passes over it as the policy
-//!    has, and none is in the medium's cache, from where it would come back.
+//!    has, and no byte is in the medium's cache, from where it would come back.
 //!    No exception is needed for newer writes: those wait for the receipt.
 //! 2. At a receipt for bytes that were *rewritten*: the same, except for the
 //!    content that is there now.
@@ -58,7 +58,7 @@ impl Server {
     /// Judges a disk that is drained.
     ///
     /// # Errors
-    /// Content that is left.
+    /// If such content is left.
     pub fn judge_drained(&mut self) -> Result<(), Violation> {
         self.figures.examined += 1;
         let whole = Extent::new(0, self.setup.disk_bytes);
@@ -71,7 +71,7 @@ impl Server {
         if self.setup.store == Store::Spent {
             let left = self
                 .survivor(|trace| self.lacking(trace, whole).find(|word| !self.is_current(trace.tag, *word)));
-            return self.report(left, "nothing is owed, and slots are spent");
+            return self.report(left, "slots are spent although nothing is owed");
         }
         match self.volume.status().store {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
@@ -83,7 +83,7 @@ impl Server {
     /// Judges a disk that owes nothing but what its media will not erase: one place keeps no other from being destroyed.
     ///
     /// # Errors
-    /// More is owed, or less was told.
+    /// If more is owed, or if less was reported.
     pub fn judge_remaining(&self) -> Result<(), Violation> {
         if self.is_latched || self.is_stuck() {
             return Ok(());
@@ -112,8 +112,8 @@ impl Server {
         Ok(())
     }
 
-    /// Checks that an overlay has no more space than its content needs, and that nobody touches its
-    /// base.
+    /// Checks that an overlay has no more space than its content needs, and that its base is
+    /// unchanged.
     fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
         let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
         let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
@@ -159,7 +159,7 @@ impl Server {
         trace.lacking(extent, self.passes())
     }
 
-    /// Whether no content of `extent` that was ever there is left; with `but_present`, none but the present one.
+    /// Whether no content of `extent` that was ever there is left; with `but_present`, only the present content is.
     pub fn is_bare(&self, extent: Extent<Addr>, but_present: bool) -> bool {
         let counts = |tag, word: &Extent<Addr>| !but_present || !self.is_current(tag, *word);
         let left = self.survivor(|trace| self.lacking(trace, extent).find(|word| counts(trace.tag, word)));
@@ -235,7 +235,7 @@ impl Server {
     fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
         let place = Extent::<Pos>::new(extent.start.0, extent.len);
         let left = self.media.data.peek(place, |bytes| marks(bytes).next());
-        let wrong = |it| Err(found(format!("a receipt for {extent:?}, and {it:?} can be read")));
+        let wrong = |it| Err(found(format!("a receipt for {extent:?}, but {it:?} can be read")));
         left.map_or(Ok(()), wrong)
     }
 
@@ -246,7 +246,7 @@ impl Server {
             let place = Extent::<Pos>::new(at, len);
             let zeros = self.media.data.peek(place, is_zeros);
             if liveness == Liveness::Dead && !zeros {
-                return Err(found(format!("{len} bytes at {at} are called dead, and are not zeros")));
+                return Err(found(format!("{len} bytes at {at} are called dead, but are not zeros")));
             }
             at += len;
         }

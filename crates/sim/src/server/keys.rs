@@ -13,7 +13,7 @@ use quietus_seal::Seal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tags from here on are those of stubs.
+/// Tags from here on belong to stubs.
 const STUBS_FROM: u32 = 1 << 31;
 
 /// Keys; see the module's documentation.

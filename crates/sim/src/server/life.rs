@@ -21,7 +21,7 @@ impl Server {
     /// ([`disk::original`]); chance begins with `seed`.
     ///
     /// # Errors
-    /// The disk cannot be created or opened.
+    /// If the disk cannot be created or opened.
     pub fn new(
         setup: &Setup,
         content: Vec<u8>,
@@ -96,7 +96,7 @@ impl Server {
         self.tell(Event::Stop { drain: drains })
     }
 
-    /// Starts the server again after a stop. Says whether the watcher knows again what it knew.
+    /// Starts the server again after a stop. Returns whether the watcher knows again what it knew.
     pub fn start_again(&mut self) -> Result<bool, Violation> {
         let mut knows = false;
         if !self.is_latched {
@@ -153,7 +153,8 @@ impl Server {
             return self.open(None);
         }
         self.media.power.restore();
-        self.volume = opened.map_err(|error: OpenError| overdue(format!("it cannot be opened: {error}")))?;
+        self.volume =
+            opened.map_err(|error: OpenError| overdue(format!("the disk cannot be opened: {error}")))?;
         self.watch();
         let unknown = self.volume.status().holes_unknown;
         self.is_space_known = false;

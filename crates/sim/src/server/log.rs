@@ -1,5 +1,5 @@
 //! The audit log, as far as the volume knows it: receipts go in, and become durable some time
-//! later; later again, the volume is told. A death in between must lose none, and repeat none.
+//! later; later again, the volume is told. A kill in between must neither lose nor repeat a receipt.
 
 use super::{Said, Server};
 use crate::verdict::{Violation, unrecorded};
@@ -25,7 +25,7 @@ impl Log {
     fn take(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
         let next = self.durable + self.coming.len() as u64;
         if number != next {
-            return Err(unrecorded(format!("receipt {number} comes, and {next} would be the next")));
+            return Err(unrecorded(format!("receipt {number} comes instead of receipt {next}")));
         }
         self.coming.push_back(receipt);
         Ok(())
@@ -109,7 +109,7 @@ impl Server {
     /// Checks that every obligation that was ever completed has its receipt in the log.
     ///
     /// # Errors
-    /// An obligation without a receipt.
+    /// If an obligation has no receipt.
     pub fn judge_log(&self) -> Result<(), Violation> {
         let counters = self.volume.status().counters;
         let completed = (counters.receipts, counters.destroyed_bytes, counters.rewritten_bytes);

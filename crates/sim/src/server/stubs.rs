@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 /// Where the cells of the halves of the log lie in the root (`docs/formats/root.md`).
 const HALVES_AT: [u64; 2] = [4096, 4608];
-/// Where those of the pages of homes lie, two for each page.
+/// Where the cells of the pages of homes lie, two for each page.
 const PAGES_AT: u64 = 8192;
 const CELL_BYTES: usize = 32;
 const SECTOR_BYTES: usize = 512;
@@ -75,7 +75,7 @@ impl Server {
         found
     }
 
-    /// The same of one sector, as it is and as it ever was.
+    /// The sealings whose stubs show in one sector, as it is and as it ever was.
     fn hidden_in(&self, sector: Pos, cells: &[Cell], is_log: bool) -> Vec<u32> {
         let Store::Versions { seal, .. } = self.setup.store else { return Vec::new() };
         let entry_bytes = RECORD_BYTES + seal.stub_bytes();
@@ -98,7 +98,7 @@ impl Server {
     fn cells(&self, at: u64) -> Vec<Cell> {
         let (is_page, from) = (at >= PAGES_AT, (at % SECTOR_BYTES as u64) as usize);
         let sector = Pos(at - from as u64);
-        // Over the cell of a half comes a fresh one, which is no pass.
+        // The cell of a half is replaced by a fresh one, which does not count as a pass.
         let passes = if is_page { self.passes() } else { usize::MAX };
         let layers = self.media.on(MediumId::Root).layers(sector, from, from + CELL_BYTES, passes);
         let cells = layers.iter().map(|bytes| &bytes[from..from + CELL_BYTES]);

@@ -43,7 +43,7 @@ pub fn is_in(bytes: &[u8], key: &VaultKey, item: Item) -> bool {
     look(bytes, key, &tags, &[item]).is_some()
 }
 
-/// Those of `items` that can be read in `bytes`.
+/// The `items` that can be read in `bytes`.
 fn look(bytes: &[u8], key: &VaultKey, tags: &BTreeSet<Tag>, items: &[Item]) -> Option<String> {
     if let Some(mark) = marks(bytes).find(|mark| tags.contains(&mark.tag)) {
         return Some(format!("the content {mark:?} can be read"));

@@ -5,7 +5,7 @@ use quietus_vault::chunk::Compression;
 use crate::content::{Tag, fill};
 use crate::rng::{Rng, mix};
 
-/// Something that a vault has to destroy in the end.
+/// An item that a vault has to destroy in the end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Item {
     /// The content of a chunk.

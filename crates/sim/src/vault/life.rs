@@ -86,7 +86,7 @@ impl Bench {
         fired.iter().any(|fired| !fired.is_empty())
     }
 
-    /// The media are well again; what a failed sync has lost stays lost.
+    /// The media work again; what a failed sync has lost stays lost.
     fn heal(&self) {
         self.pool.heal();
         self.catalog.heal();
@@ -244,7 +244,7 @@ impl<'m> Life<'m, '_> {
         self.bench.has_failed().then_some(Stop::Fault)
     }
 
-    /// One call of the vault, or what a client does with few.
+    /// One call of the vault, or an act of a client that takes few calls.
     fn act(&mut self, rng: &mut Rng) -> Result<(), Stop> {
         self.model.now += 1;
         self.figures.steps += 1;
@@ -432,7 +432,7 @@ impl<'m> Life<'m, '_> {
                 }
             };
             let Some((time, shot)) = self.model.forgotten.get(&snapshot) else {
-                let what = format!("a receipt for {snapshot:?}, which nobody forgot");
+                let what = format!("a receipt for {snapshot:?}, which was not forgotten");
                 return Err(unrecorded(what));
             };
             if self.model.receipts.contains(&snapshot) {
@@ -489,7 +489,7 @@ impl<'m> Life<'m, '_> {
         if self.ask(|vault| vault.get(&root))? == content {
             return Ok(());
         }
-        Err(broken("a chunk that moved is another one".into()).into())
+        Err(broken("a chunk that moved has other content".into()).into())
     }
 
     fn verify(&mut self) -> Result<(), Stop> {
@@ -534,8 +534,9 @@ impl<'m> Life<'m, '_> {
         let without = self.model.forgotten.keys().find(|it| !self.model.receipts.contains(it));
         let orphan = (self.model.orphans.first(), self.model.pruned.first());
         if self.vault.is_sanitizing() || status.owed > 0 || without.is_some() || orphan != (None, None) {
-            let what =
-                format!("left alone, it still owes: {status:?}, no receipt for {without:?}, {orphan:?}");
+            let what = format!(
+                "left alone, the vault still owes: {status:?}, no receipt for {without:?}, {orphan:?}"
+            );
             return Err(overdue(what));
         }
         self.verify().map_err(Violation::from)?;
@@ -548,7 +549,7 @@ impl From<Stop> for Violation {
     fn from(stop: Stop) -> Violation {
         match stop {
             Stop::Broken(violation) => violation,
-            Stop::Power | Stop::Fault => broken("a medium failed where none does".into()),
+            Stop::Power | Stop::Fault => broken("a medium failed, and no failure was planned".into()),
         }
     }
 }
@@ -557,7 +558,7 @@ impl From<Stop> for Violation {
 fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Result<(), Violation> {
     match shot.content() == found {
         true => Ok(()),
-        false => Err(broken(format!("{snapshot:?} is restored otherwise than it was put"))),
+        false => Err(broken(format!("{snapshot:?} is not restored as it was put"))),
     }
 }
 

@@ -12,11 +12,11 @@ pub struct Model {
     pub now: u64,
     /// The snapshots that are there.
     pub live: BTreeMap<SnapshotId, Shot>,
-    /// Those that were forgotten, and when.
+    /// The forgotten snapshots, and when each was forgotten.
     pub forgotten: BTreeMap<SnapshotId, (u64, Shot)>,
-    /// Those of them that have a receipt.
+    /// The forgotten snapshots that have a receipt.
     pub receipts: BTreeSet<SnapshotId>,
-    /// Snapshots that somebody holds.
+    /// Snapshots that are held.
     pub held: BTreeSet<SnapshotId>,
     /// Puts that ended without a snapshot and have no receipt yet.
     pub orphans: BTreeSet<PutId>,

@@ -1,11 +1,11 @@
 //! The promises about epochs.
 //!
-//! 1. The epoch that a close ends has all changes that arrived before it, and none that arrives later: so what it
+//! 1. The epoch that a close ends has all changes that arrived before it, and no change that arrives later: so what it
 //!    showed is the [`Model`] at that moment, and what becomes known of the changes before it. Where another close is
 //!    under way, the moment is that close's end.
 //! 2. A close without a change since the one before makes no epoch.
-//! 3. The number of an epoch that was told to anybody stays the number of that epoch. No crash takes it away, and what
-//!    it shows stays the same to the last byte, until it is forgotten. An epoch that nobody was told of is kept by a crash
+//! 3. The number of an epoch that a guest was told stays the number of that epoch. No crash takes it away, and what
+//!    it shows stays the same to the last byte, until it is forgotten. An epoch that was not reported to a guest is kept by a crash
 //!    as a whole, or not at all.
 //! 4. A forget that was replied to lasts: the epochs are refused for ever. One that was not replied to may have been
 //!    noted or not; after a crash the first answer decides that for good.
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub(super) struct Book {
     /// The epochs that have closed, by number.
     pub(super) closed: BTreeMap<u64, Closed>,
-    /// The blocks that they do not show any more.
+    /// The blocks that closed epochs do not show any more.
     pub(super) lost: AllLost,
     /// The epoch that takes changes.
     pub(super) open: u64,
@@ -53,7 +53,7 @@ struct Cut {
 
 pub(super) struct Closed {
     cut: Cut,
-    /// Somebody was told of the epoch.
+    /// The guest was told of the epoch.
     is_told: bool,
     fate: Fate,
 }
@@ -62,13 +62,13 @@ pub(super) struct Closed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct About {
     pub(super) epochs: EpochRange,
-    /// Somebody had been told of the first of them, and nobody had asked to forget it.
+    /// The guest had been told of the first of the epochs, and had not asked to forget it.
     is_sure: bool,
-    /// The first of them was forgotten.
+    /// The first of the epochs was forgotten.
     is_forgotten: bool,
-    /// Not all of them had closed.
+    /// Not all of the epochs had closed.
     pub(super) is_open: bool,
-    /// The epochs that somebody had been told of.
+    /// The epochs that the guest had been told of.
     told: Vec<u64>,
     /// The blocks that the first epoch did not show any more.
     lost: Vec<Extent<Addr>>,
@@ -270,7 +270,7 @@ impl Book {
         let is_whole = last.fate == Fate::Kept && self.lost.may_be_whole(before);
         if self.is_changed && !self.is_touched && is_whole {
             return Err(broken(format!(
-                "a start says that something has changed since epoch {before}, and nothing has"
+                "a start reports a change since epoch {before}, but there was no change"
             )));
         }
         Ok(())
@@ -291,18 +291,18 @@ impl Book {
     fn read(&mut self, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
         let epoch = pending.about.epochs.from;
         if pending.about.is_forgotten {
-            return Err(broken(format!("{epoch:?} was forgotten, and can be read")));
+            return Err(broken(format!("{epoch:?} was forgotten, but can be read")));
         }
         self.seen(epoch.0, true);
         self.lost.read(epoch.0, pending.extent, &pending.about.lost)?;
         let Some(closed) = self.closed.get_mut(&epoch.0) else {
-            return Err(broken(format!("{epoch:?} never closed, and can be read")));
+            return Err(broken(format!("{epoch:?} never closed, but can be read")));
         };
         let read = closed.cut.model.read_kept(pending.extent, bytes);
         read.map_err(|it| Violation { what: format!("{epoch:?}: {}", it.what), ..it })
     }
 
-    /// Checks that a read of the past may be refused: nobody has the epoch any more, or yet.
+    /// Checks that a read of the past may be refused: the epoch is forgotten, or has not closed yet.
     pub(super) fn may_refuse(&mut self, pending: &Pending) -> bool {
         let epoch = pending.about.epochs.from.0;
         let is_sure = pending.about.is_sure && self.is_sure(epoch);

@@ -6,7 +6,7 @@
 //! to, and content that lay below a conservative overwrite that was replied
 //! to, or was overwritten after it, has its passes.
 //!
-//! Content that was overwritten without any of these is no obligation, nor is
+//! Content that was overwritten without any of these is not an obligation, nor is
 //! a request's that was not replied to.
 
 use super::{ORIGIN, World};

@@ -1,4 +1,4 @@
-//! Content of forgotten epochs that has to be gone, for a judge who has all keys.
+//! Content of forgotten epochs that has to be gone, for a judge that has all keys.
 //!
 //! The promises:
 //!
@@ -6,7 +6,7 @@
 //!    to, nothing can be opened. What the guest lets die meanwhile has a receipt of its own.
 //! 2. When nothing is owed any more: nothing can be opened but what the disk or a kept epoch shows.
 //!
-//! Without stubs, the content itself is looked for. A crash may leave some that nobody was promised; so (2) is
+//! Without stubs, the content itself is looked for. A crash may leave content without a promise; so (2) is
 //! asked for what epochs have surely shown.
 
 use super::World;
@@ -24,7 +24,7 @@ pub(super) struct Dying {
     sealings: Vec<(u32, Extent<Addr>)>,
     /// Content that is not sealed.
     words: Vec<(Tag, Extent<Addr>)>,
-    /// The receipt has come; or it may have come before a crash, and was not heard.
+    /// The receipt has come; or it may have come before a crash that lost it.
     is_over: bool,
     is_lost: bool,
     /// A crash left the forget without a reply: nothing is known of it, but that a receipt may be its own.
@@ -156,7 +156,7 @@ impl World {
         for dying in &self.dying {
             if !dying.is_over && !dying.is_lost {
                 return Err(overdue(format!(
-                    "{:?} were forgotten, and the receipt does not come",
+                    "{:?} were forgotten, but the receipt does not come",
                     dying.scope
                 )));
             }
@@ -165,7 +165,7 @@ impl World {
         for (_, made) in self.server.openable() {
             let block = self.block(&made);
             if !self.shown().any(|it| it.allows(block, &made.content[..block.len as usize])) {
-                return Err(found(format!("nothing is owed, and {:?} can be opened", made.context)));
+                return Err(found(format!("nothing is owed, but {:?} can be opened", made.context)));
             }
         }
         Ok(())
@@ -180,7 +180,7 @@ impl World {
         let opened = self.server.take_opened();
         let mut openable = self.server.openable().into_iter();
         let left = openable.find(|(number, _)| !opened.contains(number));
-        let wrong = |made: Made| Err(found(format!("{:?} is not shown, and can be opened", made.context)));
+        let wrong = |made: Made| Err(found(format!("{:?} is not shown, but can be opened", made.context)));
         left.map_or(Ok(()), |(_, made)| wrong(made))
     }
 }

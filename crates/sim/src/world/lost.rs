@@ -28,7 +28,7 @@ pub(super) enum Fate {
 struct Lost {
     by: Tag,
     blocks: Extent<Addr>,
-    /// The last epoch that does not show them.
+    /// The last epoch that does not show the blocks.
     to: u64,
     fate: Fate,
 }
@@ -40,7 +40,7 @@ pub(super) struct AllLost(Vec<Lost>);
 /// A state of the disk, as it is shown.
 pub(super) struct Shown<'a> {
     pub(super) model: &'a Model,
-    /// But not these blocks.
+    /// The state does not show these blocks.
     pub(super) lost: Vec<Extent<Addr>>,
 }
 
@@ -67,7 +67,7 @@ impl AllLost {
         self.0.iter_mut().filter(|it| it.fate == Fate::Asked).for_each(|it| it.fate = Fate::Perhaps);
     }
 
-    /// Whether nobody has asked to forget blocks of `epoch`.
+    /// Whether no request has asked to forget blocks of `epoch`.
     pub(super) fn may_be_whole(&self, epoch: u64) -> bool {
         self.0.iter().all(|it| it.to < epoch)
     }
@@ -96,7 +96,7 @@ impl AllLost {
         surely: &[Extent<Addr>],
     ) -> Result<(), Violation> {
         if let Some(lost) = surely.iter().find(|lost| lost.overlap(extent).is_some()) {
-            let what = format!("{lost:?} of epoch {epoch} was forgotten, and {extent:?} can be read");
+            let what = format!("{lost:?} of epoch {epoch} was forgotten, but {extent:?} can be read");
             return Err(broken(what));
         }
         let is_there =

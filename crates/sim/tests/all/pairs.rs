@@ -28,7 +28,7 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let Figures { closed, past, forgotten, chains, .. } = tally.figures;
         let epochs = if keeps { [closed, past, forgotten, chains] } else { [done; 4] };
         let seen = [done, refused, no_space, shredded, rewritten, crashes, cut_in_recovery, own, remained];
-        // Few of these fill their host.
+        // Few of these histories fill their host.
         let is_rare = matches!(pair.guest, Guest::Cached(_));
         let least = histories / if is_rare { 300 } else { 30 };
         // A tenth of the histories need not show what is rare.
@@ -57,7 +57,7 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
 /// its home. 1728: a job destroyed a stub before the journal said durably that it was owed. 201403: a start wrote a page of
 /// homes anew without a stub that a kept epoch showed. 232: an epoch was listed before its close was durable. 5281: an epoch
 /// whose close a crash had cut off missed deaths. 4923: the next start showed such an epoch again.
-/// Of reserved space, 17003: a map that nobody had checked after a crash showed free what a swap file had written. 1831, and
+/// Of reserved space, 17003: a map that was not checked after a crash showed free what a swap file had written. 1831, and
 /// 30060 of plain ext2: the oracle held a write against a death that the watcher had not been shown yet. 38700: it missed
 /// passes of what was written over before anything could be seen.
 const RARE: [(usize, &[u64]); 6] = [

@@ -22,7 +22,7 @@ const WRONG: [Reading; 3] = [
 ];
 
 #[test]
-fn the_page_alone_never_destroys_what_somebody_owns() {
+fn the_page_alone_never_destroys_owned_content() {
     assert_walked(|seed| lived(seed, Reference), of(WALKS));
 }
 

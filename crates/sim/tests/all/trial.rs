@@ -1,4 +1,4 @@
-//! Every trial of a rule has to show: that nothing broke, and that enough was tried.
+//! Each trial of a rule must show that no promise was broken, and that enough was tried.
 
 use quietus_sim::rule_e::trial::Part;
 use quietus_sim::silence_panics;
@@ -12,7 +12,7 @@ pub fn assert_enough(is_enough: bool, tried: &impl Debug) {
     }
 }
 
-/// Of `check` histories, walks or steps of `make check`, those of this run: a tenth, unless `QUIETUS_TRIALS` is `check`.
+/// The number of histories, walks or steps of this run, if `make check` has `check`: a tenth, unless `QUIETUS_TRIALS` is `check`.
 pub fn of(check: u64) -> u64 {
     let is_check = std::env::var("QUIETUS_TRIALS").is_ok_and(|it| it == "check");
     if is_check { check } else { check / 10 }

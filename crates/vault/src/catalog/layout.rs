@@ -1,4 +1,4 @@
-//! The head of the catalog: whose it is, and where its parts lie.
+//! The head of the catalog: the id of the vault, and where the parts of the catalog lie.
 
 use quietus_core::fields::Fields;
 use quietus_core::medium::Medium;
@@ -41,22 +41,22 @@ pub struct Layout {
     pub half_bytes: u64,
 }
 
-/// Why bytes are no head of a catalog.
+/// Why bytes are not the head of a catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HeadError {
-    /// Something else lies here.
-    #[error("vault catalog: bad magic in the head at offset 0; this is no catalog of a vault")]
+    /// The magic number differs: the medium holds something else.
+    #[error("vault catalog: bad magic in the head at offset 0; name the file of a vault's catalog")]
     Magic,
     /// Bytes have changed.
     #[error("vault catalog: bad checksum in the head at offset 0; run `quietus vault repair`")]
     Checksum,
-    /// A program of another age wrote it.
+    /// A program with another version of the format wrote the head.
     #[error("vault catalog: format version {0}, expected {VERSION}; use the quietus that wrote it")]
     Version(u32),
-    /// A size that cannot be.
+    /// A size is out of range.
     #[error("vault catalog: the head's field `{field}` is {value}, out of range; choose another size")]
     Field {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
         /// The value found.
         value: u64,
@@ -124,7 +124,7 @@ impl Layout {
         }
     }
 
-    /// Checks that a vault can have these sizes.
+    /// Checks that these sizes are in range.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Layout {
     }
 }
 
-/// Checks the head on `medium` against what it has to be; false if it was damaged. Nothing is lost by that: the owner of the vault
+/// Checks the head on `medium` against the expected one; false if it was damaged. Nothing is lost by that: the owner of the vault
 /// knows the sizes, too.
 pub(super) fn check(medium: &dyn Medium, layout: Layout) -> Result<bool, CatalogError> {
     layout.check()?;

@@ -1,7 +1,7 @@
 //! The log: two halves, of which one has a snapshot and the frames since.
 //!
 //! One damaged place costs nothing: each frame since a snapshot is there twice, and the snapshot is also what the one before, in the
-//! other half, and the frames behind that amount to.
+//! other half, and the frames behind it add up to.
 
 use std::collections::BTreeMap;
 
@@ -73,13 +73,13 @@ impl Frame {
         is_whole.then(|| Frame { kind, generation, number, records: records.to_vec() })
     }
 
-    /// Bytes that were read for a frame in vain, if `bytes` begin like one.
+    /// Bytes that were read for a frame that turned out to be invalid, if `bytes` begin like a frame.
     fn claimed(bytes: &[u8]) -> usize {
         let length = bytes.strip_prefix(FRAME_MAGIC).and_then(|rest| rest.get(20..24)?.try_into().ok());
         length.map_or(0, |length| bytes.len().min(u32::from_le_bytes(length) as usize))
     }
 
-    /// Bytes that a frame of so many bytes of records takes on the medium.
+    /// Bytes that a frame with this many bytes of records takes on the medium.
     fn bytes(records: usize) -> usize {
         (FRAME_HEAD_BYTES + records).next_multiple_of(SECTOR_BYTES)
     }
@@ -100,10 +100,10 @@ fn marked(half: &[u8]) -> Option<u64> {
     (half[..MARK_BYTES] == mark(generation)[..MARK_BYTES]).then_some(generation)
 }
 
-/// Where bytes go.
+/// Bytes to write, and their place.
 pub(super) type Write = (Pos, Vec<u8>);
 
-/// The end of the log that is written. Does no I/O: says which bytes go where.
+/// The end of the log that is written. Does no I/O, but returns the bytes to write and their places.
 #[derive(Debug)]
 pub(super) struct Log {
     layout: Layout,
@@ -137,12 +137,12 @@ impl Log {
         Some((pos, frame))
     }
 
-    /// Whether a frame of so many bytes of records fits into the present half, twice.
+    /// Whether a frame with this many bytes of records fits into the present half, twice.
     pub(super) fn has_space(&self, records: usize) -> bool {
         self.cursor + 2 * Frame::bytes(records) as u64 <= self.layout.half_bytes
     }
 
-    /// A snapshot in the other half; and a mark for the present one, to be written once that is durable.
+    /// A snapshot for the other half; and a mark for the present half, to be written once the snapshot is durable.
     pub(super) fn turn(&mut self, records: &[u8]) -> (Option<Write>, Write) {
         let is_first = self.generation == 0;
         let old = (self.layout.half(self.half), mark(self.generation));
@@ -168,7 +168,7 @@ struct Copies {
     times: usize,
 }
 
-/// All that is whole in a log.
+/// The undamaged parts of a log.
 #[derive(Default)]
 struct Found {
     /// The frames by number.
@@ -216,7 +216,7 @@ impl Found {
         self.of(generation).find(|it| it.frame.kind == FrameKind::Snapshot)
     }
 
-    /// The snapshot of that generation and the frames since; or, if it was damaged, the snapshot before and all frames since.
+    /// The snapshot of a generation and the frames since; if that snapshot was damaged, the one before and all frames since.
     fn chain(&self) -> Result<Vec<&Copies>, CatalogError> {
         let newest = self.of(self.newest);
         if self.snapshot(self.newest).is_some() {
@@ -238,7 +238,7 @@ pub(super) struct Read {
     pub(super) frames: Vec<Frame>,
     /// Whether the newest snapshot is damaged: the frames begin with the one before.
     pub(super) is_older: bool,
-    /// Whether anything was damaged.
+    /// Whether any part was damaged.
     pub(super) is_damaged: bool,
 }
 
@@ -268,7 +268,7 @@ pub(super) fn read(medium: &dyn Medium, layout: Layout) -> Result<Read, CatalogE
     Ok(Read { log, frames: chain.iter().map(|it| it.frame.clone()).collect(), is_older, is_damaged })
 }
 
-/// Every whole frame of the log in the order in which they were written, whatever is missing between them.
+/// Every whole frame of the log in the order of writing, with gaps where frames are missing.
 pub(super) fn salvage(medium: &dyn Medium, layout: Layout) -> Result<Vec<Frame>, CatalogError> {
     let found = Found::read(medium, layout)?;
     Ok(found.frames.into_values().map(|it| it.frame).collect())

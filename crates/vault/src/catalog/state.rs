@@ -11,22 +11,22 @@ use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotN
 /// The numbers that are given next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Numbers {
-    /// The next container's.
+    /// The next container's number.
     pub container: ContainerSequence,
-    /// The next chunk's; chunks of containers that are not sealed yet may have it already.
+    /// The next chunk's number; chunks of containers that are not sealed yet may have it already.
     pub ordinal: Ordinal,
-    /// The next snapshot's.
+    /// The next snapshot's number.
     pub snapshot: SnapshotId,
-    /// The next forget's.
+    /// The next forget's number.
     pub forget: ForgetId,
-    /// The next sanitization's.
+    /// The next sanitization's number.
     pub run: RunId,
-    /// The next put's.
+    /// The next put's number.
     pub put: PutId,
 }
 
 impl Numbers {
-    /// The higher of both, for each.
+    /// For each number, the higher of both.
     pub(crate) fn max(self, other: Numbers) -> Numbers {
         Numbers {
             container: self.container.max(other.container),
@@ -53,7 +53,7 @@ pub enum Owed {
 /// The end of the audit log, as far as it is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LogHead {
-    /// Its lines.
+    /// The number of its lines.
     pub lines: u64,
     /// SHA-256 of the last one.
     pub hash: [u8; 32],
@@ -83,12 +83,12 @@ pub struct Receipt {
     pub passes: u16,
 }
 
-/// One change. All numbers that it gives are those of [`Numbers`].
+/// One change. [`Numbers`] gives all its numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Change {
-    /// The numbers are these.
+    /// The next numbers are these.
     Numbers(Numbers),
-    /// From now on the slot may have content: of that container.
+    /// From now on the slot may have content of this container.
     Open(SlotNumber, ContainerSequence, Class),
     /// The slot's container is whole and durable.
     Seal(SlotNumber),
@@ -98,31 +98,31 @@ pub enum Change {
     Condemn(SlotNumber),
     /// The slot was destroyed, and is free.
     Destroyed(SlotNumber),
-    /// This is the sorted part of the index.
+    /// The index has this sorted part now.
     Index(IndexPart),
-    /// A snapshot, and the chunk that it begins with.
+    /// A snapshot was committed, with the chunk that it begins with.
     Commit(SnapshotId, Reference),
     /// Content that this cause left behind is to be destroyed. A snapshot or a put that it names is not there any more.
     Forget(ForgetId, Owed),
     /// A sanitization is under way.
     Begin(RunId),
-    /// The sanitization has met an obligation, with so many passes.
+    /// The sanitization has met an obligation, with this many passes.
     Met(ForgetId, RunId, u16),
     /// The sanitization is over.
     End(RunId),
-    /// A receipt that nobody has taken yet. Only in snapshots.
+    /// A receipt that is not in the audit log yet. Only in snapshots.
     Receipt(Receipt),
-    /// So many receipts, the oldest ones, are in the audit log, which ends so.
+    /// The audit log has this many of the oldest receipts, and this end.
     Recorded(u64, LogHead),
-    /// A put is under way: what it stores or refers to is owed, should it end without a snapshot.
+    /// A put is under way: if it ends without a snapshot, all that it stores or refers to is owed.
     BeginPut(PutId),
-    /// The put has ended with what the same frame says.
+    /// The put has ended; the other changes of the frame are its outcome.
     EndPut(PutId),
     /// The snapshot begins with another chunk.
     Replace(SnapshotId, Reference),
-    /// The snapshot is not to be forgotten, for a reason of that name.
+    /// A hold of this name keeps the snapshot from being forgotten.
     Hold(String, SnapshotId),
-    /// The holds of that name are over.
+    /// The holds of this name are released.
     Release(String),
     /// A part of the slot's container was found damaged.
     Damaged(SlotNumber),
@@ -131,7 +131,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The slots that it names.
+    /// The slots that the change names.
     pub(super) fn slots(&self) -> &[SlotNumber] {
         match self {
             Change::Open(slot, ..)
@@ -145,7 +145,7 @@ impl Change {
     }
 }
 
-/// The sum of all changes, but for the slots.
+/// The sum of all changes, except those of slots.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
     /// The next numbers to be given.
@@ -162,7 +162,7 @@ pub struct State {
     pub run: Option<RunId>,
     /// The sorted part of the index.
     pub index: IndexPart,
-    /// Receipts that nobody has taken yet, the oldest first.
+    /// Receipts that are not in the audit log yet, the oldest first.
     pub receipts: VecDeque<Receipt>,
     /// The end of the audit log.
     pub log: LogHead,
@@ -171,7 +171,7 @@ pub struct State {
 /// Longest name of a hold.
 pub const HOLD_NAME_BYTES_MAX: usize = 64;
 
-/// The most that a snapshot, or an obligation or a receipt, takes in a snapshot of the catalog.
+/// Most bytes that a snapshot, an obligation or a receipt takes in a snapshot of the catalog.
 const ROOT_BYTES: u64 = 64;
 const RECEIPT_BYTES: u64 = 48;
 const HOLD_BYTES: u64 = 16;
@@ -179,7 +179,7 @@ const NUMBERS_BYTES: u64 = 256;
 const SLOT_BYTES: u64 = 5;
 const PAGE_BYTES: u64 = 10;
 
-/// The most that a hold of that name on one snapshot takes.
+/// Most bytes that a hold of this name on one snapshot takes.
 pub(crate) fn hold_bytes(name: &str) -> u64 {
     name.len() as u64 + HOLD_BYTES
 }
@@ -252,7 +252,7 @@ impl State {
         }
     }
 
-    /// The changes that make this of nothing.
+    /// The changes that lead from the empty state to this one.
     pub(super) fn changes(&self) -> Vec<Change> {
         let roots = self.roots.iter().map(|(snapshot, root)| Change::Commit(*snapshot, *root));
         let owed = self.obligations.iter().map(|(forget, owed)| Change::Forget(*forget, *owed));
@@ -264,7 +264,7 @@ impl State {
         all.chain([Change::Index(self.index.clone()), Change::Numbers(self.next)]).collect()
     }
 
-    /// Bytes that a snapshot of this state takes at most, whatever is forgotten and merged.
+    /// Most bytes that a snapshot of this state takes, after any forgets and merges.
     pub(crate) fn bytes_max(&self, slots: u32) -> u64 {
         let owed = (self.obligations.len() + self.receipts.len() + self.puts.len()) as u64;
         let holds = self.holds.iter().map(|(name, _)| hold_bytes(name));
@@ -282,7 +282,7 @@ pub(super) fn encode(changes: &[Change]) -> Vec<u8> {
     changes.iter().flat_map(|change| postcard::to_allocvec(change).expect("a change has a length")).collect()
 }
 
-/// The changes that `bytes` are made of; `None` if that cannot be.
+/// The changes that `bytes` encode; `None` if they are invalid.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<Change>> {
     let mut changes = Vec::new();
     while !bytes.is_empty() {

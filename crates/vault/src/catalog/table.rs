@@ -1,4 +1,4 @@
-//! The table of slots: in which state each is, and which container it has.
+//! The table of slots: the state and the container of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::{ContainerSequence, SlotNumber};
 /// The use of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotState {
-    /// Nothing that betrays content lies there.
+    /// The slot holds nothing that betrays content.
     Free = 0,
     /// A container is being written. After a crash nothing refers to it.
     Open = 1,
@@ -29,17 +29,17 @@ pub enum SlotState {
 /// The table's entry for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlotEntry {
-    /// Its state.
+    /// The state of the slot.
     pub state: SlotState,
     /// The container that it has or had; 0 if it is free.
     pub container: ContainerSequence,
     /// The container's content in figures.
     pub class: Class,
-    /// Whether a part of it was found damaged.
+    /// Whether a part of the container was found damaged.
     pub is_damaged: bool,
 }
 
-/// A slot of which nothing is known but that it is free.
+/// The entry of a free slot.
 pub(crate) const FREE: SlotEntry = SlotEntry {
     state: SlotState::Free,
     container: ContainerSequence(0),
@@ -88,10 +88,10 @@ pub struct Table {
 /// A page of the table. Both of its places have it, unless a crash came between the two writes, or one is damaged.
 #[derive(Clone, Copy, Debug)]
 struct PageState {
-    /// The generation that has to be there: that of the snapshot with which it was written last. 0 if all its slots are free since ever,
-    /// so that nobody reads it.
+    /// The expected generation: the one of the snapshot with which the page was written last. 0 if all its slots were always free,
+    /// so that the page is not read.
     generation: u64,
-    /// The place where it surely is, which is written last.
+    /// The place that surely has the page, and is written last.
     place: u8,
     is_dirty: bool,
 }
@@ -117,7 +117,7 @@ impl Table {
         self.containers.get(&container).copied()
     }
 
-    /// What the table says of a slot.
+    /// The entry of a slot.
     ///
     /// # Panics
     ///
@@ -126,7 +126,7 @@ impl Table {
         self.slots[slot.0 as usize]
     }
 
-    /// The class of a container that can be read.
+    /// The class of a container; `None` if it cannot be read.
     pub fn class(&self, container: ContainerSequence) -> Option<Class> {
         Some(self.entry(self.slot(container)?).class)
     }
@@ -160,7 +160,7 @@ impl Table {
         &self.lost
     }
 
-    /// Changes a part of what is known of a slot. What it has is as unknown as before, unless that is to be destroyed in any case.
+    /// Changes a part of a slot's entry. A slot with unknown content keeps that state, unless the content is to be destroyed in any case.
     pub(super) fn change(&mut self, slot: SlotNumber, change: impl FnOnce(SlotEntry) -> SlotEntry) {
         let (is_lost, entry) = (self.lost.contains(&slot), change(self.entry(slot)));
         self.set(slot, entry);
@@ -180,7 +180,7 @@ impl Table {
         self.note(slot);
     }
 
-    /// Brings what is known besides the entries up to an entry.
+    /// Updates all that is derived from the entries for a changed entry.
     fn note(&mut self, slot: SlotNumber) {
         let (entry, is_known) = (self.entry(slot), !self.lost.contains(&slot));
         let put = |set: &mut BTreeSet<SlotNumber>, is_in| match is_in {
@@ -256,7 +256,7 @@ impl Table {
         Ok(table)
     }
 
-    /// An older page than the one that has to be there is of no use: slots may be in use by now that were free then.
+    /// A page older than the expected one is of no use: slots that were free then may be in use by now.
     fn read_page(
         &mut self,
         page: usize,
@@ -270,7 +270,7 @@ impl Table {
         let best = (0..2).filter(|&place| counts(&found[place])).max_by_key(|&place| found[place]);
         let first = page * PAGE_SLOTS;
         let Some(place) = best else {
-            // Nothing was ever written there.
+            // No page was ever written there.
             let is_lost = wanted[0] != Some(0);
             let slots = first..self.slots.len().min(first + PAGE_SLOTS);
             self.lost.extend(slots.filter(|_| is_lost).map(|slot| SlotNumber(slot as u32)));
@@ -279,7 +279,7 @@ impl Table {
         };
         let entries = places[place][TABLE_HEAD_BYTES..].as_chunks::<ENTRY_BYTES>().0;
         for (slot, bytes) in self.slots.iter_mut().skip(first).zip(entries) {
-            let damaged = CatalogError::Damaged("an entry of the table of slots cannot be");
+            let damaged = CatalogError::Damaged("an entry of the table of slots is invalid");
             *slot = SlotEntry::from_bytes(bytes).ok_or(damaged)?;
         }
         let (generation, is_dirty) = (found[place].unwrap_or(0), found[0] != found[1]);

@@ -6,7 +6,7 @@ use crate::{ContainerSequence, ForgetId, Ordinal, PutId, Reference, RunId, SlotN
 pub(super) const LAYOUT: Layout =
     Layout { vault: VaultId([5; 16]), slots: 600, slot_bytes: 64 << 10, half_bytes: 16 << 10 };
 
-/// All that a catalog knows.
+/// The whole knowledge of a catalog.
 fn known(catalog: &Catalog<'_>) -> (State, Vec<SlotEntry>) {
     let slots = (0..LAYOUT.slots).map(|slot| catalog.table().entry(SlotNumber(slot)));
     (catalog.state().clone(), slots.collect())
@@ -135,7 +135,7 @@ fn frame(number: usize, copy: usize) -> usize {
     LAYOUT.half(1).0 as usize + sectors * SECTOR
 }
 
-/// What is found after the bytes were changed; `None` if that is refused.
+/// The state that is read after the bytes were changed; `None` if the catalog is refused.
 fn found_after(change: impl FnOnce(&mut [u8])) -> Result<(State, Vec<SlotEntry>), CatalogError> {
     let medium = some_catalog();
     medium.bytes(change);
@@ -177,7 +177,7 @@ fn one_changed_bit_costs_nothing_wherever_it_is() {
             medium.bytes(|bytes| bytes[at] ^= 1 << (noise.next() % 8));
             let opened = Catalog::open(&medium).map(|catalog| known(&catalog));
             assert!(opened == Ok(sound.clone()), "byte {at}: {:?}", opened.err());
-            // Another one later.
+            // Another snapshot later.
             let at = start + noise.next() as usize % length;
             medium.bytes(|bytes| bytes[at] ^= 1 << (noise.next() % 8));
             let opened = Catalog::open(&medium).map(|catalog| known(&catalog));
@@ -231,8 +231,11 @@ fn an_older_page_of_the_table_is_never_taken() {
     for page in [&older[..], &[0; 2 * 4096], &[&older[..4096], &flipped[4096..]].concat()] {
         medium.bytes(|bytes| bytes[pages.clone()].copy_from_slice(page));
         let catalog = Catalog::read(&medium, LAYOUT).unwrap();
-        assert_eq!(catalog.table().lost().len(), 254, "nobody knows what the slots of that page have");
-        assert!(!catalog.table().free().contains(&SlotNumber(2)), "a slot is free of which nobody knows it");
+        assert_eq!(catalog.table().lost().len(), 254, "it is not known what the slots of that page have");
+        assert!(
+            !catalog.table().free().contains(&SlotNumber(2)),
+            "a slot with unknown content counts as free"
+        );
         assert_eq!(catalog.table().entry(SlotNumber(400)).state, SlotState::Open);
     }
 }

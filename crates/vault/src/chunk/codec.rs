@@ -7,7 +7,7 @@ use super::CHUNK_BYTES_MAX;
 /// The compression of a vault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// LZ4: fast.
     Lz4,
@@ -18,7 +18,7 @@ pub enum Compression {
 /// How a chunk is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Codec {
-    /// As it is.
+    /// Uncompressed.
     Raw = 0,
     /// A block of LZ4, without a length before it.
     Lz4 = 1,
@@ -27,7 +27,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec that a directory names by `byte`.
+    /// The codec with this `byte` in a directory.
     pub fn from_byte(byte: u8) -> Option<Codec> {
         [Codec::Raw, Codec::Lz4, Codec::Zstd].into_iter().find(|&codec| codec as u8 == byte)
     }
@@ -96,7 +96,7 @@ impl std::fmt::Debug for Compressor {
 ///
 /// # Errors
 ///
-/// [`BadChunk`] if `stored` is not made of so many bytes by that codec.
+/// [`BadChunk`] if `stored` does not decompress to that many bytes.
 pub fn decompress(codec: Codec, stored: &[u8], raw: usize) -> Result<Vec<u8>, BadChunk> {
     let bad = BadChunk { codec, stored: stored.len(), raw };
     if raw > CHUNK_BYTES_MAX {

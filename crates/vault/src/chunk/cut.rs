@@ -16,7 +16,7 @@ pub struct Cutter {
 }
 
 impl Cutter {
-    /// The cutter of a vault. Lengths of chunks tell little to whoever does not have the key.
+    /// The cutter of a vault. Without the key, the lengths of chunks tell little.
     pub fn new(key: &VaultKey) -> Cutter {
         let gear = key.gear();
         let (mask_small, mask_large) = select_masks(CHUNK_BYTES_AVERAGE, Normalization::Level1);

@@ -1,4 +1,4 @@
-//! The vault's key, and what is derived from it.
+//! The vault's key, and the keys derived from it.
 
 use crate::Fingerprint;
 use crate::units::Class;
@@ -6,8 +6,8 @@ use crate::units::Class;
 /// Bytes of a vault's key.
 pub const KEY_BYTES: usize = 32;
 
-/// A vault's secret: without it nobody can tell from fingerprints or from the lengths of chunks what
-/// a vault holds.
+/// A vault's secret: without it, fingerprints and the lengths of chunks do not tell what a vault
+/// holds.
 #[derive(Clone)]
 pub struct VaultKey {
     fingerprints: [u8; KEY_BYTES],
@@ -16,7 +16,7 @@ pub struct VaultKey {
     check: [u8; KEY_BYTES],
 }
 
-/// Bytes of what tells whether a key is the vault's.
+/// Bytes of the check value of a key.
 pub const CHECK_BYTES: usize = 16;
 
 impl VaultKey {
@@ -41,7 +41,7 @@ impl VaultKey {
         Fingerprint(*blake3::keyed_hash(key, content).as_bytes())
     }
 
-    /// What tells whether a key is the vault's. Nobody learns the key from it.
+    /// The check value that tells whether a key is the vault's. It does not reveal the key.
     pub fn check(&self) -> [u8; CHECK_BYTES] {
         std::array::from_fn(|at| self.check[at])
     }

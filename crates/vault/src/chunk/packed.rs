@@ -17,7 +17,7 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// The name.
+    /// The fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
@@ -36,12 +36,12 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A packer for the vault of that key.
+    /// A packer for the vault with this key.
     pub fn new(key: VaultKey, compression: Compression) -> Packer {
         Packer { key, compressor: Compressor::new(compression) }
     }
 
-    /// The name of a chunk of that class, data or metadata.
+    /// The fingerprint of a chunk of this class, data or metadata.
     pub fn fingerprint(&self, class: Class, content: &[u8]) -> Fingerprint {
         self.key.fingerprint(class, content)
     }
@@ -55,7 +55,7 @@ impl Packer {
         self.pack_named(class, self.fingerprint(class, content), content)
     }
 
-    /// The same of content whose name is known.
+    /// The chunk of content whose fingerprint is known.
     pub(crate) fn pack_named(&mut self, class: Class, fingerprint: Fingerprint, content: &[u8]) -> Packed {
         let (codec, stored) = self.compressor.compress(content);
         let (is_metadata, stored) = (class == Class::Metadata, Bytes(stored.into()));
@@ -63,7 +63,7 @@ impl Packer {
     }
 }
 
-/// A chunk on its way from another process: it has no name before it was checked, and may be anything.
+/// A chunk that another process sent: any bytes, without a fingerprint until they are checked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sent {
     pub(super) is_metadata: bool,
@@ -77,7 +77,7 @@ impl Sent {
     ///
     /// # Errors
     ///
-    /// [`BadChunk`] if it is empty, does not decompress, or gets longer by compression.
+    /// [`BadChunk`] if the chunk is empty, does not decompress, or is longer compressed than raw.
     pub fn check(self, key: &VaultKey) -> Result<Packed, BadChunk> {
         let Bytes(stored) = &self.stored;
         if stored.is_empty() || stored.len() > self.raw_bytes {
@@ -87,13 +87,13 @@ impl Sent {
         Ok(Packed { fingerprint: key.fingerprint(self.class(), &content), sent: self })
     }
 
-    /// Whether it is data or metadata.
+    /// Whether the chunk is data or metadata.
     pub(crate) fn class(&self) -> Class {
         if self.is_metadata { Class::Metadata } else { Class::Data }
     }
 }
 
-/// Bytes, which are sent as they are.
+/// Bytes that are sent without an encoding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -154,7 +154,7 @@ fn a_chunk_that_was_sent_has_the_name_of_its_content_or_is_refused() {
         raw_bytes,
         stored: Bytes(stored.into()),
     };
-    for none in [
+    for bad in [
         sent(Codec::Raw, 0, b""),
         sent(Codec::Raw, 3, b"four"),
         sent(Codec::Raw, 5, b"four"),
@@ -162,6 +162,6 @@ fn a_chunk_that_was_sent_has_the_name_of_its_content_or_is_refused() {
         sent(Codec::Lz4, usize::MAX, b"four"),
         sent(Codec::Zstd, usize::MAX, b"four"),
     ] {
-        assert!(none.clone().check(&key).is_err(), "{none:?}");
+        assert!(bad.clone().check(&key).is_err(), "{bad:?}");
     }
 }

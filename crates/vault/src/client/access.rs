@@ -1,4 +1,4 @@
-//! What clients ask of a vault, whichever process has it open. Requests and answers are values, encoded only for another process.
+//! The requests of clients to a vault, in whichever process it is open. Requests and answers are values, encoded only for another process.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, Vault, VaultErr
 /// The chunks of a method's request. Within [`Request`], `P` is its parameter.
 type P = Packed;
 
-/// Declares requests: the method that asks, the request with its arguments, and its answer.
+/// Declares requests: the method, the request with its arguments, and its answer.
 macro_rules! requests {
     ($($(#[$doc:meta])* $ask:ident: $kind:ident$(($($arg:ident: $type:ty),*))? -> $answer:ty,)*) => {
         /// A request of a client. Its chunks are of the kind `P`: named, or [`Sent`] by another process.
@@ -17,7 +17,7 @@ macro_rules! requests {
             $($(#[$doc])* $kind$(($($type),*))?,)*
         }
 
-        /// The answer to the request of that name.
+        /// The answer to the request of the same name.
         #[derive(Debug, Serialize, Deserialize)]
         pub enum Answer {
             $($(#[$doc])* $kind($answer),)*
@@ -30,7 +30,7 @@ macro_rules! requests {
             ///
             /// # Errors
             ///
-            /// As the method of [`Vault`] of that name.
+            /// As the method of [`Vault`] of the same name.
             fn ask(&mut self, request: Request) -> Result<Answer, VaultError>;
 
             /// The content of a chunk, wherever it has moved.
@@ -40,7 +40,7 @@ macro_rules! requests {
             /// As [`Vault::get`].
             fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError>;
 
-            /// Tells which chunks are got next, in this order, and before those that were told earlier. A vault that answers each
+            /// Announces which chunks are read next, in this order, before those announced earlier. A vault that answers each
             /// request from far away can ask for several at once.
             fn expect(&mut self, _chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {}
 
@@ -63,7 +63,7 @@ requests! {
     offer: Offer(put: PutId, names: Vec<Fingerprint>) -> Vec<Option<Reference>>,
     /// Stores chunks, unless they are there by now. The put refers to them.
     store: Store(put: PutId, chunks: Vec<P>) -> Vec<Reference>,
-    /// Notes that the put has stored what it will not commit.
+    /// Notes that the put has stored content that it will not commit.
     leave_behind: LeaveBehind(put: PutId) -> (),
     /// Ends a put with a snapshot, which is durable then. What the put stored of the `left_out` is owed.
     commit: Commit(put: PutId, root: P, left_out: u64) -> SnapshotId,
@@ -71,16 +71,16 @@ requests! {
     replace: Replace(put: PutId, roots: Vec<(SnapshotId, Reference, P)>) -> Vec<ForgetId>,
     /// Ends a put without a snapshot.
     drop_put: DropPut(put: PutId) -> (),
-    /// What a snapshot begins with.
+    /// The root chunk of a snapshot.
     root: Root(snapshot: SnapshotId) -> Reference,
-    /// The snapshots in the order of their numbers, and what each begins with.
+    /// The snapshots in the order of their numbers, and the root chunk of each.
     roots: Roots -> Vec<(SnapshotId, Reference)>,
     /// The name of each hold, and a snapshot that it keeps.
     holds: Holds -> Vec<(String, SnapshotId)>,
 }
 
 impl<P> Request<P> {
-    /// The put that it belongs to.
+    /// The put that the request belongs to.
     pub fn put(&self) -> Option<PutId> {
         match self {
             Self::Offer(put, _) | Self::Store(put, _) | Self::LeaveBehind(put) => Some(*put),
@@ -95,7 +95,7 @@ impl Request<Sent> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Sent`] if one of them is not what it says.
+    /// [`VaultError::Sent`] if a chunk does not match its description.
     pub fn check(self, key: &VaultKey) -> Result<Request, VaultError> {
         let check = |chunk: Sent| chunk.check(key).map_err(|_: BadChunk| VaultError::Sent);
         Ok(match self {

@@ -17,9 +17,9 @@ const CHANGED_MAX: usize = if cfg!(test) { 20 } else { 1 << 17 };
 #[derive(Default, Debug)]
 pub struct ImageWriter {
     recipe: RecipeBuilder,
-    /// Where the recipe ends.
+    /// Where the recipe ends, in bytes of the image.
     end: u64,
-    /// What came for places within the recipe, by place.
+    /// New content of places within the recipe, by place.
     changed: BTreeMap<u64, Span>,
 }
 
@@ -84,7 +84,7 @@ impl ImageWriter {
         if at >= self.end {
             return self.append(writer, vault, at, span);
         }
-        // What was there before is in no snapshot, unless something else has it.
+        // The content that was there before is in no snapshot, unless another file has it.
         writer.leave_behind(vault)?;
         self.changed.insert(at, span);
         Ok(())

@@ -9,14 +9,14 @@ use std::borrow::Cow;
 /// A chunk with its name.
 #[derive(Debug)]
 pub enum Chunk<'c> {
-    /// As it was read.
+    /// As read, not compressed.
     Raw(Class, Fingerprint, Cow<'c, [u8]>),
     /// Ready to be stored.
     Packed(Packed),
 }
 
 impl Chunk<'_> {
-    /// The name.
+    /// The fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
             Chunk::Raw(_, fingerprint, _) => *fingerprint,
@@ -41,7 +41,7 @@ pub struct Preparer {
 }
 
 impl Preparer {
-    /// A preparer for the vault of that key.
+    /// A preparer for the vault with this key.
     pub fn new(key: &VaultKey, compression: Compression) -> Preparer {
         Preparer { packer: Packer::new(key.clone(), compression), cutter: Cutter::new(key) }
     }
@@ -60,7 +60,7 @@ impl Preparer {
         }
     }
 
-    /// Takes chunks from the front of a file's `rest`: all of it if that is the `end`, else as long as it has bytes for the longest
+    /// Takes chunks from the front of a file's `rest`: all of it at the `end`, else while it has bytes for the longest
     /// chunk. They are compressed if they are likely to be new, which changes nothing but who compresses them.
     pub fn cut(&mut self, rest: &mut Vec<u8>, is_end: bool, are_new: bool) -> Vec<Chunk<'static>> {
         let (mut at, mut chunks) = (0, Vec::new());

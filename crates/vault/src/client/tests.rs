@@ -7,7 +7,7 @@ use crate::vault::tests::{Media, sanitize, writer};
 
 const CHUNK: usize = IMAGE_CHUNK_BYTES as usize;
 
-/// An image, and what is written to it: each piece with its place.
+/// An image, and the pieces that are written to it, each with its place.
 fn history(noise: &mut Noise, size: usize) -> (Vec<u8>, Vec<(usize, Vec<u8>)>) {
     let (mut image, mut pieces) = (vec![0; size], Vec::new());
     let places = size.div_ceil(CHUNK);

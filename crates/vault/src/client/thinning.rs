@@ -12,14 +12,14 @@ use crate::{Fingerprint, Reference, VaultError};
 /// Whether the entry of a path is to be taken out.
 pub type IsGone<'a> = dyn Fn(&[u8]) -> bool + 'a;
 
-/// What is to be taken out of folders, and what is known of those that were looked at.
+/// The entries to take out of folders, and the knowledge of the folders that were read.
 pub struct Thinning<'a> {
     is_gone: &'a IsGone<'a>,
-    /// How much is to be taken out of a chunk of the folder of that path, and of what is below.
+    /// The amount to take out of a chunk of the folder of a path, and of all below.
     gone: BTreeMap<(Vec<u8>, Fingerprint), Totals>,
-    /// How much there is in a chunk of a folder, and below.
+    /// The amount in a chunk of a folder, and below.
     all: BTreeMap<Fingerprint, Totals>,
-    /// The folders of that path that were stored again.
+    /// The folders of a path that were stored again.
     stored: BTreeMap<(Vec<u8>, Recipe), Recipe>,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Thinning<'a> {
         Thinning { is_gone, gone: BTreeMap::new(), all: BTreeMap::new(), stored: BTreeMap::new() }
     }
 
-    /// How much there is to be taken out of a folder, and of all below.
+    /// The amount to take out of a folder, and of all below.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl<'a> Thinning<'a> {
         Ok(found)
     }
 
-    /// How much there is in a folder and below.
+    /// The amount of entries and bytes in a folder and below.
     fn totals(&mut self, vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
         let mut totals = Totals::default();
         for chunk in chunks(vault, folder)? {
@@ -100,7 +100,7 @@ impl<'a> Thinning<'a> {
         Ok(totals)
     }
 
-    /// Stores a folder again without what is to be taken out; `None` if there is nothing of that. All folders of a
+    /// Stores a folder again without the entries to take out; `None` if there is nothing to take out. All folders of a
     /// thinning are stored by the same put.
     ///
     /// # Errors

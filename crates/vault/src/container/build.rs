@@ -54,12 +54,12 @@ impl Builder {
         }
     }
 
-    /// Whether there is no chunk in it.
+    /// Whether the container has no chunk.
     pub fn is_empty(&self) -> bool {
         self.directory.is_empty()
     }
 
-    /// The head, as things are.
+    /// The head of the container with its present chunks.
     pub fn head(&self) -> Head {
         Head {
             vault: self.vault,
@@ -70,7 +70,7 @@ impl Builder {
         }
     }
 
-    /// The container's bytes, as many as [`Head::container_bytes`] says: what comes before the chunks, and the chunks.
+    /// The container's bytes, as many as [`Head::container_bytes`] says: head and directory, and then the chunks.
     pub fn finish(self) -> [Vec<u8>; 2] {
         let head = self.head();
         let mut front = head.to_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! The directory: an entry for each chunk, which counts by itself, so that one can be destroyed alone.
+//! The directory: an entry for each chunk, with a checksum of its own, so that one entry can be destroyed alone.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -18,7 +18,7 @@ pub struct Stored {
     pub stored_bytes: u32,
     /// Bytes of the content.
     pub raw_bytes: u32,
-    /// How it is stored.
+    /// The codec of the stored bytes.
     pub codec: Codec,
     /// CRC-32C of the bytes as stored.
     pub checksum: u32,
@@ -27,7 +27,7 @@ pub struct Stored {
 /// An entry of a container's directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// There is a chunk.
+    /// The entry of a chunk.
     Chunk(Stored),
     /// The chunk was destroyed, and its entry too: nothing but zeros.
     Destroyed,
@@ -35,7 +35,7 @@ pub enum Entry {
     Damaged,
 }
 
-/// Why a chunk's content cannot be had.
+/// Why a chunk's content cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChunkError {
     /// Stored bytes have changed.
@@ -43,15 +43,15 @@ pub enum ChunkError {
         "chunk: checksum {found:#010x} of the stored bytes, expected {expected:#010x}; run `quietus vault verify`"
     )]
     Checksum {
-        /// The one that the bytes have.
+        /// The checksum of the bytes.
         found: u32,
-        /// The one that the directory has.
+        /// The checksum in the directory.
         expected: u32,
     },
     /// The stored bytes are not what the directory says.
     #[error(transparent)]
     Codec(#[from] BadChunk),
-    /// Another content than the one that was asked for.
+    /// The content is not the requested one.
     #[error("chunk: content with another fingerprint than its entry; run `quietus vault verify`")]
     Fingerprint,
 }
@@ -87,7 +87,7 @@ impl Entry {
 }
 
 impl Raw {
-    /// `None` if it cannot be: a chunk lies within the container, and has a length that chunks have.
+    /// `None` if the entry is invalid: a chunk lies within the container, and has a length that chunks have.
     fn stored(&self, head: &Head) -> Option<Stored> {
         let stored = Stored {
             chunk: Reference {
@@ -128,7 +128,7 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// [`ChunkError`] if anything has changed since.
+    /// [`ChunkError`] if the bytes have changed since.
     pub fn content(&self, key: &VaultKey, class: Class, stored: &[u8]) -> Result<Vec<u8>, ChunkError> {
         self.check(stored)?;
         let content = decompress(self.codec, stored, self.raw_bytes as usize)?;
@@ -138,11 +138,11 @@ impl Stored {
         Ok(content)
     }
 
-    /// Checks that the chunk's bytes are as they were `stored`; copying needs no more.
+    /// Checks that the chunk's bytes are as they were `stored`, which is enough to copy them.
     ///
     /// # Errors
     ///
-    /// [`ChunkError::Checksum`] if they are not.
+    /// [`ChunkError::Checksum`] if the bytes have changed.
     pub fn check(&self, stored: &[u8]) -> Result<(), ChunkError> {
         let found = crc32c::crc32c(stored);
         let same = found == self.checksum && stored.len() == self.stored_bytes as usize;

@@ -1,4 +1,4 @@
-//! The head: which container it is, and how much it has.
+//! The head: the number of a container, and the amount of its content.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -9,7 +9,7 @@ use crate::{ContainerSequence, VaultId};
 
 const MAGIC: [u8; 16] = *b"QuietusContainer";
 const VERSION: u32 = 1;
-/// Where the checksum is: at the end.
+/// Offset of the checksum: at the end.
 const CHECKED_BYTES: usize = HEAD_BYTES - 4;
 
 /// A container's head.
@@ -27,13 +27,13 @@ pub struct Head {
     pub payload_bytes: u32,
 }
 
-/// Why bytes are no head.
+/// Why bytes are not a valid head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HeadError {
     /// Fewer bytes than a head has.
     #[error("container: head of {0} bytes, expected {HEAD_BYTES}; the medium is too short")]
     Short(usize),
-    /// Something else lies here.
+    /// The magic number differs: the slot holds something else.
     #[error("container: bad magic in the head at offset 0; the slot holds no container")]
     Magic,
     /// Bytes have changed.
@@ -41,18 +41,18 @@ pub enum HeadError {
         "container: checksum {found:#010x} in the head, computed {computed:#010x}; run `quietus vault verify`"
     )]
     Checksum {
-        /// The one that the head has.
+        /// The checksum in the head.
         found: u32,
-        /// The one that its bytes have.
+        /// The checksum of its bytes.
         computed: u32,
     },
-    /// A program of another age wrote it.
+    /// A program with another version of the format wrote the head.
     #[error("container: format version {0}, expected {VERSION}; use a newer quietus")]
     Version(u32),
-    /// A sound head that says what cannot be.
+    /// A head with a right checksum has a field out of range.
     #[error("container: the head's field `{field}` is {value}, out of range; run `quietus vault verify`")]
     Field {
-        /// Its name.
+        /// The name of the field.
         field: &'static str,
         /// The value found.
         value: u32,
@@ -86,7 +86,7 @@ impl Head {
     ///
     /// # Errors
     ///
-    /// [`HeadError`] says what is wrong; nothing else of the container can be trusted then.
+    /// [`HeadError`]. Then nothing else of the container can be trusted.
     pub fn from_bytes(bytes: &[u8]) -> Result<Head, HeadError> {
         let bytes = bytes.get(..HEAD_BYTES).ok_or(HeadError::Short(bytes.len()))?;
         let (raw, _) = Raw::read_from_prefix(bytes).map_err(|_| HeadError::Short(bytes.len()))?;

@@ -1,7 +1,7 @@
 //! Which fingerprints a part may have: a split block Bloom filter (Putze, Sanders, Singler, *Cache-,
 //! Hash- and Space-Efficient Bloom Filters*, 2007; the form that Apache Parquet specifies).
 //!
-//! A false positive costs a read, and nothing else: the filter takes no part in what is live.
+//! A false positive costs a read, and nothing else: the filter does not decide what is live.
 
 use crate::Fingerprint;
 

@@ -1,11 +1,11 @@
-//! Merging what is in memory with the sorted part.
+//! Merging the part in memory with the sorted part.
 
 use std::cmp::Ordering;
 
 use super::IndexEntry;
 
 /// The entries of `recent` and of `part`, both sorted, in order. Where both have a chunk, the recent entry
-/// counts. An error of the part comes through, and ends what is in order.
+/// counts. An error of the part comes through, and ends the order.
 pub fn merge<E>(
     recent: impl Iterator<Item = IndexEntry>,
     part: impl Iterator<Item = Result<IndexEntry, E>>,

@@ -1,4 +1,4 @@
-//! A page of a sorted part: 97 entries of 42 bytes, and what finds out that it was damaged.
+//! A page of a sorted part: 97 entries of 42 bytes, and a checksum.
 
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -10,7 +10,7 @@ use crate::{ContainerSequence, Fingerprint, Ordinal};
 pub const PAGE_BYTES: usize = 4096;
 /// Entries that a page holds.
 pub const PAGE_ENTRIES: usize = (PAGE_BYTES - HEAD_BYTES) / size_of::<RawEntry>();
-/// Numbers have 5 bytes: a million million.
+/// Bytes of a number: a million million.
 const NUMBER_BYTES: usize = 5;
 /// Count, reserved, checksum.
 const HEAD_BYTES: usize = 8;
@@ -26,7 +26,7 @@ struct RawEntry {
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawPage {
-    /// Of all that follows.
+    /// Checksum of all that follows.
     checksum: U32,
     count: U16,
     reserved: U16,
@@ -36,7 +36,7 @@ struct RawPage {
 
 const _: () = assert!(size_of::<RawPage>() == PAGE_BYTES && PAGE_ENTRIES == 97);
 
-/// Why bytes are no page of the index. A start makes the index anew, of the containers' directories.
+/// Why bytes are not a page of the index. A start rebuilds the index from the containers' directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PageError {
     /// Bytes have changed, or are of something else.
@@ -44,12 +44,12 @@ pub enum PageError {
         "index page: checksum {found:#010x}, computed {computed:#010x}; open the vault again, which makes the index anew"
     )]
     Checksum {
-        /// The one that the page has.
+        /// The checksum in the page.
         found: u32,
-        /// The one that its bytes have.
+        /// The checksum of its bytes.
         computed: u32,
     },
-    /// A sound page that says what cannot be.
+    /// A page with a right checksum has invalid entries.
     #[error(
         "index page: {0} entries, expected 1 to {PAGE_ENTRIES}, in order; open the vault again, which makes the index anew"
     )]
@@ -65,7 +65,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// [`PageError`]; nothing of it can be trusted then.
+    /// [`PageError`]. Then nothing of the page can be trusted.
     pub fn from_bytes(bytes: &[u8; PAGE_BYTES]) -> Result<Page, PageError> {
         let computed = crc32c::crc32c(&bytes[4..]);
         let raw: &RawPage = zerocopy::transmute_ref!(bytes);

@@ -13,9 +13,9 @@ pub struct Part {
 }
 
 impl Part {
-    /// The page that has `fingerprint`, if any has: pages are counted from 0. Mostly None if none has.
+    /// The page, counted from 0, that has `fingerprint` if any page has it. Mostly `None` if no page has it.
     ///
-    /// Where pages begin with equal 8 bytes the first of them is given; no two chunks of a vault have those.
+    /// Of several pages that begin with the same 8 bytes, the first one; no two chunks of a vault share those.
     pub fn page(&self, fingerprint: &Fingerprint) -> Option<usize> {
         if !self.filter.may_have(fingerprint) {
             return None;
@@ -53,7 +53,7 @@ impl PartBuilder {
         PartBuilder { part, page: Vec::with_capacity(PAGE_ENTRIES) }
     }
 
-    /// Adds the next entry; the bytes of a page that is full by that.
+    /// Adds the next entry; returns the bytes of a page that is full now.
     ///
     /// # Panics
     ///

@@ -14,7 +14,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// An empty one, which is full with so many entries; each takes some 80 bytes.
+    /// An empty index, which is full with `entries_max` entries; each takes some 80 bytes.
     pub fn new(entries_max: usize) -> Recent {
         Recent { entries: BTreeMap::new(), entries_max }
     }

@@ -84,7 +84,7 @@ fn chunks_that_are_new_cost_a_read_in_one_case_of_a_hundred() {
     let medium = OnMedium::new(sorted, count);
     let strangers = 100_000;
     let reads = (0..strangers).filter(|_| medium.part.page(&fingerprint(&mut noise)).is_some()).count();
-    assert!(reads * 100 <= strangers * 3 / 2, "{reads} of {strangers} strangers cost a read");
+    assert!(reads * 100 <= strangers * 3 / 2, "{reads} of {strangers} absent fingerprints cost a read");
     assert!(medium.part.bytes() as u64 * 8 <= count * 13, "{} bytes for {count}", medium.part.bytes());
 }
 

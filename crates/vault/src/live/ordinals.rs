@@ -14,7 +14,7 @@ pub struct Ordinals {
 }
 
 impl Ordinals {
-    /// A set of the chunks with ordinals below `end`, none of them live.
+    /// A set of the chunks with ordinals below `end`, without a mark.
     pub fn new(end: Ordinal) -> Ordinals {
         Ordinals { words: vec![0; (end.0 as usize).div_ceil(64)], end }
     }

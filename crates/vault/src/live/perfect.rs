@@ -4,7 +4,7 @@
 //! The paper's section 4.5 and 5.1: fingerprints are parted by prefix, so that each part has 16,384 on average
 //! and can be built in a little memory as they come, sorted, from the index; each part is a
 //! perfect hash function, made by hash, displace and compress, and a bit vector of its range.
-//! [`part`] is one part, [`Builder`] makes all, [`order`] sorts what is to be marked.
+//! [`part`] is one part, [`Builder`] makes all, [`order`] sorts the chunks to mark.
 //!
 //! Two things differ from the paper, and save 0.4 bits a fingerprint. The buckets of the first level are not of one
 //! expected size: the early ones, for which nearly all places are free, are larger
@@ -42,13 +42,13 @@ pub struct Cover {
 }
 
 impl Cover {
-    /// All of `fingerprints` fingerprints.
+    /// The cover of all `fingerprints` fingerprints.
     pub fn all(fingerprints: u64) -> Cover {
         let parts = fingerprints.div_ceil(PART_FINGERPRINTS).max(1);
         Cover { parts, first: 0, end: parts }
     }
 
-    /// The `turn`th of `turns` shares of them, counted from 0.
+    /// The `turn`th of `turns` shares of this cover, counted from 0.
     ///
     /// # Panics
     ///
@@ -106,7 +106,7 @@ impl Perfect {
         self.cover
     }
 
-    /// Marks what has its place in a level. What is left over comes first in `hashes` then; gives how many that are.
+    /// Marks the hashes that have their places in a level. Moves the others to the front of `hashes`; returns their number.
     fn mark_level(&mut self, batch: &mut Batch, level: usize, hashes: &mut [Hash]) -> usize {
         let mut left = 0;
         for start in (0..hashes.len()).step_by(BATCH) {

@@ -137,7 +137,7 @@ fn a_set_of_nothing_takes_strangers() {
     let mut found = Vec::new();
     set.look_up(&strangers, &mut found);
     assert_eq!(found.len(), strangers.len());
-    assert_eq!(set.marked(0), 0, "nobody is marked");
+    assert_eq!(set.marked(0), 0, "no chunk is marked");
 }
 
 #[test]

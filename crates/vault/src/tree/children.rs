@@ -6,7 +6,7 @@ use super::{BadMetadata, Child, Kind, Role, Snapshot, nodes, spans};
 ///
 /// # Errors
 ///
-/// [`BadMetadata`] if it is none.
+/// [`BadMetadata`] if it is not a chunk of metadata.
 pub fn children(bytes: &[u8]) -> Result<(Role, Vec<Child>), BadMetadata> {
     let (role, _) = Role::take(bytes)?;
     let children = match role {

@@ -4,7 +4,7 @@ use super::span::spans_of;
 use super::{BadMetadata, Span};
 use crate::Reference;
 
-/// Where somebody is in a recipe.
+/// A position in a recipe.
 #[derive(Debug)]
 pub struct Cursor {
     /// From the top down: the layer of the spans that are still to come, and these.
@@ -20,7 +20,7 @@ impl Cursor {
     ///
     /// # Errors
     ///
-    /// Those of `fetch`, and [`BadMetadata`] for what is no recipe.
+    /// The errors of `fetch`, and [`BadMetadata`] if a chunk is not one of a recipe.
     pub fn next<E: From<BadMetadata>>(
         &mut self,
         fetch: &mut dyn FnMut(&Reference) -> Result<Vec<u8>, E>,

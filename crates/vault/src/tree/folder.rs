@@ -1,4 +1,4 @@
-//! Folders: their entries, and what a file has besides its content.
+//! Folders: their entries, and the attributes of files.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,11 +32,11 @@ pub struct Metadata {
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
     /// Entries with the same number are names of one file.
     pub hard_link: Option<u64>,
-    /// The file of the host that was put. `None` for what is no file of a host.
+    /// The file of the host that was put; `None` if the entry is not from a host's file system.
     pub origin: Option<Origin>,
 }
 
-/// Identity and state of a file of a host. While both stay, nobody has changed its content or its attributes.
+/// Identity and state of a file of a host. While both stay, its content and its attributes are unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// Number of the inode.
@@ -54,9 +54,9 @@ pub enum Kind {
     Folder(Recipe),
     /// A symbolic link to this path.
     Link(Vec<u8>),
-    /// A device: major and minor number.
+    /// A block device: major and minor number.
     BlockDevice(u32, u32),
-    /// The same.
+    /// A character device: major and minor number.
     CharacterDevice(u32, u32),
     /// A named pipe.
     Pipe,
@@ -68,7 +68,7 @@ pub enum Kind {
 ///
 /// # Errors
 ///
-/// [`BadMetadata`] if it is none.
+/// [`BadMetadata`] if it is not a chunk of a folder.
 pub fn nodes(bytes: &[u8]) -> Result<Vec<Node>, BadMetadata> {
     match Role::take(bytes)? {
         (Role::Nodes, entries) => decode(entries, "entries of a folder"),
@@ -93,12 +93,12 @@ pub enum BadNode {
     /// Entries come in another order, or twice.
     #[error("file name {0:?}: out of order or twice in one folder")]
     Order(Vec<u8>),
-    /// Its attributes are longer than a chunk.
+    /// The entry's attributes are longer than a chunk.
     #[error("file {name:?}: {bytes} bytes of metadata, at most {BYTES_MAX}; remove extended attributes")]
     Long {
-        /// Its name.
+        /// The entry's name.
         name: Vec<u8>,
-        /// Its length.
+        /// The entry's length.
         bytes: usize,
     },
 }
@@ -118,11 +118,11 @@ impl Default for FolderBuilder {
 }
 
 impl FolderBuilder {
-    /// Adds the next entry; `store` takes what is complete by that, and names it.
+    /// Adds the next entry; `store` takes each chunk that is complete now, and names it.
     ///
     /// # Errors
     ///
-    /// [`BadNode`], and those of `store`.
+    /// [`BadNode`], and the errors of `store`.
     pub fn push<E: From<BadNode>>(
         &mut self,
         node: &Node,
@@ -148,7 +148,7 @@ impl FolderBuilder {
     ///
     /// # Errors
     ///
-    /// Those of `store`.
+    /// The errors of `store`.
     pub fn finish<E>(mut self, store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>) -> Result<Recipe, E> {
         if let Some(rest) = self.group.take() {
             end_chunk(&mut self.recipe, &rest, store)?;

@@ -14,8 +14,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Adds an encoded entry of at most [`BYTES_MAX`]; the chunks, without their first byte,
-    /// none, one or two, that are complete by that.
+    /// Adds an encoded entry of at most [`BYTES_MAX`]; returns the chunks that are complete now, up to two,
+    /// without their first byte.
     pub(super) fn push(&mut self, entry: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         assert!(entry.len() <= BYTES_MAX, "an entry of {} bytes", entry.len());
         let full = if self.bytes.len() + entry.len() > BYTES_MAX { self.take() } else { None };

@@ -36,7 +36,7 @@ impl Recipe {
         self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.bytes))
     }
 
-    /// The spans at the top, and what they are.
+    /// The spans at the top, and their kind.
     pub fn top(&self) -> (&[Span], Layer) {
         (&self.spans, if self.layers == 0 { Layer::Content } else { Layer::Spans })
     }
@@ -54,7 +54,7 @@ impl Recipe {
     ///
     /// # Errors
     ///
-    /// [`BadMetadata`] for what is no recipe.
+    /// [`BadMetadata`] if this is not a recipe.
     pub fn cursor(&self) -> Result<Cursor, BadMetadata> {
         if self.layers >= LAYERS_MAX {
             Err(TOO_DEEP)
@@ -68,7 +68,7 @@ impl Recipe {
     ///
     /// # Errors
     ///
-    /// Those of `fetch`, and [`BadMetadata`] for what is no recipe.
+    /// The errors of `fetch`, and [`BadMetadata`] if a chunk is not one of a recipe.
     pub fn walk<E: From<BadMetadata>>(
         &self,
         fetch: &mut dyn FnMut(&Reference) -> Result<Vec<u8>, E>,
@@ -101,7 +101,7 @@ fn walk<E: From<BadMetadata>>(
 #[derive(Default, Debug)]
 pub struct RecipeBuilder {
     is_folder: bool,
-    /// From the content upwards: what the next chunk of that layer will have.
+    /// From the content upwards: the content of each layer's next chunk.
     layers: Vec<Unfinished>,
 }
 
@@ -115,16 +115,16 @@ struct Unfinished {
 }
 
 impl RecipeBuilder {
-    /// A builder of the recipe of a folder: its content are entries. The default one makes recipes of files.
+    /// A builder of the recipe of a folder, whose content is entries. The default builder makes recipes of files.
     pub(super) fn of_folder() -> RecipeBuilder {
         RecipeBuilder { is_folder: true, layers: Vec::new() }
     }
 
-    /// Adds the next span; `store` takes what is complete by that, and names it.
+    /// Adds the next span; `store` takes each chunk that is complete now, and names it.
     ///
     /// # Errors
     ///
-    /// Those of `store`.
+    /// The errors of `store`.
     pub fn push<E>(
         &mut self,
         span: Span,
@@ -137,7 +137,7 @@ impl RecipeBuilder {
     ///
     /// # Errors
     ///
-    /// Those of `store`.
+    /// The errors of `store`.
     pub fn finish<E>(mut self, store: &mut dyn FnMut(&[u8]) -> Result<Reference, E>) -> Result<Recipe, E> {
         let mut layer = 0;
         while let Some(top) = self.layers.get(layer) {

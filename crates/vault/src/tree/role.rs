@@ -1,5 +1,5 @@
-//! The kind of a chunk of metadata: its first byte says so. So a chunk has one meaning, whoever names it, and
-//! what it names needs to be walked once.
+//! The kind of a chunk of metadata: its first byte says so. So a chunk has one meaning, whichever chunk names it,
+//! and the chunks below need to be walked only once.
 
 use super::BadMetadata;
 use crate::Reference;
@@ -7,7 +7,7 @@ use crate::Reference;
 /// The part that a chunk plays for the one that names it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// Content of a file: no metadata.
+    /// Content of a file, which is not metadata.
     Content,
     /// Entries of a folder.
     Nodes,
@@ -22,7 +22,7 @@ pub enum Role {
     },
 }
 
-/// Layers at most: 32 × 128⁷ spans, more than any file has.
+/// Most layers: 32 × 128⁷ spans, more than any file has.
 pub(super) const LAYERS_MAX: u8 = 8;
 
 const NODES: u8 = 1;

@@ -1,10 +1,10 @@
-//! The root of a snapshot: its name, which nothing but the pool ever has, and its folder.
+//! The root of a snapshot: its name, which lies only in the pool, and its folder.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BadMetadata, Kind, Metadata, Node, Recipe, Role};
 
-/// How much there is in a folder and all below.
+/// The amount of entries and bytes in a folder and all below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Entries, folders apart.
@@ -16,14 +16,14 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds another folder's.
+    /// Adds another folder's amounts.
     pub fn add(&mut self, other: Totals) {
         self.files = self.files.saturating_add(other.files);
         self.folders = self.folders.saturating_add(other.folders);
         self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
-    /// Adds an entry, without what is below it.
+    /// Adds an entry, without the entries below it.
     pub fn count(&mut self, node: &Node) {
         let (files, folders, bytes) = match &node.kind {
             Kind::File(recipe) => (1, 0, recipe.bytes()),
@@ -33,7 +33,7 @@ impl Totals {
         self.add(Totals { files, folders, bytes });
     }
 
-    /// Takes away what is gone.
+    /// Subtracts the amounts that are gone.
     pub fn less(self, gone: Totals) -> Totals {
         Totals {
             files: self.files.saturating_sub(gone.files),
@@ -55,7 +55,7 @@ pub struct Snapshot {
     /// When the put began, by the host's clock, in milliseconds since 1970. A file that was changed later may have changed
     /// again, at the same time by its file system's clock, after it was read.
     pub begun_ms: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// When the snapshot was made, in milliseconds since 1970.
     pub created_ms: u64,
     /// Its entries and the bytes of their content.
     pub totals: Totals,
@@ -76,7 +76,7 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// [`BadMetadata`] if it is none.
+    /// [`BadMetadata`] if the chunk is not a snapshot.
     pub fn from_bytes(bytes: &[u8]) -> Result<Snapshot, BadMetadata> {
         let bad = BadMetadata::new(bytes, "snapshot");
         match Role::take(bytes)? {

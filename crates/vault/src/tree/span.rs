@@ -8,13 +8,13 @@ use crate::{Fingerprint, Ordinal, Reference};
 /// Bytes that follow one another in a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Span {
-    /// How many.
+    /// The number of bytes.
     pub bytes: u64,
     chunk: Option<([u8; 32], u64)>,
 }
 
 impl Span {
-    /// The content of a chunk; in an upper layer: that of all spans that a chunk has.
+    /// The content of a chunk; in an upper layer, the content of all spans that the chunk has.
     pub fn chunk(chunk: Reference, bytes: u64) -> Span {
         Span { bytes, chunk: Some((chunk.fingerprint.0, chunk.ordinal.0)) }
     }
@@ -35,7 +35,7 @@ impl Span {
 ///
 /// # Errors
 ///
-/// [`BadMetadata`] if it is none.
+/// [`BadMetadata`] if it is not a chunk of a recipe.
 pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
     match Role::take(bytes)? {
         (Role::Spans { .. }, entries) => decode(entries, "spans of a recipe"),
@@ -43,7 +43,7 @@ pub fn spans(bytes: &[u8]) -> Result<Vec<Span>, BadMetadata> {
     }
 }
 
-/// The same, of a chunk that has to be of `layer`.
+/// The spans of a chunk that has to be of `layer`.
 pub(super) fn spans_of(bytes: &[u8], layer: u8) -> Result<Vec<Span>, BadMetadata> {
     match Role::take(bytes)? {
         (Role::Spans { layer: found, .. }, _) if found == layer => spans(bytes),

@@ -264,7 +264,7 @@ fn every_chunk_that_metadata_names_is_a_child_in_its_role() {
         for Child { chunk, role } in named {
             *found.entry(role).or_default() += 1;
             if role != Role::Content {
-                // What `some_node` makes of spans at random is in no folder.
+                // No folder has the random spans that `some_node` makes.
                 pending.extend(chunks.fetch(&chunk).ok().map(|bytes| (role, bytes)));
             }
         }

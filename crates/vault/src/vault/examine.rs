@@ -17,26 +17,26 @@ pub enum Found {
     Free,
     /// Content that is to be destroyed.
     Owed,
-    /// A container, of so many chunks or entries of the index that a snapshot reaches, and nothing else.
+    /// A container with this many chunks or entries of the index that a snapshot reaches, and nothing else.
     Live(u64),
-    /// Something that is to be nowhere.
+    /// Bytes that must not be there.
     Residue(Residue),
 }
 
-/// Content that must be nowhere.
+/// Bytes that must not be there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Residue {
     /// Bytes in a free slot.
     Free,
-    /// So many chunks that no snapshot reaches.
+    /// This many chunks that no snapshot reaches.
     Chunks(u64),
-    /// So many entries of the index that name a chunk which no snapshot reaches.
+    /// This many entries of the index that name a chunk which no snapshot reaches.
     Names(u64),
     /// An entry of a directory that cannot be read: of a live chunk or of a dead one.
     Entry,
     /// Bytes between or behind the chunks of a container.
     Gap,
-    /// No container of this vault where one has to be.
+    /// The slot lacks the container that the catalog expects there.
     Container,
 }
 
@@ -46,7 +46,7 @@ impl Vault<'_> {
         (0..self.catalog.layout().slots).map(SlotNumber)
     }
 
-    /// Everything besides chunks that are `live` in `bytes`, which were read from all of `slot`; no bytes if it has no space.
+    /// All findings besides chunks that are `live` in `bytes`, which were read from all of `slot`; no bytes if it has no space.
     pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
         let entry = self.catalog.table().entry(slot);
         let found = match entry.state {

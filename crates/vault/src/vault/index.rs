@@ -1,4 +1,4 @@
-//! The index of an open vault: what is in memory, what is being merged, and the sorted part in the pool.
+//! The index of an open vault: the part in memory, the part that is being merged, and the sorted part in the pool.
 
 use quietus_core::units::{Extent, Pos};
 
@@ -16,7 +16,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Entries, some perhaps twice.
+    /// The number of entries, some of them perhaps counted twice.
     pub(crate) fn entries(&self) -> u64 {
         let frozen = self.frozen.as_ref().map_or(0, Recent::len);
         self.part.entries() + (self.recent.len() + frozen) as u64

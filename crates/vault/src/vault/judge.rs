@@ -1,6 +1,7 @@
-//! What a slot has, by its own bytes: for slots of which the catalog does not know it any more.
+//! The content of slots, judged by their own bytes, where the catalog has lost it.
 //!
-//! Nothing that may be live is given up. A container that is whole counts as sealed: what no snapshot reaches of it is dead, as anywhere.
+//! Nothing that may be live is given up. A whole container counts as sealed: chunks of it that no snapshot reaches are dead, as
+//! anywhere.
 //! Only zeros are a free slot.
 
 use quietus_core::zeros::is_zeros;
@@ -16,13 +17,13 @@ use crate::index::{PAGE_BYTES, Page};
 use crate::tree::Snapshot;
 use crate::{ContainerSequence, NUMBER_MAX, Ordinal, Reference, SlotNumber, VaultError};
 
-/// What lies in a slot.
+/// The content of a slot.
 pub(super) enum Judged {
     /// Zeros.
     Free,
     /// A container of this vault.
     Container(Content),
-    /// Bytes that are no container: one whose head is damaged, or one that was being destroyed.
+    /// Bytes without a valid head: a damaged container, or one that was being destroyed.
     Unknown,
 }
 
@@ -89,14 +90,14 @@ impl Pool<'_> {
 
 /// The entries of slots that were judged.
 pub(super) struct Judge {
-    /// The slots of the index as the catalog has it.
+    /// The slots of the index, by the catalog.
     index: BTreeSet<SlotNumber>,
     /// Containers that are in some slot.
     pub(super) seen: BTreeSet<ContainerSequence>,
-    /// The next number for a container that says none.
+    /// The next number for a container without a readable number.
     pub(super) next: ContainerSequence,
     pub(super) ordinals_end: Ordinal,
-    /// What was found, in the order of slots.
+    /// The findings, in the order of slots.
     pub(super) entries: Vec<(SlotNumber, SlotEntry)>,
 }
 
@@ -118,8 +119,8 @@ impl Judge {
         self.entries.push((slot, entry));
     }
 
-    /// Notes what a slot has. Whether it is known is what the caller has to have found out of all slots before: a container of which
-    /// another slot has the number, too, gets one of its own by [`number`](Judge::number).
+    /// Notes the content of a slot. The caller first [keeps](Judge::keep) all known entries: a container whose number another
+    /// slot has gets a new one by [`number`](Judge::number).
     pub(super) fn take(&mut self, slot: SlotNumber, judged: &Judged) {
         let in_index = self.index.contains(&slot);
         let (container, class, is_damaged) = match judged {
@@ -135,7 +136,7 @@ impl Judge {
         let container = container.filter(|it| self.seen.insert(*it));
         self.next = self.next.max(container.map_or(self.next, |it| ContainerSequence(it.0 + 1)));
         let state = match class {
-            // An older index, or one that was never in use, names what may be gone.
+            // An older index, or one that was never in use, may name chunks that are gone.
             Class::Index if !in_index => SlotState::Condemned,
             _ => SlotState::Sealed,
         };
@@ -144,7 +145,7 @@ impl Judge {
         self.entries.push((slot, SlotEntry { state, container, class, is_damaged }));
     }
 
-    /// Numbers the containers that say none, so that each is known by one, and found damaged under it.
+    /// Numbers the containers without a readable number, so that each has one, and is found damaged under it.
     pub(super) fn number(&mut self) {
         for (_, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.container == UNNUMBERED) {
             entry.container = self.next;
@@ -157,8 +158,8 @@ impl Judge {
 const UNNUMBERED: ContainerSequence = ContainerSequence(u64::MAX);
 
 impl Vault<'_> {
-    /// Finds out what the slots have of which the catalog does not know it. If changes of the catalog may be missing, that goes for containers
-    /// that seem not to be whole, too.
+    /// Judges the slots whose content the catalog does not know. If changes of the catalog may be missing, also judges containers
+    /// that seem to be incomplete.
     pub(super) fn judge_lost(&mut self) -> Result<(), VaultError> {
         let (state, table) = (self.catalog.state(), self.catalog.table());
         let mut judge = Judge::new(&state.index.slots, state.next.container);

@@ -12,7 +12,7 @@ use crate::{ContainerSequence, Fingerprint, SlotNumber, VaultError};
 /// Entries that are taken out of memory in one step, behind the last page of the old part.
 const TAIL_ENTRIES: usize = 8 * PAGE_ENTRIES;
 
-/// Free slots, besides those that are reserved, that are few.
+/// Free slots, besides the reserved ones, that count as few.
 const SLOTS_FEW: usize = 2;
 
 /// A merge under way.
@@ -31,7 +31,7 @@ pub(crate) struct Merge {
 }
 
 impl Vault<'_> {
-    /// Begins a merge of all that is in memory. What the containers below the next one have is in it.
+    /// Begins a merge of all that is in memory. It has all chunks of the containers below the next one.
     pub(crate) fn begin_merge(&mut self) -> Result<(), VaultError> {
         assert!(self.merge.is_none() && self.index.frozen.is_none(), "a merge is under way");
         self.seal(Vec::new())?;
@@ -50,7 +50,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Goes on with the merge; true if none is under way any more. After [`VaultError::Full`] it can go on later.
+    /// Goes on with the merge; true if it has ended. After [`VaultError::Full`] it can go on later.
     pub(crate) fn step_merge(&mut self) -> Result<bool, VaultError> {
         let Some(mut merge) = self.merge.take() else { return Ok(true) };
         let stepped = self.step_with(&mut merge);
@@ -63,7 +63,7 @@ impl Vault<'_> {
         }
     }
 
-    /// Merges one page of the old part, or some of what comes behind it; true if that was all.
+    /// Merges one page of the old part, or some of the entries behind it; true if that was all.
     fn step_with(&mut self, merge: &mut Merge) -> Result<bool, VaultError> {
         let full = self.pool.index_pages() * PAGE_BYTES;
         while merge.bytes.len() >= full {
@@ -103,7 +103,7 @@ impl Vault<'_> {
         merged
     }
 
-    /// Writes what is left; true.
+    /// Writes the remaining pages; returns true.
     fn end_pages(&mut self, merge: &mut Merge) -> Result<bool, VaultError> {
         merge.bytes.extend(merge.builder.end_page().into_iter().flatten());
         let full = self.pool.index_pages() * PAGE_BYTES;
@@ -126,7 +126,7 @@ impl Vault<'_> {
         self.pool.write(slot, &[&head.to_bytes(), &pages])
     }
 
-    /// Replaces the old part, which is condemned: it names chunks that are not there any more.
+    /// Replaces the old part, which is condemned, since it names chunks that are gone.
     fn end_merge(&mut self, merge: Merge) -> Result<(), VaultError> {
         if !merge.slots.is_empty() {
             self.pool.sync()?;
@@ -143,8 +143,8 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Merges if what is in memory is full, a step at a time unless there is no memory left. Parts of the index that were
-    /// replaced are destroyed as slots get few.
+    /// Merges when the part in memory is full, a step at a time unless there is no memory left. Replaced parts of the index
+    /// are destroyed when slots get few.
     pub(crate) fn tend_index(&mut self) -> Result<(), VaultError> {
         let free = |vault: &Self| vault.catalog.table().free().len();
         if free(self) <= self.reserved() + SLOTS_FEW {

@@ -18,11 +18,11 @@ use crate::tree::{Role, children};
 use crate::{ContainerSequence, Ordinal, Reference, VaultError};
 
 impl<'m> Vault<'m> {
-    /// Makes a vault on two media, of which the pool's holds nothing that is worth destroying.
+    /// Makes a vault on two media. The pool's medium holds nothing that has to be destroyed.
     ///
     /// # Errors
     ///
-    /// [`VaultError`] if a medium fails, or the layout or the policy cannot be.
+    /// [`VaultError`] if a medium fails, or if the layout or the policy is invalid.
     pub fn create(
         catalog: &'m dyn Medium,
         pool: &'m dyn Medium,
@@ -32,7 +32,7 @@ impl<'m> Vault<'m> {
         Vault::new(Catalog::create(catalog, layout)?, pool, setup)
     }
 
-    /// Opens the vault on two media. What puts had stored and not committed is owed, and condemned as far as it was not durable.
+    /// Opens the vault on two media. Chunks that puts stored and did not commit are owed, and condemned if they were not durable.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl<'m> Vault<'m> {
         vault.resume()
     }
 
-    /// Opens the vault on a catalog that says of each slot what it has.
+    /// Opens the vault on a catalog that knows the content of each slot.
     pub(super) fn resume(mut self) -> Result<Vault<'m>, VaultError> {
         let vault = &mut self;
         vault.condemn_open()?;
@@ -89,11 +89,11 @@ impl<'m> Vault<'m> {
         })
     }
 
-    /// Condemns every free slot: the pool may hold anything, which is destroyed before any of it is used.
+    /// Condemns every free slot: the pool may hold anything, which is destroyed before a slot is used.
     ///
     /// # Errors
     ///
-    /// Those of the catalog.
+    /// The errors of the catalog.
     pub fn condemn_free(&mut self) -> Result<(), VaultError> {
         let free: Vec<_> = self.catalog.table().free().iter().copied().collect();
         for some in free.chunks(SLOTS_A_FRAME) {
@@ -122,7 +122,7 @@ impl<'m> Vault<'m> {
         Ok(())
     }
 
-    /// Gives a damaged index up: the directories of all containers say the same.
+    /// Gives up a damaged index: the directories of all containers have the same entries.
     fn drop_index(&mut self) -> Result<Part, VaultError> {
         let slots = self.catalog.state().index.slots.iter().copied().map(Change::Condemn);
         let changes: Vec<_> = slots.chain([Change::Index(IndexPart::default())]).collect();
@@ -130,8 +130,8 @@ impl<'m> Vault<'m> {
         Ok(PartBuilder::new(0).finish().0)
     }
 
-    /// Notes where the chunks are that are newer than the last merge, or in a container that was damaged and is repaired. Chunks that no
-    /// directory names any more are taken for those of a container that cannot be read.
+    /// Notes the places of chunks that are newer than the last merge, or in a container that was damaged and is repaired. Chunks
+    /// that no directory names any more count as chunks of a container that cannot be read.
     fn rebuild_recent(&mut self) -> Result<(), VaultError> {
         let merged = self.catalog.state().index.merged;
         let containers: Vec<_> = self.catalog.table().containers(ContainerSequence(0)).collect();
@@ -176,8 +176,8 @@ impl<'m> Vault<'m> {
         Ok(VaultError::or_damaged(placed)?.is_some())
     }
 
-    /// Takes every chunk that a snapshot reaches and the index does not find for one of that container: a put stores it again
-    /// with the number that it has.
+    /// Assigns to that container every chunk that a snapshot reaches and the index does not find: a put stores it again
+    /// under its old number.
     fn adopt_lost(&mut self, container: ContainerSequence) -> Result<(), VaultError> {
         let mut entered = RoaringTreemap::new();
         let mut pending: Vec<(Reference, Role)> =
@@ -195,5 +195,5 @@ impl<'m> Vault<'m> {
     }
 }
 
-/// Slots that one frame of the catalog names at most.
+/// Most slots that one frame of the catalog names.
 pub(crate) const SLOTS_A_FRAME: usize = 1024;

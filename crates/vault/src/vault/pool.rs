@@ -1,4 +1,4 @@
-//! The pool: slots on a medium, and what has been read of their containers lately.
+//! The pool: slots on a medium, and the directories of containers that were read lately.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
@@ -38,12 +38,12 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// The chunk of that name.
+    /// The chunk with this fingerprint.
     pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Option<Stored> {
         self.chunks().find(|stored| stored.chunk.fingerprint == *fingerprint)
     }
 
-    /// The chunks that are there.
+    /// The chunks that the directory names.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = Stored> + '_ {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Chunk(stored) => Some(*stored),
@@ -70,7 +70,7 @@ impl<'m> Pool<'m> {
         Extent::new(u64::from(slot.0) * bytes, bytes)
     }
 
-    /// The bytes of several slots, in order, those of neighbours as one.
+    /// The bytes of several slots, in order, each run of neighbours with one read.
     pub(crate) fn extents(&self, slots: &[SlotNumber]) -> Vec<Extent<Pos>> {
         let mut area = ExtentMap::default();
         slots.iter().for_each(|slot| area.insert(self.extent(*slot), ()));
@@ -94,7 +94,7 @@ impl<'m> Pool<'m> {
         Ok(bytes)
     }
 
-    /// Reads into memory that is there already: fresh memory costs as much as the copy.
+    /// Reads into allocated memory: fresh memory costs as much as the copy.
     pub(crate) fn read_into(&self, at: Extent<Pos>, bytes: &mut Vec<u8>) -> Result<(), MediumError> {
         bytes.resize(at.len as usize, 0);
         self.charge(at.len);
@@ -116,7 +116,7 @@ impl<'m> Pool<'m> {
         Ok(())
     }
 
-    /// Lets a free slot have its space. What it got before the medium was full is given back.
+    /// Allocates the space of a free slot. If the medium is full, gives back what was allocated.
     pub(crate) fn allocate(&mut self, slot: SlotNumber) -> Result<(), MediumError> {
         if self.kept.contains(&slot) {
             return Ok(());
@@ -124,7 +124,7 @@ impl<'m> Pool<'m> {
         let allocated = self.medium.reserve(self.extent(slot));
         match &allocated {
             Ok(()) => drop(self.kept.insert(slot)),
-            // A failure of that is latched.
+            // A failure to give space back is latched.
             Err(_) => drop(self.release(self.extent(slot))),
         }
         allocated
@@ -154,7 +154,7 @@ impl<'m> Pool<'m> {
         self.moved.set(self.moved.get() + bytes);
     }
 
-    /// Refuses once a write has failed.
+    /// Refuses to write once a write has failed.
     pub(crate) fn guard(&self) -> Result<(), VaultError> {
         if self.is_broken { Err(VaultError::Broken) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Puts: a client offers the names of chunks, sends those that are wanted, and commits a snapshot.
+//! Puts: a client offers the names of chunks, sends the wanted chunks, and commits a snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,9 +15,9 @@ use crate::{Fingerprint, ForgetId, Ordinal, PutId, Reference, SnapshotId, VaultE
 
 /// Most puts at once.
 pub const PUTS_MAX: usize = 64;
-/// Containers that are written before they are made durable, whether or not a put is committed: what a crash costs.
+/// Containers that are written before they are made durable, whether or not a put is committed: a crash costs this much.
 const UNSEALED_MAX: usize = 64;
-/// References that a put is quick to find again: a chunk of metadata names what was offered just before.
+/// References that a put finds again quickly: a chunk of metadata names chunks that were offered just before.
 const LATELY_MAX: usize = 8192;
 
 /// The puts that are under way.
@@ -27,16 +27,16 @@ pub(crate) struct Puts {
     next: PutId,
     /// Whether a sanitization keeps puts out.
     pub(crate) are_refused: bool,
-    /// Chunks that puts refer to while a sanitization listens: it keeps them, whatever it marks.
+    /// Chunks that puts refer to while a sanitization listens: it keeps them, marked or not.
     pub(crate) revived: Option<RoaringTreemap>,
 }
 
 /// The state that chunks below another one have to be in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Below {
-    /// Whole.
+    /// All of them are whole.
     Whole,
-    /// Damaged or whole.
+    /// They may be damaged.
     Any,
 }
 
@@ -45,10 +45,10 @@ enum Below {
 struct Put {
     /// Whether the catalog knows of it.
     is_noted: bool,
-    /// Whether it stored what its snapshot will not reach.
+    /// Whether the put stored chunks that its snapshot will not reach.
     leaves: bool,
     references: RoaringTreemap,
-    /// The chunks of metadata among them.
+    /// The chunks of metadata among the references.
     metadata: HashMap<Ordinal, (Role, Fingerprint)>,
     lately: HashMap<Fingerprint, Ordinal>,
 }
@@ -78,23 +78,23 @@ impl Put {
 }
 
 impl Puts {
-    /// None, after those that had numbers below `next`.
+    /// No puts, after puts with numbers below `next`.
     pub(crate) fn new(next: PutId) -> Puts {
         Puts { next, ..Puts::default() }
     }
 
-    /// How many are under way.
+    /// The number of puts under way.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Ends what a sanitization asked for.
+    /// Stops listening for a sanitization, and lets puts begin again.
     pub(crate) fn end_listening(&mut self) {
         self.revived = None;
         self.are_refused = false;
     }
 
-    /// Listens from now on. What running puts refer to already is kept.
+    /// Listens from now on. The references of running puts are kept.
     pub(crate) fn listen(&mut self) {
         let mut revived = self.revived.take().unwrap_or_default();
         if !mutant::is(Mutant::PutIsNoRoot) {
@@ -138,13 +138,13 @@ impl Vault<'_> {
         Ok(put)
     }
 
-    /// For each name, the chunk if the vault has it, and None if it is wanted. The put refers to those that are there. A chunk
+    /// For each name, the chunk if the vault has it, and `None` if it is wanted. The put refers to the chunks that are there. A chunk
     /// of metadata is wanted, too, if the vault has no whole copy of something below it. Damage of metadata is found here, and
-    /// noted; that of content by [`verify`](Vault::verify).
+    /// noted; [`verify`](Vault::verify) finds damage of content.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoPut`], and those of reading.
+    /// [`VaultError::NoPut`], and the errors of reading.
     pub fn offer(
         &mut self,
         put: PutId,
@@ -159,11 +159,11 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Dangling`] if the chunk is metadata and names what is not there; [`VaultError::Full`]; those of the media.
+    /// [`VaultError::Dangling`] if the chunk is metadata and names a missing chunk; [`VaultError::Full`]; the errors of the media.
     pub fn store(&mut self, put: PutId, chunk: &Packed) -> Result<Reference, VaultError> {
         self.note_put(put)?;
         self.tend_index()?;
-        // Metadata is stored also of what is damaged below: a forget of paths does that.
+        // Metadata is stored also above damaged chunks: a forget of paths does that.
         if let Some(found) = self.refer(put, &chunk.fingerprint, Below::Any)? {
             return Ok(found);
         }
@@ -189,7 +189,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoRoot`] if `root` is no snapshot; those of [`store`](Vault::store). The put goes on then.
+    /// [`VaultError::NoRoot`] if `root` is not a snapshot; the errors of [`store`](Vault::store). The put goes on then.
     pub fn commit(&mut self, put: PutId, root: &Packed) -> Result<SnapshotId, VaultError> {
         self.guard_room(0)?;
         let root = self.store_root(put, root)?;
@@ -203,7 +203,7 @@ impl Vault<'_> {
         Ok(snapshot)
     }
 
-    /// Notes that the put has stored what it will not commit: that is owed when the put ends.
+    /// Notes that the put has stored chunks that it will not commit: these are owed when the put ends.
     ///
     /// # Errors
     ///
@@ -213,8 +213,8 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Ends a put by giving snapshots other chunks to begin with, all at once: what they had and have no more is owed.
-    /// Each has to begin still with what its replacement was made of.
+    /// Ends a put by giving snapshots other root chunks, all at once: chunks that they lose by that are owed.
+    /// Each snapshot must still have the root chunk that its replacement was made from.
     ///
     /// # Errors
     ///
@@ -249,11 +249,11 @@ impl Vault<'_> {
         Ok(forgets)
     }
 
-    /// Ends a put without a snapshot. What it alone stored or kept is owed.
+    /// Ends a put without a snapshot. Chunks that it alone stored or kept are owed.
     ///
     /// # Errors
     ///
-    /// [`VaultError::NoPut`]; those of the catalog.
+    /// [`VaultError::NoPut`]; the errors of the catalog.
     pub fn drop_put(&mut self, put: PutId) -> Result<(), VaultError> {
         let dropped = self.puts.all.remove(&put).ok_or(VaultError::NoPut(put))?;
         if dropped.is_noted {
@@ -263,7 +263,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Owes what puts left behind that a crash has cut short.
+    /// Owes the chunks of puts that a crash has cut short.
     pub(super) fn owe_interrupted(&mut self) -> Result<(), VaultError> {
         let state = self.catalog.state();
         let owed = (state.next.forget.0..).zip(&state.puts);
@@ -286,7 +286,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Stores what a snapshot begins with.
+    /// Stores the root chunk of a snapshot.
     fn store_root(&mut self, put: PutId, root: &Packed) -> Result<Reference, VaultError> {
         let root = self.store(put, root)?;
         match self.puts.get(put)?.is_other(&root, Role::Snapshot) {
@@ -295,7 +295,7 @@ impl Vault<'_> {
         }
     }
 
-    /// Refers to a chunk and all below it, if all of that is there.
+    /// Refers to a chunk and all below it, if all of these chunks are there.
     fn refer(
         &mut self,
         put: PutId,
@@ -313,7 +313,7 @@ impl Vault<'_> {
         Ok(Some(chunk))
     }
 
-    /// Refers to what a chunk of metadata names; the chunk's role.
+    /// Refers to the chunks that a chunk of metadata names; returns its role.
     fn refer_to_children(&mut self, put: PutId, chunk: &Packed) -> Result<Role, VaultError> {
         let damaged = VaultError::Dangling(chunk.fingerprint);
         let content =
@@ -326,8 +326,8 @@ impl Vault<'_> {
         Ok(role)
     }
 
-    /// The chunks that are reached from some, as far as the put does not refer to them yet; `None` if one of them is not there, or
-    /// is something else than the chunk above it says.
+    /// The chunks that are reached from some chunks, as far as the put does not refer to them yet; `None` if a chunk is missing, or
+    /// has another role than the chunk above it says.
     fn reach(
         &mut self,
         put: PutId,

@@ -1,4 +1,4 @@
-//! The chunks that snapshots reach, and their amounts.
+//! The chunks that snapshots reach, and their number and bytes.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use crate::container::Class;
 use crate::tree::{Child, Role, children};
 use crate::{Reference, SnapshotId, VaultError};
 
-/// So many chunks.
+/// An amount of chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
-    /// Their number.
+    /// The number of chunks.
     pub chunks: u64,
-    /// Their bytes as stored.
+    /// Bytes of the chunks as stored.
     pub stored_bytes: u64,
-    /// Bytes of their content.
+    /// Bytes of the content of the chunks.
     pub raw_bytes: u64,
 }
 
 /// The content of a vault, in amounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Contents {
-    /// Containers, by what is in them.
+    /// Containers, by their content.
     pub containers: Containers,
     /// Chunks of content that snapshots reach.
     pub data: Amount,
@@ -38,18 +38,18 @@ pub struct Contents {
 /// Numbers of containers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
 pub struct Containers {
-    /// Those of content.
+    /// Containers of content.
     pub data: u64,
-    /// Those of metadata.
+    /// Containers of metadata.
     pub metadata: u64,
 }
 
 impl Vault<'_> {
-    /// The numbers of all chunks that are reached from snapshots that begin so. Memory for it grows by a bit for each.
+    /// The numbers of all chunks that are reached from these root chunks. The set takes a bit of memory for each chunk.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Interrupted`]; as [`get`](Vault::get), and [`VaultError::Dangling`] if a chunk is not what its name has to be.
+    /// [`VaultError::Interrupted`]; as [`get`](Vault::get), and [`VaultError::Dangling`] if a chunk has another role than its name says.
     pub fn reached(
         &mut self,
         roots: impl IntoIterator<Item = Reference>,
@@ -132,7 +132,7 @@ impl Vault<'_> {
         Ok(contents)
     }
 
-    /// Calls `take` with each chunk in sealed containers: its class, its number, how much it is.
+    /// Calls `take` with each chunk in sealed containers: its class, its number, its amount.
     fn each_chunk(
         &mut self,
         step: Step<'_>,

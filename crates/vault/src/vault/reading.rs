@@ -12,7 +12,7 @@ use crate::{ContainerSequence, Fingerprint, Ordinal, Reference, SnapshotId, Vaul
 /// right then, the chunk has moved, and is to be looked up again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// Its bytes in the pool.
+    /// The place of its bytes in the pool.
     pub at: Extent<Pos>,
     container: ContainerSequence,
     class: Class,
@@ -20,7 +20,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The content, if `bytes` are what was stored there.
+    /// The content, if `bytes` are the bytes that were stored there.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Absent`] if the vault does not have it; those of the pool, and of damage.
+    /// [`VaultError::Absent`] if the vault does not have it; the errors of the pool, and those of damage.
     pub fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
         let absent = VaultError::Absent(chunk.fingerprint);
         let location = self.find(&chunk.fingerprint)?.ok_or(absent)?;

@@ -1,7 +1,7 @@
-//! Making a catalog anew: of the pool, whose containers say what they hold, and of what can still be read of the old one.
+//! Rebuilding a catalog from the pool, whose containers say what they hold, and from the readable parts of the old catalog.
 //!
 //! Nothing that may be live is lost: a slot is free only if it holds zeros, and every chunk that a snapshot could begin with counts as a
-//! snapshot, unless the old catalog knew it and has it no more. What a lost record has forgotten may so come back: it is named.
+//! snapshot, unless the old catalog knew it and has dropped it. So snapshots may come back whose forget is lost: they are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,28 +15,28 @@ use crate::catalog::{
 };
 use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, Reference, SlotNumber, SnapshotId, VaultError};
 
-/// What a catalog is made of.
+/// The sources of a new catalog.
 pub struct Repair<'m> {
-    /// The old catalog, as far as it is there.
+    /// The medium of the old catalog, if it exists.
     pub old: Option<&'m dyn Medium>,
-    /// The medium of the new one: zeros.
+    /// The medium of the new catalog: zeros.
     pub new: &'m dyn Medium,
     /// The pool.
     pub pool: &'m dyn Medium,
-    /// The sizes of the vault, and whose it is.
+    /// The sizes and the id of the vault.
     pub layout: Layout,
-    /// Numbers from which on none was given, as far as others know.
+    /// Numbers at or above which no number was given, as far as other records tell.
     pub next: Numbers,
 }
 
-/// What was found.
+/// The findings of a repair.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Repaired {
     /// Whether the old catalog could be read to its end: then it has forgotten what it does not have.
     pub is_log_whole: bool,
     /// Containers.
     pub containers: u64,
-    /// Those of them that are damaged, in whole or in part.
+    /// Containers that are damaged, in whole or in part.
     pub damaged: u64,
     /// Snapshots that the old catalog knew.
     pub known: Vec<SnapshotId>,
@@ -44,13 +44,13 @@ pub struct Repaired {
     pub found: Vec<SnapshotId>,
 }
 
-/// What is left of the old catalog.
+/// The remains of the old catalog.
 #[derive(Default)]
 struct Salvaged {
     state: State,
     /// The first chunks of all snapshots that it ever knew.
     roots: BTreeSet<Fingerprint>,
-    /// What slots have, if it is whole.
+    /// The content of slots, if the catalog is whole.
     slots: Option<BTreeMap<SlotNumber, SlotEntry>>,
 }
 
@@ -101,7 +101,7 @@ impl Salvaged {
         could_be && !self.roots.contains(&root.fingerprint)
     }
 
-    /// The entry of a slot that is still right, although its bytes are these.
+    /// The entry of a slot, if it is still right for the bytes found.
     fn entry(&self, slot: SlotNumber, judged: &Judged) -> Option<SlotEntry> {
         let entry = *self.slots.as_ref()?.get(&slot)?;
         let (found, is_damaged) = match judged {
@@ -122,11 +122,11 @@ impl Salvaged {
 }
 
 impl<'m> Vault<'m> {
-    /// Makes a catalog anew, and opens the vault with it. All of the pool is read.
+    /// Rebuilds a catalog, and opens the vault with it. Reads all of the pool.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Interrupted`]; those of the media.
+    /// [`VaultError::Interrupted`]; the errors of the media.
     pub fn repair(
         repair: &Repair<'m>,
         setup: Setup,
@@ -155,7 +155,7 @@ impl<'m> Vault<'m> {
             state.apply(&Change::Commit(state.next.snapshot, root));
         }
         if !repaired.is_log_whole {
-            // What was forgotten, or being put, by records that are lost.
+            // The forgets and puts whose records are lost.
             let (forget, put) = (state.next.forget, state.next.put);
             state.next.put = PutId(put.0 + 1);
             state.apply(&Change::Forget(forget, Owed::Put(put)));
@@ -169,7 +169,7 @@ impl<'m> Vault<'m> {
     }
 }
 
-/// What all slots have; and the chunks that snapshots begin with which the old catalog lacks, by their numbers.
+/// The content of all slots; and the root chunks of snapshots that the old catalog lacks, by their numbers.
 fn judge_all(
     pool: &Pool<'_>,
     layout: Layout,

@@ -315,7 +315,7 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
         let second = put(&mut vault, &two).unwrap();
         vault.forget(&[first]).unwrap();
         drop(vault);
-        // An entry of a directory that is not the forgotten snapshot's.
+        // An entry of a directory that does not belong to the forgotten snapshot.
         let mut vault = media.open();
         let snapshot = vault.snapshot(second).unwrap();
         let node = read_folder(&mut vault, &snapshot.folder).unwrap().remove(0);
@@ -325,7 +325,7 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
         media.pool.bytes(|bytes| {
             let at = bytes.windows(32).position(|window| window == chunk.fingerprint.0).unwrap();
             match live {
-                // As if the chunk had been destroyed: nothing says that anything is damaged.
+                // As if the chunk had been destroyed: no record tells of damage.
                 Live::Ordinals => bytes[at..at + ENTRY_BYTES].fill(0),
                 Live::Perfect { .. } => bytes[at] ^= 1,
             }
@@ -426,7 +426,6 @@ fn a_container_without_its_head_costs_its_chunks() {
     assert!(verified.faults.iter().any(|fault| matches!(fault, VaultError::Missing(_))), "{verified:?}");
 }
 
-/// The files of a snapshot without some, and what a receipt says of that.
 #[test]
 fn paths_that_were_taken_out_are_nowhere_and_the_rest_is_there() {
     let media = Media::new(80);
@@ -506,7 +505,7 @@ fn holds_that_the_catalog_may_have_no_room_for_are_refused() {
 }
 
 #[test]
-fn a_sanitization_that_lets_nobody_put_says_so_and_ends() {
+fn a_read_only_sanitization_says_so_and_ends() {
     let media = Media::new(60);
     let mut vault = media.create();
     assert_eq!(vault.refuse_puts(), Err(VaultError::NotRunning));
@@ -537,7 +536,7 @@ fn what_a_slot_holds_is_told_from_what_it_is_to_hold() {
     let weight = vault.weigh(&[gone], &mut |_, _| true).unwrap();
     vault.forget(&[gone]).unwrap();
     let dead = vault.contents(&mut |_, _| true).unwrap().dead;
-    assert_eq!(weight, dead, "what only a snapshot has is what is dead without it");
+    assert_eq!(weight, dead, "chunks of only one snapshot are dead without it");
     assert!(dead.chunks > 2 && found(&mut vault).iter().any(is_dead));
     sanitize(&mut vault, Live::Ordinals).unwrap();
     let clean = found(&mut vault);
@@ -546,7 +545,7 @@ fn what_a_slot_holds_is_told_from_what_it_is_to_hold() {
         "{clean:?}"
     );
     assert_eq!(vault.contents(&mut |_, _| true).unwrap().dead, Amount::default());
-    // A byte anywhere that is no chunk's is found.
+    // A byte outside of all chunks is found, wherever it lies.
     let slot_bytes = layout(1).slot_bytes as usize;
     for slot in 0..60 {
         media.pool.bytes(|bytes| bytes[(slot + 1) * slot_bytes - 1] ^= 1);
@@ -563,7 +562,7 @@ fn a_snapshot_that_is_exchanged_between_the_consistency_points_keeps_what_it_has
     for live in WAYS {
         let media = Media::new(80);
         let mut vault = media.create();
-        // The folder that the exchanged snapshot gets is a forgotten one's, so that nothing about it is new.
+        // The exchanged snapshot gets the folder of a forgotten one, so that no chunk of it is new.
         let all = files(&["a", "b", "c"], 21);
         let kept: Files = all.clone().into_iter().filter(|(name, _)| name != "c").collect();
         let first = put(&mut vault, &kept).unwrap();

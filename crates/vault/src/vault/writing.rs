@@ -47,7 +47,7 @@ impl Writing {
         self.written.len()
     }
 
-    /// The container that is being filled in memory, if it is that one.
+    /// The container that is being filled in memory, if it has this number.
     pub(crate) fn in_memory(&self, container: ContainerSequence) -> Option<&Builder> {
         let all = [&self.data, &self.metadata].into_iter().flatten();
         all.map(|filling| &filling.builder).find(|builder| builder.head().sequence == container)
@@ -118,7 +118,7 @@ impl Vault<'_> {
         self.pool.kept.first().or(self.catalog.table().free().first()).copied()
     }
 
-    /// Lets so many free slots have their space: a sanitization can work on a host that is full.
+    /// Allocates the space of this many free slots, so that a sanitization can work on a full host.
     fn allocate_reserve(&mut self, count: usize) -> Result<(), MediumError> {
         let lacking = count.saturating_sub(self.pool.kept.len());
         let free = self.catalog.table().free().iter().copied();
@@ -126,7 +126,7 @@ impl Vault<'_> {
         next.into_iter().try_for_each(|slot| self.pool.allocate(slot))
     }
 
-    /// Keeps the space of as many free slots as are reserved, as far as the host has it: whoever needs it finds out.
+    /// Allocates the space of the reserved free slots, as far as the host has it. A lack shows when the space is needed.
     pub(crate) fn keep_reserve(&mut self) {
         let _ = self.allocate_reserve(self.reserved());
     }
@@ -140,7 +140,7 @@ impl Vault<'_> {
         }
     }
 
-    /// Refuses a slot in which anything lies, although it is free: a free one holds zeros. The catalog is older than the pool then.
+    /// Refuses a free slot that does not hold zeros. The catalog is older than the pool then.
     fn guard_free(&self, slot: SlotNumber) -> Result<(), VaultError> {
         let head = self.pool.read(Extent::new(self.pool.extent(slot).start.0, HEAD_BYTES as u64))?;
         let is_free = is_zeros(&head) || mutant::is(Mutant::ReuseUndestroyed);
@@ -163,7 +163,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Makes all that was stored durable, and then, with it, `changes`.
+    /// Makes all stored chunks durable, and then `changes`.
     pub(crate) fn seal(&mut self, changes: Vec<Change>) -> Result<(), VaultError> {
         self.end_container(Class::Data)?;
         self.end_container(Class::Metadata)?;

@@ -1,3 +1,3 @@
-//! What a vault takes of its host.
+//! The resources that a vault takes from its host.
 
 mod memory;

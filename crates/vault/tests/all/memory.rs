@@ -9,7 +9,7 @@ use quietus_vault::{ContainerSequence, Fingerprint, Ordinal, Reference};
 const CHUNKS: usize = 100_000_000;
 const SCALE: usize = 100;
 const MIB: f64 = (1 << 20) as f64;
-/// What `quietus vault` keeps of the index before a merge.
+/// Entries of the index that `quietus vault` keeps in memory before a merge.
 const RECENT_ENTRIES: usize = 1 << 18;
 /// Bytes of an entry of a B-tree whose nodes are half full: no tree needs more.
 const TREE_ENTRY_BYTES: usize = 2 * size_of::<(Fingerprint, Location)>();
@@ -60,12 +60,12 @@ fn a_vault_of_100_million_chunks_needs_512_mib_at_most() {
         .map(|(fingerprint, ordinal)| Reference { fingerprint, ordinal: Ordinal(ordinal) })
         .collect();
     perfect.mark(&some);
-    // What it sorts in is as large for any set.
+    // The memory for sorting is the same for any set.
     let sets = built + LiveSet::bytes(&perfect) - built / SCALE + Ordinals::new(Ordinal(0)).bytes();
-    // The chunks that one put refers to, those that a sanitization was told of, and those of metadata that it entered: a
+    // The chunks that one put refers to, the chunks that a sanitization was told of, and the metadata chunks that it entered: a
     // bit each, at most.
     let bits = 3 * CHUNKS / 8;
-    // Of a put that refers to all of them, the chunks of metadata.
+    // The chunks of metadata of a put that refers to all of them.
     let metadata: HashMap<Ordinal, (u8, Fingerprint)> = HashMap::with_capacity(CHUNKS / NAMED);
     let metadata = metadata.capacity() * 8 / 7 * (size_of::<(Ordinal, (u8, Fingerprint))>() + 1);
     let slots = CHUNKS / 1150 * 64;

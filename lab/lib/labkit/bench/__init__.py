@@ -79,7 +79,7 @@ class Benchmark:
 
 
 class Run:
-    """All repetitions: `samples` by case, and why the peers in `out` have none."""
+    """All repetitions: `samples` by case, and why the peers in `out` have no samples."""
 
     def __init__(self, bench, name, options):
         self.bench, self.name, self.options = bench, name, options
@@ -94,7 +94,7 @@ class Run:
         return next((word for word in case if word in self.bench.peers()), None)
 
     def leave_out(self, peer, why):
-        """A peer has no samples from here on, none of before, and no server."""
+        """Drops a peer: its samples, its server, and its further cases."""
         self.out[peer] = why
         for server in self.bench.started:
             if server.kind not in {Quietus.kind, *self.bench.peers()} - {*self.out}:
@@ -193,7 +193,7 @@ def title(case):
 
 
 def progress(done, total, seconds, what):
-    """How far it is, and for how long still; one line on a terminal, else one a case."""
+    """Prints the progress and the time left; one line on a terminal, else one a case."""
     left = f"{seconds / done * (total - done):.0f} s left" if done else "begins"
     begin, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n" if not what.endswith("\n") else "")
     print(f"{begin}{done}/{total}, {left}: {what}", end=end, file=sys.stderr, flush=True)
@@ -223,12 +223,12 @@ def arguments(name, words):
     if "fs" in bench.defaults:
         add_file_systems(parser, bench.defaults["fs"], several=True)
     bench.add_arguments(parser)
-    parser.add_argument("--peers", metavar="NAMES", help="those to compare with, or none (default: all that are installed)")
+    parser.add_argument("--peers", metavar="NAMES", help="peers to compare with, or `none` (default: all that are installed)")
     parser.add_argument("--only", metavar="PATTERN", default="", help="cases that the regular expression fits (default: %(default)r)")
-    parser.add_argument("--short", action="store_true", help="so small that it only shows that all works")
+    parser.add_argument("--short", action="store_true", help="so small that the run only shows that all works")
     parser.add_argument("--binary", metavar="FILE", help="the quietus to measure (default: $QUIETUS, or the release build)")
     parser.add_argument("--json", action="store_true", help="one JSON object a sample, in place of the tables")
-    parser.add_argument("--samples", metavar="FILE", help="keep the samples there, and count those that are there already")
+    parser.add_argument("--samples", metavar="FILE", help="add the samples to FILE, and count those of earlier runs there")
     parser.add_argument("--require", action="store_true", help="fail when a bar is missed")
     parser.set_defaults(**bench.defaults)
     options = parser.parse_args(words)

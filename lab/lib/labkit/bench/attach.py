@@ -1,4 +1,4 @@
-"""how fast a large ext2 is known that was there before, and in how much memory
+"""how fast an existing large ext2 is scanned, and in how much memory
 
 Makes an image with a given number of files (mke2fs -d, from a tree that is made for it), adopts it as
 a disk, and times how long the server takes from its start until it has read every inode and every

@@ -1,7 +1,7 @@
 """how long after `unlink` and `sync` content is destroyed
 
 A guest with each file system deletes files one by one, syncs after each, and writes a little to a
-log all the while; it tells nobody. For each file the time is taken from the end of its sync to the
+log all the while; it discards nothing. For each file the time is taken from the end of its sync to the
 receipt that names the last of its blocks (audit.jsonl), or to the write that took a block's place. A
 journal's copies of the content are blocks of the file as well; where there are any, a row of its own
 tells of the others. With --marked the files are in a folder that is marked with `chattr +s`, the log is not, and the server

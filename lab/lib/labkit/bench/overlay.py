@@ -23,7 +23,7 @@ The overlays:
 
 Space is what all files of an overlay take on the host: when fresh, at most, and when all is deleted
 and synced and the space has not changed for --rest seconds (implicit: and --settle), the guest still
-running; and once it has unmounted, when nobody reads its journal any more. *Alive* is what no overlay
+running; and once it has unmounted, when its journal is not needed any more. *Alive* is what no overlay
 could do without then: blocks that the file system has in use, and that are not as in the base.
 Recovered is the share of what was neither: (most - unmounted) / (most - fresh - alive), and the same at
 rest: there a journal counts as dead, so that the bar is on this where there is none. Time is until all
@@ -191,14 +191,14 @@ class Stand:
                 since, size = time.monotonic(), self.space()
 
     def purge(self, path):
-        """Tells it of the ranges in a file."""
+        """Tells the overlay's server of the ranges in a file."""
         with open(path) as file:
             ranges = file.read().split()
         for first in range(0, len(ranges), RANGES_A_CALL):
             self.server.tool("purge", *ranges[first:first + RANGES_A_CALL])
 
     def alive(self, base, block_bytes):
-        """Bytes that it cannot do without; 0 where that cannot be told."""
+        """Bytes that the overlay needs; 0 where that cannot be told."""
         if not self.server:
             return 0
         image = self.server.flat()
@@ -207,7 +207,7 @@ class Stand:
         return found
 
     def end(self):
-        """Leaves nothing of it."""
+        """Removes the overlay."""
         if self.server:
             self.server.remove()
         else:
@@ -243,7 +243,7 @@ def hear(line, said):
 
 
 def recovered(sample, when):
-    """The share of what need not have stayed that did not, `rested` or `unmounted`; None if there was nothing."""
+    """The share of unneeded content that did not stay, `rested` or `unmounted`; None if there was none."""
     dead = sample.most - sample.fresh - sample.alive
     return (sample.most - getattr(sample, when)) / dead if dead > 0 else None
 

@@ -1,4 +1,4 @@
-"""sanitization of a vault: how long, by how much is forgotten, beside what the medium can do, and beside puts
+"""sanitization of a vault: its time by the amount forgotten, beside the medium's speed, and beside puts
 
 Figures 5 to 7 of Botelho and others (FAST 2013), much smaller, with containers of 256 KiB. A tree of files of 64 KiB, which compression halves,
 is put once (*unique*), or eight times with 1.2 % of the files replaced each time (*deduplicated*, by a factor of 7.38). Of a copy of that vault, none

@@ -20,7 +20,7 @@ const REFUSED_MAX: u64 = 256;
 /// Most slots that there can be: the map names a slot with 32 bits.
 const SLOTS_MAX: u64 = (u32::MAX - FIRST_SLOT) as u64;
 
-/// The slots of the data medium. A slot is in one set at most, and in none while the map names it, a
+/// The slots of the data medium. A slot is in one set at most, and in no set while the map names it, a
 /// write fills it, or a job works on it. (`pending_punch` is a part of `clean`.)
 #[derive(Debug, Default)]
 pub(super) struct Slots {

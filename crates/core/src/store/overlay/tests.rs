@@ -389,7 +389,7 @@ fn a_mass_delete_of_everything_moves_nothing() {
 }
 
 #[test]
-fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
+fn slots_without_an_owner_after_a_crash_are_destroyed_before_they_are_used() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(100, 1));
     bench.checkpoint();
@@ -406,7 +406,7 @@ fn what_nobody_owns_after_a_crash_is_destroyed_before_it_is_used() {
 }
 
 #[test]
-fn pages_that_nobody_needs_are_not_kept() {
+fn unneeded_pages_are_not_kept() {
     let mut bench = Bench::new(Mode::Lazy);
     bench.write(blocks(0, BLOCKS));
     bench.checkpoint();

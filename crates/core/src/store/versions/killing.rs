@@ -5,7 +5,7 @@
 //! Invariants:
 //! 1. What replaced a version, or the journal's word that the version is owed, is durable before a job destroys the version:
 //!    else a crash could take both, or a start would look for a cell that its page of homes has no more.
-//! 2. A slot that the journal names is not taken again before [`Mapped::reclaim`]: else a start could take the new
+//! 2. A slot that the journal names is not taken again before [`Mapped::reclaim`](crate::store::Mapped::reclaim): else a start could take the new
 //!    content of the same block for the dead one.
 //! 3. A slot is taken again once its version is destroyed, and the next head of the index is durable. Its space is given back
 //!    if it is still free when the disk is idle: on a busy one it is taken again, which costs less than new space.

@@ -95,7 +95,7 @@ pub(in crate::volume) enum Ended {
 
 impl Disk {
     /// Asks for a checkpoint of all that has been written by now; `waiter` is told of its end. A disk that is latched makes
-    /// none any more: the requests that wait are refused at the end of the event.
+    /// no checkpoint any more: the requests that wait are refused at the end of the event.
     pub(in crate::volume) fn want_checkpoint(&mut self, waiter: Waiter, out: &mut Vec<Command>) {
         self.checkpoints.next.push(waiter);
         self.begin_checkpoint(out);
@@ -286,7 +286,7 @@ impl Checkpoints {
         self.step == Step::Rest && !self.next.is_empty()
     }
 
-    /// Whether none is under way, and none is wanted.
+    /// Whether no checkpoint is under way or wanted.
     pub(in crate::volume) fn is_empty(&self) -> bool {
         self.step == Step::Rest && self.next.is_empty()
     }

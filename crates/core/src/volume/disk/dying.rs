@@ -21,7 +21,7 @@ impl Disk {
         }
     }
 
-    /// The fate of the bytes that `op` frees, and why they die; `None` if it frees none.
+    /// The fate of the bytes that `op` frees, and why they die; `None` if it frees no bytes.
     pub(in crate::volume) fn obligation(&self, id: Origin, op: &Op) -> Option<(Due, Cause)> {
         let shred = |no_hole, cause| Some((Due::Shred { no_hole }, cause));
         match op {

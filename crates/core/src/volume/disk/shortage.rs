@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A write begins only when the pages of the map that it changes have space on the
 //!    host ([`Mapped::lacks_space`](crate::store::Mapped::lacks_space)). So a flush after it
-//!    needs none, where the host keeps what it gave.
+//!    needs no space, where the host keeps the space that it gave.
 //! 2. Lack of space alone does not latch the disk. A request that asked is refused; what no request asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].
 

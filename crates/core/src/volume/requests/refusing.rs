@@ -109,7 +109,7 @@ impl Requests {
         }
     }
 
-    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, none does.
+    /// Whether a write waits for an erase task. Where dead blocks leave their places at once, no write does.
     pub(in crate::volume) fn is_task_awaited(&self, disk: &Disk) -> bool {
         !disk.dead_leave() && self.waiting.demands().next().is_some()
     }

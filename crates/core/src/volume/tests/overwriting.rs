@@ -45,7 +45,7 @@ fn a_write_over_dead_bytes_waits_for_nothing_and_is_the_pass() {
 }
 
 #[test]
-fn nobody_sees_what_such_a_write_replaces() {
+fn content_that_such_a_write_replaces_is_not_seen() {
     let mut bench = dead();
     bench.ask(Op::Write(vec![8; BLOCK as usize].into()), 0, BLOCK);
     let read = bench.ask(Op::Read, 0, BLOCK);

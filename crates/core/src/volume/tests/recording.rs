@@ -106,7 +106,7 @@ fn check_recovered(mut bench: Bench) {
 }
 
 #[test]
-fn a_log_that_is_stuck_pauses_destruction_and_slows_nobody() {
+fn a_log_that_is_stuck_pauses_destruction_and_slows_no_request() {
     let mut bench = stuck("purge-2");
     let max = bench.volume.status().owed.entries_max;
     let (first, all) = (max as u64 / 3, max as u64 / 2);

@@ -32,7 +32,7 @@ fn a_write_that_the_map_has_no_space_for_is_refused_and_later_ones_are_done() {
 }
 
 #[test]
-fn a_checkpoint_without_space_is_refused_to_whoever_flushes_and_done_later() {
+fn a_checkpoint_without_space_refuses_the_flush_and_is_done_later() {
     let mut bench = overlay();
     writes(&mut bench, 0, 7).unwrap();
     bench.done(Op::Trim, SIZE / 2, BLOCK).unwrap();

@@ -60,7 +60,7 @@ impl Watcher for KeptOut {
 }
 
 impl Watching {
-    /// Drops the watcher, if there is one, with all that it knows; none takes its place before
+    /// Drops the watcher, if there is one, with all that it knows; no other takes its place before
     /// [`Event::WatchAnew`](crate::volume::Event::WatchAnew).
     pub(in crate::volume) fn keep_watcher_out(&mut self) {
         if let Some(watching) = &mut self.watch {

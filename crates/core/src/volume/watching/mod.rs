@@ -68,7 +68,7 @@ impl Disk {
         runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
     }
 
-    /// The parts of `extent` that are discardable: they show data and can be made to show none.
+    /// The parts of `extent` that are discardable: they show data, and can be made to read as zeros.
     pub(super) fn discardable_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
         runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
     }

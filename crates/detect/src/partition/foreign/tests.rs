@@ -68,7 +68,7 @@ fn what_has_not_been_seen_is_asked_for() {
 }
 
 #[test]
-fn the_smallest_places_are_nobodys() {
+fn the_smallest_places_have_no_owner() {
     for len in [0_u64, 1, 511, 512, 1024, 4607] {
         let place = Extent::new(512, len);
         assert_eq!(find(place, &[], &contents(place, &vec![0; len as usize])), Ok(None), "{len}");

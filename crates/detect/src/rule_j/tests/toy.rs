@@ -427,7 +427,7 @@ pub(super) struct Inode {
     pub(super) is_marked: bool,
     pub(super) generation: u8,
     pub(super) is_folder: bool,
-    /// Its only block; 0: none.
+    /// The only block of the file; 0 if it has no block.
     pub(super) block: Block,
     /// Level of pointers in that block.
     pub(super) level: u8,

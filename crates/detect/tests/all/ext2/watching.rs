@@ -71,7 +71,7 @@ impl Scene {
         }
     }
 
-    /// The guest puts `bytes`, or zeros if none are given, at `extent`.
+    /// The guest puts `bytes` at `extent`, or zeros for `None`.
     pub fn write(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
         let content = bytes.map_or(Content::Zeros, Content::Bytes);
         self.observe(Observation::Arrived { extent, content });

@@ -1,5 +1,5 @@
-//! Whatever a guest may write to a FAT, and in whatever order: the two versions
-//! of the rules must agree.
+//! Any writes of a guest to a FAT, in any order: the two versions of the rules
+//! must agree.
 
 use super::{DATA, ENTRIES, TABLE};
 use crate::rule_e::fuzz::{Step, Theme, WINDOW_MS, options, put, server, supers, theme};
@@ -30,7 +30,7 @@ fn entry_is(block: Block, entry: u8) -> Step {
     Step::Byte(TABLE + block / ENTRIES as Block, block as u8 % ENTRIES as u8, entry)
 }
 
-/// Everything at once: for walks.
+/// All steps at once, for walks.
 pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_final: bool) -> Theme {
     let mut steps = Vec::new();
     for block in DATA..DATA_END {
@@ -41,7 +41,7 @@ pub fn everything(options: Options, was_clean: bool, seen_from_start: bool, is_f
     steps.extend(directories());
     steps.extend(supers());
     steps.extend(server());
-    let name = "whatever a guest may write to a FAT";
+    let name = "arbitrary writes to a FAT";
     Theme { name, was_clean, seen_from_start, options, steps, toy: toy(is_final), disk }
 }
 
@@ -89,7 +89,7 @@ pub fn themes() -> Vec<Theme> {
         theme("fat: mounts and tables", true, usual, &[&mounts, &tables[..3], &data, &near]),
         Theme {
             seen_from_start: false,
-            ..theme("fat: made under our eyes", true, usual, &[&mounts, &entries[..4], &data, &near])
+            ..theme("fat: watched from the start", true, usual, &[&mounts, &entries[..4], &data, &near])
         },
         Theme {
             toy: toy(false),

@@ -226,7 +226,7 @@ impl Guest {
         }
     }
 
-    /// What `file` can do with reserved space.
+    /// The actions of `file` on reserved space.
     pub(super) fn reserving_actions(
         &self,
         file: usize,

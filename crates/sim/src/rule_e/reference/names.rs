@@ -8,7 +8,7 @@ use quietus_detect::options::Grade;
 /// A block that names others: of inodes, or of pointers.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// Kind by which the block is named; none: nothing names it any more.
+    /// Kind by which the block is named; `None` if nothing names the block any more.
     pub named: Option<Kind>,
     /// Kind by which the block was read: its links are known.
     pub counted: Option<Kind>,
@@ -28,7 +28,7 @@ impl Source {
         Self { named: Some(kind), ..Self::default() }
     }
 
-    /// Whether all that follows from its content has.
+    /// Whether all that follows from the content has been done.
     pub fn is_known(&self) -> bool {
         self.counted.is_some() && self.counted == self.named && self.ended.is_none()
     }
@@ -114,7 +114,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// The content is not what it was.
+    /// The content has changed.
     fn becomes(&mut self, block: Block, counted: Option<Kind>, ended: Option<Kind>, content: &[u8]) {
         let Some(kind) = counted else {
             self.learn(block, content);
@@ -225,7 +225,7 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// Nothing says any more that `block` holds pointers: they are lost.
+    /// No name says any more that `block` holds pointers: these are lost.
     fn is_no_pointers(&mut self, block: Block) {
         let Some(source) = self.sources.get_mut(&block) else { return };
         if let Some(kind) = source.named.take() {
@@ -234,8 +234,8 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// A pointer to it is gone: if it is live, it is another generation's now,
-    /// or nobody's.
+    /// A pointer to the block is gone: a live block is of another generation now,
+    /// or of no file.
     fn unlinked(&mut self, block: Block) {
         let moment = self.clock.moment();
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.live)
@@ -245,14 +245,14 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// The knowledge of its names has changed: its evidence too (6).
+    /// The names of the block have changed, and so has the evidence of its death (6).
     pub(super) fn is_young_again(&mut self, block: Block) {
         if let Some(cell) = self.cells.get_mut(&block).filter(|it| it.stage.is_some()) {
             cell.stage = Some(Stage::Unsynced);
         }
     }
 
-    /// A block that was not written for long is what it is taken for.
+    /// A block without a write for long holds what it is taken to hold.
     pub(super) fn sources_settle(&mut self) {
         let settle = self.settle_ms();
         for source in self.sources.values_mut() {

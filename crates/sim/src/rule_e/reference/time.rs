@@ -27,7 +27,7 @@ pub struct Moment {
 pub struct Clock {
     pub now: u64,
     change: Moment,
-    /// Something hung on a time that the page does not fix.
+    /// The outcome hung on a time that the page does not fix.
     pub is_unsure: bool,
 }
 
@@ -59,7 +59,7 @@ impl Clock {
         self.judge(self.now - since.now, ms)
     }
 
-    /// The same for the guest's activity.
+    /// Whether `since` is less than `ms` of the guest's activity ago.
     pub fn is_within_active(&mut self, since: Moment, ms: u64) -> bool {
         self.judge(self.moment().active - since.active, ms)
     }

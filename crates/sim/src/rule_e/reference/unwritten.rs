@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Unwritten {
-    /// How many pointers name the block so.
+    /// The number of pointers that name the block as unwritten.
     pub named: u32,
     /// The block was not written since such a pointer came.
     pub empty: bool,
-    /// Condemned for that, whatever maps show.
+    /// Condemned as unwritten, whatever maps show.
     pub hollow: bool,
     /// Written while names had to be read.
     pub meanwhile: bool,
 }
 
 impl Unwritten {
-    /// The same, with new content.
+    /// Written with new content while names had to be read.
     pub fn filled(self) -> Self {
         Self { empty: false, hollow: false, ..self }
     }

@@ -15,18 +15,18 @@ const ROUNDS_MAX: usize = 20;
 const READS_MAX: usize = 100;
 
 impl Play {
-    /// Replays the log, if it must be; none: that was interrupted.
+    /// Replays the log, if that is needed; `None` if the replay was interrupted.
     fn recover(&mut self, interrupted: bool) -> Result<Option<Start>, String> {
         self.rules.opened()?;
         let found = recovery(self.setup.area(), &self.seen()).ok_or("safety: the journal is gone")?;
         if found.is_empty {
             return Ok(Some(Start { tid: found.next + self.setup.skips, is_empty: true }));
         }
-        // A number is left out: what is left of a transaction is no part of the next.
+        // A number is left out, so that blocks left from one transaction are not taken for the next.
         let tid = found.next + self.setup.skips.max(1);
         if found.next != self.judge.newest + 1 {
             let newest = self.judge.newest;
-            return Err(format!("safety: {newest} was on the disk, and {} is not found", found.next));
+            return Err(format!("safety: {newest} was on the disk, but {} is not found", found.next));
         }
         let is_external = self.setup.external_journal.is_some();
         let contents = if is_external { found.in_order } else { found.contents.into_iter().collect() };
@@ -84,7 +84,7 @@ impl Play {
                 return Ok(());
             }
         }
-        Err("the model: it cannot be brought to its place".into())
+        Err("the model: the committed metadata cannot be brought to its place".into())
     }
 
     pub(super) fn unmount(&mut self) -> Result<(), String> {
@@ -176,7 +176,7 @@ impl Play {
                 self.log_something()?;
             }
             if self.setup.reserves.is_some() {
-                // What is reserved is known by what is logged.
+                // The rules learn from the log which blocks are reserved.
                 self.step(Step::Do(Action::Stamp))?;
             }
             let flush = Step::Cache(cache::Step::Flush);
@@ -197,13 +197,13 @@ impl Play {
         [Action::Delete(0), Action::Create(0)].into_iter().try_for_each(|it| self.step(Step::Do(it)))
     }
 
-    /// The server does all that it can.
+    /// The server does all that it can do now.
     pub(super) fn work(&mut self) -> Result<(), String> {
         let mut reads = 0;
         while self.read()? {
             reads += 1;
             if reads > READS_MAX {
-                return Err("liveness: it never has enough to read".into());
+                return Err("liveness: the rules never stop reading".into());
             }
         }
         for step in [Step::Cut, Step::Proven, Step::Act(false)] {

@@ -35,9 +35,9 @@ pub enum Step {
     Acknowledge,
     /// The tail goes on its way.
     MoveTail,
-    /// Something arrives.
+    /// A write arrives.
     Land(Block),
-    /// Something of the log arrives, in two parts.
+    /// A block of the log arrives, in two parts.
     Split(Block),
     /// All that is logged arrives, and the commit block.
     Finish,
@@ -48,7 +48,7 @@ pub enum Step {
     Sync(bool),
     /// The file system is unmounted.
     Unmount,
-    /// The guest crashes; what was on its way may arrive.
+    /// The guest crashes; its writes on their way may arrive.
     Crash(bool),
     /// The file system is checked.
     Fsck,
@@ -58,9 +58,9 @@ pub enum Step {
     Cut,
     /// The evidence is durable.
     Proven,
-    /// Verdicts are carried out; also those that may settle themselves?
+    /// Verdicts are carried out; if true, also those that may still settle by themselves.
     Act(bool),
-    /// All that the server can do is done.
+    /// The server does all that it can do now.
     Work,
     /// The server is killed and started again.
     Restart,
@@ -97,7 +97,7 @@ impl Play {
     /// An empty file system, mounted, below which rules begin to watch.
     ///
     /// # Panics
-    /// If they cannot.
+    /// If the rules cannot watch.
     pub fn new(setup: &Setup, seen: Seen) -> Self {
         let tail = setup.disk().1;
         let mut this = Self {
@@ -150,7 +150,7 @@ impl Play {
     fn keeps_marks(&self) -> Result<(), String> {
         let plain = |block: &Block| self.rules.is_plain(*block);
         let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
-        let wrong = |it| Err(format!("safety: block {it} is plain, and holds what a marked file had"));
+        let wrong = |it| Err(format!("safety: block {it} is plain, but holds content of a marked file"));
         block.map_or(Ok(()), wrong)
     }
 
@@ -168,7 +168,7 @@ impl Play {
             self.judge.destroyed(taken);
         }
         if self.rules.is_over() {
-            return Err("inference stopped, and the guest has done nothing wrong".into());
+            return Err("inference stopped although the guest did nothing wrong".into());
         }
         self.judge.written(block, &bytes);
         if let Some(tid) = logged {
@@ -200,7 +200,7 @@ impl Play {
         Ok(())
     }
 
-    /// The same, in two parts, which have to be read.
+    /// `bytes` arrive in two parts, which have to be read.
     fn split(&mut self, block: Block) -> Result<(), String> {
         self.judge.waits();
         self.splits = true;
@@ -260,7 +260,7 @@ impl Play {
         self.land_log()
     }
 
-    /// The commit block is written a second time: nobody had heard that it was.
+    /// The commit block is written a second time, since the guest was not told of the first time.
     fn again(&mut self) -> Result<(), String> {
         let sent = self.guest.as_ref().and_then(Journaled::sent_commit);
         let Some((block, bytes)) = sent else { return Ok(()) };

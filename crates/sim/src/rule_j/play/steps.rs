@@ -33,7 +33,7 @@ impl Play {
         [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
     }
 
-    /// Where nobody sees it read, no recovery takes so long that doubts settle.
+    /// Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
     fn may_pass(&self) -> bool {
         !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads)
     }

@@ -12,9 +12,9 @@ enum Position {
     NotRead,
     /// The least number that it can have.
     Unknown(Tid),
-    /// The same, and nothing in the journal is live.
+    /// The least number that it can have, while nothing in the journal is live.
     Empty(Tid),
-    /// Its number, and where it begins.
+    /// The number of the next transaction, and where it begins.
     Known(Tid, At),
 }
 
@@ -33,11 +33,11 @@ pub(super) struct Log {
     position: Position,
     noted: BTreeMap<At, Header>,
     fresh: BTreeSet<At>,
-    /// Sectors that have arrived of what is written in parts.
+    /// Sectors that have arrived of each block that is written in parts.
     parts: BTreeMap<At, BTreeSet<usize>>,
-    /// Of these all have: they are to be read.
+    /// Blocks all of whose sectors have arrived: they are to be read.
     pub unread: BTreeSet<At>,
-    /// Of these, those that something else of the journal was written after.
+    /// Of these blocks, the ones after which another block of the journal was written.
     overtaken: BTreeSet<At>,
     /// Content from before the attach that is to be read.
     pub unseen: BTreeSet<At>,
@@ -217,7 +217,7 @@ impl Log {
         };
     }
 
-    /// The superblock says `tail`: what is residue; none: the position is lost.
+    /// The superblock says `tail`. Returns what is residue, or `None` if the position is lost.
     /// With `fresh_too`, what was written of the next transaction is residue.
     pub fn tail(&mut self, tail: Tail, overtaken: bool, fresh_too: bool) -> Option<Vec<At>> {
         let Tail { start, tid } = tail;

@@ -12,11 +12,11 @@ const COMMITS: u32 = 2;
 pub(super) struct Unwritten {
     /// Written since nothing was mounted, or perhaps.
     pub touched: bool,
-    /// Named so, and not written since that was new.
+    /// Named as unwritten, and not written since that name was new.
     pub empty: bool,
     /// The commit that condemns the block.
     pub due: Option<u32>,
-    /// Condemned for that, whatever maps show.
+    /// Condemned as unwritten, whatever maps show.
     pub hollow: bool,
 }
 
@@ -39,7 +39,7 @@ impl Reference {
         }
     }
 
-    /// What a commit of this number says, by its copies of blocks of inodes.
+    /// Takes what commit `number` says by its copies of blocks of inodes.
     pub(super) fn unwritten_settles(&mut self, copies: Vec<(Block, Vec<u8>)>, number: u32) {
         if !self.heeds_unwritten() {
             return;
@@ -97,7 +97,7 @@ impl Reference {
         }
     }
 
-    /// Nothing is mounted.
+    /// Notes that the file system is not mounted.
     pub(super) fn unwritten_rests(&mut self, in_order: bool) {
         self.rests = in_order;
         if in_order {
@@ -131,7 +131,7 @@ impl Reference {
         }
     }
 
-    /// Another cache, or none: all is new.
+    /// The cache changes, or is removed: all counts as new.
     pub(super) fn unwritten_anew(&mut self) {
         self.unwritten_forgotten();
         let anew = Unwritten { touched: true, ..Unwritten::default() };

@@ -1,4 +1,4 @@
-//! How the page's version shows itself to whoever compares.
+//! What the page's version shows to the comparison.
 
 use super::{Cell, Reference, Stage};
 use crate::differential::{Census, Version, place};

@@ -61,8 +61,7 @@ fn anew(bench: &Bench, model: &mut Model, rng: &mut Rng) -> Result<(), Violation
     for snapshot in repaired.found {
         let found = restored(&mut vault, snapshot).map_err(refused)?;
         let known = shots.iter().position(|shot| shot.content() == found);
-        let known = known
-            .ok_or_else(|| broken(format!("{snapshot:?} is none that was ever put, or was destroyed")))?;
+        let known = known.ok_or_else(|| broken(format!("{snapshot:?} was never put, or was destroyed")))?;
         model.live.insert(snapshot, shots.swap_remove(known));
     }
     if let Some(shot) = shots.first() {

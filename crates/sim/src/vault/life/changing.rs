@@ -19,7 +19,7 @@ const REMOVALS_MAX: usize = 2;
 pub(super) struct Removal {
     writer: Writer,
     snapshot: SnapshotId,
-    /// What the snapshot began with when it was read.
+    /// The first entries of the snapshot when it was read.
     root: Reference,
     /// The snapshot without the file.
     new: Snapshot,
@@ -59,7 +59,7 @@ impl Life<'_, '_> {
             return Ok(());
         }
         if self.model.held.contains(&snapshot) && forgotten.is_ok() {
-            return Err(broken(format!("{snapshot:?} was forgotten, and somebody holds it")).into());
+            return Err(broken(format!("{snapshot:?} was forgotten although it is held")).into());
         }
         if forgotten.is_err() {
             self.model.pending = Some(Pending::Forget(snapshot));

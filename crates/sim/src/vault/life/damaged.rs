@@ -22,7 +22,7 @@ const CLASS_AT: usize = 20;
 /// Bytes of an entry of its directory.
 const ENTRY_BYTES: u64 = 64;
 
-/// A bit that has changed.
+/// The place of a changed bit.
 struct Damage {
     slot: Extent<Pos>,
     at: Pos,
@@ -52,7 +52,7 @@ pub(super) fn play(
         return Err(unrecorded(what));
     }
     if bench.pool.peek(damage.slot, |bytes| is_zeros(&bytes[..HEAD_BYTES])) {
-        // Nothing in it was live.
+        // No chunk in the container was live.
         restore_all(&mut vault, model)?;
     }
     drop(vault);
@@ -134,7 +134,7 @@ fn sanitize(vault: &mut Vault<'_>, damage: &Damage) -> Result<usize, Violation> 
     Err(overdue("a sanitization of a damaged vault does not end".into()))
 }
 
-/// Checks that dead content lies at most in the container that was left, and that nothing is owed if none was.
+/// Checks that dead content lies at most in the container that was left, and that nothing is owed if no container was left.
 fn judge(
     bench: &Bench,
     vault: &Vault<'_>,
@@ -144,7 +144,7 @@ fn judge(
     let key = &bench.setup.key;
     let owed = vault.owed().count();
     if left == 0 && owed > 0 {
-        return Err(overdue(format!("{owed} forgets are owed, and nothing was left")));
+        return Err(overdue(format!("{owed} forgets are owed although no container was left")));
     }
     if left == usize::MAX {
         return Ok(());

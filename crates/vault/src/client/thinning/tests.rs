@@ -102,7 +102,7 @@ fn each_snapshot_loses_what_is_named_and_each_chunk_is_read_once() {
         assert_eq!(read(&mut map, &new), left);
         assert_eq!(thinning.without(&mut writer, &mut map, &new, b""), Ok(None), "nothing is left of it");
     }
-    // What the enumeration of a sanitization reads: each chunk of a folder once.
+    // The reads of a sanitization's enumeration: each chunk of a folder once.
     let mut enumerated = BTreeSet::new();
     for folder in &folders {
         let mut below = vec![folder.clone()];

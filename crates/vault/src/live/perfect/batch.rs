@@ -7,7 +7,7 @@ use super::Perfect;
 use super::order::Hash;
 use super::part::Probe;
 
-/// Chunks whose places are looked for at the same time, at most: what is kept of them fits into the smallest cache.
+/// Chunks whose places are looked for at the same time, at most: their data fits into the smallest cache.
 pub(super) const BATCH: usize = 256;
 
 /// The places of some chunks in one level.

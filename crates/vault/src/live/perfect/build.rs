@@ -9,19 +9,19 @@ use crate::Fingerprint;
 /// Salts that are tried for a part. All but one part of millions take the first.
 const SALTS: u8 = 32;
 
-/// Why no set could be made.
+/// Why the set could not be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The order makes the parts.
+    /// Fingerprints are out of order; the order makes the parts.
     #[error("set of live chunks: fingerprints come out of order, or one twice; the index must be sorted")]
     Unsorted,
-    /// The caller's count of fingerprints was far too low, or they are no hashes.
+    /// The caller's count of fingerprints was far too low, or they are not hashes.
     #[error(
-        "set of live chunks: {0} fingerprints share one prefix; they are no hashes, or more than announced"
+        "set of live chunks: {0} fingerprints share one prefix; they are not hashes, or more than announced"
     )]
     Crowded(usize),
-    /// The fingerprints are no hashes.
-    #[error("set of live chunks: two fingerprints agree in bytes 8 to 24; they are no hashes")]
+    /// The fingerprints are not hashes.
+    #[error("set of live chunks: two fingerprints agree in bytes 8 to 24; they are not hashes")]
     Clash,
 }
 
@@ -49,11 +49,11 @@ impl Builder {
         Builder { made, last: None, keys: Vec::new(), part: Part::default() }
     }
 
-    /// Adds the next fingerprint. One that the set does not cover is left out.
+    /// Adds the next fingerprint. A fingerprint that the set does not cover is left out.
     ///
     /// # Errors
     ///
-    /// As [`BuildError`] says; the builder is of no use then.
+    /// [`BuildError`]; the builder is of no use then.
     pub fn push(&mut self, fingerprint: &Fingerprint) -> Result<(), BuildError> {
         if self.last.as_ref().is_some_and(|last| last >= fingerprint) {
             return Err(BuildError::Unsorted);
@@ -148,7 +148,7 @@ impl Part {
         keys.is_empty().then_some(counts)
     }
 
-    /// Gives each bucket a seed, the largest first; keys of those that get none are `left`.
+    /// Gives each bucket a seed, the largest first; keys of buckets without a seed are `left`.
     fn place_all(&mut self, curve: &Curve, level: Level, keys: &[Key], words: &mut [u64]) {
         self.sort(curve, level, keys);
         self.taken.clear();
@@ -190,7 +190,7 @@ impl Part {
     }
 }
 
-/// Takes the places of all keys of a bucket, if that seed gives each a free one; else none.
+/// Takes the places of all keys of a bucket if that seed gives each a free one; else takes no place.
 fn take(taken: &mut [u64], level: Level, keys: &[Key], seed: u64) -> bool {
     for (done, key) in keys.iter().enumerate() {
         let place = level.index(*key, seed);

@@ -6,7 +6,7 @@ use super::part::Key;
 /// Groups of neighbouring parts that chunks are sorted into.
 const GROUPS: usize = 1 << 9;
 
-/// The number of a chunk's part, and what the part needs of it.
+/// The number of a chunk's part, and the rest of its hash, which the part needs.
 pub(super) type Hash = (u32, Key);
 
 /// The memory to sort in; kept from batch to batch.
@@ -16,7 +16,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The hashes of the chunks, group by group. `part` gives a chunk's part, of `parts`, or None to leave it out;
+    /// The hashes of the chunks, group by group. `part` gives a chunk's part, of `parts`, or `None` to leave it out;
     /// `key` gives the rest of its hash.
     pub(super) fn sort<Chunk>(
         &mut self,
@@ -74,6 +74,9 @@ mod tests {
         let odd = |hash: &Hash| (hash.0 % 2 == 1).then_some(hash.0);
         let hashes: Vec<Hash> = (0..99).map(|at| (at, Key::default())).collect();
         let sorted = order.sort(&hashes, 99, odd, |hash| hash.1);
-        assert!(sorted.iter().map(|hash| hash.0).eq((1..99).step_by(2)), "what has no part is left out");
+        assert!(
+            sorted.iter().map(|hash| hash.0).eq((1..99).step_by(2)),
+            "chunks without a part are left out"
+        );
     }
 }

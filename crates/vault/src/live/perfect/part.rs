@@ -3,13 +3,13 @@
 use super::shape::{Curve, SEED_BITS, places};
 use crate::Fingerprint;
 
-/// Levels at most: the first, and those of what earlier ones left over.
+/// Most levels: the first, and those for keys that earlier levels left over.
 pub(super) const LEVELS: usize = 4;
 
 /// Where a part lies, and how large its levels are: 16 bytes for 16,384 fingerprints.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Directory {
-    /// The first of its words, times 256, and the number of salts that did not do.
+    /// The first of its words, times 256, and the number of salts that failed.
     words_and_salt: u64,
     /// The fingerprints of each level.
     levels: [u16; LEVELS],
@@ -43,7 +43,7 @@ impl Directory {
         (self.words_and_salt >> 8) * 64
     }
 
-    /// How many marks there are.
+    /// The number of marks.
     pub(super) fn marked(&self, words: &[u64], curve: &Curve) -> u64 {
         let (mut at, mut marked) = (self.first_bit(), 0);
         for count in self.levels.iter().map(|&count| u64::from(count)).take_while(|&count| count > 0) {
@@ -142,7 +142,7 @@ impl Level {
         self.at + bucket * SEED_BITS
     }
 
-    /// Notes the seed of a bucket that has none.
+    /// Notes the first seed of a bucket.
     pub(super) fn put_seed(&self, words: &mut [u64], bucket: u64, seed: u64) {
         let bit = self.seed_at(bucket);
         let (word, shift) = ((bit / 64) as usize, bit % 64);
@@ -161,12 +161,12 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// `seed` is drawn for each set, so that nobody can choose fingerprints that clash.
+    /// `seed` is drawn for each set, so that an attacker cannot choose fingerprints that clash.
     pub(super) fn new(fingerprint: &Fingerprint, seed: u64) -> Key {
         Key { bucket: mix(fingerprint.word(1), seed), place: mix(fingerprint.word(2), !seed) }
     }
 
-    /// The key in a part that the first `salt` salts did not do for.
+    /// The key in a part for which the first `salt` salts failed.
     pub(super) fn salted(self, salt: u8) -> Key {
         match salt {
             0 => self,

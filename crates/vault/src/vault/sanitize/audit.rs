@@ -21,7 +21,7 @@ pub(super) struct Audit {
     next: ContainerSequence,
     /// Live chunks that were found, by part of the set.
     found: Vec<u64>,
-    /// Their numbers: a chunk that an error has left in two containers counts once.
+    /// The numbers of the live chunks: a chunk that an error has left in two containers counts once.
     seen: RoaringTreemap,
     /// Containers with dead chunks, and live ones.
     plan: Vec<ContainerSequence>,
@@ -105,7 +105,7 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// Which chunks of a directory are live.
+    /// For each chunk of a directory, whether it is live.
     pub(super) fn judge(
         &mut self,
         set: &dyn LiveSet,

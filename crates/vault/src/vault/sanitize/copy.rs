@@ -59,8 +59,8 @@ impl Vault<'_> {
         Ok(Phase::Copy(set, plan))
     }
 
-    /// Copies the live chunks of a container; or the damage because of which it has to stay. Then nothing of it is copied: the
-    /// index would find the copies, and not what stays.
+    /// Copies the live chunks of a container; returns the damage if it has to stay. Then nothing of it is copied: the
+    /// index would find the copies, and not the chunks that stay.
     fn leave(
         &mut self,
         run: &mut Run,

@@ -1,4 +1,4 @@
-//! Containers of which a part cannot be read: what of them may be destroyed.
+//! Containers that cannot be read in whole: which of them may be destroyed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ mod tests;
 #[derive(Debug, Default)]
 pub(super) struct Damage {
     pub(super) containers: BTreeMap<ContainerSequence, Doubt>,
-    /// Whether the index places a live chunk in one that does not name it.
+    /// Whether the index places a live chunk in one of these containers that does not name it.
     pub(super) has_live: bool,
     /// Other chunks that only the index places there. A put may refer to one since.
     pub(super) dead: RoaringTreemap,
@@ -33,7 +33,7 @@ pub(super) struct Doubt {
 }
 
 impl Damage {
-    /// Whether nothing live is in the container besides what its directory names.
+    /// Whether all live chunks of the container are named by its directory.
     fn is_judged(&self, container: ContainerSequence, revived: Option<&RoaringTreemap>) -> bool {
         let is_dead = self.containers.contains_key(&container) && !self.has_live;
         is_dead && revived.is_none_or(|revived| revived.is_disjoint(&self.dead))
@@ -49,8 +49,8 @@ impl Vault<'_> {
         }
     }
 
-    /// The container's directory, or why the container has to be left. None if the directory cannot be read, and nothing live is in
-    /// the container.
+    /// The container's directory, or why the container has to be left. `None` if the directory cannot be read, and the container has
+    /// no live chunk.
     pub(super) fn directory_to_leave(
         &mut self,
         damage: &Damage,

@@ -1,4 +1,4 @@
-//! Enumeration: marking what snapshots reach, those that are new since CP0 first.
+//! Enumeration: marking the chunks that snapshots reach; snapshots that are new since CP0 come first.
 
 use roaring::RoaringTreemap;
 
@@ -21,7 +21,7 @@ pub(super) struct Enumeration {
     gathered: Vec<Reference>,
     /// The last one is next.
     pending: Vec<Visit>,
-    /// The chunks of metadata that were entered, by number: none is entered twice.
+    /// The chunks of metadata that were entered, by number: each is entered once.
     entered: RoaringTreemap,
 }
 
@@ -73,7 +73,7 @@ impl Vault<'_> {
         Ok(Phase::Enumeration(set, enumeration))
     }
 
-    /// Marks a chunk of metadata, and what it names.
+    /// Marks a chunk of metadata, and the chunks that it names.
     fn visit(
         &mut self,
         run: &Run,
@@ -113,7 +113,7 @@ impl Vault<'_> {
         read
     }
 
-    /// Gathers chunks to mark. Of those that are new the index says whether the set was built of them.
+    /// Gathers chunks to mark. For new chunks, the index says whether the set was built of them.
     fn gather(
         &self,
         run: &Run,
@@ -135,7 +135,7 @@ impl Vault<'_> {
     }
 }
 
-/// Without all of a snapshot nobody knows what is dead.
+/// If a part of a snapshot is missing, it is not known what is dead.
 fn unreadable(snapshot: SnapshotId, why: VaultError) -> VaultError {
     match why.is_of_media() {
         true => why,

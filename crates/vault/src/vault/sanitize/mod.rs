@@ -4,15 +4,15 @@
 //! | --- | --- | --- |
 //! | settle, merge | the marker, the first consistency point (CP0), one sorted index | from here again, with a new CP0 |
 //! | analysis | the set of live chunks is made | the same |
-//! | enumeration | from now on puts are listened to; the second consistency point (CP1); what snapshots reach is marked | the same |
-//! | audit | containers are judged; the marked chunks are those that were found, or the run stops | the same |
+//! | enumeration | from now on the references of puts are kept; the second consistency point (CP1); the chunks that snapshots reach are marked | the same |
+//! | audit | containers are judged; each marked chunk was found, or the run stops | the same |
 //! | copy | live chunks move, and the containers that they leave are condemned: both in one frame | what is condemned stays so |
-//! | compaction | the index forgets what is gone | condemned all the same |
+//! | compaction | the index drops the chunks that are gone | condemned all the same |
 //! | zero | condemned slots are destroyed by the policy, then free | goes on |
 //! | end | each forget that is older than CP0 has its receipt | |
 //!
 //! A container that is damaged stays if anything live may be in it that cannot be copied; the rest is destroyed, and every forget stays
-//! owed: nobody can say what else lies there.
+//! owed, since it is not known what else lies there.
 //!
 //! With too little memory for one set the phases up to copying take several turns (5.3).
 //!
@@ -47,19 +47,19 @@ use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SnapshotId, 
 /// Pages of the index that one step reads.
 const PAGES_A_STEP: usize = 64;
 
-/// The set that live chunks are noted in: see [`crate::live`].
+/// The kind of set for live chunks: see [`crate::live`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Live {
     /// A bit for each number that was ever given to a chunk.
     Ordinals,
-    /// A perfect hash vector, in so many turns (1 or more): each takes its share of the memory.
+    /// A perfect hash vector, in this many turns (1 or more): each takes its share of the memory.
     Perfect {
         /// The number of turns.
         turns: u64,
     },
 }
 
-/// The plan of a sanitization.
+/// The phase of a sanitization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Ending a merge that was under way.
@@ -72,13 +72,13 @@ pub enum Progress {
     Enumeration,
     /// Judging containers.
     Audit,
-    /// Copying live chunks out of so many more containers.
+    /// Copying live chunks out of this many more containers.
     Copy(usize),
     /// Merging the index once more.
     Compaction,
-    /// Destroying so many more slots.
+    /// Destroying this many more slots.
     Zero(usize),
-    /// Nothing: the sanitization is over.
+    /// The sanitization is over.
     Done,
 }
 
@@ -89,14 +89,14 @@ pub struct Figures {
     pub judged: u64,
     /// The audit's result.
     pub found: Findings,
-    /// How much of that is copied and condemned.
+    /// The part of that work that is done: copied and condemned.
     pub done: Findings,
 }
 
 /// The work of copying and destroying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
-    /// Containers that have dead chunks, or none at all.
+    /// Containers that have dead chunks, or no chunks.
     pub containers: u64,
     /// Dead chunks.
     pub dead: u64,
@@ -159,11 +159,11 @@ impl Live {
 }
 
 impl Vault<'_> {
-    /// Begins a sanitization; [`step_sanitization`](Vault::step_sanitization) carries it out. One that a crash has cut short is begun again.
+    /// Begins a sanitization; [`step_sanitization`](Vault::step_sanitization) carries it out. A sanitization that a crash has cut short begins again.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Running`] if one is under way; those of the catalog.
+    /// [`VaultError::Running`] if one is under way; the errors of the catalog.
     pub fn begin_sanitization(&mut self, live: Live) -> Result<RunId, VaultError> {
         if self.run.is_some() {
             return Err(VaultError::Running);
@@ -216,7 +216,7 @@ impl Vault<'_> {
         self.run.as_ref().map(|run| run.figures)
     }
 
-    /// Damaged containers that the sanitization under way leaves as they are: something in them is live, and something may be dead.
+    /// Damaged containers that the sanitization under way leaves unchanged: they have live chunks, and may have dead ones.
     pub fn sanitization_left(&self) -> Option<&Left> {
         self.run.as_ref().map(|run| &run.left)
     }
@@ -225,7 +225,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NotRunning`]. After any other error the sanitization has stopped: what it owes is still owed, and it can
+    /// [`VaultError::NotRunning`]. After any other error the sanitization has stopped: its obligations stay, and it can
     /// be begun again.
     pub fn step_sanitization(&mut self) -> Result<Progress, VaultError> {
         let mut run = self.run.take().ok_or(VaultError::NotRunning)?;
@@ -243,7 +243,7 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::NotRunning`]; those of the catalog.
+    /// [`VaultError::NotRunning`]; the errors of the catalog.
     pub fn cancel_sanitization(&mut self) -> Result<(), VaultError> {
         let run = self.run.take().ok_or(VaultError::NotRunning)?;
         self.puts.end_listening();

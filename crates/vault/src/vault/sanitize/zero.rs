@@ -1,4 +1,4 @@
-//! Zero: condemned slots are destroyed by the full policy, whoever condemned them.
+//! Zero: all condemned slots are destroyed by the full policy.
 
 use quietus_core::buf::Buf;
 use quietus_core::erase::{
@@ -26,11 +26,11 @@ pub(crate) struct Zeroing {
 }
 
 impl Vault<'_> {
-    /// Destroys a part of what is condemned; true if nothing is.
+    /// Destroys some of the condemned slots; true if there are no more.
     ///
     /// # Errors
     ///
-    /// Those of the media.
+    /// The errors of the media.
     pub fn destroy_some(&mut self) -> Result<bool, VaultError> {
         self.pool.guard()?;
         if self.catalog.table().condemned().is_empty() {
@@ -50,7 +50,7 @@ impl Vault<'_> {
     fn zeroing(&self) -> Zeroing {
         let condemned = self.catalog.table().condemned().iter().copied();
         let slots: Vec<SlotNumber> = condemned.take(self.slots_a_batch(BYTES_A_TASK)).collect();
-        // What has no space on the medium has no content, and writing there would take some.
+        // A slot without space on the medium has no content, and writing there would take space.
         let extents = self.pool.extents(&slots).into_iter();
         let extents: Vec<_> = extents.flat_map(|extent| self.pool.medium.allocated(extent)).collect();
         let method = Method::Destroy(Destroy {

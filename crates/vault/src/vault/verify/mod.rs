@@ -1,4 +1,4 @@
-//! Checking everything that a vault has.
+//! Checking all that a vault has.
 
 use roaring::RoaringTreemap;
 
@@ -13,7 +13,7 @@ use crate::{ContainerSequence, Ordinal, Reference, SlotNumber, VaultError};
 #[cfg(test)]
 mod tests;
 
-/// Faults that are told one by one.
+/// Most faults that are reported one by one.
 const FAULTS_MAX: usize = 100;
 
 /// Chunks that were checked. Memory grows by three bits for each.
@@ -29,14 +29,14 @@ pub struct Verified {
     pub reached: u64,
     /// Faults, the first hundred.
     pub faults: Vec<VaultError>,
-    /// How much is wrong.
+    /// The number of faults.
     pub faults_count: u64,
     /// The chunks that are whole.
     whole: RoaringTreemap,
 }
 
 impl Verified {
-    /// Whether a chunk is there as it was put.
+    /// Whether a chunk is whole.
     pub fn is_whole(&self, chunk: &Reference) -> bool {
         self.whole.contains(chunk.ordinal.0)
     }
@@ -50,12 +50,12 @@ impl Verified {
 }
 
 impl Vault<'_> {
-    /// Reads every chunk of every container, the index, and all that snapshots reach. Damage is no error: it is told, and noted, so that
-    /// no put relies on it.
+    /// Reads every chunk of every container, the index, and all that snapshots reach. Damage is not an error: it is reported, and noted,
+    /// so that no put relies on a damaged chunk.
     ///
     /// # Errors
     ///
-    /// [`VaultError::Interrupted`]; those of the media.
+    /// [`VaultError::Interrupted`]; the errors of the media.
     pub fn verify(&mut self, step: Step<'_>) -> Result<Verified, VaultError> {
         let mut verified = Verified::default();
         let whole = self.check_containers(&mut verified, step)?;

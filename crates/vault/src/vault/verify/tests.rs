@@ -96,7 +96,7 @@ fn a_file_is_kept_only_while_all_of_its_content_is_whole() {
     let kept = second.keep(&mut vault, &recipes).unwrap();
     let expected: Vec<bool> = nodes.iter().map(|node| node.name != b"alpha").collect();
     assert_eq!(kept, expected);
-    // The folder is wanted, since something below it is: but whoever stores it all the same gets the one that is there.
+    // The folder is wanted, since a chunk below it is; a put that stores it all the same gets the folder that is there.
     let above = folder.top().0[0].reference().unwrap();
     assert_eq!(vault.offer(second.put(), &[above.fingerprint]).unwrap(), [None]);
     let content = vault.get(&above).unwrap();
@@ -141,7 +141,7 @@ fn a_put_heals_at_any_step_of_a_sanitization() {
 }
 
 #[test]
-fn nobody_reads_what_was_not_found_damaged() {
+fn only_what_was_found_damaged_is_read() {
     let media = Media::new(60);
     let mut vault = media.create();
     put(&mut vault, &some()).unwrap();

@@ -75,7 +75,7 @@ impl Closes {
 }
 
 impl Disk {
-    /// The epoch that is closed next; the same for ever where the store keeps none.
+    /// The epoch that is closed next; it never changes if the store keeps no epochs.
     pub(in crate::volume) fn open_epoch(&self) -> Epoch {
         self.store.epochs().map_or(Epoch::default(), |it| it.open())
     }

@@ -47,7 +47,7 @@ fn a_verdict_that_waits_for_room_is_dropped_too() {
 }
 
 #[test]
-fn nobody_watches_until_the_new_watcher_begins_and_then_it_does() {
+fn nothing_is_watched_until_the_new_watcher_begins() {
     let (mut bench, puppet) = watched();
     bench.tell(Event::KeepWatcherOut);
     bench.write(0, 8, BLOCK);
@@ -65,7 +65,7 @@ fn nobody_watches_until_the_new_watcher_begins_and_then_it_does() {
 }
 
 #[test]
-fn the_answer_to_a_read_of_the_watcher_before_goes_to_nobody() {
+fn the_answer_to_a_read_of_the_watcher_before_is_dropped() {
     let (mut bench, puppet) = watched();
     puppet.asks.store(true, Relaxed);
     bench.tell(Event::Tick);
@@ -74,7 +74,7 @@ fn the_answer_to_a_read_of_the_watcher_before_goes_to_nobody() {
 }
 
 #[test]
-fn evidence_of_the_watcher_before_is_proven_to_nobody() {
+fn evidence_of_the_watcher_before_is_dropped() {
     let (mut bench, puppet) = watched();
     puppet.has_evidence.store(true, Relaxed);
     bench.now += 60_000;

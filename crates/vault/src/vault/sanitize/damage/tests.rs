@@ -14,7 +14,7 @@ enum Part {
 impl Part {
     const ALL: [Part; 2] = [Part::Head, Part::Entry];
 
-    /// A byte of it, from the slot's first on.
+    /// Offset of a byte of the part from the slot's start.
     fn at(self) -> usize {
         match self {
             Part::Head => 40,
@@ -49,7 +49,7 @@ impl Bench {
         })
     }
 
-    /// Damages the container of content that begins so.
+    /// Damages the container whose content begins with these bytes.
     fn damage(&self, content: &[u8], at: usize) {
         let slot_bytes = self.media.slot_bytes();
         let slot = self.slot_of(&content[..40]);
@@ -68,7 +68,7 @@ impl Bench {
     }
 }
 
-/// Sanitizes, and returns what is left.
+/// Sanitizes, and returns the containers that are left.
 fn left(vault: &mut Vault<'_>) -> Result<usize, VaultError> {
     vault.begin_sanitization(Live::Ordinals)?;
     let mut left = 0;
@@ -172,7 +172,7 @@ fn a_perfect_hash_vector_refuses_what_the_index_alone_can_tell() {
 fn a_snapshot_that_cannot_be_read_is_named_and_keeps_everything_until_it_is_forgotten() {
     let bench = Bench::new();
     let slot_bytes = bench.media.slot_bytes();
-    // All metadata but what is to be forgotten: a name of the kept snapshot's folder.
+    // All metadata that is not to be forgotten: a name of the kept snapshot's folder.
     let slot = bench.slot_of(b"kept");
     bench.media.pool.bytes(|bytes| bytes[slot * slot_bytes + Part::Head.at()] ^= 1);
     let mut vault = bench.forgotten();
@@ -196,7 +196,7 @@ fn a_put_that_refers_to_a_dead_chunk_of_a_damaged_container_keeps_that() {
         vault.forget(&[bench.gone.0]).unwrap();
         vault.begin_sanitization(Live::Ordinals).unwrap();
         while !matches!(vault.step_sanitization().unwrap(), Progress::Copy(_)) {}
-        // The folder is whole and refers to the damaged chunk: whoever stores it as it was refers to that, too.
+        // The folder is whole and refers to the damaged chunk: a put that stores the folder as it was refers to that chunk, too.
         let mut put = writer(&mut vault);
         let folder = old.folder.top().0[0].reference().unwrap();
         let content = vault.get(&folder).unwrap();
@@ -223,7 +223,7 @@ fn a_container_that_the_index_does_not_know_either_stays_until_its_files_were_pu
     let again = put(&mut vault, &bench.kept.1).unwrap();
     assert_eq!(left(&mut vault), Ok(0));
     assert_eq!(vault.status().owed, 0);
-    // The older snapshot lives on what was put again.
+    // The older snapshot uses the chunks that were put again.
     vault.forget(&[again]).unwrap();
     for _ in 0..2 {
         assert_eq!(left(&mut vault), Ok(0));
