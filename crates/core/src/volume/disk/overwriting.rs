@@ -130,6 +130,7 @@ impl Disk {
         self.state.ledger.begin_sync();
         let notes = &mut self.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
+        assert!(notes.completed <= notes.syncing && notes.syncing <= notes.next, "notes are synced in order");
         if mutant::is(Mutant::OverwrittenUnsynced) {
             self.end_overwritten_sync();
         }
@@ -145,7 +146,9 @@ impl Disk {
     /// Frees the notes of all obligations that are durably completed.
     pub(in crate::volume) fn free_notes(&mut self) {
         if self.is_met_durable() {
-            self.overwriting.notes.done = self.overwriting.notes.completed;
+            let notes = &mut self.overwriting.notes;
+            assert!(notes.done <= notes.completed, "a note that is free stays so");
+            notes.done = notes.completed;
         }
     }
 

@@ -58,7 +58,8 @@ impl Requests {
         let running = self.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { deaths, durable, number, generation } = stage else { return };
-        others.disk.overwriting.notes.under_way.remove(&number);
+        let was_under_way = others.disk.overwriting.notes.under_way.remove(&number);
+        assert!(was_under_way, "a sync covers a note only once the note is written");
         if let Err(error) = result {
             others.disk.give_up_overwrite(extent);
             return self.request_failed(others.disk, others.watching, id, error, others.out);
