@@ -160,6 +160,7 @@ impl Undurable {
 impl Disk {
     /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
     pub(in crate::volume) fn change(&mut self, change: Change) -> u64 {
+        assert!(!self.config.read_only, "the journal of a disk that is read-only stays as it is");
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
             self.remaining.forget(run);
         }

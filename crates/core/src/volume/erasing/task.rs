@@ -151,6 +151,8 @@ impl Erasing {
         StepIo { at, verb }: StepIo<Site>,
         out: &mut Vec<Command>,
     ) {
+        let may_write = disk.latched.is_none() && !disk.config.read_only;
+        assert!(may_write, "no erase task works on a disk that is latched or read-only");
         let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();

@@ -117,6 +117,7 @@ impl Requests {
         stage: Stage,
         masks: Vec<Extent<Addr>>,
     ) {
+        assert!(self.waiting.get(id).is_none(), "a request runs or waits, and not both");
         self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
     }
 
