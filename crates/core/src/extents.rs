@@ -105,6 +105,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         for start in gone {
             crate::steps::step();
             if let Some((end, _)) = self.map.remove(&start) {
+                assert!(self.bytes >= end - start, "the bytes of a map are those of its extents");
                 self.bytes -= end - start;
             }
         }

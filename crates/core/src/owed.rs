@@ -110,6 +110,8 @@ impl Owed {
     }
 
     fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, OwedContent> {
+        let is_content = matches!(place.on, MediumId::Data | MediumId::Base);
+        assert!(is_content, "{place:?} holds content of the disk");
         if place.on == MediumId::Base { &mut self.base } else { &mut self.data }
     }
 }

@@ -150,6 +150,7 @@ impl<S: Clone> Task<S> {
     pub fn skip(&mut self) {
         assert!(self.under_way > 0, "work ends once");
         self.under_way -= 1;
+        assert!(self.puts_back(), "content that is spared a pass is put back");
         self.is_skipping = true;
         self.skip_if_at_rest();
     }

@@ -85,6 +85,12 @@ impl Shape {
         Pos(HALVES_AT + which as u64 * self.half_bytes)
     }
 
+    /// Both halves.
+    #[must_use]
+    pub fn halves(self) -> Extent<Pos> {
+        Extent::between(self.half(0).0, self.slot(Slot(0)).0)
+    }
+
     /// How many obligations and receipts fit, so that a snapshot of them with
     /// every slot in use takes half a half at most.
     #[must_use]
@@ -318,6 +324,8 @@ impl Journal {
         if self.cursor + frame.len() as u64 > self.shape.half_bytes {
             return self.rotate(state);
         }
+        // A torn write of this frame must not damage the one before.
+        assert!(self.cursor.is_multiple_of(SECTOR_BYTES), "a frame begins at a sector");
         let pos = Pos(self.shape.half(self.half).0 + self.cursor);
         self.cursor += frame.len() as u64;
         Commit { pos, bytes: frame, seq: self.seq, mark: None }

@@ -521,6 +521,7 @@ impl Mapped for Overlay {
         if self.backlog(all) == Backlog::Remains {
             self.slots.try_remaining();
         }
+        assert!(self.doing.is_none(), "one background job at a time");
         let (doing, job) = self.begin_job(all)?;
         self.doing = Some(doing);
         Some(job)

@@ -227,6 +227,12 @@ impl Volume {
         fresh: Option<BlockSet>,
         capabilities: Capabilities,
     ) -> Self {
+        let slots = &found.state.slots;
+        let has_copies = slots.dirty || !slots.staged.is_empty();
+        assert!(
+            opening.config.read_only || !has_copies,
+            "staged content is back in its place, and its copies are gone"
+        );
         let receipts = found.state.counters.receipts;
         // A death that the store does not know yet is of the open epoch.
         let is_new = |(extent, _)| store.first(Content::Own, extent).is_some();

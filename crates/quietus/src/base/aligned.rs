@@ -23,7 +23,7 @@ pub struct Aligned;
 
 /// Gives memory that is free back to the host: for a program that has nothing to do.
 pub fn give_back() {
-    // SAFETY: the call takes no memory from anybody, and may come from any thread.
+    // SAFETY: the call passes no memory, and may come from any thread.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }
 
@@ -85,7 +85,7 @@ mod tests {
             (9 << 20, 20 << 20),
         ] {
             let layout = Layout::from_size_align(size, 1).expect("a layout");
-            // SAFETY: the layouts are those of the blocks, and have a size.
+            // SAFETY: the blocks were allocated with these layouts, which have a size.
             unsafe {
                 let block = Aligned.alloc_zeroed(layout);
                 assert!(!ALIGNED.contains(&size) || block.addr().is_multiple_of(ALIGN));

@@ -40,7 +40,7 @@ impl<T> Locked<T> {
             warn_of_swap(errno.into());
         }
         let at = NonNull::new(at.cast::<T>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: the mapping is writable, large and aligned enough, and nobody else has its address.
+        // SAFETY: the mapping is writable, large and aligned enough, and no other code has its address.
         unsafe { at.write(value) };
         Ok(Self { at, bytes })
     }
@@ -79,13 +79,13 @@ impl<T> DerefMut for Locked<T> {
     }
 }
 
-/// Keeps secrets that lie elsewhere from being swapped out, too: so many bytes from an address on. After a refusal of the host nothing more is tried.
+/// Keeps secrets that lie elsewhere from being swapped out, too: `bytes` bytes from an address on. After a refusal of the host nothing more is tried.
 fn keep(at: *const (), bytes: usize) {
     static REFUSED: AtomicBool = AtomicBool::new(false);
     if REFUSED.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: the call changes no byte, and of memory that is not mapped it says so.
+    // SAFETY: the call changes no byte, and fails for memory that is not mapped.
     if let Err(errno) = unsafe { rustix::mm::mlock(at.cast_mut().cast(), bytes) } {
         REFUSED.store(true, Ordering::Relaxed);
         warn_of_swap(errno.into());

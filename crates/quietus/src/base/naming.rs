@@ -10,7 +10,7 @@ const RESERVED: [&str; 6] = ["first", "last", "now", "current", "open", "all"];
 
 /// Why a text cannot be a name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{name:?} cannot be the name of {what}: {why}")]
+#[error("invalid name {name:?} for {what}: {why}")]
 pub struct NoName {
     name: String,
     what: &'static str,
@@ -23,15 +23,15 @@ pub struct NoName {
 /// [`NoName`].
 pub fn check(name: &str) -> Result<(), NoName> {
     let why = if name.is_empty() || name.len() > BYTES_MAX {
-        "use 1 to 100 bytes"
+        "expected 1 to 100 bytes"
     } else if RESERVED.iter().any(|word| name.eq_ignore_ascii_case(word)) {
-        "this word means an epoch, or the current state, by itself; choose another one"
+        "the word is reserved; choose another name"
     } else if name.starts_with(|it: char| !it.is_alphabetic() && it != '_') {
-        "it could be read as a number, a time or an option; let it begin with a letter or _"
+        "expected a letter or _ at the beginning, which tells a name from a number, a time or an option"
     } else if name.contains("..") || name.ends_with('.') {
-        "it could be read as a range of epochs; use single dots, and none at the end"
+        "two dots, or a dot at the end, would be read as a range of epochs; use single dots within the name"
     } else if !name.chars().all(|it| it.is_alphanumeric() || "-_.".contains(it)) {
-        "use letters, digits, - _ and ."
+        "expected letters, digits, - _ and ."
     } else {
         return Ok(());
     };
@@ -44,13 +44,13 @@ pub fn check(name: &str) -> Result<(), NoName> {
 /// [`NoName`].
 pub fn check_disk(name: &str) -> Result<(), NoName> {
     let why = if name.contains('@') {
-        "a client could not tell it from an epoch DISK@EPOCH; use a name without @"
+        "clients would take a name with @ for an epoch, DISK@EPOCH"
     } else if name.chars().any(char::is_control) {
-        "it has a control character; use a name without"
+        "control characters are not allowed"
     } else if name.starts_with('-') {
-        "it could be read as an option; let it begin with something other than -"
+        "a - at the beginning would be read as an option"
     } else if name.contains("..") {
-        "it could be read as a range of epochs; use single dots"
+        "two dots would be read as a range of epochs; use single dots"
     } else {
         return Ok(());
     };

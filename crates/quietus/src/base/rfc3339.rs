@@ -65,7 +65,7 @@ pub mod or_unknown {
     }
 
     /// # Errors
-    /// As those of [`super::deserialize`].
+    /// See [`super::deserialize`].
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         Ok(Option::<Time>::deserialize(deserializer)?.map_or(0, |time| time.0))
     }

@@ -25,12 +25,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Wiping<A> {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the block has the bytes of its layout, and nobody else uses it any more.
+        // SAFETY: the block has the bytes of its layout, and no other code uses it any more.
         unsafe {
             if layout.size() <= WIPED_BYTES_MAX {
                 at.write_bytes(0, layout.size());
             }
-            // Zeros that nobody reads before the end of the block would be left away.
+            // The compiler would leave out zeros that are not read before the end of the block.
             self.0.dealloc(black_box(at), layout);
         }
     }

@@ -90,7 +90,7 @@ fn report_error(error: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
 
-/// Sets up the log. Colours are for people only, and not for those who want none (no-color.org).
+/// Sets up the log. Colours are for terminals only, and off with `NO_COLOR` (no-color.org).
 fn log_to_stderr() {
     // The library of FUSE warns of each request that a file system to read does not need.
     let filter = tracing_subscriber::EnvFilter::try_from_env("QUIETUS_LOG");
@@ -116,7 +116,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Usage(
-                    "shred: option --now is missing; without it, queued content is destroyed when the disk is idle"
+                    "shred: --now is missing; without --now, queued content is destroyed when the disk is idle"
                         .into(),
                 ));
             }
@@ -180,7 +180,7 @@ fn commit(args: &CommitArgs, out: &Report) -> Result<(), Failure> {
         let found = with_bar(|step| Ok(offline::weigh_commit(&args.disk, step)?))?;
         let (base, written) = (found.base.display(), report::bytes(found.written_bytes));
         let text = format!(
-            "write up to {written} of changes to {base}; other overlays above it can no longer be opened then"
+            "write up to {written} of changes to {base}; other overlays above this base image can then no longer be opened"
         );
         Ok(Act { text, plan: Plan::Commit(found) })
     };
@@ -284,7 +284,7 @@ fn deaths(args: &DeathsArgs, out: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints lines that are added to the audit log from now on, also if there is none yet.
+/// Prints lines that are added to the audit log from now on, also if the log does not exist yet.
 fn follow(dir: &HostDirectory, stop: &Stop, out: &Report) -> Result<(), Failure> {
     let mut torn = Vec::new();
     let mut reader = current_log(dir)?;
@@ -331,7 +331,7 @@ fn purge(args: &PurgeArgs, out: &Report) -> Result<(), Failure> {
         let weighed: PurgeWeighed = ask(&args.disk, &Call::WeighPurge { ranges: ranges.clone() })?;
         let act = match args.conservative {
             true => "destroy older content below, and keep the present content",
-            false => "end that content for ever",
+            false => "destroy that content for ever",
         };
         let text = format!(
             "{act}: {} ranges of {}, {} of {}, of which {} hold content",
@@ -371,7 +371,7 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
         }
         (None, None) => {
             return Err(Failure::Usage(
-                "prove: the disk is missing; name one, or a receipt with --check".into(),
+                "prove: no disk is named; name a disk, or a receipt with --check".into(),
             ));
         }
     };
@@ -401,7 +401,7 @@ fn format_of(receipt: &str) -> Option<String> {
 fn check_key(has_key: bool, checks: bool) -> Result<(), Failure> {
     match has_key && !checks {
         true => Err(Failure::Usage(
-            "prove: --key goes with --check; the key of the disk or vault signs a new receipt".into(),
+            "prove: --key needs --check; a new receipt is signed by the key of the disk or vault".into(),
         )),
         false => Ok(()),
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Whether the program was asked to stop.
 pub(super) struct Stop {
     asked: Arc<AtomicBool>,
-    /// Becomes readable with the first signal, and stays so.
+    /// Becomes readable with the first signal, and stays readable.
     wake: UnixStream,
 }
 

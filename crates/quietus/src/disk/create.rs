@@ -48,7 +48,7 @@ struct Beginning {
     toml: DiskToml,
     /// Extent that holds data, or may hold some.
     held: Option<Extent<Addr>>,
-    /// Extent that lies on the medium and belongs to nobody.
+    /// Extent that lies on the medium and belongs to no file system.
     dead: Option<Extent<Addr>>,
 }
 
@@ -116,18 +116,18 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let what = match options {
         _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
         _ if is_overlay && options.adopt => {
-            "--adopt does not go with --store overlay; name the image with --base"
+            "--adopt cannot be used with --store overlay; name the image with --base"
         }
         _ if is_overlay && options.medium.is_some() => {
-            "--medium does not go with --store overlay, whose content is in its own directory; leave it out"
+            "--medium cannot be used with --store overlay, whose content is in its own directory; leave it out"
         }
         _ if !is_overlay && options.base.is_some() => "--base needs --store overlay",
         _ if !is_overlay && options.mode.is_some() => "--mode needs --store overlay",
         _ if keeps && options.adopt => {
-            "--adopt does not go with --store versions, whose content is sealed; copy the image with --from"
+            "--adopt cannot be used with --store versions, whose content is sealed; copy the image with --from"
         }
         _ if !is_overlay && options.policy == "none" => {
-            "--policy none destroys nothing, and only an overlay may have it; choose clear, or another policy"
+            "--policy none destroys nothing, and is for overlays only; choose clear, or another policy"
         }
         _ if options.size.is_none() && options.base.is_none() && options.medium.is_none() => {
             "--size is missing; give the size of the disk, such as --size 20G"

@@ -31,7 +31,7 @@ pub(crate) struct MediumRow {
     opened: Opened,
     /// The part of the disk that the host's guarantees are about; `None` of a base image, which others share.
     pub(crate) part: Option<Part>,
-    /// The checks that an open disk has made of it; none of the medium, which is looked at when asked.
+    /// The checks that an open disk has made of the file; `None` for the medium, which is examined when asked.
     pub(crate) checked: Option<fn(&DiskDir) -> &'static str>,
     /// Whether the file counts where the size of a disk on its host does.
     is_counted: bool,
@@ -191,13 +191,13 @@ impl DiskDir {
         self.media().iter().filter(|row| row.is_own())
     }
 
-    /// The path of the medium `id`; none if the disk has no such medium.
+    /// The path of the medium `id`; `None` if the disk has no such medium.
     pub(crate) fn medium_of(&self, id: MediumId) -> Option<PathBuf> {
         let row = self.media().iter().find(|row| row.id == id);
         row.map(|row| row.path(&self.toml, self.path()))
     }
 
-    /// Opens the medium `id`; none if the disk has no such medium of its own.
+    /// Opens the medium `id`; `None` if the disk has no such medium of its own.
     ///
     /// # Errors
     /// The file cannot be opened.

@@ -48,7 +48,7 @@ use std::sync::Arc;
 /// on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
 
-/// An open disk: nobody else can change it while this lives.
+/// An open disk: no other process can change it while this lives.
 #[derive(Debug)]
 pub struct DiskDir {
     directory: Directory,

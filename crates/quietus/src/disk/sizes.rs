@@ -25,7 +25,7 @@ pub struct Size {
 }
 
 impl DiskDir {
-    /// Bytes that the media whose size counts take up on the host; none if none counts.
+    /// Bytes that the media whose size counts take up on the host; `None` if no medium counts.
     #[must_use]
     pub fn host_bytes(&self) -> Option<u64> {
         let bytes = |path: PathBuf| std::fs::metadata(path).map_or(0, |it| it.blocks() * 512);

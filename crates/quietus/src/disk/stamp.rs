@@ -1,7 +1,7 @@
 //! State of an overlay's files at its last clean stop: the file `stamp`.
 //!
 //! A sector of the map counts by itself (`docs/decisions/0013-overlay.md`), so that one of another time, or one that was
-//! lost to zeros, is believable. While nobody has the disk open for writing, though, the map does
+//! lost to zeros, is believable. While the disk is not open for writing, though, the map does
 //! not change, and that can be checked.
 //!
 //! Invariant: the stamp is there only while the map and the length of `data` are as it says. The

@@ -83,7 +83,7 @@ fn make_stubs(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Res
     Ok(made.and_then(|()| stubs.sync()).map_err(failed)?)
 }
 
-/// A medium of at least so many bytes at the path that `option` may have named: a file, which is made, or a block device.
+/// A medium of at least `bytes` bytes at the path that `option` may have named: a file, which is made, or a block device.
 /// Whether the file is new; and a lock.
 fn made_or_device(
     draft: &mut Draft,

@@ -1,4 +1,4 @@
-//! How guests are attached: who finds out, and who is told.
+//! How guests are attached: how that is found out, and told to the volume.
 
 use super::{Engine, Shared};
 use crate::host::attached::{Attachment, Finding};
@@ -48,7 +48,7 @@ impl Engine {
         }
     }
 
-    /// How guests are attached; none if nothing is inferred.
+    /// How guests are attached; `None` if nothing is inferred.
     #[must_use]
     pub fn attachment(&self) -> Option<Finding> {
         self.shared.attachment.get().map(Attachment::finding)

@@ -1,4 +1,4 @@
-//! Changes to a disk while somebody copies it, and how changes are held back for a moment, so that
+//! Changes to a disk while it is copied, and how changes are held back for a moment, so that
 //! the copy is of one instant.
 //!
 //! 1. A block is marked before a request that changes it begins, and in the moment
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Longest time for which requests are held back at once.
 const HOLD_MAX: Duration = Duration::from_secs(1);
 
-/// Changes, if anybody follows them.
+/// Changes, if a copy follows them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     marked: Option<BlockSet>,
@@ -57,7 +57,7 @@ pub struct Follower<'a>(&'a Shared);
 pub struct Hold<'a>(&'a Shared);
 
 impl Engine {
-    /// Marks changes from now on, once no other follower does; none if `step` says false before.
+    /// Marks changes from now on, once no other follower does; `None` if `step` says false before.
     pub fn follow(&self, mut step: impl FnMut() -> bool) -> Option<Follower<'_>> {
         let mut inner = self.shared.lock();
         while inner.changes.marked.is_some() {

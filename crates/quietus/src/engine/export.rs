@@ -37,7 +37,7 @@ pub trait Export: Send + Sync {
     /// [`Refusal::Invalid`]: quietus_core::request::Refusal::Invalid
     fn submit(&self, request: Request, reply: ReplyTo);
 
-    /// The disk as it was at the epoch that a client calls `at`, or why there is none, in words; nothing if the
+    /// The disk as it was at the epoch that a client calls `at`, or why it cannot be had, in words; `None` if the
     /// disk keeps no epochs.
     fn past(&self, _at: &str) -> Option<Result<Arc<dyn Export>, String>> {
         None

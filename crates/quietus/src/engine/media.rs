@@ -39,7 +39,7 @@ impl SharedMedium for Base {
     }
 }
 
-/// The media of a disk, and those of them that are its own.
+/// The media of a disk, and which of them are its own.
 pub(super) struct Opened {
     pub(super) own: MediaTable<Arc<FileMedium>>,
     pub(super) all: MediaTable<Arc<dyn SharedMedium>>,

@@ -198,7 +198,7 @@ impl Engine {
         self.shared.lock().volume.status()
     }
 
-    /// The epoch that takes the changes that arrive; none if the disk keeps no epochs.
+    /// The epoch that takes the changes that arrive; `None` if the disk keeps no epochs.
     #[must_use]
     pub fn open_epoch(&self) -> Option<Epoch> {
         match self.status().store {
@@ -250,7 +250,7 @@ impl Engine {
         self.shared.look_at_files()
     }
 
-    /// Unallocated slots of the medium that have been erased; none of a disk in place.
+    /// Unallocated slots of the medium that have been erased; `None` for a disk in place.
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
         self.shared.lock().volume.unallocated()
@@ -592,7 +592,7 @@ impl Inner {
             }
         }
         self.commands = commands;
-        // Whoever waits for a reply comes first: to hand input and output to a worker wakes a thread that
+        // Threads that wait for a reply come first: to hand input and output to a worker wakes a thread that
         // may take this one's processor.
         actions.sort_by_key(|action| matches!(action, Action::Io(_)));
         actions

@@ -102,7 +102,7 @@ impl Engine {
         self.read_record(&mut |_| {})
     }
 
-    /// The same; `see` is shown each line.
+    /// Like [`check_record`](Self::check_record); `see` is shown each line.
     ///
     /// # Errors
     /// [`CheckError`].

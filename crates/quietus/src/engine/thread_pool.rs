@@ -11,7 +11,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Does queued input and output on threads of its own. One thread waits unless as many as may be
-/// are at work: a worker that takes something and leaves nobody waiting spawns another one, and a
+/// are at work: a worker that takes something and leaves no worker idle spawns another one, and a
 /// worker that waited in vain leaves if another one waits. So a disk at rest costs one thread,
 /// which sleeps, and a slow disk holds up no other disk.
 ///
@@ -63,7 +63,7 @@ impl ThreadPool {
         self.queued.notify_all();
     }
 
-    /// Starts a worker if none waits and there may be one more.
+    /// Starts a worker if all are busy and there may be one more.
     pub(super) fn spawn(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
         let mut state = self.state();
         if state.waiting == 0 && state.all < self.workers_max {

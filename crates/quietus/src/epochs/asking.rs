@@ -106,7 +106,7 @@ pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal
     judged(engine, Question::Stubs(at, bytes))
 }
 
-/// Tells the same of the cells in `bytes`, whole sectors that lie at `at` of the root.
+/// Tells likewise of the cells in `bytes`, whole sectors that lie at `at` of the root.
 ///
 /// # Errors
 /// The refusal.

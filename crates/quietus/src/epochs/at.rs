@@ -65,7 +65,7 @@ impl FromStr for At {
         match text {
             "first" => return Ok(Self::First),
             "last" => return Ok(Self::Last),
-            "now" => return Err("\"now\" is no epoch, but the current state: leave @now away".into()),
+            "now" => return Err("\"now\" is the current state, not an epoch; leave out @now".into()),
             _ => {}
         }
         let is_number = text.bytes().all(|it| it.is_ascii_digit());
@@ -77,8 +77,7 @@ impl FromStr for At {
         }
         naming::check(text).map(|()| Self::Name(text.into())).map_err(|_| {
             format!(
-                "{text:?} is no epoch; use its number, its name (letters, digits, - _ and ., a letter first), first, last, or a \
-                 time in UTC such as 2026-11-20T10:00"
+                "unknown epoch {text:?}; expected a number, a name (letters, digits, - _ and ., a letter first), first, last, or a time in UTC such as 2026-11-20T10:00"
             )
         })
     }
@@ -154,7 +153,7 @@ impl At {
 /// The first and the last kept epoch from one up to another, which need not be kept themselves.
 ///
 /// # Errors
-/// [`FindError`]: there is none.
+/// [`FindError`]: no such epoch is kept.
 pub fn range(engine: &Engine, names: &Names, [from, to]: [&At; 2]) -> Result<EpochRange, FindError> {
     let (from, to) = (from.from(engine, names)?, to.to(engine, names)?);
     if from > to {

@@ -1,7 +1,7 @@
-//! When epochs closed, as far as anybody can know: the host's clock may have been wrong, and was perhaps set.
+//! When epochs closed, as far as can be known: the host's clock may have been wrong, and was perhaps set.
 //!
 //! An epoch counts as closed no earlier than any before it, and those that closed while the clock was in doubt no earlier than the
-//! time when somebody confirmed it. So what a date names had closed by then, by every clock that said when; what a date does not name,
+//! time when the operator confirmed it. So what a date names had closed by then, by every clock that said when; what a date does not name,
 //! a forget by date leaves.
 //!
 //! Lists are read page by page: a disk may keep a million epochs.
@@ -37,7 +37,7 @@ pub(super) fn corrected(listed: Listed, confirmed: &[Confirmed]) -> Listed {
     Listed { closed_ms: confirmed.iter().find(covers).map_or(listed.closed_ms, closed), ..listed }
 }
 
-/// The kept epochs with the date when each counts as closed, which never runs back; those that closed in doubt have none yet.
+/// The kept epochs with the date when each counts as closed, which never runs back; epochs that closed in doubt have no date yet.
 fn dated(engine: &Engine, names: &Names) -> impl Iterator<Item = Result<Listed, Refusal>> {
     let (confirmed, doubted) = (names.confirmed(), names.doubt().map(|doubt| doubt.after));
     let corrected = kept(engine).map(move |it| it.map(|it| corrected(it, &confirmed)));

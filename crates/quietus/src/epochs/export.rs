@@ -56,7 +56,7 @@ impl Export for Past {
                 let op = Op::ReadPast(self.epoch);
                 self.engine.submit(Request { op, ..request }, reply);
             }
-            // A kept epoch does not change, and a cache of it is nobody's promise.
+            // A kept epoch does not change, and a cache of it promises nothing.
             Op::Flush | Op::Cache => reply.send(Ok(Reply::default())),
             _ => reply.send(Err(Refusal::ReadOnly)),
         }
@@ -65,7 +65,7 @@ impl Export for Past {
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
         let states = [AsOf::Beginning, AsOf::End(self.epoch)];
         let filled = States { engine: Arc::clone(&self.engine), states }.changed(extent, runs_max);
-        // Whoever reads there learns why nothing is known.
+        // A read there says why nothing is known.
         let filled = filled.unwrap_or_else(|_| vec![(extent.len, true)]);
         let liveness = |is_filled| if is_filled { Liveness::Live } else { Liveness::Dead };
         filled.into_iter().map(|(len, is_filled)| (len, liveness(is_filled))).collect()
@@ -138,7 +138,7 @@ impl Versioned {
             note_doubts(&self.disk);
         }
         let close = Request { op: Op::CloseEpoch { when, anew: false }, ..flush.clone() };
-        self.disk.engine.submit(close, ReplyTo { sink: Arc::new(Nobody), cookie: 0 });
+        self.disk.engine.submit(close, ReplyTo { sink: Arc::new(Unheard), cookie: 0 });
     }
 
     fn at(&self, at: &str) -> Result<Arc<dyn Export>, String> {
@@ -200,10 +200,10 @@ impl Export for Versioned {
     }
 }
 
-/// Nobody waits for the end of an epoch that a flush closes: the flush has an answer of its own.
-struct Nobody;
+/// No caller waits for the end of an epoch that a flush closes: the flush has an answer of its own.
+struct Unheard;
 
-impl Sink for Nobody {
+impl Sink for Unheard {
     fn reply(&self, _: u64, outcome: Outcome) {
         if let Err(refusal) = outcome {
             tracing::warn!(%refusal, "cannot close the epoch at a flush");

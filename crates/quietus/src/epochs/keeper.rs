@@ -1,7 +1,7 @@
-//! The ends of epochs that nobody asks for: they close in time, and those that no rule of retention keeps are forgotten.
+//! Epochs that close by the clock; those that no rule of retention keeps are forgotten.
 //!
 //! Nothing expires while the host's clock is not trusted. A doubt is noted durably, before the epoch that closes next has
-//! its time, and stays until somebody confirms the clock: else a clock that leapt ahead would have everything expire after
+//! its time, and stays until the operator confirms the clock: else a clock that leapt ahead would have everything expire after
 //! the next start.
 
 use super::dates::{corrected, kept};
@@ -110,7 +110,7 @@ fn check_clock(disk: &OpenDisk) -> Result<(), String> {
     Err(why)
 }
 
-/// The last time that an epoch closed, or that somebody confirmed the clock; 0 if nobody knows any.
+/// The last time that an epoch closed, or that the operator confirmed the clock; 0 if no such time is known.
 fn last_known_ms(disk: &OpenDisk) -> Result<u64, Refusal> {
     let confirmed = disk.names.confirmed().last().copied();
     let last = super::last(&disk.engine)?;

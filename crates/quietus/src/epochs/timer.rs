@@ -38,7 +38,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // The thread panicked, and said so.
+            // The thread panicked, and has reported that.
             let _ = thread.join();
         }
     }

@@ -32,7 +32,7 @@ impl Exports {
     /// The disk called `name`, the first if `name` is empty; or the disk `DISK` at an epoch, called `DISK@EPOCH`.
     ///
     /// # Errors
-    /// There is none: why, in words.
+    /// The export does not exist: why, in words.
     pub fn find(&self, name: &str) -> Result<Arc<dyn Export>, String> {
         let all = self.all();
         let named = |name: &str| all.iter().find(|export| name.is_empty() || export.info().name == name);

@@ -1,7 +1,7 @@
 //! Front ends: the protocols by which clients reach disks; and the [control socket](control), by which an operator's
 //! commands reach the server of a disk.
 //!
-//! 1. `serve`, and all below it, know [front ends](FrontEnd) and none by name. A new front end is a folder here and a
+//! 1. `serve`, and all below it, know [front ends](FrontEnd), but no protocol by name. A new front end is a folder here and a
 //!    line of [`PROTOCOLS`].
 //! 2. A front end reaches disks only as [exports](crate::engine::export::Export).
 //! 3. What one protocol alone knows lies in its folder: its options on the command line, its addresses, its limits.
@@ -37,7 +37,7 @@ pub trait FrontEnd: Debug + Send + Sync {
     fn start(&self, terms: &Terms<'_>) -> io::Result<Option<Box<dyn Service>>>;
 }
 
-/// What a front end is given.
+/// Everything that a front end is given.
 pub struct Terms<'a> {
     /// The disks to serve.
     pub exports: Exports,
@@ -58,7 +58,7 @@ pub trait Service: Send + Sync {
     /// Reads the files of the options anew, for clients that come from now on.
     ///
     /// # Errors
-    /// What stays as it was. The reason is in the log.
+    /// The settings that stay as they were. The reason is in the log.
     fn reload(&self) -> Result<(), &'static str>;
 
     /// Whether no new client can come.
@@ -100,7 +100,7 @@ impl FrontEnds {
     /// [Checks](FrontEnd::check) all front ends.
     ///
     /// # Errors
-    /// What is wrong with the first that has a fault.
+    /// The fault of the first export that has one.
     pub fn check(&self) -> io::Result<()> {
         self.0.iter().try_for_each(|it| it.check())
     }
@@ -108,7 +108,7 @@ impl FrontEnds {
     /// [Starts](FrontEnd::start) all front ends that the command line asks for.
     ///
     /// # Errors
-    /// Why one of them cannot serve; none of them does then.
+    /// Why one of them cannot serve; all are stopped then.
     pub fn start(&self, terms: &Terms<'_>) -> io::Result<Services> {
         let started = self.0.iter().filter_map(|it| it.start(terms).transpose());
         started.collect::<Result<_, _>>().map(Services)
@@ -168,7 +168,7 @@ impl Services {
         self.0.iter().all(|it| it.is_private())
     }
 
-    /// Waits until none has a client.
+    /// Waits until no service has a client.
     pub fn wait_until_idle(&self) {
         self.0.iter().for_each(|it| it.wait_until_idle());
     }

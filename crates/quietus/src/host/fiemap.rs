@@ -7,7 +7,7 @@ use std::fs::File;
 use std::vec;
 
 const FS_IOC_FIEMAP: Opcode = opcode::read_write::<FiemapHead>(b'f', 11);
-/// What is not written yet gets its place first.
+/// Content that is not written yet gets its place first.
 const FIEMAP_FLAG_SYNC: u32 = 0x1;
 const FIEMAP_EXTENT_LAST: u32 = 0x1;
 const FIEMAP_EXTENT_SHARED: u32 = 0x2000;
@@ -64,7 +64,7 @@ pub(crate) enum Unwritten {
 /// The extents that overlap a part of a file, in order.
 pub(crate) struct Extents<'a> {
     file: &'a File,
-    /// What was not asked for yet.
+    /// The part that was not asked for yet.
     rest: Extent<Pos>,
     flags: u32,
     found: vec::IntoIter<FiemapExtent>,

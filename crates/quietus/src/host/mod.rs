@@ -1,4 +1,4 @@
-//! What the host gives: files, directories and devices, what a path there is, what its storage guarantees, and who is
+//! What the host gives: files, directories and devices, what a path there is, what its storage guarantees, and which program is
 //! attached to a disk there.
 
 pub mod attached;

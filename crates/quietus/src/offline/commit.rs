@@ -5,7 +5,7 @@
 //!    blocks that are not the overlay's own are the same in both.
 //! 2. The base is durable, and its new identity noted with `committing = "emptying"`.
 //! 3. The overlay gives its own blocks up: the base shows through, with the same content. The
-//!    policy destroys the blocks, as nobody's.
+//!    policy destroys the blocks, as those of no file system.
 //! 4. The mark goes.
 //!
 //! Each step may be done again. Between 2 and 4 no block may be called purged, as an erase task

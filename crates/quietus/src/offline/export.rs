@@ -52,9 +52,9 @@ pub struct Exported {
 pub struct ExportOf<'a> {
     /// The disk's directory.
     pub disk: &'a Path,
-    /// The epoch, in words; none for the current state.
+    /// The epoch, in words; `None` for the current state.
     pub at: Option<&'a str>,
-    /// The credential that opens the keys, if nobody serves the disk and it has some.
+    /// The credential that opens the keys, if the disk has keys and is not served.
     pub source: Option<&'a Source>,
 }
 

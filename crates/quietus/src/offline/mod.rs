@@ -1,4 +1,4 @@
-//! Operations on whole disks: export, import, rebase, commit, repair. All but the first need a disk that nobody
+//! Operations on whole disks: export, import, rebase, commit, repair. All but the first need a disk that no server
 //! serves.
 //!
 //! Invariant: each of them can be stopped at any point, by a signal or a crash, and begun again,
@@ -84,7 +84,7 @@ fn go_on(step: Step<'_>, done: u64, of: u64) -> Result<(), OfflineError> {
     if step(done, of) { Ok(()) } else { Err(OfflineError::Interrupted) }
 }
 
-/// A disk that nobody serves, open here.
+/// A disk that is not served, open here.
 struct Offline(OpenDisk);
 
 impl Offline {

@@ -35,7 +35,7 @@ pub struct Repaired {
     pub versions: u64,
     /// The kept epochs of the rebuilt index.
     pub epochs: u64,
-    /// What is still wrong, and what to do about it.
+    /// The faults that are left, and the remedy for each.
     pub left: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Repaired {
     }
 }
 
-/// Repairs the disk at `path`, which nobody may use meanwhile. With `dry_run` nothing is written.
+/// Repairs the disk at `path`, which no process may use meanwhile. With `dry_run` nothing is written.
 ///
 /// # Errors
 /// [`OfflineError`].
@@ -106,7 +106,7 @@ fn repair_all(
     }
 }
 
-/// What a start finds wrong after the repair.
+/// The faults that a start finds after the repair.
 fn doubt(path: &Path, step: Step<'_>) -> Option<String> {
     if go_on(step, 0, 1).is_err() {
         return None;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far the clock may go ahead or back while a disk is open, in milliseconds.
 const LEAP_MS_MAX: u64 = 60 * 60 * 1000;
-/// How long a disk may have made no epoch, in milliseconds: after longer, the clock may have leapt ahead while nobody
+/// How long a disk may have made no epoch, in milliseconds: after longer, the clock may have leapt ahead while no server
 /// looked.
 const SILENCE_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 
@@ -15,7 +15,7 @@ const SILENCE_MS_MAX: u64 = 90 * 24 * 60 * 60 * 1000;
 pub struct Reading {
     /// The wall clock, in milliseconds since 1970.
     pub wall_ms: u64,
-    /// The time since any beginning, by a clock that nobody sets.
+    /// The time since any beginning, by a monotonic clock.
     pub elapsed: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Clock {
         *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = (self.read)();
     }
 
-    /// Checks the clock against one that nobody sets, and against the time when the last epoch closed.
+    /// Checks the clock against a monotonic one, and against the time when the last epoch closed.
     ///
     /// # Errors
     /// Why it cannot be trusted.
@@ -106,9 +106,9 @@ mod tests {
     fn a_clock_that_leaps_runs_back_or_was_not_looked_at_for_long_is_not_trusted() {
         let hands = Arc::new(Mutex::new(Reading { wall_ms: 100 * DAY, elapsed: Duration::ZERO }));
         let theirs = Arc::clone(&hands);
-        let clock = Clock::of(move || *theirs.lock().expect("nobody panics"));
+        let clock = Clock::of(move || *theirs.lock().expect("no thread panics"));
         let check = |wall_ms, hours: u64, last| {
-            *hands.lock().expect("nobody panics") =
+            *hands.lock().expect("no thread panics") =
                 Reading { wall_ms, elapsed: Duration::from_secs(3600 * hours) };
             clock.check(last)
         };

@@ -38,7 +38,7 @@ impl Gate {
         self.lock().is_closed
     }
 
-    /// Has requests refused, unless clients are connected or somebody else has closed the gate.
+    /// Has requests refused, unless clients are connected or the gate is closed already.
     ///
     /// # Errors
     /// How many clients are connected; 0 if the gate is closed already.
@@ -63,14 +63,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_is_closed_while_nobody_is_inside_and_opens_again() {
+    fn a_gate_is_closed_while_no_client_is_connected_and_opens_again() {
         let gate = Gate::default();
         gate.enter();
         gate.enter();
         gate.leave();
         assert_eq!(gate.close().err(), Some(1));
         gate.leave();
-        let closed = gate.close().expect("nobody is inside");
+        let closed = gate.close().expect("no client is connected");
         assert!(gate.is_closed());
         assert_eq!(gate.close().err(), Some(0));
         drop(closed);

@@ -70,7 +70,7 @@ pub struct Proof {
     pub read_ways: BTreeMap<String, u64>,
     /// Dead bytes without space on the medium, where there is nothing to read.
     pub hole_bytes: u64,
-    /// Those of them with a receipt in the audit log: overwritten before their space was given back.
+    /// The dead bytes with a receipt in the audit log: overwritten before their space was given back.
     pub destroyed_bytes: u64,
     /// Dead bytes that are not zeros: first byte and length. Of an overlay: on its medium.
     pub violations: Vec<Extent<Addr>>,
@@ -136,7 +136,7 @@ pub enum ProofError {
 }
 
 impl Proof {
-    /// Whether no dead byte holds content, and none is still to be destroyed.
+    /// Whether no dead byte holds content, and no obligation is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let stubs = self.stubs.as_ref();

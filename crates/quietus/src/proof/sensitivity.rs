@@ -55,7 +55,7 @@ pub struct Coverage {
     /// The file system, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<String>,
-    /// Why all content there is sensitive; none if marks are followed.
+    /// Why all content there is sensitive; `None` if marks are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub everything: Option<String>,
     /// Figures about marks, by name: blocks, unless the name says otherwise.
@@ -65,7 +65,7 @@ pub struct Coverage {
 }
 
 impl OpenDisk {
-    /// Which content is sensitive; none if no watcher could follow marks, as nobody serves the disk.
+    /// Which content is sensitive; `None` while the disk is not served, since no watcher follows marks.
     pub(crate) fn sensitivity(&self) -> Option<Sensitivity> {
         let status = self.served.then(|| self.engine.status())?;
         let keeps_versions = self.dir.toml().store.keeps_versions();

@@ -17,9 +17,9 @@ const PIECE_BYTES: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 4096;
 /// Bytes by which a stub is known again.
 const MARK_BYTES: usize = 16;
-/// Most places that are named where stubs lie that nobody needs.
+/// Most places of unneeded stubs that a report names.
 const RESIDUE_MAX: usize = 1000;
-/// How often a stub that nobody names is looked at, before it counts: its destruction may just have ended.
+/// How often a stub that no version names is looked at, before it counts: its destruction may just have ended.
 const LOOKS: usize = 3;
 
 /// The content of a stub medium, or of a root.
@@ -35,14 +35,14 @@ pub(crate) struct StubScan {
     pub(crate) sessions: BTreeSet<Session>,
     /// Stubs or cells that are still to be destroyed.
     pub(crate) owed: u64,
-    /// Where stubs lie that no version has, and damaged sectors of the log; or cells that nobody uses.
+    /// Where stubs lie that no version has, and damaged sectors of the log; or cells that are not in use.
     pub(crate) residue: Vec<u64>,
 }
 
 /// Why a stub medium cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// The disk has none.
+    /// The disk has no stub medium.
     #[error("the disk has no stub medium")]
     None,
     /// The medium cannot be read.

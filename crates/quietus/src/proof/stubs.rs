@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What was found on a stub medium.
+/// Findings on a stub medium.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StubsFound {
     /// Path of the stub medium.
@@ -26,7 +26,7 @@ pub struct StubsFound {
     pub owed: u64,
     /// Where stubs lie that no version has, or damaged sectors.
     pub residue: Vec<u64>,
-    /// What was found in the root, whose guarantees decide.
+    /// Findings in the root, whose guarantees decide.
     pub root: RootFound,
 }
 

@@ -53,11 +53,11 @@ type TakeOne<'a> = dyn FnMut(&[u8], &Version) -> Result<(), Error> + 'a;
 /// Takes all versions of a path.
 type TakeAll<'a> = dyn FnMut(&mut dyn Access, &[u8], &[Version]) -> Result<(), Error> + 'a;
 
-/// Calls `take` with each entry of the snapshots that `pattern` is of, and with the snapshots that have it so.
+/// Calls `take` with each entry that matches `pattern`, and with the snapshots that have it in this state.
 /// Folders that could not be read are returned.
 ///
 /// # Errors
-/// [`Error`]: the vault's media, and those of `take`.
+/// [`Error`]: the vault's media, and the errors of `take`.
 pub fn find(
     vault: &mut dyn Access,
     snapshots: &[SnapshotId],
@@ -80,7 +80,7 @@ pub fn find(
 /// is changed if its mode, owner or attributes are: what it has is told by itself.
 ///
 /// # Errors
-/// [`Error`]: a snapshot that cannot be read, and those of `take`.
+/// [`Error`]: a snapshot that cannot be read, and the errors of `take`.
 pub fn diff(
     vault: &mut dyn Access,
     one: SnapshotId,
@@ -123,7 +123,7 @@ pub struct Damaged {
 pub struct DamagedFile {
     /// Its path in the snapshots.
     pub path: PathText,
-    /// The snapshots that have it so.
+    /// The snapshots that have the entry in this state.
     pub snapshots: Vec<u64>,
 }
 

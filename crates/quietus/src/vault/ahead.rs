@@ -1,6 +1,6 @@
 //! Chunks that a client gets soon, asked for several at a time, so that it need not wait for each.
 //!
-//! What is expected is only a hint: a chunk that nobody expected, or that came too early and was dropped, is asked for when it is got.
+//! What is expected is only a hint: a chunk that was not expected, or that came too early and was dropped, is asked for when it is got.
 
 use super::owner::{GOT_MAX, Refusal};
 use quietus_vault::Reference;
@@ -14,7 +14,7 @@ const ARRIVED_MAX: usize = 4 * GOT_MAX;
 /// Chunks that are expected; the last ones are not.
 const EXPECTED_MAX: usize = 1 << 16;
 
-/// The content of a chunk, or why there is none.
+/// The content of a chunk, or why it cannot be had.
 type Got = Result<Bytes, Refusal>;
 
 /// See the module's documentation. `A` is an answer that is under way.
@@ -33,7 +33,7 @@ impl<A> Default for Ahead<A> {
 }
 
 impl<A> Ahead<A> {
-    /// These are got next, before all that were expected earlier.
+    /// The chunks to get next, before all that were expected earlier.
     pub(super) fn expect(&mut self, chunks: &mut dyn DoubleEndedIterator<Item = Reference>) {
         for chunk in chunks.rev() {
             self.expected.push_front(chunk);

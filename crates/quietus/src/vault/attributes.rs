@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const XATTR_BYTES_MAX: usize = 64 << 10;
 /// The 12 bits of permissions.
 const MODE_BITS: u32 = 0o7777;
-/// Those of programs that act for their owner or group.
+/// The bits setuid and setgid.
 const SET_ID_BITS: u32 = 0o6000;
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path, about: &fs::Metadata) -> Result<Metadata, Errno>
     })
 }
 
-/// What a later put knows a file by.
+/// The fields by which a later put recognizes a file.
 pub(super) fn origin(about: &fs::Metadata) -> Origin {
     Origin { inode: about.ino(), changed_ns: time_ns(about.ctime(), about.ctime_nsec()) }
 }
@@ -46,7 +46,7 @@ type Attribute = (Vec<u8>, Vec<u8>);
 
 /// Extended attributes, by name.
 fn attributes(path: &Path) -> Result<Vec<Attribute>, Errno> {
-    // Most files have none, and then no memory is needed.
+    // Most files have no attributes, and then no memory is needed.
     match rustix::fs::llistxattr_query(path) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) | Ok(0) => return Ok(Vec::new()),
         length => length?,
@@ -61,7 +61,7 @@ fn attributes(path: &Path) -> Result<Vec<Attribute>, Errno> {
         let mut value = vec![0; XATTR_BYTES_MAX];
         match rustix::fs::lgetxattr(path, name, &mut value[..]) {
             Ok(length) => found.push((name.to_vec(), value[..length].to_vec())),
-            // One that was removed meanwhile, or that only the kernel may read.
+            // The attribute was removed meanwhile, or only the kernel may read it.
             Err(Errno::NODATA | Errno::PERM | Errno::OPNOTSUPP) => {}
             Err(error) => return Err(error),
         }
@@ -79,10 +79,10 @@ pub(super) struct Place<'a> {
     pub(super) is_link: bool,
 }
 
-/// What an entry did not get of what it had.
+/// The attributes that an entry did not get.
 #[derive(Default, Debug)]
 pub(super) struct Refused {
-    /// What the host refused, and why.
+    /// The attribute that the host refused, and why.
     pub(super) what: Vec<String>,
     /// Whether something is missing that only root sets: the owner, or an attribute of the system.
     pub(super) needs_root: bool,

@@ -1,4 +1,4 @@
-//! A vault as a command has it, whichever process has it open.
+//! A command's access to a vault, in this process or through the process that has it open.
 
 use super::ahead::Ahead;
 use super::owner::{Ask, Control, Event, Fill, Job, Reply, Request, connect, receive, send};
@@ -80,7 +80,7 @@ impl Client {
         Ok(fill)
     }
 
-    /// What only these snapshots have.
+    /// The content that only these snapshots have.
     ///
     /// # Errors
     /// [`Error`].
@@ -127,7 +127,7 @@ impl Client {
     /// Waits for the end of the sanitization under way.
     ///
     /// # Errors
-    /// [`Error`]: none is under way, or it has failed.
+    /// [`Error`]: no sanitization is under way, or it has failed.
     pub fn watch(&mut self, tell: Tell<'_>) -> Result<SanitizeReceipt, Error> {
         self.receipt(Ask::Watch, tell)
     }
@@ -135,7 +135,7 @@ impl Client {
     /// Steers the sanitization under way.
     ///
     /// # Errors
-    /// [`Error`]: none is under way.
+    /// [`Error`]: no sanitization is under way.
     pub fn control(&mut self, control: Control) -> Result<(), Error> {
         self.owner(Ask::Control(control)).map(drop)
     }

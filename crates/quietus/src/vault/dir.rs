@@ -45,11 +45,11 @@ const RECENT_ENTRIES_MAX: usize = 1 << 18;
 /// The options of `vault init`.
 #[derive(Clone, Debug)]
 pub struct CreateVault {
-    /// A block device, whose content is destroyed, or a file to make; none for `pool` in the directory.
+    /// A block device, whose content is destroyed, or a file to make; `None` for `pool` in the directory.
     pub medium: Option<PathBuf>,
-    /// Largest size of the pool; none for the device's, or 1 TiB.
+    /// Largest size of the pool; `None` for the device's, or 1 TiB.
     pub size: Option<u64>,
-    /// Bytes of a container; none for 4.5 MiB.
+    /// Bytes of a container; `None` for 4.5 MiB.
     pub container: Option<u64>,
     /// How content is destroyed.
     pub policy: String,
@@ -105,7 +105,8 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
         std::path::absolute(&medium).map_err(|error| Error::io("find the medium", &medium, error))?
     };
     if medium.to_str().is_none() {
-        let what = "--medium names a path that is not UTF-8, as vault.toml has to be; name another one";
+        let what =
+            "--medium names a path that is not UTF-8 text, which vault.toml cannot hold; name another path";
         return Err(Error::Invalid(format!("{}: {what}", medium.display())));
     }
     let toml = VaultToml {
@@ -126,7 +127,7 @@ pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<Vaul
 pub(super) fn parse_policy(text: &str) -> Result<Policy, Error> {
     let policy: Policy = text.parse().map_err(|error| Error::Usage(format!("--policy: {error}")))?;
     if policy.passes().is_empty() {
-        let what = "--policy none destroys nothing, and a vault has to; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list";
+        let what = "--policy none destroys nothing, and cannot be a vault's; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list";
         return Err(Error::Usage(what.into()));
     }
     Ok(policy)
@@ -241,7 +242,7 @@ fn open_catalog(path: &Path, read_only: bool) -> Result<FileMedium, Error> {
     match path.try_exists() {
         Ok(false) => {
             let what =
-                "the file is missing; run `quietus vault repair`, which makes it anew of what the pool holds";
+                "the file is missing; run `quietus vault repair`, which rebuilds the file from the pool";
             Err(Error::Invalid(format!("{}: {what}", path.display())))
         }
         _ => open_medium(path, read_only),
@@ -264,7 +265,7 @@ fn entropy() -> Result<[u8; 32], Error> {
 }
 
 impl VaultDir {
-    /// Opens the directory at `path`, for this process alone; or to be read, where the host lets nobody, or not this user, write.
+    /// Opens the directory at `path`, for this process alone; or to be read, where this user may not write, or the medium is read-only.
     ///
     /// # Errors
     /// [`Error`]: another process has the vault, or a file is missing or damaged.
@@ -277,10 +278,10 @@ impl VaultDir {
         }
     }
 
-    /// Opens the directory at `path` to be read, whoever may write there.
+    /// Opens the directory at `path` to be read only.
     ///
     /// # Errors
-    /// As those of [`VaultDir::open`].
+    /// See [`VaultDir::open`].
     pub fn open_to_read(path: &Path) -> Result<Self, Error> {
         VaultToml::read(path)?;
         Self::open_for(path, Access::ReadOnly)
@@ -312,7 +313,7 @@ impl VaultDir {
         if !self.is_read_only() {
             return Ok(());
         }
-        let what = "the vault can only be read here; mount its file system to be written, or use a user who may write there";
+        let what = "the vault is read-only here; mount its file system read-write, or run the command as a user with permission to write";
         Err(Error::Invalid(format!("{}: {what}", self.home.path.display())))
     }
 
@@ -352,7 +353,7 @@ impl VaultDir {
     }
 }
 
-/// What every process that uses a vault reads of its directory, whichever has the vault open.
+/// The parts of a vault's directory that every process reads which uses the vault.
 #[derive(Clone, Debug)]
 pub struct Home {
     path: PathBuf,

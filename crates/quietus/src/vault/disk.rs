@@ -28,9 +28,9 @@ const MODE: u32 = 0o600;
 pub struct DiskOf<'a> {
     /// The disk's directory.
     pub disk: &'a Path,
-    /// The epoch, in words; none for the current state.
+    /// The epoch, in words; `None` for the current state.
     pub at: Option<&'a str>,
-    /// The credential that opens the keys, if nobody serves the disk and it has some.
+    /// The credential that opens the keys, if the disk has keys and is not served.
     pub source: &'a Source,
 }
 
@@ -56,7 +56,7 @@ pub fn put_disk(client: &mut Client, label: &Label, what: DiskOf<'_>, step: Step
 fn copy(what: DiskOf<'_>, into: File, step: Step<'_>) -> Result<Copied, Error> {
     let call = what.at.map_or(Call::Export, |at| Call::ExportPast { at: at.into() });
     let copied: Copied = control::ask_unlocked(what.disk, &call, Some(&into), Some(what.source), step)?;
-    // A short copy may be over before anybody was asked.
+    // A short copy may be over before the caller was asked.
     if step(copied.size_bytes, copied.size_bytes) { Ok(copied) } else { Err(Error::Interrupted) }
 }
 
@@ -68,7 +68,7 @@ fn store(
     pieces: Pieces<File>,
     answered: Receiver<Result<Copied, Error>>,
 ) -> Result<Put, Error> {
-    // Whoever wants no more of it tells the copier.
+    // The copier is told when the copy is not wanted any more.
     let mut go_on = |_, _| true;
     let mut task = Task::begin(client, 0, &mut go_on)?;
     let folder = image(&mut task, pieces).and_then(|image| {

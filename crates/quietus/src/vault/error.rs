@@ -45,7 +45,7 @@ pub enum Error {
     /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Somebody wants no more of it.
+    /// The caller does not want the rest.
     #[error("interrupted")]
     Interrupted,
 }
@@ -56,7 +56,7 @@ impl Error {
         Self::Io { act, path: path.into(), error: error.into() }
     }
 
-    /// Whether the host does not let this user write, or nobody.
+    /// Whether this user may not write, or the medium is read-only.
     pub(super) fn is_of_rights(&self) -> bool {
         let error = match self {
             Self::Io { error, .. } => Some(error),

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub struct Forgotten {
     /// The snapshots that lose something.
     pub snapshots: Vec<Line>,
-    /// The numbers of the forgets, which receipts will name; none yet of a dry run.
+    /// The numbers of the forgets, which receipts will name; empty for a dry run.
     pub forgets: Vec<u64>,
     /// Entries that are forgotten, folders apart, in all snapshots together.
     pub files: u64,
@@ -35,7 +35,7 @@ pub struct Forgotten {
 /// A snapshot that loses something.
 struct Affected {
     snapshot: SnapshotId,
-    /// What it begins with, which says what it has.
+    /// Root of the snapshot's tree.
     root: Reference,
     old: Snapshot,
     gone: Totals,
@@ -84,7 +84,7 @@ pub fn forget_paths(
     Ok(forgotten)
 }
 
-/// The patterns that no snapshot has a path for. Those of paths below what is taken out have not been tried yet.
+/// The patterns that no snapshot has a path for. Patterns of paths below what is taken out have not been tried yet.
 fn unmatched(client: &mut Client, wanted: &[SnapshotId], paths: &Globs) -> Result<Vec<String>, Error> {
     let untried = Globs::new("--path", &paths.unmatched())?;
     if !untried.unmatched().is_empty() {

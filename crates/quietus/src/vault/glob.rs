@@ -31,7 +31,7 @@ impl Globs {
     /// The patterns that `option` was given, of paths as a snapshot has them.
     ///
     /// # Errors
-    /// [`Error::Invalid`] names the pattern that is none.
+    /// [`Error::Invalid`] names the invalid pattern.
     pub fn new(option: &str, patterns: &[String]) -> Result<Self, Error> {
         let globs = patterns.iter().map(|pattern| glob(option, pattern, None));
         let inside = set(option, globs)?;
@@ -84,7 +84,7 @@ impl Globs {
 }
 
 fn wrong(option: &str, pattern: &str, why: &dyn std::fmt::Display) -> Error {
-    Error::Invalid(format!("{option} {pattern:?} is no pattern: {why}"))
+    Error::Invalid(format!("{option} {pattern:?} is not a valid pattern: {why}"))
 }
 
 fn set(option: &str, globs: impl Iterator<Item = Result<Glob, Error>>) -> Result<GlobSet, Error> {
@@ -99,7 +99,7 @@ fn set(option: &str, globs: impl Iterator<Item = Result<Glob, Error>>) -> Result
 fn glob(option: &str, pattern: &str, base: Option<&Path>) -> Result<Glob, Error> {
     let text = pattern.strip_prefix("./").unwrap_or(pattern).trim_matches('/');
     if text.is_empty() {
-        let why = "it matches nothing, or everything; use `*.log` or `home/*/cache`";
+        let why = "expected a name such as `*.log`, or a path such as `home/*/cache`";
         return Err(wrong(option, pattern, &why));
     }
     let is_anchored = pattern.trim_end_matches('/').contains('/');

@@ -25,7 +25,7 @@ impl Label {
     pub(super) fn check(&self) -> Result<(), Error> {
         check("name of a snapshot", &self.name)?;
         if self.name.parse::<u64>().is_ok() {
-            let why = "it would be taken for the number of a snapshot";
+            let why = "the name would be taken for the number of a snapshot";
             return Err(invalid("name of a snapshot", &self.name, why));
         }
         check("host", &self.host)?;
@@ -69,9 +69,9 @@ impl Filter {
 /// Refuses what could not be typed.
 fn check(what: &str, text: &str) -> Result<(), Error> {
     let why = match text {
-        _ if text.is_empty() || text.len() > NAME_BYTES_MAX => "its length is not 1 to 255 bytes",
-        _ if text.chars().any(char::is_control) => "a control character is in it",
-        _ if text.starts_with('-') => "it would be taken for an option",
+        _ if text.is_empty() || text.len() > NAME_BYTES_MAX => "expected 1 to 255 bytes",
+        _ if text.chars().any(char::is_control) => "control characters are not allowed",
+        _ if text.starts_with('-') => "a - at the beginning would be taken for an option",
         _ => return Ok(()),
     };
     Err(invalid(what, text, why))

@@ -1,6 +1,6 @@
 //! Snapshots of a vault as a file system of this host, to read.
 //!
-//! The kernel's requests come on a thread of the library, and are answered one after another on the command's. An answer that is dropped is an error to whoever waits for it.
+//! The kernel's requests come on a thread of the library, and are answered one after another on the command's. An answer that is dropped is an error to the program that waits for it.
 
 mod attributes;
 mod cache;
@@ -30,7 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Something that is done with the tree.
 type Request = Box<dyn FnOnce(&mut Tree<'_>) + Send>;
 
-/// Shows snapshots at the folder `at`, until somebody unmounts it or `is_asked` to stop: each in a folder of its own, or the files of
+/// Shows snapshots at the folder `at`, until it is unmounted or `is_asked` to stop: each in a folder of its own, or the files of
 /// `only` one. Calls `ready` once they can be seen.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn mount(
         match requests.recv_timeout(PAUSE) {
             Ok(request) => request(&mut tree),
             Err(RecvTimeoutError::Timeout) => {}
-            // Somebody has unmounted it.
+            // The folder was unmounted.
             Err(RecvTimeoutError::Disconnected) => {
                 let ended =
                     kernel.join().unwrap_or_else(|_| Err(io::Error::other("the thread has panicked")));
@@ -78,7 +78,7 @@ pub fn mount(
             }
         }
     }
-    // Whoever waits for an answer gets an error. The thread is not waited for: programs may still use what they have open.
+    // Programs that wait for an answer get an error. The thread is not waited for: programs may still use what they have open.
     drop(requests);
     unmount(&mut unmounter, at).map_err(|error| Error::io("unmount it", at, error))
 }
@@ -87,7 +87,7 @@ pub fn mount(
 fn unmount(unmounter: &mut SessionUnmounter, at: &Path) -> io::Result<()> {
     match unmounter.unmount() {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            tracing::warn!("{} is still used; who uses it gets errors from now on", at.display());
+            tracing::warn!("{} is still in use; programs that use it get errors from now on", at.display());
             Ok(rustix::mount::unmount(at, UnmountFlags::DETACH)?)
         }
         ended => ended,

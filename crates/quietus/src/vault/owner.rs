@@ -1,4 +1,4 @@
-//! Whoever opens a vault owns it, and serves later comers until all are done.
+//! The first process that opens a vault owns it, and serves later processes until all are done.
 //!
 //! The vault has one owner: a thread that answers requests one after another, and steps a sanitization between them. Requests come from this
 //! process's own command, and through the socket `vault.sock` in the vault's directory from others.
@@ -36,23 +36,23 @@ pub(super) use wire::connect;
 
 /// Requests that wait at most, besides those in sockets.
 const JOBS_MAX: usize = 128;
-/// How long somebody who neither gets the vault nor reaches its owner tries again.
+/// How long a process that neither gets the vault nor reaches its owner tries again.
 const REACH_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// Pause between two attempts.
 const REACH_PAUSE: Duration = Duration::from_millis(20);
 
-/// Who has the vault.
+/// The process that has the vault.
 enum Reached {
     Here(Box<VaultDir>),
     There(UnixStream),
 }
 
 /// Opens the vault at `path`, or asks the process that has it open, and does something with it. One that can only be read is opened by
-/// everybody who reads it. `stays` is told how many other
+/// every reader. `stays` is told how many other
 /// commands are served still when this one is done.
 ///
 /// # Errors
-/// [`Error`], and those of `act`.
+/// [`Error`], and the errors of `act`.
 pub fn with_vault<T, E: From<Error>>(
     path: &Path,
     act: impl FnOnce(&mut Client) -> Result<T, E>,
@@ -64,25 +64,25 @@ pub fn with_vault<T, E: From<Error>>(
     }
 }
 
-/// Opens the vault at `path` for this process alone, and does something with it. Whoever comes meanwhile waits.
+/// Opens the vault at `path` for this process alone, and does something with it. Other processes wait meanwhile.
 ///
 /// # Errors
-/// [`Error`], [`Error::Invalid`] if another process has the vault open, and those of `act`.
+/// [`Error`], [`Error::Invalid`] if another process has the vault open, and the errors of `act`.
 pub fn with_vault_alone<T, E: From<Error>>(
     path: &Path,
     act: impl FnOnce(&mut Session<'_>) -> Result<T, E>,
 ) -> Result<T, E> {
     let Reached::Here(dir) = reach(path)? else {
-        let what = "another command has the vault open, and this one needs it alone; wait for it";
+        let what = "another command has the vault open, and this command needs the vault alone; wait until that command ends";
         return Err(Error::Invalid(format!("{}: {what}", path.display())).into());
     };
-    // Those who connect wait to be accepted. When the socket is closed, they try again.
+    // Clients that connect wait to be accepted. When the socket is closed, they try again.
     let _connections = listen(&dir);
     let mut session = Session::open(&dir)?;
     act(&mut session)
 }
 
-/// The socket for others; none if the host cannot make it, such as on a file system without sockets. Nobody else is served then.
+/// The socket for others; `None` if the host cannot make it, such as on a file system without sockets: no other process is served then.
 fn listen(dir: &VaultDir) -> Option<Connections> {
     // Others can read it, too.
     if dir.is_read_only() {
@@ -127,7 +127,7 @@ fn own<T, E: From<Error>>(
     })
 }
 
-/// Finds who has the vault, or opens it. A process may begin or end meanwhile.
+/// Finds the process that has the vault, or opens it. A process may begin or end meanwhile.
 fn reach(path: &Path) -> Result<Reached, Error> {
     let mut since = Instant::now();
     loop {
@@ -147,7 +147,7 @@ fn reach(path: &Path) -> Result<Reached, Error> {
             io::ErrorKind::InvalidData => {
                 return Err(Error::io("use the process that has the vault open", path, unreached));
             }
-            // Somebody was there, and has ended.
+            // An owner was there, and has ended.
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => since = Instant::now(),
             _ if since.elapsed() > REACH_MAX => return Err(Error::Directory(locked)),
             _ => {}

@@ -1,4 +1,4 @@
-//! A look at a vault that nobody notices.
+//! A look at a vault that leaves no trace.
 
 use super::dir::VaultDir;
 use super::owner::connect;

@@ -64,7 +64,7 @@ pub struct VaultProof {
 pub struct Violation {
     /// Its first byte in the pool.
     pub start: u64,
-    /// What was found there.
+    /// The finding.
     pub what: String,
 }
 
@@ -143,7 +143,7 @@ pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, 
     Ok(signed)
 }
 
-/// The parts of the pool that have space. A file has none for most of its slots, and the host is not asked about each of these.
+/// The parts of the pool that have space. A file has no space for most of its slots, and the host is not asked about each of these.
 struct Space {
     /// Bytes with space.
     bytes: u64,

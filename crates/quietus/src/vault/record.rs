@@ -68,11 +68,11 @@ impl From<Receipt> for ReceiptLine {
 pub(super) enum Entry {
     /// A snapshot was committed.
     Put { snapshot: u64, files: u64, bytes: u64, left_out: u64 },
-    /// Somebody forgot something.
+    /// Snapshots or paths were forgotten.
     Forgets { forget: u64, of: OwedLine, who: String },
     /// Forgotten content is destroyed.
     Receipt(ReceiptLine),
-    /// Somebody holds snapshots.
+    /// Snapshots are held.
     Held { name: String, snapshots: Vec<u64>, who: String, why: String },
     /// A hold was released.
     Released { name: String, snapshots: Vec<u64>, who: String },
@@ -80,7 +80,7 @@ pub(super) enum Entry {
     Sanitized { run: u64, digest: String },
     /// A proof was signed; its SHA-256.
     Proved { digest: String },
-    /// The catalog was made anew: snapshots that the old one did not know, and how many containers are damaged.
+    /// The catalog was rebuilt: snapshots that the old one did not know, and how many containers are damaged.
     Repaired { found: Vec<u64>, damaged: u64 },
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Seen {
     pub(super) event: String,
 }
 
-/// Who calls, as the host knows them.
+/// The user who runs the command, as the host knows them.
 pub(super) fn who() -> String {
     format!("uid {}", rustix::process::getuid().as_raw())
 }

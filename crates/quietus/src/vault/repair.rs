@@ -1,4 +1,4 @@
-//! Repairing a vault's directory: one changed bit of the files that never change, and the catalog, which is made anew of what the pool holds.
+//! Repairing a vault's directory: one changed bit of the files that never change, and the catalog, which is rebuilt from the pool.
 
 use super::dir::{CATALOG_FILE, open_medium, parse_policy, setup};
 use super::record::{Entry, OwedLine};
@@ -158,7 +158,7 @@ fn make_catalog(home: &Home, history: &History, step: Step<'_>) -> Result<Repair
     Ok(repaired)
 }
 
-/// Sets the one bit right that has changed in a file; false if it is still not right. Whoever reads it says what is wrong then.
+/// Corrects the one bit that has changed in a file. False if the file is still wrong: reading it then says why.
 fn mend(
     directory: &Directory,
     name: &str,

@@ -149,7 +149,7 @@ pub fn cat(
 /// Calls `take` with each entry of the snapshot at `path` and below, each with its path; folders before what they have.
 ///
 /// # Errors
-/// [`Error`]: the vault, a path that the snapshot does not have, and those of `take`.
+/// [`Error`]: the vault, a path that the snapshot does not have, and the errors of `take`.
 pub fn entries(
     vault: &mut dyn Access,
     snapshot: SnapshotId,
@@ -374,7 +374,7 @@ impl Task<'_, '_> {
         }
     }
 
-    /// Makes another name of a file that has one already; none if it has none.
+    /// Makes another name of a file that has one already; `None` if the file has no name yet.
     fn link(&mut self, here: BorrowedFd<'_>, node: &Node) -> Option<Result<(), String>> {
         let first = self.links.get(&node.metadata.hard_link?)?;
         let (parent, first) = match first.iter().rposition(|byte| *byte == b'/') {

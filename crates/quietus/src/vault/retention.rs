@@ -12,7 +12,7 @@ const DAY_MS: u64 = 24 * HOUR_MS;
 pub struct Keep {
     /// The last ones.
     pub last: usize,
-    /// Those that were made within so many milliseconds before the last one.
+    /// Snapshots made within this time before the last one, in milliseconds.
     pub within_ms: u64,
     /// The last of each hour.
     pub hourly: usize,
@@ -32,7 +32,7 @@ impl Keep {
         *self == Self::default()
     }
 
-    /// The snapshots of a series that no rule keeps; `series` gives the time when each was made, in the order of numbers. Days are those of UTC.
+    /// The snapshots of a series that no rule keeps; `series` gives the time when each was made, in the order of numbers. Days are in UTC.
     pub fn gone(&self, series: &[(SnapshotId, u64)]) -> Vec<SnapshotId> {
         let mut kept: BTreeSet<SnapshotId> = series.iter().rev().take(self.last).map(|(it, _)| *it).collect();
         if let (Some((_, last_ms)), 1..) = (series.last(), self.within_ms) {

@@ -17,7 +17,7 @@ const RESIDUE_MAX: usize = 100;
 /// How a vault is sanitized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sanitize {
-    /// Nobody may put anything meanwhile.
+    /// New snapshots are refused meanwhile.
     pub is_read_only: bool,
     /// Stop before anything is destroyed, and say what would be.
     pub is_dry_run: bool,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Line {
     /// Its number.
     pub snapshot: u64,
-    /// Its name and host, which are those of its series, and its tags.
+    /// Name and host, which its series shares, and tags.
     #[serde(flatten)]
     pub label: Label,
     /// When it was made; `null` if that is not known.
@@ -85,7 +85,7 @@ fn unknown() -> Snapshot {
 /// The snapshot that `text` means: one of that number, or the newest of that name.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there is none.
+/// [`Error::Invalid`] if no snapshot is meant.
 pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     if let Ok(number) = text.parse() {
         vault.root(SnapshotId(number))?;
@@ -101,10 +101,10 @@ pub fn select(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     named.map(|line| SnapshotId(line.snapshot)).ok_or_else(unknown)
 }
 
-/// The snapshot that `text` means, where a wrong guess would cost content: a name that several have means none.
+/// The snapshot that `text` means, where a wrong guess would cost content: a name that several snapshots have is refused.
 ///
 /// # Errors
-/// [`Error::Invalid`] if there is none, or more than one.
+/// [`Error::Invalid`] if no snapshot is meant, or more than one.
 pub fn select_one(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Error> {
     let found = select(vault, text)?;
     if text.parse::<u64>().is_err() {

@@ -35,7 +35,7 @@ impl<'d> Session<'d> {
         match vault.mended() {
             None => {}
             Some(0) => tracing::warn!(
-                "a part of the file catalog was damaged, and is mended; check the medium it lies on"
+                "a part of the file catalog was damaged, and was repaired; check the medium of that file"
             ),
             Some(slots) => tracing::warn!(
                 slots,
@@ -155,7 +155,7 @@ impl<'d> Session<'d> {
         self.append(entries, 0)
     }
 
-    /// Adds lines to the audit log, so many of them receipts, and tells the vault of its end.
+    /// Adds lines to the audit log, of which `receipts` are receipts, and tells the vault of its end.
     fn append(&mut self, entries: &[Entry], receipts: u64) -> Result<(), Error> {
         match &mut self.log {
             Some(log) => log.append(entries).map_err(Error::Record)?,

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 pub(super) const TOML_FILE: &str = "vault.toml";
 pub(super) const SECRET_FILE: &str = "secret";
 pub(super) const VERSION: u32 = 3;
-/// What the lines begin with that check those before them.
+/// Heading of the lines that check those before them.
 const CHECK: &str = "\n[check]\n";
 /// Least bytes of a half of the catalog's log.
 const HALF_BYTES_MIN: u64 = 4 << 20;
@@ -34,7 +34,7 @@ pub enum Codec {
     Lz4,
     /// Zstandard, level 3: smaller.
     Zstd,
-    /// As they are.
+    /// No compression.
     None,
 }
 
@@ -77,7 +77,7 @@ pub struct VaultToml {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Check {
-    /// What tells whether `secret` is the vault's key.
+    /// A check of whether `secret` is the vault's key.
     secret: String,
     /// CRC-32C of all lines before, and of `secret`.
     lines: String,
@@ -113,7 +113,7 @@ impl VaultToml {
         Ok(Self::parse(&read(path)?, path)?.0)
     }
 
-    /// What is in the file, and the vault's key.
+    /// The settings, and the vault's key.
     pub(super) fn read_with_key(path: &Path) -> Result<(Self, VaultKey), Error> {
         let (toml, check) = Self::parse(&read(path)?, path)?;
         let path = path.join(SECRET_FILE);
@@ -121,7 +121,7 @@ impl VaultToml {
         match hex(&key.check()) == check.secret {
             true => Ok((toml, key)),
             false => Err(Error::Invalid(format!(
-                "{}: damaged, or another vault's: it does not fit the field `check.secret` of vault.toml; run `quietus vault repair`, \
+                "{}: damaged, or from another vault: the key does not match the field `check.secret` of vault.toml; run `quietus vault repair`, \
                  which sets one changed bit right, or restore the file from a copy (it never changes)",
                 path.display()
             ))),
@@ -172,7 +172,7 @@ struct Versioned {
 }
 
 const REMEDY: &str = "run `quietus vault repair`, which sets one changed bit right, or restore the file from a copy (it never changes); \
-     whoever has changed a line on purpose sets `check.lines` to the new value";
+     if the change was intended, set `check.lines` to the new value";
 
 fn unknown(version: u32) -> String {
     let remedy = if version > VERSION { "use a newer program" } else { "use the program that made it" };

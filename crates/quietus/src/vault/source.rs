@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A symbolic link is stored, and never followed, but for the folders above a path that was named.
 //! 2. What cannot be read is left out and told of. What was stored of it already is owed.
-//! 3. A file that nobody has changed since the snapshot before is not opened: [`parent`] says how that is known.
+//! 3. A file unchanged since the snapshot before is not opened: [`parent`] says how that is known.
 //! 4. One thread stores, in the order of the walk. What others read ahead of it is bounded, and decides nothing: the vault is the
 //!    same, byte by byte, whatever their number.
 
@@ -57,7 +57,7 @@ pub struct Put {
     pub folders: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Files that were not read, because nobody has changed them since the snapshot before.
+    /// Files that were not read, since they are unchanged since the snapshot before.
     pub unchanged: u64,
     /// Chunks that were new.
     pub new_chunks: u64,
@@ -78,7 +78,7 @@ pub struct Put {
 pub struct Wanted<'a> {
     /// Files and folders.
     pub paths: &'a [PathBuf],
-    /// What is left out of them.
+    /// Patterns of files and folders to leave out.
     pub exclude: &'a Globs,
     /// Whether other file systems below the paths are left out.
     pub one_file_system: bool,
@@ -118,7 +118,7 @@ pub fn put_files(
     put_with(readers, client, label, wanted, step)
 }
 
-/// The same, with so many readers.
+/// Like [`put`], with this number of readers.
 fn put_with(
     readers: usize,
     client: &mut Client,
@@ -254,7 +254,7 @@ impl<'s, 'a> Task<'s, 'a> {
         })
     }
 
-    /// Starts to walk and to read. Both end when nobody wants what they find.
+    /// Starts to walk and to read. Both end when the receiver is gone.
     fn go_ahead<'t>(
         &self,
         scope: &'t Scope<'t, '_>,
@@ -306,7 +306,7 @@ impl<'s, 'a> Task<'s, 'a> {
         }
     }
 
-    /// Adds files that nobody has changed. One whose content the vault has lost is read again.
+    /// Adds unchanged files. A file whose content the vault has lost is read again.
     fn unchanged(
         &mut self,
         folder: &mut FolderBuilder,
@@ -346,7 +346,7 @@ impl<'s, 'a> Task<'s, 'a> {
         }
     }
 
-    /// The entry; none if it is left out.
+    /// The entry; `None` if it is left out.
     fn entry(&mut self, entry: Entry, ahead: &Ahead) -> Result<Option<Node>, Error> {
         let Entry { name, path, about, mut metadata, content } = entry;
         let key = (about.dev(), about.ino());
@@ -381,7 +381,7 @@ impl<'s, 'a> Task<'s, 'a> {
         about.ino() ^ (device as u64).rotate_right(8)
     }
 
-    /// The file that these parts make; none if it cannot be read.
+    /// The file that these parts make; `None` if it cannot be read.
     fn file(&mut self, path: &Path, about: &fs::Metadata, parts: &Parts) -> Result<Option<Kind>, Error> {
         let mut content = FileWriter::default();
         loop {

@@ -200,7 +200,7 @@ fn musts(store: &str, seal: Seal) -> BTreeMap<&'static str, Must> {
     musts
 }
 
-/// Flips a byte in each of the files, at some places, and sees what comes of it. All files if none is named.
+/// Flips a byte in each of the files, at some places, and sees what comes of it. Without names, all files.
 fn flips_in(subject: &Subject, (store, seal): (&str, Seal), files: &[&str]) {
     let copied = subject.path.with_file_name("copy");
     for (file, must) in
@@ -225,7 +225,7 @@ fn flips(subject: &Subject, store: &str, seal: Seal) {
 
 fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
     let source = &subject.source;
-    // Whoever only reads sees nothing that is wrong.
+    // A reader sees nothing that is wrong.
     if let Ok(disk) = opened(path, source, true) {
         subject.check(&disk, must != Must::BeHarmless, what);
         disk.close(false, |_| true);

@@ -72,6 +72,7 @@ impl Uncovered {
     }
 
     pub(super) fn begin_checkpoint(&mut self) {
+        assert!(self.checkpointing.is_empty(), "one checkpoint at a time");
         self.checkpointing = std::mem::take(&mut self.since);
     }
 

@@ -421,6 +421,7 @@ impl Map {
     /// Begins a checkpoint of the pages that are not durable: whether there are any. Many are one write, wherever they lie. A
     /// write of its own for each would wake a thread for each.
     pub(super) fn begin_checkpoint(&mut self) -> bool {
+        assert!(self.checkpointing.is_empty() && self.writes.is_none(), "one checkpoint at a time");
         self.checkpointing = std::mem::take(&mut self.dirty);
         let pages: Vec<u64> = self.checkpointing.iter().copied().collect();
         let written = |pages: &[u64]| {

@@ -190,6 +190,7 @@ impl Slots {
     }
 
     pub(super) fn begin_checkpoint(&mut self) {
+        assert!(self.checkpointing.is_empty(), "slots wait for the checkpoint that frees them");
         self.checkpointing = std::mem::take(&mut self.pending_free);
     }
 
@@ -277,6 +278,7 @@ impl Slots {
     pub(super) fn cut(&mut self, to: Pos, is_done: bool) {
         self.shrinking = false;
         if is_done {
+            assert!(to.0 <= self.end * BLOCK_BYTES, "a medium that is cut does not grow");
             self.end = to.0 / BLOCK_BYTES;
         } else {
             self.punched(&[Extent::between(to.0, self.end * BLOCK_BYTES)], false);

@@ -110,6 +110,8 @@ impl Disk {
         if checkpoints.step != Step::Rest || checkpoints.next.iter().all(may_rest) || self.latched.is_some() {
             return;
         }
+        assert!(checkpoints.waiters.is_empty(), "the last checkpoint has told who waited for it");
+        assert!(checkpoints.unsynced.is_empty(), "the last checkpoint has synced what it wrote");
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
@@ -130,6 +132,10 @@ impl Disk {
             return None;
         }
         let checkpoints = &mut self.checkpoints;
+        assert!(
+            !matches!(checkpoints.step, Step::Rest | Step::Journal),
+            "a checkpoint has no I/O operation at rest, or while it waits for the journal"
+        );
         checkpoints.failed = checkpoints.failed.take().or(failed);
         match checkpoints.step {
             Step::Content if checkpoints.has_writes => {
@@ -166,6 +172,7 @@ impl Disk {
         else {
             return Some(self.end_checkpoint());
         };
+        assert!(!writes.is_empty(), "a batch has a write, whose end the checkpoint goes on with");
         let checkpoints = &mut self.checkpoints;
         (checkpoints.under_way, checkpoints.ends_phase) = (writes.len(), ends_phase);
         // A phase of one write to one place can be durable by itself, which takes less than a sync.
@@ -202,6 +209,9 @@ impl Disk {
     }
 
     fn end_checkpoint(&mut self) -> Ended {
+        // What waits is about to be told that all of it is durable.
+        assert!(self.checkpoints.unsynced.is_empty(), "the last batch of a store ends its phase");
+        assert!(self.checkpoints.failed.is_none(), "a checkpoint that failed is aborted");
         self.checkpoints.step = Step::Rest;
         self.checkpoints.lacks_all = false;
         if let Some(mapped) = self.store.mapped_mut() {

@@ -35,14 +35,22 @@ impl Commits {
 
     /// Lets request `id` wait until commit `seq` is durable, which is under way or the next one.
     pub(in crate::volume) fn wait_for(&mut self, seq: u64, id: Origin) {
-        let is_made = seq == self.journal.position().seq;
+        let made = self.journal.position().seq;
+        assert!(
+            !self.is_durable(seq) && seq <= made + 1,
+            "a request waits for a commit that is still to end"
+        );
+        let is_made = seq == made;
         let batch = if is_made { &mut self.undurable.under_way } else { &mut self.undurable.next };
         batch.waiters.push(id);
     }
 
     /// Begins the next commit, with everything in `state`. Returns its write.
     fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
+        // Only the last frame can be torn, and only if no other one is being written.
+        assert!(self.under_way.is_none(), "one commit at a time");
         let commit = self.journal.commit(state);
+        assert!(commit.seq == self.durable.seq + 1, "a commit follows the one that is durable");
         self.undurable.begin();
         self.under_way = Some(Committing { seq: commit.seq, mark: commit.mark });
         (commit.pos, commit.bytes)
@@ -61,6 +69,7 @@ impl Commits {
         let is_news = seq > self.durable.seq;
         if is_news {
             self.durable = self.journal.position();
+            assert!(self.durable.seq == seq, "no commit is made while another one is under way");
             self.recording.committed(seq);
         }
         is_news.then(|| self.undurable.end())
@@ -128,6 +137,11 @@ impl Undurable {
 
     /// Moves all deaths to the commit that begins.
     fn begin(&mut self) {
+        let last = &self.under_way;
+        assert!(
+            last.deaths.is_empty() && last.waiters.is_empty(),
+            "the last commit has told who waited for it"
+        );
         self.under_way = std::mem::take(&mut self.next);
     }
 
@@ -146,6 +160,7 @@ impl Undurable {
 impl Disk {
     /// Applies `change` in memory, and adds it to the next commit. Returns that commit's number.
     pub(in crate::volume) fn change(&mut self, change: Change) -> u64 {
+        assert!(!self.config.read_only, "the journal of a disk that is read-only stays as it is");
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
             self.remaining.forget(run);
         }
@@ -167,7 +182,13 @@ impl Disk {
     }
 
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
-        let place = Place { on: MediumId::Journal, extent: Extent::new(pos.0, data.len() as u64) };
+        let extent = Extent::new(pos.0, data.len() as u64);
+        let halves = self.commits.journal.shape().halves();
+        assert!(
+            extent.overlap(halves) == Some(extent),
+            "a commit leaves the head, the slots and the notes alone"
+        );
+        let place = Place { on: MediumId::Journal, extent };
         self.io(Purpose::Commit, place, IoOp::Write { data: data.into(), durable }, out);
     }
 }

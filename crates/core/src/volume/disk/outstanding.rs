@@ -36,7 +36,7 @@ impl Outstanding {
         self.next += 1;
         self.purposes.insert(id, purpose);
         if let Purpose::Page(page) = purpose {
-            self.pages.insert(page);
+            assert!(self.pages.insert(page), "one I/O operation at a time removes an obstacle");
         }
         id
     }
@@ -45,7 +45,7 @@ impl Outstanding {
     pub(in crate::volume) fn end(&mut self, id: IoId) -> Purpose {
         let purpose = self.purposes.remove(&id).expect("each operation completes once");
         if let Purpose::Page(page) = purpose {
-            self.pages.remove(&page);
+            assert!(self.pages.remove(&page), "an obstacle was being removed until its I/O operation ended");
         }
         purpose
     }

@@ -43,9 +43,11 @@ pub(in crate::volume) struct Overwriting {
 /// The notes that are still needed, by their numbers.
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Notes {
-    pub(in crate::volume) next: u64,
+    next: u64,
+    /// The writes under way whose notes have no number yet.
+    awaited: u64,
     /// The notes that are being written.
-    pub(in crate::volume) under_way: BTreeSet<u64>,
+    under_way: BTreeSet<u64>,
     /// The sync under way, or the last one, covers the notes before this number.
     syncing: u64,
     /// The commit after the last sync covers the notes before this number.
@@ -56,7 +58,21 @@ pub(in crate::volume) struct Notes {
 
 impl Notes {
     fn has_room(&self) -> bool {
-        self.next - self.done < NOTES
+        self.next - self.done + self.awaited < NOTES
+    }
+
+    /// The number of the next note, which is about to be written.
+    pub(in crate::volume) fn take(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        assert!(self.next - self.done <= NOTES, "a note that is needed is not overwritten");
+        self.under_way.insert(number);
+        number
+    }
+
+    /// Note `number` is written.
+    pub(in crate::volume) fn written(&mut self, number: u64) {
+        assert!(self.under_way.remove(&number), "a note is under way until it is written");
     }
 
     /// Whether so many notes are in use that a sync is wanted.
@@ -109,15 +125,20 @@ impl Disk {
     pub(in crate::volume) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
         if self.state.ledger.dead().overlaps(extent) {
             self.overwriting.under_way.insert(extent, ());
+            self.overwriting.notes.awaited += 1;
             if mutant::is(Mutant::OverwriteEarly) {
                 self.state.ledger.overwrite(extent);
             }
         }
     }
 
-    /// Whether a write of `extent`, which has ended, was over dead bytes.
-    pub(in crate::volume) fn overwrites(&self, extent: Extent<Addr>) -> bool {
-        self.overwriting.under_way.overlaps(extent)
+    /// The write to `extent` has ended. Whether it went over dead bytes, and is to be noted.
+    pub(in crate::volume) fn overwrite_ended(&mut self, extent: Extent<Addr>) -> bool {
+        let is_over_dead = self.overwriting.under_way.overlaps(extent);
+        let notes = &mut self.overwriting.notes;
+        assert!(!is_over_dead || notes.awaited > 0, "a write over dead bytes awaits its note until it ends");
+        notes.awaited -= u64::from(is_over_dead);
+        is_over_dead
     }
 
     /// Notes that a write of `extent` has failed: dead bytes there stay dead.
@@ -130,6 +151,7 @@ impl Disk {
         self.state.ledger.begin_sync();
         let notes = &mut self.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
+        assert!(notes.completed <= notes.syncing && notes.syncing <= notes.next, "notes are synced in order");
         if mutant::is(Mutant::OverwrittenUnsynced) {
             self.end_overwritten_sync();
         }
@@ -145,7 +167,9 @@ impl Disk {
     /// Frees the notes of all obligations that are durably completed.
     pub(in crate::volume) fn free_notes(&mut self) {
         if self.is_met_durable() {
-            self.overwriting.notes.done = self.overwriting.notes.completed;
+            let notes = &mut self.overwriting.notes;
+            assert!(notes.done <= notes.completed, "a note that is free stays so");
+            notes.done = notes.completed;
         }
     }
 

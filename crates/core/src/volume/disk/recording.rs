@@ -62,7 +62,10 @@ impl Disk {
             return;
         }
         let (from, to) = (self.commits.recording.given, self.commits.recording.durable);
-        let skipped = from - self.first_receipt();
+        let first = self.first_receipt();
+        assert!(first <= from, "the audit log has only what it was given");
+        let skipped = from - first;
+        assert!(to <= self.state.counters.receipts, "a receipt that is durable was made");
         let receipts = self.state.receipts.iter().skip(skipped as usize).copied();
         out.extend((from..to).zip(receipts).map(|(number, receipt)| Command::Receipt(number, receipt)));
         self.commits.recording.given = to;
@@ -75,6 +78,7 @@ impl Disk {
     /// Notes that the audit log, which ends with `head`, has all receipts before number `receipts`.
     pub(in crate::volume) fn recorded(&mut self, receipts: u64, head: LogHead) {
         let first = self.first_receipt();
+        assert!(first <= self.commits.recording.given, "the audit log has only what it was given");
         // The log cannot have receipts that were not handed out.
         let receipts = receipts.clamp(first, self.commits.recording.durable);
         self.commits.recording.stuck = None;

@@ -21,7 +21,9 @@ impl Site {
 
     /// The medium of these places, which is one.
     pub(in crate::volume) fn medium_of(places: &[Place]) -> Self {
-        Self::all_of(places.first().map_or(MediumId::Data, |place| place.on))
+        let on = |place: Option<&Place>| place.map_or(MediumId::Data, |place| place.on);
+        assert!(on(places.first()) == on(places.last()), "one sync covers all that a task destroys");
+        Self::all_of(on(places.first()))
     }
 
     /// The place, of a site that is one.

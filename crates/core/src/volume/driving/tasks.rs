@@ -68,6 +68,7 @@ impl Erasing {
             return;
         };
         task.recording = None;
+        assert!(!task.steps.is_at_rest(), "a task waits for its record");
         task.steps.done(Buf::new());
         if task.steps.is_over()
             && let Some(EraseTask { kind: Kind::DestroyOwed { places, .. }, .. }) = self.end_task(requests)
@@ -105,6 +106,8 @@ impl Volume {
         if self.erasing.task.is_none() {
             self.erasing.task = self.erasing.choose(&mut self.disk, &mut self.requests, &self.watching);
             self.erasing.begun += u64::from(self.erasing.task.is_some());
+            let can_end = |task: &EraseTask| !task.steps.is_over();
+            assert!(self.erasing.task.as_ref().is_none_or(can_end), "a task has a step, whose end ends it");
             self.on_requests(out, |requests, others| requests.settle(others));
         }
         self.step(out);

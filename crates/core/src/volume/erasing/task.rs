@@ -151,6 +151,8 @@ impl Erasing {
         StepIo { at, verb }: StepIo<Site>,
         out: &mut Vec<Command>,
     ) {
+        let may_write = disk.latched.is_none() && !disk.config.read_only;
+        assert!(may_write, "no erase task works on a disk that is latched or read-only");
         let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
@@ -160,6 +162,10 @@ impl Erasing {
             Verb::Write(data) => IoOp::Write { data, durable: false },
             Verb::Save => {
                 let data = self.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
+                assert!(
+                    data.len() as u64 == at.bytes(),
+                    "all content that is about to be overwritten is staged"
+                );
                 IoOp::Write { data: data.into(), durable: true }
             }
             Verb::Fill(pattern) => {
@@ -180,12 +186,17 @@ impl Erasing {
         let staged = task.slots().enumerate().map(|(n, (extent, content))| {
             Change::Stage(Slot(n as u32), extent, Crc(crc32c::crc32c(content)))
         });
-        self.record(disk, &staged.collect::<Vec<_>>());
+        let staged: Vec<_> = staged.collect();
+        let slots = disk.commits.journal.shape().slots as usize;
+        assert!(staged.len() <= slots, "a task stages no more than the slots take");
+        assert!(disk.state.slots.staged.is_empty(), "what was staged last is back in its place");
+        self.record(disk, &staged);
     }
 
     /// Records that content is in its place. Some passes may be missing below what a request was about to write there.
     pub(in crate::volume) fn record_restored(&mut self, disk: &mut Disk) {
         let task = self.task.as_ref().expect("a record is of a task");
+        assert!(!disk.state.slots.staged.is_empty(), "content was staged before it was overwritten");
         let has_old_below = task.is_spared && matches!(task.kind, Kind::Rewrite { suspicious: false });
         let below =
             task.area.iter().filter(|_| has_old_below).map(|(run, ())| {
@@ -238,11 +249,13 @@ impl Erasing {
     }
 
     fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
+        assert!(!changes.is_empty(), "a record has a change, whose commit the task goes on with");
         let mut seq = 0;
         for change in changes {
             seq = disk.change(*change);
         }
         if let Some(task) = &mut self.task {
+            assert!(task.recording.is_none(), "a task waits for one commit at a time");
             task.recording = Some(seq);
         }
     }
@@ -260,6 +273,7 @@ impl Erasing {
         };
         let passes = if done == Done::Plain { 0 } else { u16::try_from(passes).unwrap_or(u16::MAX) };
         if let Kind::DestroyOwed { places, causes, .. } = &task.kind {
+            assert!(causes.len() == task.runs.len(), "each address that was owed gets its receipt");
             let receipt = |(run, cause): (&Extent<Addr>, &Cause)| {
                 Change::Receipt(Receipt { act: done, cause: *cause, passes, extent: *run, forgot: None })
             };

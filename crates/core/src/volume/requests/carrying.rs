@@ -26,7 +26,9 @@ impl Requests {
         waiting: Waiting,
         mut needs: Vec<Extent<Addr>>,
     ) {
-        let Waiting { id, request, unseen, .. } = waiting;
+        let Waiting { id, request, reused, unseen, .. } = waiting;
+        assert!(self.order.is_first(id), "a change begins when all earlier ones of its blocks have ended");
+        assert!(reused.is_empty(), "what a write uses again is owed before the write begins");
         match needs.pop() {
             None => self.carry_out(others, id, request, unseen),
             Some(old_extent) => self.show(others, id, request, old_extent, needs),
@@ -115,6 +117,7 @@ impl Requests {
         stage: Stage,
         masks: Vec<Extent<Addr>>,
     ) {
+        assert!(self.waiting.get(id).is_none(), "a request runs or waits, and not both");
         self.running.insert(id, Running { extent, is_ordered, stage, masks, buf: Buf::new(), reading: None });
     }
 

@@ -79,6 +79,7 @@ impl Requests {
         let running = self.running.get_mut(id);
         let extent = running.extent;
         others.disk.store.end_write(extent, written(&mut result));
+        let is_over_dead = others.disk.overwrite_ended(extent);
         match result {
             Err(error) => {
                 others.disk.give_up_overwrite(extent);
@@ -86,7 +87,7 @@ impl Requests {
             }
             Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
-        if others.disk.overwrites(extent) {
+        if is_over_dead {
             self.note_overwrite(others, id, deaths, durable);
         } else if durable && !others.disk.store.is_durable(extent) {
             self.running.get_mut(id).stage = Stage::Checkpoint(deaths);

@@ -26,9 +26,18 @@ impl Requests {
         if others.disk.latched.is_some() {
             return self.give_up_noting(others, id);
         }
-        let number = others.disk.overwriting.notes.next;
-        others.disk.overwriting.notes.next += 1;
-        others.disk.overwriting.notes.under_way.insert(number);
+        let number = others.disk.overwriting.notes.take();
+        self.write_note(others, id, deaths, durable, number);
+    }
+
+    fn write_note(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+        number: u64,
+    ) {
         let running = self.running.get_mut(id);
         let made = others.disk.commits.journal.position();
         running.stage = Stage::Note { deaths, durable, number, generation: made.generation };
@@ -58,7 +67,12 @@ impl Requests {
         let running = self.running.get_mut(id);
         let (extent, stage) = (running.extent, std::mem::replace(&mut running.stage, Stage::Io));
         let Stage::Note { deaths, durable, number, generation } = stage else { return };
-        others.disk.overwriting.notes.under_way.remove(&number);
+        let made = others.disk.commits.journal.position();
+        if result.is_ok() && others.disk.latched.is_none() && generation != made.generation {
+            // A snapshot was made meanwhile, in which the bytes are dead.
+            return self.write_note(others, id, deaths, durable, number);
+        }
+        others.disk.overwriting.notes.written(number);
         if let Err(error) = result {
             others.disk.give_up_overwrite(extent);
             return self.request_failed(others.disk, others.watching, id, error, others.out);
@@ -66,10 +80,6 @@ impl Requests {
         if others.disk.latched.is_some() {
             others.disk.zero_notes(others.out);
             return self.give_up_noting(others, id);
-        }
-        if generation != others.disk.commits.journal.position().generation {
-            // A snapshot was made meanwhile, in which the bytes are dead.
-            return self.note_overwrite(others, id, deaths, durable);
         }
         others.disk.overwriting.under_way.remove(extent);
         if !others.disk.state.ledger.has_unsynced() {

@@ -57,7 +57,8 @@ impl Order {
             }
         }
         let (ahead, followers, cuts) = (ahead.len(), Vec::new(), self.cuts);
-        self.members.insert(id, Member { bytes, ahead, followers, cuts, epoch, has_effect: false });
+        let member = Member { bytes, ahead, followers, cuts, epoch, has_effect: false };
+        assert!(self.members.insert(id, member).is_none(), "a change enters the order once");
         *self.by_epoch.entry(epoch).or_default() += 1;
         self.last.insert(bytes, Change(id));
     }
@@ -66,7 +67,9 @@ impl Order {
     pub(in crate::volume) fn leave(&mut self, id: Origin) -> Vec<Origin> {
         let freed = self.retire(id);
         if let Some(member) = self.members.remove(&id) {
-            self.before_cut -= usize::from(member.cuts < self.cuts);
+            let was_before = usize::from(member.cuts < self.cuts);
+            assert!(self.before_cut >= was_before, "a cut waits for each change before it, once");
+            self.before_cut -= was_before;
         }
         freed
     }
@@ -90,6 +93,7 @@ impl Order {
         }
         freed.retain(|id| {
             let Some(follower) = self.members.get_mut(id) else { return false };
+            assert!(follower.ahead > 0, "a change waits for each earlier one once");
             follower.ahead -= 1;
             follower.ahead == 0
         });

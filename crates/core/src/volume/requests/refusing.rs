@@ -1,6 +1,7 @@
 //! Requests that are refused: the host or the medium cannot do what they wait for.
 
 use crate::medium::MediumError;
+use crate::request::Op;
 use crate::volume::disk::Disk;
 use crate::volume::disk::remaining::Remaining;
 use crate::volume::requests::waiting::{Unseen, Waiting};
@@ -90,6 +91,11 @@ impl Requests {
         waiting: &Waiting,
         error: &MediumError,
     ) {
+        if waiting.request.op == Op::ReadForInference {
+            self.leave(waiting.id);
+            let failed = Err(error.clone().into());
+            return others.watching.looked(others.disk, waiting.request.extent, &failed);
+        }
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
         self.refuse_unbegun(
             others,

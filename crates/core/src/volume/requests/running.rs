@@ -146,7 +146,7 @@ impl Table {
         } else {
             running.exposed().for_each(|part| self.count(part, 1));
         }
-        self.all.insert(id, running);
+        assert!(self.all.insert(id, running).is_none(), "a request runs once");
     }
 
     pub(in crate::volume) fn get(&self, id: Origin) -> Option<&Running> {
@@ -197,6 +197,8 @@ impl Table {
         let mut parts: Vec<_> = self.exposed.gaps(extent).into_iter().map(|gap| (gap, 0)).collect();
         parts.extend(self.exposed.within(extent).map(|(part, it)| (part, it.0)));
         for (part, readers) in parts {
+            // A reader that is not counted would not keep erase tasks off what it reads.
+            assert!(more > 0 || readers > 0, "a reader was counted until it ends");
             match readers.saturating_add_signed(more) {
                 0 => self.exposed.remove(part),
                 readers => self.exposed.insert(part, Readers(readers)),

@@ -95,8 +95,8 @@ impl Queue {
         if is_write && matches!(waiting.obstacle, Obstacle::Task | Obstacle::Ledger) {
             self.demands.insert(turn);
         }
-        self.turns.insert(waiting.id, turn);
-        self.all.insert(turn, waiting);
+        assert!(self.turns.insert(waiting.id, turn).is_none(), "a request waits once");
+        assert!(self.all.insert(turn, waiting).is_none(), "a turn is one request's");
     }
 
     pub(in crate::volume) fn get(&self, id: Origin) -> Option<&Waiting> {
@@ -119,7 +119,7 @@ impl Queue {
 
     fn take(&mut self, turn: Turn) -> Option<(Turn, Waiting)> {
         let waiting = self.all.remove(&turn)?;
-        self.turns.remove(&waiting.id);
+        assert!(self.turns.remove(&waiting.id) == Some(turn), "a request that waits has its turn");
         if waiting.obstacle == Obstacle::Ledger {
             self.owed.remove(waiting.request.extent);
         }

@@ -1,6 +1,7 @@
 //! Writes over dead bytes in place, with a policy of one pass.
 
 use super::*;
+use crate::journal::NOTES;
 
 const BLOCK: u64 = 4096;
 
@@ -249,4 +250,26 @@ fn a_stop_without_a_drain_keeps_them() {
     bench.settle();
     assert!(bench.volume.is_at_rest());
     assert_eq!(killed(bench, false).reads(0, BLOCK), [8; BLOCK as usize]);
+}
+
+#[test]
+fn more_writes_over_dead_bytes_at_once_than_there_are_notes_survive_a_kill_as_they_were_answered() {
+    let shape = Shape { half_bytes: 4 << 20, slots: 16 };
+    let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+    let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
+    let mut bench = Bench::open("clear", data, journal, Some(checkpoint));
+    bench.write(0, 7, SIZE);
+    bench.done(Op::Trim, 0, SIZE).unwrap();
+    let writes: Vec<_> =
+        (0..NOTES + 100).map(|n| (n, bench.ask(Op::Write(vec![8; 512].into()), n * 512, 512))).collect();
+    while bench.todo.front().is_some_and(|io| io.op != IoOp::Sync) {
+        bench.step();
+    }
+    let answered: Vec<_> = writes.iter().filter(|(_, id)| bench.replies.contains_key(id)).collect();
+    assert_eq!(answered.len() as u64, NOTES, "as many as there are notes need no sync");
+    let answered: Vec<u64> = answered.into_iter().map(|(n, _)| *n).collect();
+    let mut bench = killed(bench, true);
+    for n in answered {
+        assert_eq!(bench.reads(n * 512, 512), [8; 512], "write {n}");
+    }
 }

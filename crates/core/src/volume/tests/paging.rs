@@ -60,3 +60,15 @@ fn pages_that_memory_loses_while_the_watcher_looks_are_read_again_and_nothing_is
     assert_eq!(puppet.told.shown.load(Relaxed), 0x0102);
     assert_eq!(bench.reads(0, BLOCK), [7; BLOCK as usize]);
 }
+
+#[test]
+fn a_look_of_the_watcher_that_needs_a_damaged_page_ends_as_a_look_that_failed() {
+    let (mut bench, puppet) = (large(), Puppet::default());
+    bench.volume.watch(Box::new(puppet.clone()));
+    puppet.asks.store(true, Relaxed);
+    bench.tell(Event::Tick);
+    let page = bench.asked(MediumId::Map);
+    bench.tell(Event::Completed(page.id, Ok(Buf::from(vec![0xff; 4096]).into())));
+    assert!(bench.latched.as_ref().is_some_and(|why| why.starts_with("the map: ")), "{:?}", bench.latched);
+    assert_eq!(puppet.told.answers.load(Relaxed), 1);
+}

@@ -252,6 +252,7 @@ impl Watching {
     /// Hands the watcher the result of a read that it asked for.
     pub(super) fn looked(&mut self, disk: &Disk, extent: Extent<Addr>, result: &Result<Buf, ContentError>) {
         if let Some(watching) = &mut self.watch {
+            assert!(watching.looks > 0, "a look ends once");
             watching.looks -= 1;
         }
         self.tell_watcher(disk, Observation::Given { extent, content: result.as_deref().ok() });
@@ -259,6 +260,7 @@ impl Watching {
 
     pub(super) fn proof_done(&mut self, disk: &Disk) {
         if let Some(watching) = &mut self.watch {
+            assert!(matches!(watching.proof, Proof::Syncs), "a checkpoint ends the proof that asked for it");
             watching.proof = Proof::None;
         }
         self.tell_watcher(disk, Observation::Proven);
@@ -267,6 +269,7 @@ impl Watching {
     /// Notes that the death of a part of a block has ended.
     pub(super) fn own_death_done(&mut self) {
         if let Some(watching) = &mut self.watch {
+            assert!(watching.parts > 0, "a death of the watcher's own ends once");
             watching.parts -= 1;
         }
     }

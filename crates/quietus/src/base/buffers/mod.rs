@@ -2,7 +2,7 @@
 //! and a large one mapped and unmapped, for each request.
 //!
 //! 1. Kept memory is limited, in each place and in the whole process.
-//! 2. Nobody is given a buffer much larger than asked for.
+//! 2. No caller is given a buffer much larger than asked for.
 
 #[cfg(test)]
 mod tests;

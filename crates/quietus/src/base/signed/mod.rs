@@ -108,8 +108,7 @@ pub enum SignedError {
     KnownKey(String),
     /// Another key signed.
     #[error(
-        "field `public_key` is {found}, and the given key is {known}: somebody else signed this; give the \
-         signer's key.pub"
+        "field `public_key` is {found}, and the given key is {known}: another key signed the statement; give the signer's key.pub"
     )]
     OtherKey {
         /// The key of the statement.

@@ -5,10 +5,10 @@ use clap::Args;
 /// Whether to go on with what cannot be undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Args)]
 pub struct ConsentArgs {
-    /// Do not ask. Without a terminal, nothing is asked either.
+    /// Do not ask for confirmation. Without a terminal the command never asks.
     #[arg(short, long)]
     pub yes: bool,
-    /// Say what would be done, and do nothing.
+    /// Show what would be done, and change nothing.
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
 }

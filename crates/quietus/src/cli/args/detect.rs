@@ -10,43 +10,43 @@ use quietus_detect::options::Sensitive;
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "What is inferred")]
 pub struct DetectArgs {
-    /// File system to watch for deaths: the one that is found, none, or only this
-    /// kind. The order of writes is evidence, so a watched disk does not offer
-    /// several connections at once (NBD multi-conn). A second connection is served
-    /// all the same; while two are open, some deaths are confirmed later.
+    /// File system whose deletions are inferred from the guest's writes. Inference
+    /// relies on the order of writes, so with any value but `off` the server does not
+    /// offer NBD multi-conn. A second connection is served all the same; while two
+    /// are open, some deletions are confirmed later.
     #[arg(long, value_enum, default_value_t = Detect::Auto)]
     pub detect: Detect,
-    /// Which deaths count: of a block's last content; also of its content from
-    /// files that are gone; or of everything that is overwritten.
+    /// Which content of a block is destroyed: only its last content; also content of deleted files below
+    /// newer content; or all content that is overwritten.
     #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
     pub grade: GradeArg,
-    /// Which content is destroyed when it dies: all of it; or only that of files marked with `chattr +s`, of folders
-    /// marked so and what they name, and what nothing can tell of. Other content is freed. Below ext3 and ext4, the first
-    /// mark makes all content sensitive; below a file system without marks, all of it is.
+    /// Which deleted content is destroyed: all of it, or only content of files and folders marked with `chattr +s`, and content
+    /// whose file is not known. The space of other content is freed. On file systems without marks all content is destroyed;
+    /// `quietus sensitive` shows how far marks are followed on ext2, ext3 and ext4.
     #[arg(long, value_enum, default_value_t = SensitiveArg::All)]
     pub sensitive: SensitiveArg,
-    /// Trust an allocation map alone, without waiting until no inode names the block. Faster, but
-    /// after a crash of the guest a deleted file may come back full of zeros.
+    /// Destroy a block as soon as the allocation map shows it free, even while an inode names it.
+    /// Faster, but after a crash of the guest a deleted file may come back full of zeros.
     #[arg(long)]
     pub eager: bool,
-    /// Destroy discarded blocks at once. With `no`, only when the file system shows them free too.
+    /// Destroy discarded blocks at once. `no`: only once the file system also shows them free.
     #[arg(long, action = ArgAction::Set, default_value = "yes", value_parser = PossibleValuesParser::new(["yes", "no"]).map(|it| it == "yes"))]
     pub trust_discard: bool,
-    /// Age that a write must have before an allocation map counts against its block (up to twice
-    /// this in effect).
+    /// Time by which writes may overtake each other: an allocation map frees only blocks whose last
+    /// write is older than this (up to twice as long in effect).
     #[arg(long, default_value = "1s", value_parser = parse_duration_ms)]
     pub reorder_window: u64,
-    /// Longest time that an active guest holds writes back: more than its write-back interval.
+    /// Longest time that an active guest holds back writes; must exceed its write-back interval.
     #[arg(long, default_value = "60s", value_parser = parse_duration_ms)]
     pub settle: u64,
-    /// How guests are attached. A host's page cache, dm-writecache, bcache or a FUSE driver
-    /// above the disk (`cached`) sends writes in any order; then deaths are known only after
+    /// Whether a cache lies between guest and disk, such as a host's page cache, dm-writecache,
+    /// bcache or a FUSE driver. A cache reorders writes, so deletions are known only after
     /// --settle and --cache-hold of activity. `auto` treats QEMU's own client, and nbd.ko where
     /// the kernel has mounted it, as direct, and every other client as cached.
     #[arg(long, value_enum, default_value_t = AttachedArg::Auto)]
     pub attached: AttachedArg,
-    /// Longest time that a cache between the guest and the disk holds a write back. Linux
-    /// writes a dirty page after 35 s, and later if it has much to write.
+    /// Longest time that a cache between guest and disk holds back a write. Linux writes a
+    /// dirty page within 35 s, and later under load.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration_ms)]
     pub cache_hold: u64,
 }
@@ -54,7 +54,7 @@ pub struct DetectArgs {
 /// Layer between the guest's file system and the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum AttachedArg {
-    /// Look at each client; an unknown client counts as cached.
+    /// Examine each client; an unknown client counts as cached.
     Auto,
     /// No cache between guest and disk.
     Direct,
@@ -75,9 +75,9 @@ impl From<AttachedArg> for AttachedMode {
 /// File systems below which deaths are inferred.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Detect {
-    /// The file system that is found.
+    /// Any of these, as found on the disk.
     Auto,
-    /// No file system.
+    /// No inference: only the guest's discards delete.
     Off,
     /// ext2, ext3, ext4.
     #[value(aliases = ["ext3", "ext4"])]
@@ -93,20 +93,20 @@ pub enum Detect {
 /// Grades of death.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum GradeArg {
-    /// Deaths of a block's last content.
+    /// The last content of a freed block.
     Block,
-    /// Also deaths of a block's content from files that are gone.
+    /// Also content of deleted files below newer content.
     Generation,
-    /// Deaths of everything that is overwritten.
+    /// All content that is overwritten.
     Content,
 }
 
 /// Which content is sensitive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum SensitiveArg {
-    /// All content.
+    /// All deleted content.
     All,
-    /// Content of marked files (`chattr +s`).
+    /// Content of files and folders marked with `chattr +s`, and content whose file is not known.
     Marked,
 }
 

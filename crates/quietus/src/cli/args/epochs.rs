@@ -14,12 +14,12 @@ pub struct EpochArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Name for the epoch that closes: a letter, then letters, digits, -, _ and single dots. If nothing was written since the
-    /// last one closed, and that is kept, that one gets the name.
+    /// Name for the epoch: a letter or _, then letters, digits, -, _ and single dots. If nothing was written since the last
+    /// epoch closed, no other one is made: the last one gets the name, if it is kept.
     #[arg(long, value_parser = parse_name)]
     pub name: Option<String>,
-    /// The host's clock is right: carry out the rules of retention again. They stop when the clock leaps, runs back
-    /// behind the last epoch, or finds no epoch of the last 90 days.
+    /// Confirm that the host's clock is right, so that epochs expire again. They stop expiring when the clock jumps, shows
+    /// a time before the last epoch closed, or when no epoch closed in the last 90 days.
     #[arg(long)]
     pub confirm_clock: bool,
 }
@@ -34,7 +34,7 @@ pub struct VersionsListArgs {
     /// Number of the first epoch to list. At most 1,000 are listed at once.
     #[arg(long, default_value_t = 0)]
     pub from: u64,
-    /// Count for each epoch what forgetting it alone would destroy. Takes as long as there is to count.
+    /// Count for each epoch the content that forgetting it alone would destroy. Slow on a large disk.
     #[arg(long)]
     pub unique: bool,
 }
@@ -47,14 +47,14 @@ pub struct ForgetArgs {
     /// with DISK@..2026-11-20T10:00 (UTC). With --chain only the directory: DISK.
     #[arg(value_name = "DISK[@EPOCHS]", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
-    /// Forget these blocks in all epochs, and no epoch as a whole: OFFSET+LENGTH or FIRST-LAST in whole blocks of 4096
-    /// bytes, several with commas, such as 1M+64K,4096-8191. Refused if the current state shows some of that content, too.
+    /// Forget these blocks in all epochs, and keep the epochs: OFFSET+LENGTH or FIRST-LAST in whole blocks of 4096
+    /// bytes, several with commas, such as 1M+64K,4096-8191. Refused while the current state shows content that would go.
     #[arg(long, value_name = "RANGES", value_parser = parse_range, value_delimiter = ',')]
     pub chain: Vec<Range>,
-    /// With --chain: purge the blocks from the current state first, so that nothing is left of them.
+    /// With --chain: also delete the blocks from the current state, so that no content of them is left.
     #[arg(long, requires = "chain", conflicts_with = "dry_run")]
     pub current: bool,
-    /// Wait until everything that died is destroyed.
+    /// Wait until the forgotten content is destroyed.
     #[arg(long, conflicts_with = "dry_run")]
     pub wait: bool,
     /// Whether to go on; `--dry-run` counts what would die, and says which epochs keep the rest.
@@ -72,10 +72,10 @@ pub struct HoldArgs {
     /// Name of the hold.
     #[arg(long, value_parser = parse_name)]
     pub name: String,
-    /// Who asks for it.
+    /// Person or office that asks for the hold, for the audit log.
     #[arg(long)]
     pub who: String,
-    /// Why.
+    /// Reason for the hold, for the audit log.
     #[arg(long)]
     pub why: String,
 }

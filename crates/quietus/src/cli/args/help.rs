@@ -5,7 +5,7 @@ macro_rules! help {
     ($($example:literal),+) => {
         concat!(
             "Examples:\n", $("  ", $example, "\n",)+ "\n",
-            "Exit status: 0 success, 1 failure, 2 wrong command line, 3 success with a bad result, 130 interrupted \
+            "Exit status: 0 success, 1 failure, 2 wrong command line, 3 completed with findings, 130 interrupted \
              (see `quietus --help`)"
         )
     };
@@ -17,12 +17,12 @@ pub(super) const PROGRAM: &str = "Examples:\n  \
     quietus status vm1\n\n\
     Exit status:\n  \
     0    success\n  \
-    1    failure; the error says why and what to do\n  \
-    2    wrong command line, whatever the host is like\n  \
-    3    success with a bad result: a check failed, dead content was found, less than --require asks for, an epoch that was \
-         named is forgotten, no store promises enough (doctor), or files were left out\n  \
+    1    failure; the error names the cause and the remedy\n  \
+    2    wrong command line\n  \
+    3    completed with findings: a check failed, dead content was found, --require is not met, an epoch that was named is \
+         forgotten, no store assures deletion (doctor), or files were left out\n  \
     130  interrupted by Ctrl-C or SIGTERM\n\n\
     Environment:\n  \
-    QUIETUS_LOG  what the log on standard error has: error, warn, info (default), debug or trace, also for parts of the \
-                 program, such as info,quietus::front::nbd=debug\n  \
-    NO_COLOR     no colours in the log if this is set";
+    QUIETUS_LOG  level of the log on standard error: error, warn, info (default), debug or trace; for a part of the program: \
+                 info,quietus::front::nbd=debug\n  \
+    NO_COLOR     if set, the log has no colours";

@@ -15,20 +15,20 @@ pub struct VersionsArgs {
     /// How each block is sealed. Default: random-key.
     #[arg(long, value_parser = seals())]
     pub seal: Option<Seal>,
-    /// When an epoch closes: after a time, such as 1s or 1h, at each `flush` of the guest, or only on
-    /// command (`manual`). What is written and deleted within one epoch leaves no version. Default: 1h.
+    /// When an epoch closes: after a time, such as 1s or 1h, at each flush of the guest (`flush`), or only on
+    /// command (`manual`). Data written and deleted within one epoch leaves no version. Default: 1h.
     #[arg(long)]
     pub epoch: Option<EpochEnd>,
-    /// Which epochs are kept, such as "all 1d, hourly 30d, daily 7y, last 100": those that any rule
-    /// keeps. Default: all, until they are forgotten on command.
+    /// Rules of retention, such as "all 1d, hourly 30d, daily 7y, last 100". An epoch is kept while any
+    /// rule keeps it. Default: every epoch is kept until `quietus forget`.
     #[arg(long, value_name = "RULES")]
     pub retention: Option<Retention>,
-    /// Medium for the stubs: a block device, whose present content is destroyed, or a file to make.
+    /// Medium for the stubs: a block device, whose present content is destroyed, or a file to create.
     /// Default: `stubs` in the directory.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub stub_medium: Option<PathBuf>,
-    /// Medium for the root, the keys that hide the newest stubs: a block device, whose first 8 KiB are overwritten, or
-    /// a file to make. Best one where overwriting reaches the bytes. Default: `root` in the directory.
+    /// Medium for the root, whose keys hide the stubs: a block device, whose first 8 KiB are overwritten, or a file to
+    /// create. Choose a medium that overwrites in place, such as a magnetic disk. Default: `root` in the directory.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub root: Option<PathBuf>,
 }
@@ -43,14 +43,14 @@ fn seals() -> impl TypedValueParser<Value = Seal> {
 #[command(next_help_heading = "Keys (default: ask for a passphrase)")]
 #[group(id = "credential", multiple = false)]
 pub struct CredentialArgs {
-    /// File with the passphrase; a line end at its end is not part of it.
+    /// File with the passphrase. A line feed at the end of the file is ignored.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub passphrase_file: Option<PathBuf>,
-    /// File whose bytes, at least 32 random ones, are the key. Like a passphrase file, it is refused if
-    /// every user can read or change it.
+    /// File with the key, at least 32 random bytes. Key and passphrase files that every user can read or
+    /// change are refused.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub key_file: Option<PathBuf>,
-    /// Shell command whose output, at least 32 random bytes, is the key: from a TPM or a key server.
+    /// Shell command that prints the key, at least 32 random bytes, such as from a TPM or a key server.
     #[arg(long, value_name = "COMMAND")]
     pub key_command: Option<String>,
 }
@@ -63,10 +63,10 @@ pub struct NewCredentialArgs {
     /// File with the new passphrase.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub new_passphrase_file: Option<PathBuf>,
-    /// File whose bytes are the new key.
+    /// File with the new key, at least 32 random bytes.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub new_key_file: Option<PathBuf>,
-    /// Shell command whose output is the new key.
+    /// Shell command that prints the new key, at least 32 random bytes.
     #[arg(long, value_name = "COMMAND")]
     pub new_key_command: Option<String>,
 }
@@ -107,7 +107,7 @@ impl VersionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus key vm1 add --new-key-file /root/vm1.key", "quietus key vm1 remove 0 --key-file /root/vm1.key"))]
 pub struct KeyArgs {
-    /// The disk's directory; it must not be served meanwhile.
+    /// The disk's directory. Stop its server first.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// The command.
@@ -118,9 +118,9 @@ pub struct KeyArgs {
 /// The commands for the keys of a disk.
 #[derive(Debug, Subcommand)]
 pub enum KeyAction {
-    /// List the key slots; needs no credential.
+    /// List the key slots. Needs no credential.
     List,
-    /// Let one more credential open the disk.
+    /// Add a credential that opens the disk.
     Add {
         /// A credential that opens the disk.
         #[command(flatten)]
@@ -129,8 +129,8 @@ pub enum KeyAction {
         #[command(flatten)]
         new: NewCredentialArgs,
     },
-    /// Take a credential away: its slot is overwritten by the disk's policy. The credential to give is
-    /// one that stays.
+    /// Remove a credential: its slot is overwritten by the disk's policy. Give another credential, which
+    /// opens the disk afterwards.
     Remove {
         /// Number of the slot, as `list` shows it.
         slot: u8,
@@ -138,8 +138,8 @@ pub enum KeyAction {
         #[command(flatten)]
         credential: CredentialArgs,
     },
-    /// Make a new master key for all that is sealed from the next start on. Older versions keep the
-    /// keys that they were sealed with.
+    /// Create a new master key, which seals new content from the next start on. Older versions keep their
+    /// keys.
     Rotate {
         /// A credential that opens the disk.
         #[command(flatten)]

@@ -37,11 +37,11 @@ pub use vault::{
 /// Memory for each disk, unless the operator says otherwise, bytes.
 pub const MEMORY_BYTES: u64 = 128 << 20;
 
-/// Virtual disks that know which of their bytes are dead, destroy them, and prove it.
+/// Virtual disks that destroy deleted content, and prove it.
 #[derive(Debug, Parser)]
 #[command(name = "quietus", version, after_help = help::PROGRAM, propagate_version = true)]
 pub struct Cli {
-    /// Print reports as JSON, a line each.
+    /// Print reports as JSON, one object a line.
     #[arg(long, global = true)]
     pub json: bool,
     /// The command to run.
@@ -52,59 +52,59 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a disk: empty, from an image or a device, or above an image.
+    /// Create a disk: empty, from an image or a device, or as an overlay over an image.
     Create(CreateArgs),
     /// Serve disks over NBD.
     Serve(ServeArgs),
     /// List the disks and vaults below directories.
     List(ListDisksArgs),
-    /// Find out what this host, its media and file systems can promise, and which store gets more.
+    /// Examine which guarantees of deletion the storage of this host allows, and which store gets the best.
     Doctor(DoctorArgs),
-    /// Show whether everything deleted is gone, what still waits, and what the medium guarantees.
+    /// Show whether all deleted content is destroyed, what still waits, and what the medium guarantees.
     Status(StatusArgs),
-    /// List what is still to be destroyed, and the audit log: deaths and receipts.
+    /// List the content still to be destroyed, and the audit log of deaths and receipts.
     Deaths(DeathsArgs),
-    /// Show which content is sensitive: what is marked, what awaits its destruction, what is not covered and why.
+    /// Show which content is sensitive (`chattr +s`), what of it awaits destruction, and what is not covered and why.
     #[command(after_help = help!("quietus sensitive vm1"))]
     Sensitive(DiskArgs),
-    /// Destroy queued content now.
+    /// Destroy all queued content now.
     Shred(ShredArgs),
-    /// Declare bytes dead.
+    /// Delete ranges of bytes.
     Purge(PurgeArgs),
-    /// Write the live content of a disk to a new image, while it is served or not.
+    /// Write the live content of a disk to a new image; the disk may be served meanwhile.
     Export(ExportArgs),
-    /// Put an overlay above another base image; its content stays the same.
+    /// Move an overlay to another base image; its content stays the same.
     Rebase(RebaseArgs),
     /// Write the changes of an overlay to its base image, or all of its content to a new image.
     Commit(CommitArgs),
-    /// Shrink the file of an overlay as far as possible, now.
+    /// Shrink the file of an overlay as far as possible.
     #[command(after_help = help!("quietus compact vm1"))]
     Compact(DiskArgs),
     /// Check every file of a disk for damage.
     Verify(VerifyArgs),
-    /// Repair a disk whose files are damaged: rebuild the index of versions, and mend single bytes.
+    /// Repair damaged files of a disk: rebuild the index of versions, and correct single wrong bytes.
     Repair(RepairArgs),
-    /// Close the open epoch of a disk that keeps versions.
+    /// Close the open epoch of a disk that keeps versions, which makes it a restore point.
     Epoch(EpochArgs),
     /// List the kept epochs of a disk.
     Versions(VersionsListArgs),
-    /// List the ranges in which an epoch differs from another one, or from the current state.
+    /// List the ranges that differ between two epochs, or between an epoch and the current state.
     Diff(DiffArgs),
-    /// Make the state of an epoch the current one; the state before is kept as an epoch.
+    /// Restore the disk to the state of an epoch; the state before is kept as an epoch.
     Restore(RestoreArgs),
-    /// Forget epochs, or blocks in all epochs: destroy what only they show, so that nobody can ever read it again.
+    /// Forget epochs, or blocks in all epochs: destroy for ever the content that only they show.
     Forget(ForgetArgs),
-    /// Refuse to forget epochs until the hold is released, as the law may demand.
+    /// Protect epochs from being forgotten until the hold is released, such as for a legal hold.
     Hold(HoldArgs),
     /// Release a hold.
     Release(ReleaseArgs),
     /// List, add, remove and rotate the keys of a disk that keeps versions, while it is not served.
     Key(KeyArgs),
-    /// Read the medium and sign the findings, or check such a receipt.
+    /// Read the medium and sign the findings as a receipt, or check such a receipt.
     Prove(ProveArgs),
-    /// Vaults: deduplicated backups, of which nothing is left once it is forgotten.
+    /// Manage vaults: deduplicated backups that can be destroyed for good.
     Vault(VaultArgs),
-    /// Print completions for a shell.
+    /// Print the completion script for a shell.
     #[command(after_help = help!("quietus completions bash > /etc/bash_completion.d/quietus"))]
     Completions {
         /// The shell.
@@ -116,10 +116,10 @@ pub enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus list /srv/disks", "quietus list /srv --depth 3"))]
 pub struct ListDisksArgs {
-    /// Directories to look into.
+    /// Directories to search.
     #[arg(value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub directories: Vec<PathBuf>,
-    /// How many levels of directories to look into. Names that begin with a dot are left out.
+    /// Number of levels of directories to search. Names that begin with a dot are skipped.
     #[arg(long, value_name = "LEVELS", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: u32,
 }
@@ -128,15 +128,15 @@ pub struct ListDisksArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus doctor /srv/disks", "quietus doctor /dev/sdb --root /mnt/hdd"))]
 pub struct DoctorArgs {
-    /// Where a disk would lie: a directory, a block device, or a file, which need not exist yet.
+    /// Place to examine: a directory, a block device, or a file, which need not exist yet.
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
-    /// Where the root of a disk with `--store versions` would lie. Default: with the disk.
+    /// Place for the root of a disk with `--store versions`. Default: beside the disk.
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub root: Option<PathBuf>,
 }
 
-/// One disk.
+/// A disk.
 #[derive(Debug, Args)]
 pub struct DiskArgs {
     /// The disk's directory.
@@ -148,7 +148,7 @@ pub struct DiskArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus create vm1 --size 20G", "quietus create vm2 --adopt image.raw --dry-run", "quietus create vm3 --store overlay --base golden.img", "quietus create vm4 --size 20G --store versions --root /mnt/hdd/vm4.root"))]
 pub struct CreateArgs {
-    /// The directory to make.
+    /// Directory to create for the disk.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// Size of the disk: 512M, 20G, 1.5T. A size that is not a multiple of 512 bytes is
@@ -156,38 +156,38 @@ pub struct CreateArgs {
     /// base image; an overlay may be larger than its base image.
     #[arg(long, value_parser = parse_disk_size)]
     pub size: Option<u64>,
-    /// Medium for the content: a block device, whose present content is destroyed, or a file
-    /// to make. Default: `data` in the directory.
+    /// Medium for the content: a block device, whose present content is destroyed, or a file to create.
+    /// Default: `data` in the directory.
     #[arg(long, value_hint = ValueHint::FilePath, conflicts_with = "adopt")]
     pub medium: Option<PathBuf>,
-    /// Raw image or block device to use in place, with its content. An image of another format goes below an overlay: --base.
+    /// Raw image or block device to use in place, with its present content. For an image of another format use --base.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub adopt: Option<PathBuf>,
-    /// Store: how the medium holds the content.
+    /// How the medium holds the content.
     #[arg(long, value_enum, default_value_t = StoreKind::InPlace)]
     pub store: StoreKind,
-    /// Image below an overlay, which must not change. An image that is not raw is converted
-    /// into the directory once.
+    /// Base image of an overlay, which must not change. An image that is not raw is converted
+    /// once, to a copy in the directory.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: Option<PathBuf>,
-    /// Raw image whose content a disk with `--store versions` begins with. Holes and blocks of zeros take up no space.
+    /// Raw image to copy into a disk with `--store versions`. Holes and blocks of zeros take up no space.
     /// Default of --size: the size of the image.
     #[arg(long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
-    /// How the file of an overlay is kept small. Default: lazy.
+    /// When to shrink the file of an overlay. Default: lazy.
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
-    /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
-    /// random,ff,zero. An overlay may also have none, which only frees space.
+    /// Passes that overwrite dead content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as
+    /// random,ff,zero. For an overlay also `none`, which frees space and destroys nothing.
     #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
-    /// Idle time without a request after which queued content is destroyed.
+    /// Time without a request after which queued content is destroyed.
     #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]
     pub idle_after: u64,
-    /// Time after which queued content is destroyed even if the disk is busy.
+    /// Longest time that queued content waits while the disk is busy.
     #[arg(long, default_value = "10m", value_parser = parse_duration_ms)]
     pub deadline: u64,
-    /// Treat each written 4 KiB block of zeros as deleted.
+    /// Treat a 4 KiB block that is overwritten with zeros as deleted.
     #[arg(long)]
     pub detect_zeroes: bool,
     /// Whether to go on.
@@ -204,11 +204,11 @@ pub struct CreateArgs {
 /// How the file of an overlay stays small.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ModeArg {
-    /// Move the last blocks into holes at once.
+    /// Move the last blocks into free slots at once, and truncate the file.
     Packed,
-    /// Move the last blocks into holes when the disk is idle, many at a time.
+    /// Do so when the disk is idle, many blocks at a time.
     Lazy,
-    /// Punch holes, and leave them to the host's file system.
+    /// Punch holes into the file, and move no blocks.
     Punch,
 }
 
@@ -226,21 +226,21 @@ impl From<ModeArg> for Mode {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus serve vm1", "quietus serve vm1 vm2 --nbd unix:/run/q.sock --nbd tcp:127.0.0.1:10809"))]
 pub struct ServeArgs {
-    /// The disks' directories; the first is also the default export.
+    /// Directories of the disks; the first disk is also the default export.
     #[arg(required = true, value_hint = ValueHint::DirPath)]
     pub disks: Vec<PathBuf>,
     /// The protocols, and how clients reach them.
     #[command(flatten)]
     pub front_ends: FrontEnds,
-    /// Refuse writes and destroy nothing. No file of the disk is opened for writing, so a
-    /// read-only mount suffices (with sockets outside of it), and several such servers may
+    /// Refuse writes, and destroy nothing. The files of the disk are opened to be read only: they
+    /// may lie on a read-only mount (with the sockets elsewhere), and several such servers may
     /// serve one disk.
     #[arg(long)]
     pub read_only: bool,
     /// Memory for all disks and clients together: 256M, 4G [default: 128M for each disk].
-    /// A disk that keeps versions has half of its share for its index and stubs; the rest is
-    /// for the data that clients read and write. What does not fit waits. The program itself
-    /// takes some 20 MiB more, and half a MiB for each client.
+    /// A disk that keeps versions uses half of its share for its index and stubs; the rest is
+    /// for the content that clients read and write. Requests wait for memory. The program itself
+    /// takes about 20 MiB more, and half a MiB for each client.
     #[arg(long, help_heading = "Limits", value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<u64>,
     /// Run this shell command with NBD_URI and NBD_SOCKET set, and exit with its
@@ -268,13 +268,13 @@ pub struct StatusArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Repeat the report each second, until Ctrl-C.
+    /// Repeat the report every second until Ctrl-C.
     #[arg(long)]
     pub watch: bool,
-    /// Show all counters and details too.
+    /// Also show all counters and details.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Exit with status 3 unless everything that is known to be deleted is gone to this degree.
+    /// Exit with status 3 unless all content known to be deleted is destroyed to this degree.
     #[arg(long, value_enum, conflicts_with = "watch")]
     pub require: Option<Require>,
 }
@@ -286,7 +286,7 @@ pub struct DeathsArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Print new lines of the audit log as they come, until Ctrl-C.
+    /// Print new lines of the audit log as they are written, until Ctrl-C.
     #[arg(long)]
     pub follow: bool,
 }
@@ -298,7 +298,7 @@ pub struct ShredArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Destroy now, and wait until it is done (required).
+    /// Destroy the content now and wait until that is done (required).
     #[arg(long)]
     pub now: bool,
 }
@@ -310,13 +310,13 @@ pub struct PurgeArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Ranges that are dead: OFFSET+LENGTH or FIRST-LAST, in bytes or with units, such as 1G+64K.
+    /// Ranges to delete: OFFSET+LENGTH or FIRST-LAST, in bytes or with units, such as 1G+64K.
     #[arg(required = true, value_parser = parse_range)]
     pub ranges: Vec<Range>,
-    /// Keep the content, and destroy older content that may remain below it.
+    /// Keep the present content, and destroy older content that may remain below it (a conservative overwrite).
     #[arg(long)]
     pub conservative: bool,
-    /// Destroy the ranges now, and wait until that is done.
+    /// Destroy the ranges now and wait until that is done.
     #[arg(long, conflicts_with = "dry_run")]
     pub now: bool,
     /// Whether to go on.
@@ -328,10 +328,10 @@ pub struct PurgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus export vm1 vm1.qcow2 --format qcow2", "quietus export vm1@before-upgrade old.img"))]
 pub struct ExportArgs {
-    /// The disk's directory. If it is served, the image is the disk at one instant.
+    /// The disk's directory, or DISK@EPOCH. The image of a served disk is its state at one instant.
     #[arg(value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs_of_disk))]
     pub disk: PathBuf,
-    /// Image file to make.
+    /// Image file to create.
     #[arg(value_hint = ValueHint::FilePath)]
     pub image: PathBuf,
     /// Format of the image.
@@ -346,14 +346,14 @@ pub struct ExportArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus rebase vm1 --base golden-2.img"))]
 pub struct RebaseArgs {
-    /// The overlay's directory; it must not be served meanwhile.
+    /// The overlay's directory. Stop its server first.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// New base image. An image that is not raw is converted into the directory.
+    /// New base image. An image that is not raw is converted, to a copy in the directory.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: PathBuf,
-    /// Do not compare with the old base image: blocks that the disk has not changed read as in
-    /// the new one.
+    /// Do not compare with the old base image: blocks that the overlay does not hold read as in
+    /// the new one, even where the old one had other content.
     #[arg(long)]
     pub as_it_is: bool,
 }
@@ -362,7 +362,7 @@ pub struct RebaseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus commit vm1 --dry-run", "quietus commit vm1 --to flat.img"))]
 pub struct CommitArgs {
-    /// The overlay's directory; without --to it must not be served meanwhile.
+    /// The overlay's directory. Without --to, stop its server first.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
     /// Write all content to this new raw image, and leave the overlay and its base image unchanged.
@@ -380,7 +380,7 @@ pub struct VerifyArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Also read the content of every version, of a disk that keeps versions: sealed content opens only as it was written.
+    /// On a disk that keeps versions, also read and authenticate the content of every version.
     #[arg(long)]
     pub read_data: bool,
     /// The credential that opens the keys of a disk that is not served.
@@ -395,16 +395,16 @@ pub struct ProveArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath, conflicts_with = "check", required_unless_present = "check")]
     pub disk: Option<PathBuf>,
-    /// File for the signed receipt; an older receipt is replaced.
+    /// File for the signed receipt. An existing receipt is replaced.
     #[arg(short, long, value_hint = ValueHint::FilePath, conflicts_with = "check")]
     pub output: Option<PathBuf>,
-    /// Receipt to check, instead of a disk to read.
+    /// Check this receipt instead of reading a disk.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub check: Option<PathBuf>,
     /// Public key that must have signed the receipt: `key.pub` of the disk.
     #[arg(long, value_hint = ValueHint::FilePath, requires = "check")]
     pub key: Option<PathBuf>,
-    /// Exit with status 3 unless everything that is known to be deleted is gone to this degree.
+    /// Exit with status 3 unless all content known to be deleted is destroyed to this degree.
     #[arg(long, value_enum)]
     pub require: Option<Require>,
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = help!("quietus diff vm1@17 vm1@20"))]
 pub struct DiffArgs {
     /// The disk's directory and an epoch: DISK@17, DISK@last, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC), the
-    /// last one that had closed by then.
+    /// last one closed by then.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub from: PathBuf,
     /// The same disk and another epoch. Default: the current state.
@@ -24,8 +24,8 @@ pub struct DiffArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus restore vm1@before-upgrade --dry-run"))]
 pub struct RestoreArgs {
-    /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). The disk may be
-    /// served, without a client.
+    /// The disk's directory and the epoch: DISK@17, DISK@before-upgrade, or DISK@2026-11-20T10:00 (UTC). Its server may run, but
+    /// no client may be connected.
     #[arg(value_name = "DISK@EPOCH", value_hint = ValueHint::DirPath, add = ArgValueCompleter::new(epochs))]
     pub target: PathBuf,
     /// Whether to go on.

@@ -90,15 +90,15 @@ fn options_stand_under_the_heading_of_their_kind() {
 }
 
 #[test]
-fn limits_that_would_serve_nobody_are_refused_with_field_value_and_remedy() {
+fn limits_that_would_serve_no_client_are_refused_with_field_value_and_remedy() {
     for (option, value, remedy) in [
-        ("--connections", "0", "use 1 or more"),
+        ("--connections", "0", "expected 1 or more"),
         ("--connections", "-1", "1 or more"),
         ("--handshake-timeout", "0s", "use 1ms or more"),
         ("--stall-timeout", "0ms", "use 1ms or more"),
         ("--idle-timeout", "0h", "use 1ms or more"),
-        ("--memory", "0", "use 64M or more"),
-        ("--memory", "63M", "use 64M or more"),
+        ("--memory", "0", "expected 64M or more"),
+        ("--memory", "63M", "expected 64M or more"),
         ("--nbd", "unix", "use unix:PATH"),
         ("--nbd", "tcp:10809", "tcp:ADDRESS:PORT"),
         ("--nbd", "tcp:localhost:66000", "tcp:ADDRESS:PORT"),

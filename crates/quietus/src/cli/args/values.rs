@@ -15,9 +15,9 @@ pub(super) fn parse_name(text: &str) -> Result<String, NoName> {
 
 pub(super) fn parse_memory(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        bytes if bytes < MEMORY_BYTES_MIN => {
-            Err(format!("{bytes} bytes are too few for the largest request; use 64M or more, such as 256M"))
-        }
+        bytes if bytes < MEMORY_BYTES_MIN => Err(format!(
+            "{bytes} bytes are too few for the largest request; expected 64M or more, such as 256M"
+        )),
         bytes => Ok(bytes),
     }
 }
@@ -36,7 +36,7 @@ pub(super) fn parse_range(text: &str) -> Result<Range, String> {
 
 pub(super) fn parse_disk_size(text: &str) -> Result<u64, String> {
     match parse_size(text)? {
-        0 => Err("a disk has 512 bytes at least; use a size such as 20G".into()),
+        0 => Err("the size is 0; expected 512 bytes or more, such as 20G".into()),
         bytes => Ok(bytes),
     }
 }

@@ -22,48 +22,48 @@ pub struct VaultArgs {
 /// The commands of a vault.
 #[derive(Debug, Subcommand)]
 pub enum VaultCommand {
-    /// Make an empty vault.
+    /// Create an empty vault.
     Init(InitArgs),
-    /// Put files and folders, an archive, or a disk into a vault: a snapshot.
+    /// Back up files and folders, an archive, or a disk as a new snapshot.
     Put(PutArgs),
-    /// Restore a snapshot, or a part of it, as files or as an archive.
+    /// Restore a snapshot or a part of it, as files or as an archive.
     Get(GetArgs),
-    /// Write the content of a file of a snapshot to standard output.
+    /// Write a file of a snapshot to standard output.
     Cat(CatArgs),
-    /// List the snapshots, or what is in one of them.
+    /// List the snapshots, or the files of one snapshot.
     List(ListArgs),
     /// Find paths in all snapshots.
     Find(FindArgs),
-    /// List what differs between two snapshots: added (+), removed (-), changed (M).
+    /// List the differences between two snapshots: added (+), removed (-), changed (M).
     Diff(VaultDiffArgs),
-    /// Show snapshots as a file system, to read, until Ctrl-C.
+    /// Mount the snapshots as a read-only file system, until Ctrl-C.
     Mount(MountArgs),
-    /// Forget snapshots, or paths in all of them. `sanitize` then destroys what nothing else has.
+    /// Forget snapshots, or paths in all snapshots. `vault sanitize` then destroys content that no snapshot needs.
     Forget(VaultForgetArgs),
-    /// Refuse to forget snapshots, in whole or in part, until the hold is released.
+    /// Protect snapshots from being forgotten, in whole or in part, until the hold is released.
     Hold(VaultHoldArgs),
     /// Release a hold.
     Release(VaultReleaseArgs),
-    /// Destroy all that no snapshot has: copy what is live out of the containers that hold it, overwrite them.
+    /// Destroy all content that no snapshot needs: move live chunks to other containers, and overwrite the old containers.
     Sanitize(SanitizeArgs),
-    /// Show what is still to be destroyed, how full the vault is, and what the medium guarantees.
+    /// Show the content still to be destroyed, how full the vault is, and what the medium guarantees.
     #[command(after_help = help!("quietus vault status backups"))]
     Status(OneVaultArgs),
-    /// Measure what lies in the vault: live and dead chunks, and what deduplication and compression gain.
+    /// Measure the vault: live and dead chunks, and the savings by deduplication and compression.
     #[command(after_help = help!("quietus vault stats backups"))]
     Stats(OneVaultArgs),
-    /// Read everything, and check that all of it is as it was put. Memory: three bits a chunk.
+    /// Read the whole vault, and check that every chunk is intact. Needs three bits of memory a chunk.
     #[command(after_help = help!("quietus vault verify backups"))]
     Verify(OneVaultArgs),
-    /// Make the catalog anew of what the pool holds, and set a changed bit of `vault.toml`, `secret` and the signing key right. All of the pool
-    /// is read. Nothing is destroyed; what may have been forgotten and is back is named.
+    /// Rebuild the catalog from the pool, and correct single changed bits in `vault.toml`, `secret` and the signing key. Reads the whole
+    /// pool, and destroys nothing. Names the snapshots that may have been forgotten and are back.
     #[command(after_help = help!("quietus vault repair backups"))]
     Repair(OneVaultArgs),
-    /// Read the whole medium and sign the findings, or check such a receipt or that of a sanitization.
+    /// Read the whole medium and sign the findings as a receipt, or check such a receipt or that of a sanitization.
     Prove(VaultProveArgs),
 }
 
-/// One vault.
+/// A vault.
 #[derive(Debug, Args)]
 pub struct OneVaultArgs {
     /// The vault's directory.
@@ -75,25 +75,25 @@ pub struct OneVaultArgs {
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault init backups --policy purge-2"))]
 pub struct InitArgs {
-    /// The directory to make.
+    /// Directory to create for the vault.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
     /// Medium for the content: a block device, whose present content is destroyed by the policy, or a file to
-    /// make. Default: `pool` in the directory.
+    /// create. Default: `pool` in the directory.
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub medium: Option<PathBuf>,
     /// Largest size of the medium: 20G, 1.5T. A file takes space only as it fills, and gives it back when content is
-    /// destroyed. What a device has beyond that is left alone. Default: the size of the device, or 1T.
+    /// destroyed. The rest of a larger device is not used. Default: the size of the device, or 1T.
     #[arg(long, value_parser = parse_disk_size)]
     pub size: Option<u64>,
-    /// Size of a container, a multiple of 4K, 72K to 4.5M. Sanitization copies and overwrites whole containers: smaller ones
-    /// cost it less, and reading more. Default: 4.5M.
+    /// Size of a container, 72K to 4.5M in multiples of 4K. Sanitization copies and overwrites whole containers: smaller
+    /// containers make it faster, and reading slower. Default: 4.5M.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub container: Option<u64>,
-    /// Passes that destroy content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
+    /// Passes that overwrite dead content: clear, purge-2, 4, 6, dod-3, gutmann-35, or a list such as random,ff,zero.
     #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
-    /// How each chunk is compressed. One that does not get smaller is stored as it is.
+    /// Compression of each chunk. A chunk that does not get smaller is stored uncompressed.
     #[arg(long, value_enum, default_value_t = Codec::Lz4)]
     pub compress: Codec,
     /// Whether to go on.
@@ -108,39 +108,39 @@ pub struct PutArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Name of the snapshot. Snapshots of one name are a series: `vault forget --keep-daily` thins each by itself.
+    /// Name of the snapshot. The snapshots with the same name and host are a series, which `vault forget --keep-daily` thins.
     pub name: String,
-    /// Files and folders to put. Paths are kept from the root on, without the first slash.
+    /// Files and folders to back up. The snapshot stores absolute paths, without the first slash.
     #[arg(value_hint = ValueHint::AnyPath, required_unless_present_any = ["tar", "disk"], conflicts_with_all = ["tar", "disk"])]
     pub paths: Vec<PathBuf>,
-    /// Archive to put instead, as `tar` writes it, not compressed; `-` is standard input. One without an end-of-archive marker is refused.
+    /// Back up this uncompressed `tar` archive instead; `-` is standard input. An archive without an end-of-archive marker is refused.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub tar: Option<PathBuf>,
-    /// Quietus disk to put instead, served or not, as it is at one instant, or `DISK@EPOCH`: what is live of it becomes an image,
-    /// the file `NAME.img` of a disk NAME.
+    /// Back up this Quietus disk instead, or an epoch of it (`DISK@EPOCH`). The snapshot holds the live content at one instant, as the
+    /// image `NAME.img` of a disk NAME. The disk may be served meanwhile.
     #[arg(long, value_name = "DISK", value_hint = ValueHint::DirPath, conflicts_with_all = ["tar", "exclude", "exclude_from"])]
     pub disk: Option<PathBuf>,
-    /// Host whose files these are. Snapshots of one name and host are a series. Default: this host's name.
+    /// Name of the host that the files are from. Default: this host's name.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Word to select the snapshot by: `list --tag`, `forget --tag`. May be given again.
+    /// Tag, by which `vault list --tag` and `vault forget --tag` select the snapshot. May be repeated.
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// Leave out what this pattern is of: a name such as `*.tmp`, or, with a slash, a path such as `/home/*/cache`, also from the
-    /// current directory on. May be given again.
+    /// Leave out the files and folders that match this pattern: a name such as `*.tmp`, or, with a slash, a path such as
+    /// `/home/*/cache`, which may be relative to the current directory. May be repeated.
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
-    /// File of such patterns, one a line. Empty lines, and those that begin with `#`, count for nothing. May be given again.
+    /// File of such patterns, one a line. Empty lines and lines that begin with `#` are ignored. May be repeated.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub exclude_from: Vec<PathBuf>,
-    /// Leave out what is in folders that are marked as caches: those with a file `CACHEDIR.TAG` that begins as
-    /// <https://bford.info/cachedir/> says.
+    /// Leave out the content of cache folders: folders with a file `CACHEDIR.TAG` as in
+    /// <https://bford.info/cachedir/>.
     #[arg(long, conflicts_with_all = ["tar", "disk"])]
     pub exclude_caches: bool,
-    /// Stay on the file systems of the paths: a folder where another one is mounted is kept, and nothing in it.
+    /// Do not cross into other file systems: of a mount point only the empty folder is stored.
     #[arg(long, conflicts_with_all = ["tar", "disk"])]
     pub one_file_system: bool,
-    /// Read every file. Default: a file is not read if its inode, length and times are those of the series' last snapshot.
+    /// Read every file. Default: skip files whose inode, length and times are those of the series' last snapshot.
     #[arg(long, conflicts_with_all = ["tar", "disk"])]
     pub reread: bool,
     /// The credential that opens the keys of a disk that is not served.
@@ -149,7 +149,7 @@ pub struct PutArgs {
 }
 
 impl PutArgs {
-    /// What the snapshot is to be called.
+    /// Name, host and tags of the snapshot.
     pub fn label(&self) -> Label {
         let host = self.host.clone().unwrap_or_else(host_name);
         Label { name: self.name.clone(), host, tags: self.tags.clone() }
@@ -160,10 +160,10 @@ impl PutArgs {
 #[derive(Debug, Args)]
 #[group(id = "filter", multiple = true)]
 pub struct FilterArgs {
-    /// Only snapshots of this host.
+    /// Select only snapshots of this host.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// Only snapshots with this tag. May be given again: then those with all of them.
+    /// Select only snapshots with this tag. If repeated: with all of these tags.
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
 }
@@ -187,20 +187,20 @@ pub struct GetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Number of the snapshot, or its name: then the newest of that name.
+    /// Number of the snapshot, or a name: the newest snapshot of that name.
     #[arg(add = ArgValueCompleter::new(snapshots))]
     pub snapshot: String,
     /// Folder to restore into.
     #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub into: PathBuf,
-    /// What to do about a file that is there and is not as the snapshot has it, by length and time of modification. What is there and is
-    /// the same is left as it is, so that a restore that was interrupted can be repeated.
+    /// What to do with an existing file that differs from the snapshot in length or time of modification. A file that does not differ is
+    /// left as it is, so that an interrupted restore can be repeated.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Overwrite::Never)]
     pub overwrite: Overwrite,
-    /// Archive to write instead: a file to make, or `-` for standard output, as in `--tar - | ssh host tar -x`.
+    /// Write a `tar` archive instead: a file to create, or `-` for standard output, as in `--tar - | ssh host tar -x`.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["into", "overwrite"])]
     pub tar: Option<PathBuf>,
-    /// Paths to restore, as `list` shows them. Default: all.
+    /// Paths to restore, as `vault list` shows them. Default: all.
     pub paths: Vec<PathBuf>,
 }
 
@@ -211,10 +211,10 @@ pub struct CatArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Number of the snapshot, or its name: then the newest of that name.
+    /// Number of the snapshot, or a name: the newest snapshot of that name.
     #[arg(add = ArgValueCompleter::new(snapshots))]
     pub snapshot: String,
-    /// The file, as `list` shows it.
+    /// Path of the file, as `vault list` shows it.
     pub path: PathBuf,
 }
 
@@ -225,12 +225,12 @@ pub struct ListArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Number of the snapshot to list, or its name. Default: list the snapshots.
+    /// Number or name of the snapshot whose files to list. Default: list the snapshots.
     #[arg(conflicts_with = "filter", add = ArgValueCompleter::new(snapshots))]
     pub snapshot: Option<String>,
-    /// Only this and what is below it.
+    /// List only this file or folder, and what the folder holds.
     pub path: Option<PathBuf>,
-    /// Only the snapshots of this name.
+    /// List only snapshots of this name.
     #[arg(long, value_name = "NAME", conflicts_with = "snapshot")]
     pub name: Option<String>,
     /// Which snapshots to list.
@@ -245,10 +245,10 @@ pub struct MountArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Folder to mount at: each snapshot is a folder there, NUMBER-NAME.
+    /// Folder to mount at. Each snapshot is a folder NUMBER-NAME in it.
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub at: PathBuf,
-    /// Number of a snapshot, or its name (then the newest of that name): only its files, without a folder of its own.
+    /// Mount only this snapshot, by number or name, without a folder of its own.
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(snapshots))]
     pub snapshot: Option<String>,
 }
@@ -272,10 +272,10 @@ pub struct VaultDiffArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Number of the first snapshot, or its name: then the newest of that name.
+    /// Number of the first snapshot, or a name: the newest snapshot of that name.
     #[arg(add = ArgValueCompleter::new(snapshots))]
     pub one: String,
-    /// Number or name of the second one.
+    /// Number or name of the second snapshot.
     #[arg(add = ArgValueCompleter::new(snapshots))]
     pub other: String,
 }
@@ -287,11 +287,11 @@ pub struct VaultForgetArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Numbers of snapshots, or names that only one has. With `--path`: the snapshots that lose the paths; default: all.
+    /// Numbers of snapshots, or names that only one snapshot has. With `--path`: the snapshots that lose the paths. Default: all.
     #[arg(conflicts_with = "filter", add = ArgValueCompleter::new(snapshots))]
     pub snapshots: Vec<String>,
-    /// Forget what this pattern is of, in all snapshots at once, and keep the rest of them: a name such as `*.pst`, or, with
-    /// a slash, a path such as `home/ann/**`. May be given again.
+    /// Forget only the files and folders that match this pattern, in all snapshots at once: a name such as `*.pst`, or, with
+    /// a slash, a path such as `home/ann/**`. May be repeated.
     #[arg(long = "path", value_name = "GLOB", conflicts_with = "keep")]
     pub paths: Vec<String>,
     /// Which snapshots the rules are of, or lose paths.
@@ -303,14 +303,13 @@ pub struct VaultForgetArgs {
     /// The snapshots to keep of each series; all others are forgotten.
     #[command(flatten)]
     pub keep: KeepArgs,
-    /// Only the series of this name, with the rules above.
+    /// Apply the rules only to series of this name.
     #[arg(long, value_name = "NAME", requires = "keep", help_heading = RULES)]
     pub name: Option<String>,
 }
 
 /// Heading of the rules of retention.
-const RULES: &str =
-    "Rules: what is kept of each series, which has one name and one host (days are those of UTC)";
+const RULES: &str = "Rules, for each series (the snapshots with the same name and host; days in UTC); all other snapshots are forgotten";
 
 /// Rules of retention.
 #[derive(Clone, Copy, Debug, Args)]
@@ -320,7 +319,7 @@ pub struct KeepArgs {
     /// Keep the last N snapshots.
     #[arg(long, value_name = "N")]
     pub keep_last: Option<usize>,
-    /// Keep the snapshots that were made so shortly before the last one: 36h, 30d.
+    /// Keep the snapshots made within this time before the last one, such as 36h or 30d.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration_ms)]
     pub keep_within: Option<u64>,
     /// Keep the last snapshot of each of the last N hours that have any.
@@ -329,13 +328,13 @@ pub struct KeepArgs {
     /// Keep the last snapshot of each of the last N days that have any.
     #[arg(long, value_name = "N")]
     pub keep_daily: Option<usize>,
-    /// The same of weeks.
+    /// Keep the last snapshot of each of the last N weeks that have any.
     #[arg(long, value_name = "N")]
     pub keep_weekly: Option<usize>,
-    /// The same of months.
+    /// Keep the last snapshot of each of the last N months that have any.
     #[arg(long, value_name = "N")]
     pub keep_monthly: Option<usize>,
-    /// The same of years.
+    /// Keep the last snapshot of each of the last N years that have any.
     #[arg(long, value_name = "N")]
     pub keep_yearly: Option<usize>,
 }
@@ -370,13 +369,13 @@ pub struct VaultHoldArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Numbers of snapshots, or their names: then the newest of that name.
+    /// Numbers of snapshots, or names: the newest snapshot of each name.
     #[arg(required = true, add = ArgValueCompleter::new(snapshots))]
     pub snapshots: Vec<String>,
-    /// Name of the hold, at most 64 bytes. It is not destroyed with the snapshots.
+    /// Name of the hold, at most 64 bytes. The name is not destroyed with the snapshots.
     #[arg(long)]
     pub name: String,
-    /// The reason, for the audit log, of at most 4096 bytes.
+    /// Reason for the hold, for the audit log, at most 4096 bytes.
     #[arg(long, default_value = "")]
     pub why: String,
 }
@@ -400,11 +399,11 @@ pub struct SanitizeArgs {
     /// The vault's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub vault: PathBuf,
-    /// Let nobody put anything meanwhile. Refused while somebody does.
+    /// Refuse new snapshots meanwhile. Fails while a `vault put` is running.
     #[arg(long)]
     pub read_only: bool,
-    /// Share of the sanitization, 1% to 90%, of the bytes moved and of the time while other commands use the vault. Each side takes what
-    /// the other leaves.
+    /// Share of the medium's bandwidth and of the time for the sanitization while other commands use the vault, 1% to 90%. Either side
+    /// may use the share that the other leaves.
     #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = parse_share)]
     pub share: u32,
     /// Show what would be copied and destroyed, and destroy nothing.
@@ -413,16 +412,16 @@ pub struct SanitizeArgs {
     /// File for the signed receipt.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Show the progress of the sanitization that another command has begun, until it ends. Ctrl-C ends only the showing.
+    /// Show the progress of a running sanitization until it ends. Ctrl-C stops only the display.
     #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run"])]
     pub watch: bool,
-    /// Let the sanitization that another command has begun pause.
+    /// Pause a running sanitization.
     #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch"])]
     pub pause: bool,
-    /// Let it go on.
+    /// Resume a paused sanitization.
     #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch", "pause"])]
     pub resume: bool,
-    /// End it. What it had to destroy is still owed, and the next sanitization destroys it.
+    /// Cancel a running sanitization. The next one destroys what this one leaves.
     #[arg(long, conflicts_with_all = ["read_only", "share", "dry_run", "output", "watch", "pause", "resume"])]
     pub cancel: bool,
 }
@@ -446,7 +445,7 @@ pub struct VaultProveArgs {
     /// File for the signed receipt.
     #[arg(short, long, value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
-    /// Receipt to check, instead of a vault to read: of a proof, or of a sanitization.
+    /// Check this receipt, of a proof or a sanitization, instead of reading a vault.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub check: Option<PathBuf>,
     /// Public key that must have signed the receipt: `key.pub` of the vault.
@@ -457,6 +456,6 @@ pub struct VaultProveArgs {
 fn parse_share(text: &str) -> Result<u32, String> {
     match text.trim_end_matches('%').parse() {
         Ok(share @ 1..=90) => Ok(share),
-        _ => Err("expected a share, 1% to 90%".into()),
+        _ => Err("expected a share from 1% to 90%".into()),
     }
 }

@@ -10,15 +10,14 @@ use crate::host::paths;
 use std::path::Path;
 
 /// How content dies on a disk in place, where the medium is a device: the directory lies elsewhere.
-const ON_DEVICE: &str = "deletion overwrites content where it lies, if the journal, in the disk's directory, lies on a medium as good";
-const IN_PLACE: &str = "deletion overwrites content where it lies";
-const OVERLAY: &str = "deletion overwrites content in the overlay's file; its base image is left as it is";
-const ROOT_HERE: &str =
-    "deletion destroys a key in the root, which lies here; with --seal none or aes-xts it overwrites content";
-const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; all else may lie anywhere, but with --seal none or aes-xts";
-const ADVICE: &str = "with `--store versions --root PATH` only the root has to be overwritten: lay it on a medium that overwrites in \
-     place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
-const ADVICE_ROOT: &str = "lay the root on a medium that overwrites in place, such as a magnetic disk: the rest may stay where it is";
+const ON_DEVICE: &str = "deletion overwrites content in place, if the journal, in the disk's directory, lies on an equally good medium";
+const IN_PLACE: &str = "deletion overwrites content in place";
+const OVERLAY: &str = "deletion overwrites content in the overlay's file; the base image is never changed";
+const ROOT_HERE: &str = "deletion destroys a key in the root, which lies here; with --seal none or aes-xts, deletion overwrites content";
+const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; unless --seal is none or aes-xts, the rest may lie anywhere";
+const ADVICE: &str = "with `--store versions --root PATH` only the root has to be overwritten: put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
+const ADVICE_ROOT: &str =
+    "put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here";
 
 pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
     let here = examined("PATH", &args.path)?;

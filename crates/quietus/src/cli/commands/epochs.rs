@@ -8,11 +8,9 @@ use crate::front::control::{self, Answer, Call, Epochs, Refused};
 use std::path::{Path, PathBuf};
 
 /// The state after Ctrl-C during `forget --wait`.
-const INTERRUPTED: &str = "interrupted: the epochs cannot be read any more, and what only they showed is destroyed while \
-                           the disk is served; `quietus status` shows when it is";
-/// The same for blocks.
-const INTERRUPTED_BLOCKS: &str = "interrupted: what is forgotten cannot be read any more, and is destroyed while the disk \
-                                  is served; `quietus status` shows when it is";
+const INTERRUPTED: &str = "interrupted: the epochs are forgotten; the server goes on to destroy the content that only they showed, and `quietus status` shows when that is done";
+/// The text after an interrupted forget of blocks.
+const INTERRUPTED_BLOCKS: &str = "interrupted: the blocks are forgotten; the server goes on to destroy their content, and `quietus status` shows when that is done";
 
 /// A disk, and what follows the last `@`, if no directory has the whole name.
 pub(in crate::cli) fn split(target: &Path) -> (PathBuf, Option<String>) {
@@ -28,7 +26,7 @@ fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
     let (disk, Some(at)) = split(target) else {
         let text = target.display();
         return Err(Failure::Usage(format!(
-            "{text} names no epochs; use {text}@17, {text}@17..20, {text}@17.. or {text}@NAME"
+            "{text}: no epochs are named; use {text}@17, {text}@17..20, {text}@17.. or {text}@NAME"
         )));
     };
     let epochs = Epochs::from(at.as_str());
@@ -70,7 +68,7 @@ pub(in crate::cli) fn weighed(
         report()?;
     }
     if consent.asks() {
-        consent::ask("This is about to be forgotten, and nothing brings it back.")?;
+        consent::ask("About to forget this for ever. It cannot be undone.")?;
     }
     Ok(!consent.dry_run)
 }
@@ -80,7 +78,7 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
     let (disk, at) = split(&args.target);
     if let Some(at) = at {
         return Err(Failure::Usage(format!(
-            "--chain forgets blocks in all epochs, and \"{at}\" names some; leave \"@{at}\" or --chain away"
+            "--chain forgets blocks in all epochs, but \"@{at}\" names some; leave out \"@{at}\" or --chain"
         )));
     }
     let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();

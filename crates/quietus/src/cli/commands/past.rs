@@ -17,7 +17,7 @@ fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
         (disk, None) => {
             let text = disk.display();
             Err(Failure::Usage(format!(
-                "{text} names no epoch; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
+                "{text}: no epoch is named; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
             )))
         }
     }

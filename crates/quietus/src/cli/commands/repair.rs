@@ -25,7 +25,7 @@ pub(in crate::cli) fn repair(args: &RepairArgs, out: &Report) -> Result<(), Fail
 }
 
 fn is_wanted() -> io::Result<bool> {
-    eprint!("Repair the disk? A copy of its directory first is safer. [y/N] ");
+    eprint!("Repair the disk? To be safe, copy its directory first. [y/N] ");
     io::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;

@@ -178,7 +178,7 @@ fn serve_disks(
         tracing::warn!("some clients were disconnected in the middle of a request");
     }
     if let Some(pidfile) = args.pidfile.as_deref().filter(|path| path.is_file()) {
-        // Somebody may have removed it before.
+        // The file may be gone already.
         let _ = std::fs::remove_file(pidfile);
     }
     result

@@ -54,11 +54,11 @@ pub(in crate::cli) fn vault(command: &VaultCommand, out: &Report) -> Result<(), 
 /// Opens the vault at `path`, or asks the process that has it open, and does something with it.
 fn with<T>(path: &Path, act: impl FnOnce(&mut Client) -> Result<T, Failure>) -> Result<T, Failure> {
     vault::with_vault(path, act, |others| {
-        eprintln!("quietus: staying for the commands that use the vault through this one: {others}");
+        eprintln!("quietus: waiting for other commands that use the vault through this process: {others}");
     })
 }
 
-/// Does something with a bar of so many things.
+/// Does something with a progress bar.
 fn counting<T>(what: &'static str, act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     let stop = Stop::get()?;
     let bar = counter();
@@ -130,7 +130,7 @@ fn excludes(args: &PutArgs) -> Result<Globs, Failure> {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            // A pattern that is none is to be found in its file.
+            // The error names the line of an invalid pattern.
             let option = format!("--exclude-from {}: line {number}:", path.display());
             Globs::new(&option, std::slice::from_ref(&line))?;
             all.push(line);
@@ -296,7 +296,7 @@ fn forget_paths(client: &mut Client, args: &VaultForgetArgs, is_dry_run: bool) -
     counting("snapshots", |step| Ok(vault::forget_paths(client, &wanted, &paths, is_dry_run, step)?))
 }
 
-/// The snapshots that a filter selects, and those that are damaged, so that nobody knows.
+/// The snapshots that a filter selects, and damaged ones, which it might select.
 fn selected(client: &mut Client, filter: &Filter) -> Result<Vec<Line>, Failure> {
     let all = snapshots(client)?.into_iter();
     Ok(all.filter(|line| line.fault.is_some() || filter.has(&line.label)).collect())
@@ -339,7 +339,7 @@ fn forget_snapshots(
     })
 }
 
-/// The snapshots that were named, none of them by a name that several have.
+/// The snapshots that were named; a name that several snapshots have is refused.
 fn named(client: &mut Client, texts: &[String]) -> Result<Vec<SnapshotId>, Failure> {
     let all = texts.iter().map(|text| vault::select_one(client, text));
     Ok(all.collect::<Result<_, _>>()?)

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Nothing is opened to be written, started or asked of a person: a disk answers through its server, and without one only its names of
 //!    epochs are read.
-//! 2. Nobody waits longer than [`PATIENCE`] for candidates.
+//! 2. No person waits longer than [`PATIENCE`] for candidates.
 
 use crate::disk::epochs::names_at;
 use crate::front::control::{self, Call, Versions};

@@ -20,7 +20,7 @@ pub struct AuditEntry {
     #[serde(rename = "time", with = "crate::base::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub time_ms: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,
 }
@@ -38,7 +38,7 @@ pub enum AuditEvent {
         /// The range that died.
         #[serde(flatten)]
         range: Extent<Addr>,
-        /// Who declared or inferred the death.
+        /// Source of the death: what declared or inferred it.
         cause: Cause,
         /// Whether the content has to be destroyed.
         class: Class,
@@ -48,7 +48,7 @@ pub enum AuditEvent {
         /// The range that was dead.
         #[serde(flatten)]
         range: Extent<Addr>,
-        /// Who declared or inferred the death.
+        /// Source of the death: what declared or inferred it.
         cause: Cause,
         /// Whether the content has to be destroyed.
         class: Class,
@@ -60,7 +60,7 @@ pub enum AuditEvent {
         range: Extent<Addr>,
         /// How it was destroyed.
         act: Done,
-        /// Who declared or inferred the death.
+        /// Source of the death: what declared or inferred it.
         cause: Cause,
         /// Passes over each byte.
         passes: u16,
@@ -99,7 +99,7 @@ pub enum AuditEvent {
         /// The epoch.
         epoch: u64,
     },
-    /// Epochs are held: none of them is forgotten.
+    /// Epochs are held: they cannot be forgotten.
     Held(HoldEvent),
     /// A hold was released.
     Released(HoldEvent),
@@ -141,7 +141,7 @@ pub struct HoldEvent {
     pub from: u64,
     /// The last epoch.
     pub to: u64,
-    /// Who asked for the hold.
+    /// The person or office that asked for the hold.
     pub who: String,
     /// Why.
     pub why: String,
@@ -183,7 +183,7 @@ impl From<Own> for AuditEvent {
     }
 }
 
-/// The events in a line of the audit log; none in what is no line.
+/// The events in a line of the audit log; empty if the text is not a line.
 #[must_use]
 pub fn audit_entries(line: &[u8]) -> Vec<AuditEntry> {
     let Ok(line) = serde_json::from_slice::<Value>(line) else { return Vec::new() };

@@ -133,7 +133,7 @@ pub struct Created {
     pub disk: DiskToml,
     /// The size that was asked for, if that was rounded up.
     pub rounded_up_from_bytes: Option<u64>,
-    /// What its medium can promise.
+    /// Guarantee of its medium.
     pub guarantees: DiskGuarantees,
 }
 
@@ -176,7 +176,7 @@ pub struct KeySlots {
 pub struct KeySlot {
     /// Its number.
     pub slot: u8,
-    /// What opens it; `damaged` if nothing does.
+    /// Kind of credential that opens the slot; `damaged` if the slot cannot be opened.
     pub kind: String,
 }
 
@@ -278,7 +278,7 @@ pub enum HomeKind {
 }
 
 impl HomeKind {
-    /// That of a disk with this store.
+    /// The verdict for a disk with this store.
     #[must_use]
     pub fn of_disk(store: StoreKind) -> Self {
         match store {

@@ -52,7 +52,7 @@ pub struct VaultCreated {
     pub created: PathText,
     /// Its properties.
     pub vault: VaultToml,
-    /// What its medium can promise.
+    /// Guarantee of its medium.
     pub guarantees: DiskGuarantees,
 }
 
@@ -126,10 +126,10 @@ impl From<&Node> for EntryState {
 pub struct VaultEntry {
     /// Its path in the snapshot.
     pub path: PathText,
-    /// What it is.
+    /// Kind of entry.
     #[serde(flatten)]
     pub state: EntryState,
-    /// What a symbolic link names.
+    /// Target of a symbolic link.
     pub target: Option<PathText>,
     /// Its permissions: the lowest 12 bits of `st_mode`.
     pub mode: u32,
@@ -168,12 +168,12 @@ pub struct VaultMounted {
     pub mounted: PathText,
 }
 
-/// An entry that was looked for, and the snapshots that have it so.
+/// An entry that matches, and the snapshots that have it in this state.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VaultFound {
     /// Its path in the snapshots.
     pub path: PathText,
-    /// What it is.
+    /// Kind of entry.
     #[serde(flatten)]
     pub state: EntryState,
     /// The snapshots.
@@ -207,7 +207,7 @@ pub struct VaultDifference {
     pub change: Change,
     /// Its path in the snapshots.
     pub path: PathText,
-    /// What has changed of it: `kind`, `content`, `target`, `mode`, `owner`, `time`, `attributes`.
+    /// What has changed: `kind`, `content`, `target`, `mode`, `owner`, `time`, `attributes`.
     pub what: Vec<&'static str>,
     /// The entry in the first snapshot.
     pub before: Option<EntryState>,
@@ -293,7 +293,7 @@ pub struct VaultStatus {
     pub size_bytes: u64,
     /// Chunks that the index has; some perhaps twice, or destroyed since.
     pub chunks: u64,
-    /// What its medium can promise.
+    /// Guarantee of its medium.
     pub guarantees: DiskGuarantees,
 }
 
@@ -331,7 +331,7 @@ pub struct VaultStats {
     pub contents: Contents,
 }
 
-/// Whether everything in a vault is as it was put.
+/// Whether everything in a vault is intact.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VaultVerified {
     /// Whether nothing is wrong.
@@ -348,7 +348,7 @@ pub struct VaultVerified {
     pub faults: Vec<String>,
     /// How many faults there are.
     pub faults_count: u64,
-    /// What is wrong with the audit log.
+    /// Fault of the audit log, if any.
     pub audit_log: Option<String>,
     /// The files that are hit.
     #[serde(flatten)]

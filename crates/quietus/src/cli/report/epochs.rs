@@ -45,11 +45,10 @@ impl Report {
             let Forgotten { from, to, done } = it;
             let epochs = if from == to { format!("epoch {from}") } else { format!("epochs {from} to {to}") };
             match done {
-                true => write!(out, "{epochs}: forgotten; what only they showed is destroyed"),
+                true => write!(out, "{epochs}: forgotten; content that only they showed is destroyed"),
                 false => write!(
                     out,
-                    "{epochs}: cannot be read any more; what only they showed is being destroyed (`quietus status` \
-                     shows when it is)"
+                    "{epochs}: forgotten; content that only they showed is being destroyed (`quietus status` shows when that is done)"
                 ),
             }
         });
@@ -79,12 +78,11 @@ impl Report {
             match it.done {
                 true => write!(
                     out,
-                    "{ranges}: forgotten in all epochs up to {to}; what they showed there is destroyed"
+                    "{ranges}: forgotten in all epochs up to {to}; their content there is destroyed"
                 ),
                 false => write!(
                     out,
-                    "{ranges}: no epoch up to {to} can be read there any more; what they showed is being destroyed \
-                     (`quietus status` shows when it is)"
+                    "{ranges}: forgotten in all epochs up to {to}; their content there is being destroyed (`quietus status` shows when that is done)"
                 ),
             }
         });
@@ -115,7 +113,7 @@ impl Report {
         self.say(it, |out| {
             it.holds.iter().try_for_each(|(name, hold)| {
                 let HoldOf { from, to, .. } = hold;
-                write!(out, "epochs {from} to {to} are held by {name}: none of them can be forgotten")
+                write!(out, "epochs {from} to {to} are held by {name}: they cannot be forgotten")
             })
         });
     }
@@ -137,7 +135,7 @@ fn version(out: &mut String, it: &VersionLine) -> std::fmt::Result {
     writeln!(out, "{}", line.trim_end())
 }
 
-/// Why a forget would be refused, if so.
+/// Why a forget would be refused, if it would.
 fn held(out: &mut String, held: Option<&str>) -> std::fmt::Result {
     held.map_or(Ok(()), |held| writeln!(out, "refused: {held}"))
 }

@@ -37,7 +37,7 @@ pub(crate) enum Checked {
     Made,
     /// Checked against the key that was given.
     ByKey,
-    /// Checked against the key in the receipt, which anybody may have made.
+    /// Checked against the key in the receipt, which any person may have made.
     SelfSigned,
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints `json`, or what `text` writes. Ends the process in silence when nobody reads any more
+    /// Prints `json`, or what `text` writes. Ends the process in silence when the reader is gone
     /// (`quietus … | head`).
     fn say(&self, report: &impl Output, text: impl FnOnce(&mut String) -> std::fmt::Result) {
         self.print_or_end(|| output::line(report), text);
     }
 
-    /// The same for a signed statement, whose format is in the statement.
+    /// Prints a signed statement, whose format is in the statement.
     fn say_signed<T: Serialize>(
         &self,
         signed: &Signed<T>,
@@ -119,7 +119,10 @@ impl Report {
             }
             let disk = path.display();
             if let Some(memory) = guarantees::volatile(path) {
-                writeln!(out, "note: the disk is in memory ({memory}), and gone when the machine stops")?;
+                writeln!(
+                    out,
+                    "note: the disk lies in memory ({memory}), and is lost when the machine stops"
+                )?;
             }
             match (guarantees.level, guarantees.advice()) {
                 (level, Some(advice)) => {
@@ -175,7 +178,7 @@ impl Report {
     }
 
     pub(crate) fn serving(&self, uri: &str, disks: &[String]) {
-        // A server goes on, whether or not anybody reads this.
+        // A server goes on, whether or not its output is read.
         let report = Serving { serving: disks.to_vec(), uri: uri.into() };
         let _ =
             self.print(|| output::line(&report), |out| write!(out, "serving {} at {uri}", disks.join(", ")));
@@ -299,7 +302,7 @@ impl Report {
             writeln!(out, "committed to {}: wrote {written}, purged {purged}", done.base.display())?;
             write!(
                 out,
-                "note: other overlays above this base image can no longer be opened, since it has changed"
+                "note: other overlays above this base image can no longer be opened, since the base image has changed"
             )
         });
     }
@@ -339,10 +342,7 @@ fn proof_text(out: &mut String, receipt: &Receipt, checked: Checked) -> std::fmt
     }
     if proof.counters.plain_bytes > 0 {
         let plain = bytes(proof.counters.plain_bytes);
-        writeln!(
-            out,
-            "plain        {plain:>12}  of content that nobody had marked, freed so far and not destroyed"
-        )?;
+        writeln!(out, "plain        {plain:>12}  of unmarked content, freed so far and not destroyed")?;
     }
     proof.sensitive.iter().try_for_each(|it| sensitive::proven(out, it))?;
     read_text(out, &proof.read_ways, "of the dead bytes")?;
@@ -375,7 +375,7 @@ fn result(proof: &Proof) -> String {
     match (proof.is_clean(), &proof.stubs) {
         (true, Some(_)) => {
             format!(
-                "{verdict}: no stub is left of content that no epoch shows, so nobody can read that again"
+                "{verdict}: no stub is left of content that no epoch shows, so that it cannot be read again"
             )
         }
         (true, None) => format!("{verdict}: no dead byte holds content"),
@@ -391,7 +391,7 @@ fn signature_text(out: &mut String, key: &str, checked: Checked, subject: Subjec
         Checked::ByKey => writeln!(out, "signed       the signature is valid, by the given key {key}"),
         Checked::SelfSigned => writeln!(
             out,
-            "signed       self-signed: nobody vouches for the key {key}; get `key.pub` from the {subject}'s owner, and give it \
+            "signed       self-signed, by a key that was not checked: {key}; get `key.pub` from the {subject}'s owner, and give it \
              with --key"
         ),
     }

@@ -142,7 +142,7 @@ impl Report {
                     "{count} entries belong to you now: only root restores owners and security attributes"
                 )?;
             }
-            all_of(out, "NOT RESTORED, OR NOT WHOLLY", &restored.refused, restored.refused_count)
+            all_of(out, "NOT RESTORED, OR ONLY IN PART", &restored.refused, restored.refused_count)
         });
     }
 
@@ -319,7 +319,7 @@ impl Report {
         });
     }
 
-    /// `all_bytes` are those of all files in all snapshots.
+    /// `all_bytes`: the bytes of all files in all snapshots.
     pub(crate) fn vault_stats(&self, stats: &VaultStats) {
         self.say(stats, |out| {
             let VaultStats { all_bytes, contents: Contents { containers, data, metadata, dead } } = *stats;
@@ -350,7 +350,7 @@ impl Report {
         self.say(it, |out| {
             let VaultVerified { faults, faults_count, damaged, .. } = it;
             match faults_count {
-                0 => writeln!(out, "every chunk is as it was put")?,
+                0 => writeln!(out, "every chunk is intact")?,
                 count => writeln!(out, "{count} FAULTS")?,
             }
             left(out, "BAD", faults, *faults_count)?;
@@ -373,8 +373,8 @@ impl Report {
         self.say(it, |out| {
             let path = path.display();
             let count = it.known.len() + it.found.len();
-            writeln!(out, "the catalog is made anew: {count} snapshots, {} containers", it.containers)?;
-            it.mended.iter().try_for_each(|file| writeln!(out, "one changed bit was set right in the file {file}"))?;
+            writeln!(out, "the catalog was rebuilt: {count} snapshots, {} containers", it.containers)?;
+            it.mended.iter().try_for_each(|file| writeln!(out, "one changed bit was corrected in the file {file}"))?;
             if it.damaged > 0 {
                 writeln!(out, "{} containers are DAMAGED; `quietus vault verify {path}` says what is lost", it.damaged)?;
             }

@@ -66,7 +66,7 @@ impl Base {
     /// The image at `path`, shared with every disk of this process that has it open.
     ///
     /// # Errors
-    /// [`DiskError`]: the image is missing, is no regular file, or may be written to by somebody.
+    /// [`DiskError`]: the image is missing, is no regular file, or another process may write to it.
     pub(crate) fn open(path: &Path) -> Result<Arc<Self>, DiskError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => DiskErrorKind::BaseMissing.at(path),
@@ -148,7 +148,7 @@ impl Base {
         Ok(describe(stamp, base, digest(&medium, &self.path, step)?))
     }
 
-    /// Locks everybody else out of the base, before it is written to.
+    /// Locks every other process out of the base, before it is written to.
     ///
     /// # Errors
     /// [`DirectoryErrorKind::Locked`]: another overlay has it open.
@@ -229,9 +229,9 @@ fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
     Extent::new(extent.start.0, extent.len)
 }
 
-/// Locks out everybody who would write to the base.
+/// Locks out every process that would write to the base.
 fn lock_shared(medium: &FileMedium, path: &Path) -> Result<(), DirectoryError> {
-    let failed = |error| DirectoryErrorKind::Io("find out who uses the base image").of(path, error);
+    let failed = |error| DirectoryErrorKind::Io("find the processes that use the base image").of(path, error);
     let by_kernel = in_use::by_kernel(Path::new("/sys"), Path::new("/proc"), path).map_err(failed)?;
     let by_writer = in_use::by_writer(Path::new("/proc"), medium.file()).map_err(failed)?;
     if let Some(by) = by_kernel.or(by_writer) {

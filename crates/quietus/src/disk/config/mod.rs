@@ -66,9 +66,9 @@ pub enum StoreKind {
     /// Byte n of the disk is byte n of the medium.
     #[default]
     InPlace,
-    /// Blocks that differ from an immutable base image are in a file that grows and shrinks.
+    /// A file that grows and shrinks holds the blocks that differ from an immutable base image.
     Overlay,
-    /// Every epoch of the disk is kept, sealed, until it is forgotten.
+    /// Every epoch of the disk is kept, encrypted, until it is forgotten.
     Versions,
 }
 
@@ -323,7 +323,7 @@ impl DiskToml {
         self.policy().map(drop)
     }
 
-    /// Whether the tables and fields are those of the store.
+    /// Whether the tables and fields fit the store.
     fn check_parts(&self) -> Result<(), DiskErrorKind> {
         let (is_overlay, versions) = (self.store == StoreKind::Overlay, self.store.keeps_versions());
         let behaviour = &self.behaviour;

@@ -20,7 +20,7 @@ pub struct HoldOf {
     pub from: u64,
     /// The last epoch.
     pub to: u64,
-    /// Who asked for the hold.
+    /// The person or office that asked for the hold.
     pub who: String,
     /// Why.
     pub why: String,

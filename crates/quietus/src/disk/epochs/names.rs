@@ -32,10 +32,10 @@ struct Content {
     /// The holds, by name.
     #[serde(default)]
     holds: BTreeMap<String, HoldOf>,
-    /// Why the host's clock is not trusted, until somebody confirms it.
+    /// Why the host's clock is not trusted, until the operator confirms it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     doubt: Option<Doubt>,
-    /// When somebody confirmed it, the last time last.
+    /// When the operator confirmed it, the last time last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     confirmed: Vec<Confirmed>,
     /// [`Content::sum`], in the file only: a hold that a wrong byte has moved would be lost in silence.
@@ -77,7 +77,7 @@ pub struct Doubt {
     pub after: u64,
 }
 
-/// Somebody has confirmed that the host's clock is right: when the epochs since the doubt closed is not known, but
+/// The operator has confirmed that the host's clock is right: when the epochs since the doubt closed is not known, but
 /// not later than that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -111,7 +111,7 @@ pub enum NamesError {
         from: u64,
         /// The last epoch.
         to: u64,
-        /// Who asked for the hold.
+        /// The person or office that asked for the hold.
         who: String,
         /// Why.
         why: String,
@@ -168,7 +168,7 @@ impl Names {
     /// The content of the file of a new disk.
     pub(crate) const NONE: &[u8] = b"{}";
 
-    /// The names of the disk in `directory`; none if the file is missing.
+    /// The names of the disk in `directory`; empty if the file is missing.
     ///
     /// # Errors
     /// [`NamesError`].
@@ -183,7 +183,7 @@ impl Names {
     }
 
     /// The names and holds that the audit log tells of, for a disk in `directory` without their file. Who confirmed the clock is not
-    /// known: nothing expires until somebody does again.
+    /// known: nothing expires until the operator does again.
     ///
     /// # Errors
     /// [`NamesError::Lost`]: the log does not tell all, and the disk may be written to.
@@ -302,7 +302,7 @@ impl Names {
         self.lock().doubt.clone()
     }
 
-    /// The times when somebody confirmed the clock, the last one last.
+    /// The times when the operator confirmed the clock, the last one last.
     #[must_use]
     pub fn confirmed(&self) -> Vec<Confirmed> {
         self.lock().confirmed.clone()
@@ -319,7 +319,7 @@ impl Names {
         })
     }
 
-    /// Notes durably that somebody has confirmed the clock.
+    /// Notes durably that the operator has confirmed the clock.
     ///
     /// # Errors
     /// [`NamesError`].

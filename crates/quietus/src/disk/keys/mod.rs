@@ -56,7 +56,7 @@ pub enum KeysError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The disk has no keys.
-    #[error("{}: the disk has no keys: only a disk with `--store versions` and a seal other than `none` has", .0.display())]
+    #[error("{}: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys", .0.display())]
     NoKeys(PathBuf),
     /// A key file has a fault, or refuses what is asked.
     #[error("{}: {fault}", path.display())]
@@ -77,7 +77,7 @@ pub enum KeysError {
         /// Its permissions.
         mode: u32,
     },
-    /// Nobody can be asked.
+    /// No person can be asked.
     #[error(
         "there is no terminal to ask for a passphrase; name a credential with --passphrase-file, --key-file or --key-command"
     )]
@@ -114,7 +114,7 @@ pub enum Fault {
     #[error(transparent)]
     Bad(#[from] BadKeyFile),
     /// The file is another disk's.
-    #[error("the keys are another disk's; restore this disk's key file from a backup")]
+    #[error("the key file belongs to another disk; restore this disk's key file from a backup")]
     Foreign,
     /// No slot opens.
     #[error("{error}{}", advice(error))]
@@ -124,13 +124,13 @@ pub enum Fault {
     },
     /// Another kind of credential is needed.
     #[error(
-        "no key slot is for a passphrase, but for: {0}; name the credential with --key-file or --key-command"
+        "no key slot takes a passphrase, only: {0}; name the credential with --key-file or --key-command"
     )]
     NoPassphrase(String),
-    /// The file cannot be changed so.
+    /// The change is refused.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// The credential at hand is that of the slot to remove, or of none.
+    /// The credential at hand opens the slot to remove, or no slot.
     #[error(
         "key slot {} was not removed: the credential given opens no other slot; give one that does, so that the \
          disk can be opened afterwards", .0.0
@@ -138,8 +138,7 @@ pub enum Fault {
     Needed(SlotNumber),
     /// The file is older than the disk.
     #[error(
-        "the key file has no session {session}, which the disk's index names{}: it is older than the disk, as a backup from before the \
-         last start is; nothing that was sealed since opens with it. Put back the newest key file of this disk; `--read-only` serves \
+        "the key file has no session {session}, which the disk's index names{}: the key file is older than the disk, such as a backup from before the last start, and does not open what was sealed since. Put back the newest key file of this disk; `--read-only` serves \
          what older sessions have sealed", held(*has)
     )]
     OldKeys {
@@ -169,7 +168,7 @@ pub enum Fault {
     },
     /// A credential has a slot already.
     #[error(
-        "the new credential opens the disk already: with a second slot it would still open it when the first one is removed"
+        "the new credential already opens the disk; with a second slot, it would still do so after the first slot is removed"
     )]
     Known,
     /// A session has no keys.
@@ -231,7 +230,7 @@ impl Keys {
     /// Opens the keys in `file`, without a session.
     ///
     /// # Errors
-    /// [`KeysError`]: the file has not all sessions of the disk, for one, unless that is read only.
+    /// [`KeysError`], such as when the file lacks sessions of a disk that is opened to be written.
     pub fn open(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
         forbid_core_dumps();
         let stored = stored(file)?;
@@ -244,13 +243,13 @@ impl Keys {
         Ok(Self { stored, unlocked, random: generator()?, session: None })
     }
 
-    /// The session for new seals; none of a disk that is read only.
+    /// The session for new seals; `None` if the disk is read-only.
     #[must_use]
     pub fn session(&self) -> Option<SessionIndex> {
         self.session.map(|(index, _)| index)
     }
 
-    /// The sessions up to that, as the index is to note them before anything is sealed; none of a disk that is read only.
+    /// The sessions up to that, as the index is to note them before anything is sealed; `None` if the disk is read-only.
     #[must_use]
     pub fn sessions(&self) -> Sessions {
         let upto = |(SessionIndex(index), Session(last))| Sessions { count: u32::from(index) + 1, last };

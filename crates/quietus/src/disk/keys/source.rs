@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The permission of everybody to read or write a file.
+/// The permission of every user to read or write a file.
 const MODE_OTHERS: u32 = 0o006;
 
 /// Where a credential comes from.
@@ -47,7 +47,7 @@ impl Source {
     /// Gets the secret, for the disk of this name.
     ///
     /// # Errors
-    /// [`KeysError`]: there is none.
+    /// [`KeysError`]: no credential can be had.
     pub fn read(&self, disk: &str, purpose: Purpose) -> Result<Secret, KeysError> {
         let mut bytes = locked()?;
         match self {

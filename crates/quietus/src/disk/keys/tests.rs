@@ -199,7 +199,7 @@ fn a_credential_has_one_slot() {
         let mut stored = on(before.clone());
         let unlocked = stored.unlock(&ONE).expect("it opens");
         let error = stored.add(&unlocked, credential, Stretch::default(), &mut random());
-        assert!(error.expect_err("it is refused").to_string().contains("opens the disk already"));
+        assert!(error.expect_err("it is refused").to_string().contains("already opens the disk"));
         assert_eq!(stored.medium.bytes.into_inner(), before);
     }
 }
@@ -248,7 +248,7 @@ fn keys_of_another_disk_are_refused() {
     let error = StoredKeys::read(medium, Path::new("keys"), DiskId([8; 16])).err().expect("it is refused");
     assert_eq!(
         error.to_string(),
-        "keys: the keys are another disk's; restore this disk's key file from a backup"
+        "keys: the key file belongs to another disk; restore this disk's key file from a backup"
     );
 }
 
@@ -389,7 +389,7 @@ fn a_person_is_not_asked_for_a_passphrase_that_opens_nothing() {
     let (_dir, path, _) = disk();
     let dir = DiskDir::open(&path).expect("it opens");
     let error = Keys::unlock(&file_of(&dir), &Source::Prompt).err().expect("it is refused").to_string();
-    assert!(error.contains("no key slot is for a passphrase, but for: key file"), "{error}");
+    assert!(error.contains("no key slot takes a passphrase, only: key file"), "{error}");
 }
 
 /// The key file of a disk that has one.

@@ -303,7 +303,7 @@ fn an_overlay_and_a_disk_in_place_never_have_one_image() {
         DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))
     ));
     drop(overlays);
-    let _in_place = DiskDir::open(&dir.path().join("in-place")).expect("nobody has it");
+    let _in_place = DiskDir::open(&dir.path().join("in-place")).expect("no other process has it open");
     assert!(matches!(kind(&dir.path().join("a")), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))));
 }
 

@@ -65,7 +65,7 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
     let missing = crate::disk::keys::Source::KeyFile(dir.path().join("none"));
     for (bad, what) in [
         (with(|it| it.size = None), "--size is missing"),
-        (with(|it| it.adopt = true), "--adopt does not go with --store versions"),
+        (with(|it| it.adopt = true), "--adopt cannot be used with --store versions"),
         (with(|it| it.medium = Some("/dev/quietus".into())), "there is no device quietus"),
         (with(|it| it.base = Some("x".into())), "--base needs --store overlay"),
         (with(|it| it.policy = "none".into()), "--policy none destroys nothing"),

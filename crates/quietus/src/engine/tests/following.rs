@@ -19,7 +19,7 @@ fn what_changes_is_marked_once_and_reads_are_not() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
     write(&engine, 0, 4096);
-    let follower = engine.follow(|| true).expect("nobody else does");
+    let follower = engine.follow(|| true).expect("no other follower runs");
     assert!(engine.follow(|| false).is_none(), "one at a time");
     write(&engine, 8192 + 512, 512);
     ask(&engine, Op::Trim, 65536, 4096).expect("a trim");
@@ -40,13 +40,13 @@ fn what_changes_is_marked_once_and_reads_are_not() {
 fn changes_wait_for_the_end_of_a_hold_and_reads_do_not() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    let follower = engine.follow(|| true).expect("nobody else does");
+    let follower = engine.follow(|| true).expect("no other follower runs");
     let (_, hold) = follower.take(MUCH);
     let (sender, done) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             write(&engine, 0, 4096);
-            sender.send(()).expect("somebody waits");
+            sender.send(()).expect("a thread waits");
         });
         assert!(done.recv_timeout(Duration::from_millis(50)).is_err(), "it was not held back");
         assert_eq!(ask(&engine, Op::Read, 0, 4096), Ok(vec![0; 4096].into()));
@@ -57,10 +57,10 @@ fn changes_wait_for_the_end_of_a_hold_and_reads_do_not() {
 }
 
 #[test]
-fn a_hold_that_nobody_ends_is_outlasted_and_that_is_known() {
+fn a_hold_without_an_end_is_outlasted_and_that_is_known() {
     let bench = Bench::new();
     let (_dir, engine) = bench.open();
-    let follower = engine.follow(|| true).expect("nobody else does");
+    let follower = engine.follow(|| true).expect("no other follower runs");
     let (_, hold) = follower.take(MUCH);
     write(&engine, 0, 4096);
     assert_eq!(hold.and_then(Hold::end), None);
@@ -112,12 +112,12 @@ impl Watcher for Seer {
 #[test]
 fn what_is_inferred_to_be_dead_is_marked() {
     let bench = Bench::new();
-    let dir = DiskDir::open(&bench.path).expect("nobody has it");
+    let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let told = Arc::new(AtomicBool::new(false));
     let seer = Box::new(Seer(Arc::clone(&told)));
     let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), Some(seer)).expect("it starts");
     write(&engine, 0, 8192);
-    let follower = engine.follow(|| true).expect("nobody else does");
+    let follower = engine.follow(|| true).expect("no other follower runs");
     told.store(true, Ordering::Relaxed);
     engine.shred_now();
     assert!(engine.wait_until_drained(|_| true));

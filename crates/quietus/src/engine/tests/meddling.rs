@@ -1,4 +1,4 @@
-//! Somebody meddles with the files of a disk that is in use.
+//! Another program meddles with the files of a disk that is in use.
 
 use super::*;
 use std::fs::OpenOptions;
@@ -73,7 +73,8 @@ fn a_file_that_was_deleted_is_noticed_at_the_next_flush_and_any_change_at_the_ne
     assert!(reason(moves, flush).contains("moved away while in use"));
     let journal = |path: &Path| std::fs::remove_file(path.join("journal")).expect("it is ours");
     assert!(reason(journal, flush).contains("journal: deleted while in use"));
-    let trims = |engine: &Engine| drop(ask(engine, Op::Trim, 0, 65536).expect_err("nobody would know of it"));
+    let trims =
+        |engine: &Engine| drop(ask(engine, Op::Trim, 0, 65536).expect_err("the disk would not know of it"));
     assert!(reason(journal, trims).contains("deleted while in use"));
 }
 
@@ -85,7 +86,7 @@ fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_medium_that_is_gone()
         meddle(&bench.path);
         let ends = Instant::now() + Duration::from_secs(60);
         while engine.status().latched.is_none() {
-            assert!(Instant::now() < ends, "nobody looks");
+            assert!(Instant::now() < ends, "the files are not looked at");
             // Once it is latched, writes are refused.
             let _ = ask(&engine, Op::Write(vec![7; 4096].into()), 0, 4096);
         }

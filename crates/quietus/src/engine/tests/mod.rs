@@ -41,7 +41,7 @@ impl Bench {
     }
 
     fn open(&self) -> (DiskDir, Engine) {
-        let dir = DiskDir::open(&self.path).expect("nobody has it");
+        let dir = DiskDir::open(&self.path).expect("no other process has it open");
         let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None).expect("it starts");
         (dir, engine)
     }
@@ -154,7 +154,7 @@ fn a_panic_in_the_middle_of_a_change_ends_the_process() {
         let (_dir, engine) = bench.open();
         engine.shared.lock().panics = true;
         let half = std::thread::scope(|scope| scope.spawn(|| ask(&engine, Op::Trim, 0, 4096)).join());
-        // Nobody gets here.
+        // Unreachable.
         println!("went on with half a change: {:?}, {half:?}", ask(&engine, Op::Read, 0, 512));
         std::process::exit(0);
     }
@@ -208,7 +208,7 @@ fn workers_come_with_work_and_leave_after_it() {
     assert!((2..=WORKERS).contains(&most), "{most} at once");
     let ends = Instant::now() + Duration::from_secs(60);
     while engine.shared.jobs.size() > 1 || engine.shared.passes.size() > 1 {
-        assert!(Instant::now() < ends, "nobody leaves");
+        assert!(Instant::now() < ends, "no client leaves");
         std::thread::sleep(Duration::from_millis(50));
     }
     ask(&engine, Op::Flush, 0, 0).expect("the one that stayed does it");
@@ -220,7 +220,7 @@ fn a_read_only_disk_refuses_writes_and_destroys_nothing() {
     let (dir, engine) = bench.open();
     ask(&engine, Op::Write(vec![7; 8192].into()), 0, 8192).expect("a write");
     drop((dir, engine));
-    let dir = DiskDir::open(&bench.path).expect("nobody has it");
+    let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let mut config = dir.config().expect("a policy");
     config.read_only = true;
     let engine = Engine::start("disk", &dir, config, None).expect("it starts");

@@ -96,7 +96,7 @@ fn a_receipt_says_what_died_of_which_cause_and_how_it_was_destroyed() {
 }
 
 #[test]
-fn a_log_that_was_removed_or_cut_short_while_nobody_served_is_missed() {
+fn a_log_that_was_removed_or_cut_short_while_no_server_ran_is_missed() {
     for tamper in [|_: &[u8]| None, |text: &[u8]| Some(text[..text.len() / 2].to_vec())] {
         let bench = Bench::stopped();
         let text = std::fs::read(bench.log_path()).expect("bytes");
@@ -118,7 +118,7 @@ fn a_log_that_was_removed_or_cut_short_while_nobody_served_is_missed() {
 fn a_log_that_was_removed_is_missed_by_a_disk_that_is_read_only() {
     let bench = Bench::stopped();
     std::fs::remove_file(bench.log_path()).expect("it is there");
-    let dir = DiskDir::open(&bench.path).expect("nobody has it");
+    let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let config = Config { read_only: true, ..dir.config().expect("a policy") };
     let engine = Engine::start("disk", &dir, config, None).expect("it starts");
     engine.check_record().expect_err("lines are missing");
@@ -306,7 +306,7 @@ fn a_log_that_stays_full_pauses_destruction_and_no_receipt_is_lost() {
     engine.recorder().flush().expect_err("it cannot be written");
     trim_many(&engine, first * 1024, 4096);
     engine.shred_now();
-    assert!(!engine.wait_until_destroyed(|_| true), "nobody waits for what pauses");
+    assert!(!engine.wait_until_destroyed(|_| true), "no caller waits for what pauses");
     let status = engine.status();
     assert!(status.owed.pauses.is_some_and(|why| why.contains("audit.jsonl")));
     assert_eq!((status.latched, status.owed.queued_bytes), (None, 4096 * 512));

@@ -38,7 +38,7 @@ pub struct Run<'a, K> {
 }
 
 impl<K> Batch<K> {
-    /// All extents, in order; none of what makes no sense.
+    /// All extents, in order; empty if the fields make no sense.
     pub fn all(&self) -> impl Iterator<Item = Run<'_, K>> {
         self.runs.iter().filter_map(|run| self.decoded(run)).flatten()
     }

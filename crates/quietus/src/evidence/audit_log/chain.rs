@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 64 << 10;
 pub struct Head {
     /// Lines so far.
     pub lines: u64,
-    /// SHA-256 of the last one, in hexadecimal; empty if there is none.
+    /// SHA-256 of the last line, in hexadecimal; empty if there is no line.
     pub hash: String,
 }
 
@@ -107,7 +107,7 @@ impl<'a, F: LogFile> Lines<'a, F> {
         Self { file, at, ahead: Vec::new(), used: 0 }
     }
 
-    /// The next whole line without its line feed; none at the end, or where a line
+    /// The next whole line without its line feed; `None` at the end, or where a line
     /// has no end.
     pub(super) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut searched = 0;
@@ -160,7 +160,7 @@ pub(super) fn begin_near(file: &impl LogFile, n: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// How many bytes of whole lines `file` has; none if what is left is no torn line.
+/// How many bytes of whole lines `file` has; `None` if the rest is not a torn line.
 pub(super) fn whole_bytes(file: &impl LogFile) -> io::Result<Option<u64>> {
     let bytes = file.bytes()?;
     let mut tail = vec![0; bytes.min(LINE_BYTES_MAX as u64) as usize];

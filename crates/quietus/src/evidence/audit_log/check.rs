@@ -80,7 +80,7 @@ impl<F: super::LogFile> Files<F> {
         self.read(known, &mut |_| {})
     }
 
-    /// The same; `see` is shown each line.
+    /// Like [`check`](Self::check); `see` is shown each line.
     ///
     /// # Errors
     /// [`CheckError`].

@@ -1,11 +1,11 @@
-//! A log whose lines are a chain: none can be changed, moved or taken out unseen.
+//! A log whose lines are a chain: no line can be changed, moved or taken out unseen.
 //!
-//! A directory, a clock and the end of the log, as somebody else keeps it, go in; lines of JSON
+//! A directory, a clock and the end of the log, as the journal keeps it, go in; lines of JSON
 //! come out. The module does not know the events that the lines report. Format:
 //! `docs/formats/audit.md`.
 //!
 //! Invariants:
-//! 1. [`AuditLog::append`] makes all its lines durable, or none of them is there.
+//! 1. [`AuditLog::append`] makes all its lines durable, or adds nothing.
 //! 2. A line is never written behind a part of another one.
 //! 3. A file is made durable before an older one is removed, and says which line is the
 //!    first that is kept.
@@ -54,7 +54,7 @@ impl Limits {
 enum Own {
     /// The chain goes on in a new file.
     Continued {
-        /// The first line that is kept, in whichever file.
+        /// The first line that is kept, in any file.
         kept_from: u64,
     },
     /// The rest of a line, which a crash had left, was cut off.
@@ -146,7 +146,7 @@ impl<D: Directory> AuditLog<D> {
     /// Adds a line for each of `events`, and makes them durable.
     ///
     /// # Errors
-    /// Errors of the host: none of the lines is there then, and all may be tried again.
+    /// Errors of the host: no line was added then, and all may be tried again.
     pub fn append<E: Serialize>(&mut self, events: &[E]) -> io::Result<()> {
         self.look_after_current()?;
         let mut current = match self.current.take() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const LIMITS: Limits = Limits { file_bytes_max: 700, files_max: 3 };
 const ENDLESS: Limits = Limits { file_bytes_max: u64::MAX, files_max: 2 };
 
-/// Of the places in a log that are tried, each of so many: all of them in `make check`.
+/// Step between the places in a log that are tried: 1, so all of them, in `make check`.
 fn step() -> usize {
     if std::env::var("QUIETUS_TRIALS").is_ok_and(|it| it == "check") { 1 } else { 7 }
 }
@@ -18,7 +18,7 @@ fn clock() -> u64 {
     1_763_700_000_000
 }
 
-/// A log, and the end of it that somebody else keeps.
+/// A log, and the end of it that the journal keeps.
 struct Bench {
     dir: Memory,
     log: AuditLog<Memory>,

@@ -56,7 +56,7 @@ pub enum Entry<D, M> {
         /// The epoch.
         epoch: u64,
     },
-    /// Somebody holds epochs: none of them is forgotten.
+    /// Epochs are held: they cannot be forgotten.
     Held(HoldLine),
     /// A hold was released.
     Released(HoldLine),
@@ -78,7 +78,7 @@ pub struct HoldLine {
     pub from: u64,
     /// The last one.
     pub to: u64,
-    /// Who asked for the hold.
+    /// The person or office that asked for the hold.
     pub who: String,
     /// Why.
     pub why: String,

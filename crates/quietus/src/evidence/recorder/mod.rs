@@ -37,7 +37,7 @@ pub struct Recorder<D, M> {
     dir: HostDirectory,
     /// The end of the log as the subject named it at the start.
     known: Head,
-    /// The log; none of a subject that is only read.
+    /// The log; `None` for a subject that is only read.
     log: Option<Mutex<AuditLog<HostDirectory>>>,
     queue: Mutex<Queue<D, M>>,
     changed: Condvar,
@@ -46,7 +46,7 @@ pub struct Recorder<D, M> {
 /// News of the audit log for its subject.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// All receipts before this number are durable in the log, which ends so.
+    /// All receipts before this number are durable in the log, which has this end.
     Recorded(u64, Head),
     /// The log cannot be written: why.
     Stuck(String),
@@ -115,7 +115,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         self.collect(queue);
     }
 
-    /// Puts on record that `len` bytes from `start` on have died so.
+    /// Puts on record that `len` bytes from `start` on have died, and how.
     pub fn died(&self, how: D, start: u64, len: u64) {
         let mut queue = self.queue();
         if self.log.is_none() {
@@ -130,7 +130,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         self.collect(queue);
     }
 
-    /// Puts the receipt with this number on record: `len` bytes from `start` on were destroyed so.
+    /// Puts the receipt with this number on record: `len` bytes from `start` on were destroyed, and how.
     pub fn receipt(&self, number: u64, how: M, start: u64, len: u64) {
         let mut queue = self.queue();
         if self.log.is_none() {
@@ -194,7 +194,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         }
     }
 
-    /// Has a new entry written in time.
+    /// Has a new entry written before long.
     fn collect(&self, mut queue: MutexGuard<'_, Queue<D, M>>) {
         if queue.since.is_none() {
             queue.since = Some(Instant::now());
@@ -207,7 +207,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
     }
 
     /// Waits until something is to be written, and returns it with the number of calls of `flush`
-    /// so far; none when the recorder is closed.
+    /// so far; `None` once the recorder is closed.
     fn wait(&self) -> Option<(Vec<Entry<D, M>>, u64)> {
         let mut queue = self.queue();
         while !queue.closed {
@@ -241,13 +241,13 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 }
 
 impl<D, M> Recorder<D, M> {
-    /// The end of the log, as far as it is durable; none of a subject that is only read.
+    /// The end of the log, as far as it is durable; `None` for a subject that is only read.
     pub fn head(&self) -> Option<Head> {
         let log = self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
         Some(log.head().clone())
     }
 
-    /// Why the log cannot be written, if so.
+    /// Why the log cannot be written, if it cannot.
     pub fn trouble(&self) -> Option<String> {
         self.queue().trouble.clone()
     }
@@ -260,7 +260,7 @@ impl<D, M> Recorder<D, M> {
         self.read(known, &mut |_| {})
     }
 
-    /// The same; `see` is shown each line.
+    /// Like [`check`](Self::check); `see` is shown each line.
     ///
     /// # Errors
     /// [`CheckError`].
@@ -286,7 +286,7 @@ impl<D, M> Recorder<D, M> {
     }
 }
 
-/// Closes the recorder when its thread ends, even by a panic: nobody waits for it then.
+/// Closes the recorder when its thread ends, even by a panic: no thread waits for it then.
 struct Closes<'a, D, M>(&'a Recorder<D, M>);
 
 impl<D, M> Drop for Closes<'_, D, M> {
@@ -329,7 +329,7 @@ impl<D: PartialEq, M: PartialEq> Queue<D, M> {
         }
     }
 
-    /// Time until something is to be written; none if that is now.
+    /// Time until something is to be written; `None` if that is now.
     fn due_in(&self) -> Option<Duration> {
         let is_enough = !self.entries.is_empty() && self.trouble.is_none();
         if self.flushes.0 > self.flushes.1 || is_enough {

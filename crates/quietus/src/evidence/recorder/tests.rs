@@ -50,7 +50,7 @@ impl Vault {
             Some(Progress::Recorded(_, head)) => head,
             _ => Head::default(),
         };
-        let directory = Directory::open(self.dir.path(), access).expect("nobody has it");
+        let directory = Directory::open(self.dir.path(), access).expect("no other process has it open");
         let limits = Limits::of_bytes(1 << 30);
         let (recorder, found) =
             VaultRecorder::open(&directory, access, limits, known).expect("it can be read");

@@ -43,7 +43,7 @@ pub enum Call {
     Epoch {
         /// The name.
         name: Option<String>,
-        /// Whether the host's clock is right by now, as somebody says who has looked at it.
+        /// Whether the operator confirms the host's clock.
         #[serde(default)]
         confirm_clock: bool,
     },
@@ -87,7 +87,7 @@ pub enum Call {
         name: String,
         /// The epochs.
         epochs: Epochs,
-        /// Who asks for it.
+        /// The person or office that asks for the hold.
         who: String,
         /// Why.
         why: String,
@@ -106,7 +106,7 @@ pub enum Call {
     Diff {
         /// The epoch, in words.
         from: String,
-        /// The other epoch; none for the current state.
+        /// The other epoch; `None` for the current state.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
         /// Where on the disk to begin.

@@ -27,7 +27,7 @@ pub struct BlocksWeighed {
     pub to: u64,
     /// Versions that only epochs show, in blocks.
     pub dies_blocks: u64,
-    /// The same in bytes.
+    /// The range in bytes.
     pub dies_bytes: u64,
     /// Bytes of versions that the current state shows, too.
     pub current_bytes: u64,
@@ -190,7 +190,7 @@ impl OpenDisk {
         Err("epochs close too fast: try again with less frequent epochs".into())
     }
 
-    /// Notes durably that these blocks are to be forgotten in all epochs up to `to`; none if another epoch closes
+    /// Notes durably that these blocks are to be forgotten in all epochs up to `to`; `None` if another epoch closes
     /// meanwhile.
     fn intend(
         &self,

@@ -70,7 +70,7 @@ pub fn is_served(path: &Path) -> bool {
     connected.map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |()| true)
 }
 
-/// Asks the server of the disk at `path`; `None` if there is none, or it refuses. Nothing is opened here.
+/// Asks the server of the disk at `path`; `None` if no server runs, or it refuses. Nothing is opened here.
 #[must_use]
 pub fn ask_served<T: Answer>(path: &Path, call: &Call) -> Option<T> {
     ask_server(&connect(path)?, call, None, &mut |_, _| true).ok()

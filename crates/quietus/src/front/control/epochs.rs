@@ -79,7 +79,7 @@ impl OpenDisk {
             self.record(Entry::Named { name: name.into(), epoch: epoch.0 })?;
         }
         if confirm_clock {
-            // While the doubt stands nobody looks at the clock, and finds the same leap again.
+            // While the doubt stands the clock is not checked, so that the same leap is not found again.
             self.clock.trust();
             self.names.confirm(self.dir.directory(), epoch, now)?;
         }
@@ -186,7 +186,7 @@ impl OpenDisk {
         }
     }
 
-    /// The epochs that are kept, for the status; none if the disk keeps none, or cannot say.
+    /// The epochs that are kept, for the status; `None` if the disk keeps no epochs, or cannot say.
     pub(super) fn epochs_kept(&self) -> Option<EpochsKept> {
         let behaviour = &self.dir.toml().behaviour;
         self.engine.open_epoch()?;
@@ -233,7 +233,9 @@ impl OpenDisk {
 
     pub(super) fn hold(&self, name: &str, epochs: &Epochs, who: &str, why: &str) -> Result<Held, Refused> {
         if who.trim().is_empty() || why.trim().is_empty() {
-            return Err("a hold names who asks for it, and why: --who and --why must not be empty".into());
+            return Err(
+                "--who and --why must not be empty: the audit log keeps who asked for a hold, and why".into(),
+            );
         }
         let _deciding = self.names.decide();
         let EpochRange { from: Epoch(from), to: Epoch(to) } = self.range(epochs)?;
@@ -247,7 +249,9 @@ impl OpenDisk {
     fn record(&self, entry: Entry) -> Result<(), Refused> {
         self.engine.recorder().note(entry);
         let recorded = self.engine.recorder().flush();
-        recorded.map(drop).map_err(|why| format!("it is done, and not in the audit log yet: {why}").into())
+        recorded.map(drop).map_err(|why| {
+            format!("the change is made, but the audit log does not have it yet: {why}").into()
+        })
     }
 
     pub(super) fn release(&self, name: &str) -> Result<Released, Refused> {

@@ -10,7 +10,7 @@ use quietus_core::units::{Addr, Epoch, Extent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An answer with so many ranges ends.
+/// Most ranges in one answer.
 const RANGES_MAX: usize = 100_000;
 
 /// The answer to [`Call::Diff`](super::Call::Diff).
@@ -18,13 +18,13 @@ const RANGES_MAX: usize = 100_000;
 pub struct Diff {
     /// The number of the epoch.
     pub from: u64,
-    /// The number of the other epoch; none for the current state.
+    /// The number of the other epoch; `None` for the current state.
     pub to: Option<u64>,
     /// The first byte of each range that differs, and its length.
     pub ranges: Vec<Extent<Addr>>,
     /// Bytes in these ranges.
     pub differing_bytes: u64,
-    /// Where to go on: more ranges may follow; none if these were the last.
+    /// Where to go on: more ranges may follow; `None` after the last ones.
     pub next: Option<u64>,
 }
 

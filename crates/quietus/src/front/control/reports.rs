@@ -1,4 +1,4 @@
-//! What calls are answered with: over the socket, and with `--json`.
+//! Answers of calls: over the socket, and with `--json`.
 
 use super::waiting::Waiting;
 use crate::disk::epochs::HoldOf;
@@ -24,13 +24,13 @@ pub struct OwedRange {
     pub start: u64,
     /// Length, bytes.
     pub len: u64,
-    /// What is to be done.
+    /// The kind of obligation.
     pub due: DueName,
-    /// Who declared or inferred the death.
+    /// Source of the death: what declared or inferred it.
     pub cause: Cause,
 }
 
-/// What is to be done with dead content.
+/// The kind of obligation for dead content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DueName {
@@ -57,7 +57,7 @@ impl DueName {
     }
 }
 
-/// What was destroyed on command.
+/// Content destroyed on command.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Shredded {
     /// Whether all that was queued is destroyed; `false` after an interrupt.
@@ -68,11 +68,11 @@ pub struct Shredded {
     pub rewritten_bytes: u64,
     /// Bytes of plain content that were freed.
     pub plain_bytes: u64,
-    /// What still waits.
+    /// Content that still waits.
     pub waiting: Vec<Waiting>,
 }
 
-/// What a purge would end.
+/// Content that a purge would delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PurgeWeighed {
     /// Ranges.
@@ -85,7 +85,7 @@ pub struct PurgeWeighed {
     pub size_bytes: u64,
 }
 
-/// What a purge has ended.
+/// Content that a purge has deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Purged {
     /// Ranges.
@@ -94,7 +94,7 @@ pub struct Purged {
     pub newly_dead_bytes: u64,
 }
 
-/// What compaction has given back.
+/// Space that compaction has given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Compacted {
     /// Whether nothing is left to pack; `false` after an interrupt.
@@ -154,7 +154,7 @@ pub struct Forgotten {
     pub done: bool,
 }
 
-/// What a forget of epochs would destroy.
+/// Content that a forget of epochs would destroy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Weighed {
     /// The first epoch.
@@ -167,7 +167,7 @@ pub struct Weighed {
     pub dies_blocks: u64,
     /// Bytes of these versions.
     pub dies_bytes: u64,
-    /// Bytes that the epoch before shows, too, and no later one.
+    /// Bytes that the epoch before also shows, and no later one.
     pub stays_before_bytes: u64,
     /// The kept epoch before.
     pub before: Option<u64>,
@@ -200,6 +200,6 @@ pub struct Held {
 pub struct Released {
     /// Its name.
     pub released: String,
-    /// What it was.
+    /// The hold as it was.
     pub hold: HoldOf,
 }

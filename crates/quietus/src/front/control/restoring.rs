@@ -57,7 +57,7 @@ impl OpenDisk {
         let restored = Restored { epoch: epoch.0, before: before.0, written_bytes: 0, zeroed_bytes: 0 };
         let restored = restoring.run(restored, step).map_err(stopped)?;
         carry_out(&*self.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })?;
-        // What is in part as before is no state of any file system: after a restore that fails, nobody watches.
+        // What is in part as before is no state of any file system: after a restore that fails, no watcher runs.
         self.engine.watch_anew();
         Ok(restored)
     }
@@ -69,7 +69,7 @@ impl OpenDisk {
     /// Keeps the current state from clients.
     fn keep_clients_out(&self) -> Result<Closed<'_>, String> {
         self.gate.close().map_err(|clients| match clients {
-            0 => "the disk is being restored already; wait for the end of that".into(),
+            0 => "the disk is already being restored; wait until that restore ends".into(),
             _ => format!("cannot restore: {clients} clients use the disk; disconnect them (stop the guest) and try again"),
         })
     }
@@ -135,7 +135,7 @@ impl Restoring<'_> {
     /// it has written.
     fn write(&self, extent: Extent<Addr>, restored: &mut Restored) -> Result<(), String> {
         let past = self.past.read(extent).map_err(|refusal| refusal.to_string())?;
-        // Content that cannot be read is no reason to keep it.
+        // Content that cannot be read is overwritten like any other.
         let now = carry_out(self.engine, Request { op: Op::Copy, extent, fua: false }).unwrap_or_default();
         for run in runs_where(&past, |block| now.get(block.clone()) != Some(&past[block])) {
             let at = Extent::new(extent.start.0 + run.start as u64, run.len() as u64);

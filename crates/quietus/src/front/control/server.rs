@@ -31,7 +31,7 @@ impl Drop for Control {
     fn drop(&mut self) {
         // Eight bytes always fit into the counter.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
-        // A thread that panicked answers nobody either.
+        // A thread that panicked answers no call either.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

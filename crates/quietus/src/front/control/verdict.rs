@@ -28,7 +28,7 @@ pub enum Verdict {
         bytes: u64,
         /// More may wait.
         at_least: bool,
-        /// Age of the oldest, milliseconds; `None` if nobody measured it.
+        /// Age of the oldest, milliseconds; `None` if it was not measured.
         oldest_ms: Option<u64>,
     },
     /// Some of it cannot be destroyed: the disk has failed.
@@ -43,7 +43,7 @@ pub enum Verdict {
         /// Places with dead content, or with keys to it.
         places: u64,
     },
-    /// Nobody can tell yet.
+    /// It is not known yet.
     Unknown {
         /// Why.
         why: String,
@@ -53,9 +53,9 @@ pub enum Verdict {
 /// How far everything that is known to be deleted has to be gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Require {
-    /// Overwritten, by any policy, on media where that reaches the bytes.
+    /// Overwritten by any policy, on media where overwriting reaches the bytes.
     Clear,
-    /// The same, by a policy of two passes or more.
+    /// Overwritten by a policy of two passes or more, on such media.
     Purge,
 }
 

@@ -105,7 +105,7 @@ pub(super) fn standing(engine: &Engine) -> (Status, Vec<Waiting>) {
         let dead = volume.obligations().filter(|(_, it)| it.is_dead());
         (volume.status(), volume.waiting_bytes(), dead.map(|(_, it)| it.since).min())
     });
-    // Content that was dead at the start has been for longer than anybody knows.
+    // How long content has been dead that was so at the start is not known.
     let since = since.filter(|since| *since > Millis(0));
     let waiting = of(&status, &inferred, since.map(|since| engine.now().since(since)));
     (status, waiting)
@@ -138,7 +138,7 @@ mod tests {
         let options =
             CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
         DiskDir::create(&path, &options).expect("a disk");
-        let disk = DiskDir::open(&path).expect("nobody has it");
+        let disk = DiskDir::open(&path).expect("no other process has it open");
         let engine = Engine::start("disk", &disk, disk.config().expect("a policy"), None).expect("it starts");
         let (mut status, nothing) = standing(&engine);
         assert_eq!(nothing, []);

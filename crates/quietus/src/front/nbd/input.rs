@@ -86,7 +86,7 @@ impl Input {
         &self.buffer[taken]
     }
 
-    /// Waits for more bytes; if none is there yet, for ever. False at the end of the stream.
+    /// Waits for more bytes, without a limit while no byte of them has come. False at the end of the stream.
     pub fn fill(&mut self) -> io::Result<bool> {
         let rests = self.bytes().is_empty() && matches!(self.pace, Pace::Patient(_));
         self.fill_until(if rests { None } else { Some(self.deadline()) })

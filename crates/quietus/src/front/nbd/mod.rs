@@ -17,7 +17,7 @@
 //!    a limit; what is in flight is limited in number and bytes, on a connection
 //!    and on all together ([`budget`]).
 //! 3. Requests reach the export in order of arrival, from one thread.
-//! 4. Nobody but a connection's own threads ever waits for its client.
+//! 4. Only a connection's own threads ever wait for its client.
 //! 5. A connection that ends, however it ends, ends alone.
 //! 6. Between requests a client may rest for ever; in the middle of one, or of a
 //!    reply, it may not.

@@ -194,7 +194,7 @@ fn passed() -> io::Result<Vec<Listener>> {
 
 fn parse_connections(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("no client could connect; use 1 or more".into()),
+        Ok(0) => Err("with 0 connections no client could connect; expected 1 or more".into()),
         Ok(number) => Ok(number),
         Err(_) => Err("expected a whole number, 1 or more".into()),
     }

@@ -249,7 +249,7 @@ impl Session {
             .ok_or((Errno::EINVAL, "an empty range, or one beyond the end of the disk"))
     }
 
-    /// The negotiated contexts numbered `ids`; none if a number is unknown or given twice.
+    /// The negotiated contexts numbered `ids`; `None` if a number is unknown or given twice.
     fn chosen(&self, ids: &[u32]) -> Option<Vec<Context>> {
         let mut chosen = Vec::new();
         for id in ids {

@@ -27,7 +27,7 @@ const SINCE_MAX: usize = 8;
 const SINCE_QUERIES_MAX: usize = 64;
 /// Most contexts in one session.
 pub const CONTEXTS_MAX: usize = Context::FIXED.len() + SINCE_MAX;
-/// The names of contexts of changes begin so.
+/// Prefix of the names of contexts of changes.
 const SINCE: &str = "quietus:changed-since:";
 
 /// A metadata context.
@@ -103,7 +103,7 @@ impl Context {
     }
 }
 
-/// Most bytes of a reply about so many contexts.
+/// Most bytes of a reply about `contexts` contexts.
 pub const fn reply_bytes_max(contexts: usize) -> usize {
     contexts * (RUNS_MAX * 16 + 64)
 }

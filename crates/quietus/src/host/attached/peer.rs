@@ -14,7 +14,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The client with the process of that number on this host; none: a client elsewhere.
+    /// The client with the process of that number on this host; `None` for a client elsewhere.
     #[must_use]
     pub fn new(roots: &Roots, process: Option<u32>) -> Self {
         let program = process.and_then(|process| program(roots, process));

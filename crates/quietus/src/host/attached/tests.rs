@@ -91,7 +91,7 @@ fn a_program_whose_path_cannot_be_read_is_known_by_its_short_name() {
 }
 
 #[test]
-fn a_client_that_nobody_knows_is_cached() {
+fn an_unknown_client_is_cached() {
     Host::new().process(7, "/usr/bin/python3", &["python3"]).assert_cached("python3 (process 7)");
     Host::new().process(7, "/usr/bin/qemu-nbd", &["qemu-nbd", "-c", "/dev/nbd0"]).assert_cached("qemu-nbd");
     Host::new().assert_cached("process 7 cannot be examined");

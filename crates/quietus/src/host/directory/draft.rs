@@ -58,7 +58,7 @@ impl Draft {
         &self.dir
     }
 
-    /// Makes the file `path`, of so many zeros: in the directory, or elsewhere. A file elsewhere
+    /// Makes the file `path`, of `bytes` zeros: in the directory, or elsewhere. A file elsewhere
     /// is removed too if the draft is dropped.
     ///
     /// # Errors

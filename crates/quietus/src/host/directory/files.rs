@@ -15,7 +15,7 @@ pub(crate) fn write_new(dir: &Path, name: &str, bytes: &[u8]) -> io::Result<()> 
     file.sync_all()
 }
 
-/// Makes the file `name` of so many zeros, durable; returns its path.
+/// Makes the file `name` of `bytes` zeros, durable; returns its path.
 pub(crate) fn make_file(dir: &Path, name: &str, bytes: u64) -> io::Result<PathBuf> {
     let path = dir.join(name);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;

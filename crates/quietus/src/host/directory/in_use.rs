@@ -52,7 +52,7 @@ pub(crate) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> 
 }
 
 /// Virtual machines lock single bytes, shared, for what they may do: byte 101 for
-/// writing, byte 103 for another length. Whoever only reads may lock others.
+/// writing, byte 103 for another length. A reader may lock other bytes.
 fn is_of_writer(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, kind, _, access, _, _, from, to] = words[..] else { return false };

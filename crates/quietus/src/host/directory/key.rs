@@ -27,7 +27,7 @@ pub(super) fn read_key(dir: &Path) -> Result<SigningKey, DirectoryError> {
     let key = SigningKey::from_seed(&seed);
     match std::fs::read(dir.join("key.pub")) {
         Ok(public) if public != hex(&key.public()).as_bytes() => {
-            Err(DirectoryErrorKind::Damaged("it does not fit the file key.pub").at(&path))
+            Err(DirectoryErrorKind::Damaged("the key does not match the file key.pub").at(&path))
         }
         _ => Ok(key),
     }

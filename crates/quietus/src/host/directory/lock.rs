@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Purpose for which a directory is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Reading and writing. Nobody else has the directory meanwhile.
+    /// Reading and writing. No other process has the directory meanwhile.
     ReadWrite,
     /// Reading. No file is opened for writing, and others may read the directory too.
     ReadOnly,
@@ -62,7 +62,7 @@ pub(super) fn lock(path: &Path, access: Access) -> Result<File, DirectoryError> 
     Ok(lock)
 }
 
-/// The file to lock. Where none can be made, nobody can have opened the directory to write to
+/// The file to lock. Where no file can be made, no process can have opened the directory to write to
 /// it, and the directory itself is locked.
 fn open_lock(path: &Path, lock: &Path, access: Access) -> io::Result<File> {
     let made = || {
@@ -96,8 +96,8 @@ fn write_pid(lock: &File) -> io::Result<()> {
     }
 }
 
-/// Refuses a file or block device that somebody uses; else keeps others from it, as long as the
-/// returned file is open. Whoever only reads minds only those who may write.
+/// Refuses a file or block device that is in use; else keeps others from it, as long as the
+/// returned file is open. A reader minds only processes that may write.
 pub(crate) fn lock_storage(path: &Path, access: Access) -> Result<Option<File>, DirectoryError> {
     patiently(|| try_lock_storage(path, access))
 }

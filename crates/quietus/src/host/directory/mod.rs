@@ -28,7 +28,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// An open directory: nobody else can change it while this lives.
+/// An open directory: no other process can change it while this lives.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,

@@ -63,10 +63,10 @@ fn a_holder_that_is_just_ending_is_waited_for() {
 fn a_file_that_may_have_another_owner_is_locked_with_the_same_patience() {
     let (_dir, path) = made();
     let slots = path.join("slots");
-    let lock = lock_storage(&slots, Access::ReadWrite).expect("nobody has it");
+    let lock = lock_storage(&slots, Access::ReadWrite).expect("no other process has it open");
     assert_eq!(lock_storage(&slots, Access::ReadWrite).expect_err("in use").kind, own_process());
     drop(lock);
-    let _reader = lock_storage(&slots, Access::ReadOnly).expect("nobody has it");
+    let _reader = lock_storage(&slots, Access::ReadOnly).expect("no other process has it open");
     lock_storage(&slots, Access::ReadOnly).expect("two may read");
     lock_storage(&slots, Access::ReadWrite).expect_err("a reader is there");
     let missing = lock_storage(&path.join("nothing"), Access::ReadOnly).expect_err("there is nothing");
@@ -81,7 +81,7 @@ fn a_draft_that_is_dropped_takes_all_that_it_made_with_it() {
     draft.make_file(Path::new("slots"), 512).expect("a file");
     draft.make_file(&outside, 512).expect("a file");
     assert_eq!(names(dir.path()), [".archive.new", "elsewhere"]);
-    std::fs::create_dir(&path).expect("somebody else's");
+    std::fs::create_dir(&path).expect("a directory of another program");
     assert_eq!(draft.keep(&path).expect_err("the name is taken").kind, DirectoryErrorKind::Exists);
     assert_eq!(names(dir.path()), ["archive"]);
     assert_eq!(names(&path), [""; 0]);
@@ -130,14 +130,14 @@ fn one_name_is_made_by_one_maker_at_a_time() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("archive");
     let _first = Draft::begin(&path, VAULT).expect("a draft");
-    let error = Draft::begin(&path, VAULT).expect_err("somebody makes it");
+    let error = Draft::begin(&path, VAULT).expect_err("another command makes it");
     assert_eq!(error.kind, DirectoryErrorKind::Locked(VAULT.maker.into()));
 }
 
 #[test]
 fn a_file_is_replaced_whole_even_after_a_replacement_that_a_crash_cut_short() {
     let (_dir, path) = made();
-    let directory = Directory::open(&path, Access::ReadWrite).expect("nobody has it");
+    let directory = Directory::open(&path, Access::ReadWrite).expect("no other process has it open");
     std::fs::write(path.join(".vault.toml.new"), "slots = 9999999999").expect("a file");
     directory.replace("vault.toml", b"slots = 5").expect("it is replaced");
     assert_eq!(std::fs::read(directory.file("vault.toml")).expect("a file"), b"slots = 5");
@@ -151,7 +151,7 @@ fn a_file_is_replaced_whole_even_after_a_replacement_that_a_crash_cut_short() {
 fn the_key_is_the_owners_alone_and_a_damaged_one_is_named() {
     use std::os::unix::fs::PermissionsExt;
     let (_dir, path) = made();
-    let directory = Directory::open(&path, Access::ReadWrite).expect("nobody has it");
+    let directory = Directory::open(&path, Access::ReadWrite).expect("no other process has it open");
     let public = std::fs::read_to_string(path.join("key.pub")).expect("a file");
     assert_eq!(crate::base::hex::hex(&directory.key().expect("a key").public()), public);
     let mode = path.join("key").metadata().expect("a file").permissions().mode();

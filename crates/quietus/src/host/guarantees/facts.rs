@@ -13,7 +13,7 @@ pub struct Facts {
     pub path: PathBuf,
     /// Layers from the top down; where a device lies on several, one after the other.
     pub layers: Vec<Layer>,
-    /// This machine is a virtual one: its disks are what its host says they are.
+    /// The machine is a virtual one: its disks are what its host says they are.
     pub virtual_machine: bool,
     /// Memory may be swapped to a disk.
     pub swap: bool,
@@ -21,7 +21,7 @@ pub struct Facts {
     pub unknown: Vec<String>,
 }
 
-/// One layer of storage.
+/// A layer of storage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
 pub enum Layer {

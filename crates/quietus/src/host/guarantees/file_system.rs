@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// One line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+/// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mount {
     pub(super) id: u64,

@@ -6,7 +6,7 @@ use super::{
     name_of,
 };
 
-/// The guarantees that `facts` allow to somebody who overwrites. Asks nothing of the host.
+/// The guarantees of an overwrite, as far as `facts` tell. Asks nothing of the host.
 #[must_use]
 pub fn judge(facts: Facts) -> Guarantees {
     let mut findings: Vec<Finding> = facts.layers.iter().flat_map(|layer| of_layer(layer, &facts)).collect();

@@ -57,7 +57,7 @@ pub enum Severity {
     Defeat,
 }
 
-/// One finding, in plain words.
+/// A finding, in plain words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Kind of the finding; stable.

@@ -45,7 +45,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         let now = || session_of(root.path(), [file]).unwrap();
-        assert!(session_of(root.path(), [file]).is_err(), "nobody says which boot it is");
+        assert!(session_of(root.path(), [file]).is_err(), "the boot is not known");
         put("proc/sys/kernel/random/boot_id", "one");
         let first = now();
         assert_eq!(now(), first);

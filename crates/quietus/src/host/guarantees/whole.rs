@@ -142,7 +142,7 @@ impl DiskGuarantees {
     }
 
     /// The findings of all parts that decide, the worst first, each with the parts that have it: those that more parts
-    /// have come before those of one.
+    /// have come before the parts of one.
     fn findings(&self) -> Vec<(Severity, String)> {
         let mut found: Vec<(Vec<Part>, &Guarantees, &Finding)> = Vec::new();
         for (part, it) in self.deciding() {

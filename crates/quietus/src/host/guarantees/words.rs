@@ -67,7 +67,7 @@ codes! {
     ReflinksPossible: Note,
         "Nothing is shared now, but a copy made with `cp` may share blocks, and keeps what is overwritten here",
         "copy the medium with `cp --reflink=never` only";
-    /// Nobody can tell whether the file shares blocks.
+    /// Whether the file shares blocks is not known.
     SharingUnknown: Doubt,
         "A file or snapshot that shares blocks keeps what is overwritten here",
         "let Quietus read the medium, or put the medium on a block device";

@@ -3,7 +3,7 @@
 //! See `docs/decisions/0005-passes-around-the-cache.md`.
 //!
 //! Invariants:
-//! 1. Only whole windows of [`WINDOW_BYTES`] are written, and nobody else writes
+//! 1. Only whole windows of [`WINDOW_BYTES`] are written, and no other thread writes
 //!    to them meanwhile. The host caches in folios that are no larger and lie
 //!    within one window each. A folio that is half in a pass and half in use
 //!    could be made dirty during the pass; Linux cannot drop it then, and
@@ -62,7 +62,7 @@ impl Direct {
         Some(Self { file, rings, is_refused: AtomicBool::new(false), is_gentle: AtomicBool::new(false) })
     }
 
-    /// Writes `from` at `pos`, and returns how many bytes, from its start: none where another way
+    /// Writes `from` at `pos`, and returns how many bytes, from its start: 0 where another way
     /// is needed.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Direct {
         self.is_gentle.store(gentle, Ordering::Relaxed);
     }
 
-    /// Writes all at once, or, gently, in small pieces with pauses: others then wait for one piece
+    /// Writes all at once, or, gently, in small pieces with pauses: other requests then wait for one piece
     /// at most.
     fn write_pieces(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let mut done = 0;

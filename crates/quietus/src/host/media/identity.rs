@@ -1,7 +1,7 @@
 //! Checks that a file still is the one that was opened: it has a name, which no other file has
 //! taken, and as many bytes as it had.
 //!
-//! Bytes that somebody writes into the file go unnoticed, and so does a file that is cut off and
+//! Bytes that another program writes into the file go unnoticed, and so does a file that is cut off and
 //! made as long again between two looks.
 
 use std::fs::File;

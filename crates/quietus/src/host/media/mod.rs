@@ -15,7 +15,7 @@
 //! 6. A file that was deleted or cut off behind our back is noticed before anything is made
 //!    durable, freed or written at its end, and nothing is from then on. A write at the end would
 //!    make the file as long as it was, and the lost middle would read as zeros.
-//! 7. A file whose name another one has taken holds what it held, and is noticed when somebody
+//! 7. A file whose name another one has taken holds what it held, and is noticed when a caller
 //!    looks ([`FileMedium::check_whole`]).
 
 mod allocated;
@@ -70,7 +70,7 @@ pub struct FileMedium {
     /// The host cannot say whether a read would block.
     always_blocks: AtomicBool,
     /// Why written bytes may be lost. The host reports that once only, to whichever sync comes
-    /// first: one goes on at a time, so that none is taken for a success meanwhile, and all fail
+    /// first: one goes on at a time, so that no sync is taken for a success meanwhile, and all fail
     /// from then on.
     lost: Mutex<Option<MediumError>>,
 }
@@ -230,12 +230,12 @@ impl FileMedium {
         self.size.load(Ordering::Acquire)
     }
 
-    /// Where the next data begins, from `at` on; the end if none follows.
+    /// Where the next data begins, from `at` on; the end if no data follows.
     fn data_from(&self, at: u64) -> u64 {
         self.seek(SeekFrom::Data(at)).unwrap_or(at).clamp(at, self.len().max(at))
     }
 
-    /// Where the next hole begins, from `at` on; the end if none follows.
+    /// Where the next hole begins, from `at` on; the end if no hole follows.
     fn hole_from(&self, at: u64) -> u64 {
         let size = self.len();
         self.seek(SeekFrom::Hole(at)).unwrap_or(size).clamp(at, size.max(at))
@@ -312,7 +312,7 @@ impl FileMedium {
         }
     }
 
-    /// Makes something durable while nobody else does, unless an earlier one
+    /// Makes something durable while no other thread does, unless an earlier one
     /// failed.
     fn alone(&self, act: impl FnOnce() -> Result<(), MediumError>) -> Result<(), MediumError> {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ pub(super) fn can_punch(file: &File, path: &Path, size: u64) -> bool {
 }
 
 /// Whether the trial, as it went, leaves it at what the host says of itself. On a
-/// full host there is no trial; and nobody needs its space back as much.
+/// full host there is no trial, and giving space back matters less.
 fn speaks_for_it(trial: io::Result<bool>) -> bool {
     trial.unwrap_or_else(|error| super::is_no_space(&error))
 }

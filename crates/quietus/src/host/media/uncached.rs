@@ -4,8 +4,8 @@
 //!    The host says so of the file, not of the file system: a file with data in its journal, or
 //!    inline, would quietly be read through the cache.
 //! 2. Elsewhere the file is synced and the host is asked to drop its pages; if it says
-//!    that none is left, the read that follows fetches them from the medium.
-//! 3. If pages stay, as those of a file in memory do, the reader is told so.
+//!    that no page is left, the read that follows fetches them from the medium.
+//! 3. If pages stay, as pages of a file in memory do, the reader is told so.
 
 use quietus_core::units::{Extent, Pos};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
-/// Pages are dropped in whole windows of so many bytes: the host keeps a folio that
+/// Bytes of a window. Pages are dropped in whole windows: the host keeps a folio that
 /// reaches beyond what it is asked to drop.
 const WINDOW_BYTES: u64 = 2 << 20;
 /// How often the host is asked to drop pages. Another reader may bring them back.
@@ -92,7 +92,7 @@ impl Uncached {
         Ok(if is_evicted { Way::AfterEviction } else { Way::FromCache })
     }
 
-    /// Drops the host's pages of `extent`; returns whether none is left.
+    /// Drops the host's pages of `extent`; returns whether all are gone.
     fn evict(&self, extent: Extent<Pos>) -> io::Result<bool> {
         let start = extent.start.0 / WINDOW_BYTES * WINDOW_BYTES;
         let len = std::num::NonZeroU64::new(extent.end().next_multiple_of(WINDOW_BYTES) - start);
@@ -142,7 +142,7 @@ fn reopened(file: &File, flags: OFlags) -> io::Result<File> {
     options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Alignment that the host wants for reads around its cache; none if it does not support them, or
+/// Alignment that the host wants for reads around its cache; `None` if it does not support them, or
 /// does not say (before Linux 6.1).
 fn alignment(file: &File) -> Option<usize> {
     let found = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
@@ -160,7 +160,7 @@ fn is_cached(file: &File, extent: Extent<Pos>) -> io::Result<bool> {
     if pages.is_empty() {
         return Ok(false);
     }
-    // SAFETY: a new mapping, which nobody reads or writes and which is gone at the end,
+    // SAFETY: a new mapping, which no code reads or writes and which is gone at the end,
     // and a vector with a byte for each of its pages.
     let asked = unsafe {
         let (null, fd, at) = (std::ptr::null_mut(), file.as_raw_fd(), start.cast_signed());

@@ -17,7 +17,7 @@ const MAGIC: [(u64, &[u8], &str); 8] = [
     (0x40, b"\x7f\x10\xda\xbe", "vdi"),
 ];
 
-/// The format of the image at `path`; none if the image is used as it is.
+/// The format of the image at `path`; `None` if the image is used as it is.
 ///
 /// # Errors
 /// The image cannot be read.

@@ -12,7 +12,7 @@ const ENTRIES_MAX: usize = 1000;
 /// Longest marker that is read.
 const MARKER_BYTES_MAX: u64 = 1 << 20;
 
-/// What has a directory of its own.
+/// Kinds of things that have a directory of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
     /// A disk.
@@ -73,20 +73,20 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What says that a directory is that of a disk or a vault.
+/// The file that marks a directory as a disk or a vault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// Which of them.
+    /// The kind.
     pub(crate) subject: Subject,
     /// Why its marker cannot be read, if that is known.
     pub(crate) fault: Option<String>,
 }
 
 impl Found {
-    /// What is at `path`. Nothing is opened.
+    /// The kind of thing at `path`. Nothing is opened.
     ///
     /// # Errors
-    /// The host does not let anybody look into the directory.
+    /// The host does not let this user look into the directory.
     pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
         for subject in Subject::ALL {
             let marker = path.join(subject.marker());
@@ -110,7 +110,7 @@ fn is_small(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX)
 }
 
-/// The error for `path`, which is to be the directory of a `wanted` and has no file that says so.
+/// The error for `path`, which is to be the directory of a `wanted` and lacks the file that marks one.
 pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
     let noun = wanted.noun();
     if let Some(other) = Subject::ALL.into_iter().find(|it| *it != wanted && it.is_at(path)) {
@@ -141,7 +141,7 @@ pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
     }
 }
 
-/// What to say where nothing is.
+/// The error for a path where nothing is.
 fn missing(wanted: Subject, path: &Path) -> String {
     let noun = wanted.noun();
     let text = path.to_string_lossy();

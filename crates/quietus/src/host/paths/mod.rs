@@ -29,7 +29,7 @@ const SOCKET_BYTES_MAX: usize = 107;
 /// Smallest disk, bytes: a sector.
 const DISK_BYTES_MIN: u64 = 512;
 
-/// What lies at a path.
+/// The kind of thing at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -112,7 +112,7 @@ fn kind(path: &Path) -> Result<Kind, DirectoryError> {
 /// Checks the place of a file or directory to make: its parent has to exist, and to keep files.
 ///
 /// # Errors
-/// What the parent is instead.
+/// The parent is of another kind.
 pub(crate) fn check_parent(path: &Path) -> Result<(), DirectoryError> {
     let parent = parent_of(path);
     match kind(parent)? {
@@ -121,7 +121,7 @@ pub(crate) fn check_parent(path: &Path) -> Result<(), DirectoryError> {
             Err(unfit(
                 path,
                 format_args!(
-                    "there is no device {name}, and {} is no place for files; check the name",
+                    "there is no device {name}, and {} takes no files; check the name",
                     parent.display()
                 ),
             ))
@@ -158,7 +158,7 @@ fn is_device_directory(path: &Path) -> bool {
 /// Checks an image that `option` names to become the medium of a disk whose directory is to lie in `home`.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_adopted(option: &str, path: &Path, home: &Path) -> Result<(), DirectoryError> {
     check_raw_image(option, path)?;
     check_lasting(option, path, path, home)
@@ -167,7 +167,7 @@ pub(crate) fn check_adopted(option: &str, path: &Path, home: &Path) -> Result<()
 /// Checks the medium that `option` names for a new disk or vault whose directory is to lie in `home`.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result<NewMedium, DirectoryError> {
     let found = match kind(path)? {
         Kind::Nothing => {
@@ -219,7 +219,7 @@ fn check_lasting(option: &str, path: &Path, there: &Path, home: &Path) -> Result
 /// Checks an image that `option` names to be used byte for byte: a regular file or a block device, and raw.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_raw_image(option: &str, path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::File | Kind::BlockDevice => {}
@@ -236,7 +236,7 @@ pub(crate) fn check_raw_image(option: &str, path: &Path) -> Result<(), Directory
         return Err(unfit(
             path,
             format_args!(
-                "{option} takes raw images only, and this one is {format}; convert it (`qemu-img convert -O raw`), or \
+                "{option} takes raw images only, and this image is {format}; convert the image (`qemu-img convert -O raw`), or \
                  lay a disk over it (`quietus create --store overlay --base`)"
             ),
         ));
@@ -254,7 +254,7 @@ pub(crate) fn check_raw_image(option: &str, path: &Path) -> Result<(), Directory
 /// Checks the image below an overlay, of any format.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_base(path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::File => Ok(()),
@@ -268,10 +268,10 @@ pub(crate) fn check_base(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Opens a file to read it from its beginning to its end: a regular file, or a pipe that somebody writes to.
+/// Opens a file to read it from its beginning to its end: a regular file, or a pipe with a writer.
 ///
 /// # Errors
-/// What the path is instead, or the host's.
+/// The path is of another kind; the host's.
 pub(crate) fn open_to_read(what: &str, path: &Path) -> Result<File, DirectoryError> {
     match kind(path)? {
         Kind::File | Kind::Pipe | Kind::CharacterDevice => {}
@@ -281,7 +281,7 @@ pub(crate) fn open_to_read(what: &str, path: &Path) -> Result<File, DirectoryErr
         other => return Err(unfit(path, format_args!("{what} is {other}; name a file"))),
     }
     let failed = |error| DirectoryErrorKind::Io("open it").of(path, error);
-    // A pipe that nobody writes to would keep the opening waiting; it has an end at once.
+    // Opening a pipe without a writer would wait; instead the pipe ends at once.
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(nonblock).open(path).map_err(failed)?;
     rustix::io::ioctl_fionbio(&file, false).map_err(|errno| failed(errno.into()))?;
@@ -291,7 +291,7 @@ pub(crate) fn open_to_read(what: &str, path: &Path) -> Result<File, DirectoryErr
 /// Reads a text as a whole.
 ///
 /// # Errors
-/// What the path is instead; the host's; the text has more than 16 MiB, or is no UTF-8.
+/// The path is of another kind; the host's; the text has more than 16 MiB, or is no UTF-8.
 pub(crate) fn read_text(what: &str, path: &Path) -> Result<String, DirectoryError> {
     let mut bytes = Vec::new();
     let read = open_to_read(what, path)?.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
@@ -309,7 +309,7 @@ pub(crate) fn read_text(what: &str, path: &Path) -> Result<String, DirectoryErro
 /// Checks a file that `option` names to be written as a whole. One that exists is replaced only if its content `is_ours`.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_output(
     option: &str,
     path: &Path,
@@ -339,13 +339,13 @@ pub(crate) fn write_output(path: &Path, text: &str) -> Result<(), DirectoryError
     // `/dev/stdout` may be a file that others write to.
     let is_descriptor = ["/dev", "/proc"].iter().any(|it| path.starts_with(it));
     if is_descriptor || matches!(kind(path)?, Kind::CharacterDevice | Kind::Pipe) {
-        // A pipe that nobody reads is an error, and no reason to wait.
+        // A pipe without a reader is an error, and no reason to wait.
         let nonblock = OFlags::NONBLOCK.bits().cast_signed();
         let mut file = OpenOptions::new().append(true).custom_flags(nonblock).open(path).map_err(failed)?;
         rustix::io::ioctl_fionbio(&file, false).map_err(|errno| failed(errno.into()))?;
         return file.write_all(text.as_bytes()).map_err(failed);
     }
-    // What a link names is replaced, and not the link.
+    // The target of a link is replaced, not the link.
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
     let name = real.file_name().unwrap_or_default().to_string_lossy();
     let new = real.with_file_name(format!(".{name}.new"));
@@ -387,7 +387,7 @@ pub(crate) fn check_socket(option: &str, path: &Path) -> Result<(), DirectoryErr
 /// Checks a directory that is searched.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_directory(path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::Directory => Ok(()),
@@ -399,7 +399,7 @@ pub(crate) fn check_directory(path: &Path) -> Result<(), DirectoryError> {
 /// The place on the host that decides for a disk at `path`: what is there, or the directory in which it would be made.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn place_of<'a>(option: &str, path: &'a Path) -> Result<&'a Path, DirectoryError> {
     match kind(path)? {
         Kind::Directory | Kind::File | Kind::BlockDevice => Ok(path),
@@ -414,7 +414,7 @@ pub(crate) fn place_of<'a>(option: &str, path: &'a Path) -> Result<&'a Path, Dir
 /// Checks a folder that `option` names, or that is to be made.
 ///
 /// # Errors
-/// What the path is instead.
+/// The path is of another kind.
 pub(crate) fn check_folder(option: &str, path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::Directory | Kind::Nothing => Ok(()),

@@ -63,7 +63,7 @@ fn an_output_replaces_what_is_ours_as_a_whole_and_nothing_else() {
     let hidden: Vec<PathBuf> = hidden.map(|it| it.path()).filter(|it| it.ends_with(".new.new")).collect();
     assert!(hidden.is_empty(), "{hidden:?}");
     write_output(Path::new("/dev/null"), "ours").expect("a device takes it");
-    let error = write_output(&at("pipe"), "ours").expect_err("nobody reads").to_string();
+    let error = write_output(&at("pipe"), "ours").expect_err("the pipe has no reader").to_string();
     assert!(error.contains("cannot write it"), "{error}");
 }
 

@@ -12,14 +12,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::time::Duration;
 
-/// How often whoever waits for the copy is asked whether it is still wanted, while nobody reads the pipe.
+/// How often the copy asks whether it is still wanted while the pipe has no reader.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// See the module's documentation.
 pub(super) enum Sink<'a> {
     /// A file that becomes the image.
     Image(&'a File),
-    /// A pipe to whoever reads [`Pieces`](super::Pieces).
+    /// A pipe to a reader of [`Pieces`](super::Pieces).
     Pipe(&'a File),
 }
 

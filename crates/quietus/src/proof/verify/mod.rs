@@ -24,11 +24,11 @@ pub struct CheckLine {
     pub what: String,
     /// Whether nothing is wrong with it.
     pub ok: bool,
-    /// What is right, or the fault.
+    /// The state, or the fault.
     pub detail: String,
 }
 
-/// One thing that was checked, and what is the matter with it.
+/// A check, and its finding.
 pub(crate) struct Check {
     /// The file, or the part of the disk.
     what: &'static str,

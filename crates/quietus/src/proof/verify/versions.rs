@@ -31,13 +31,13 @@ const FINDINGS_MAX: usize = 100;
 /// A version, as the index lists it.
 type Version = (Block, Epoch, Option<Slot>);
 
-/// The checks of a disk that keeps versions; none of another one.
+/// The checks of a disk that keeps versions; empty for another disk.
 pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<Check> {
     if disk.dir.toml().versions.is_none() {
         return Vec::new();
     }
     let mut verifying = Verifying { disk, step, checks: Vec::new() };
-    // Nobody asks an index that is damaged: the disk would become read-only.
+    // A damaged index is not asked: the disk would become read-only.
     if let Err(why) = verifying.run(read_data) {
         verifying.checks.push(Check::new("versions", Err::<String, _>(why)));
     }
@@ -141,7 +141,7 @@ impl Verifying<'_> {
             .missing_in(&names.holds(), &names.by_epoch())
         {
             findings.add(format!(
-                "the audit log has {lost}, and the file does not: it is older than the disk, or was changed"
+                "the audit log has {lost}, and the file does not: the file is older than the disk, or was changed"
             ));
         }
         self.checks.extend(findings.into_checks(NAMES_FILE, "has what the audit log tells".into()));
@@ -229,7 +229,7 @@ impl Verifying<'_> {
             findings.add(format!("byte {at}: a stub that no version has, or a damaged sector"));
         }
         for lacking in self.lacking(&scan) {
-            findings.add(format!("stubs of versions name session {lacking}, which the file keys lacks: they do not open with it"));
+            findings.add(format!("stubs of versions name session {lacking}, which the file `keys` lacks: those stubs cannot be opened"));
         }
         let found = format!("{} stubs of versions, {} to be destroyed", scan.live, scan.owed);
         self.checks.extend(findings.into_checks("stubs", found));

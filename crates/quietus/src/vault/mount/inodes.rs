@@ -64,7 +64,7 @@ impl Inodes {
         number
     }
 
-    /// The kernel has forgotten an entry so many times.
+    /// The kernel has forgotten this number of lookups of an entry.
     pub(super) fn forget(&mut self, number: u64, times: u64) {
         let Some(inode) = self.known.get_mut(&number).filter(|_| number != ROOT) else { return };
         inode.lookups = inode.lookups.saturating_sub(times);

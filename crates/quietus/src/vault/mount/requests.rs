@@ -22,7 +22,7 @@ const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 pub(super) struct Requests(pub(super) Sender<Request>);
 
 impl Requests {
-    /// Has something done. If nobody is there any more it is dropped, and the answer with it.
+    /// Has something done. The request is dropped, and the answer with it, once the thread has ended.
     fn ask(&self, act: impl FnOnce(&mut Tree<'_>) + Send + 'static) {
         let _ = self.0.send(Box::new(act));
     }

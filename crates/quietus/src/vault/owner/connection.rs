@@ -25,10 +25,10 @@ use std::time::Duration;
 const CONNECTIONS_MAX: usize = 64;
 /// Longest silence of a client within a frame.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// Pause after a failed accept, and between two looks at who is still there.
+/// Pause after a failed accept, and between two looks at which clients are still there.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The socket, and who came through it.
+/// The socket, and the clients that came through it.
 pub(super) struct Connections {
     listener: UnixListener,
     socket: PathBuf,
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Connections {
-    /// Listens. Whoever comes waits until [`accept`](Self::accept).
+    /// Listens. Clients wait until [`accept`](Self::accept).
     pub(super) fn listen(dir: &VaultDir) -> Result<Self, Error> {
         let path = dir.home().path();
         let socket = path.join(SOCKET);
@@ -61,7 +61,7 @@ impl Connections {
         Ok(Self { listener, socket, shared: Arc::default() })
     }
 
-    /// Serves whoever comes.
+    /// Serves the clients that come.
     pub(super) fn accept<'s, 'e: 's>(
         &self,
         scope: &'s Scope<'s, 'e>,
@@ -84,7 +84,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Waits until nobody is served any more. `stays` is told of how many there are.
+    /// Waits until no client is served any more. `stays` is told of how many there are.
     pub(super) fn wait(&self, stays: impl FnOnce(usize)) {
         let count = || self.shared.count.load(Ordering::Acquire);
         if count() > 0 {
@@ -97,7 +97,7 @@ impl Connections {
 }
 
 impl Drop for Connections {
-    /// Closes the socket. Those who have come before that are served to the end.
+    /// Closes the socket. Clients that have come before are served to the end.
     fn drop(&mut self) {
         self.shared.is_ending.store(true, Ordering::Release);
         // The thread that accepts wakes up, and ends.
@@ -134,7 +134,7 @@ fn take<'s, 'e: 's>(
     }
 }
 
-/// One more who is served, until this is dropped.
+/// One more client that is served, until this is dropped.
 struct Served(Arc<Shared>);
 
 impl Served {
@@ -216,7 +216,7 @@ impl Drop for Connection<'_> {
         for put in std::mem::take(&mut self.puts) {
             let (events, answers) = unbounded();
             let job = Job(Request::Vault(client::Request::DropPut(put)), String::new(), events);
-            // A put that nobody ends is owed at the next start.
+            // A put without an end is owed at the next start.
             if self.jobs.send(job).is_ok() {
                 let _ = answers.recv();
             }

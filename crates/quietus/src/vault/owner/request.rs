@@ -11,7 +11,7 @@ use quietus_vault::{PutId, Reference, SnapshotId, VaultError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most chunks that a request names or brings to be stored, so that none keeps others waiting for long: a client's megabyte has some 550.
+/// Most chunks that a request names or brings to be stored, so that no request keeps others waiting for long: a client's megabyte has some 550.
 pub(super) const CHUNKS_MAX: usize = 4096;
 /// Most chunks that a request gets: their content is in memory at once.
 pub(in crate::vault) const GOT_MAX: usize = 64;
@@ -55,7 +55,7 @@ pub(in crate::vault) enum Reply {
     Done,
     /// Of the vault itself.
     Vault(Answer),
-    /// The content of each chunk, or why there is none.
+    /// The content of each chunk, or why it cannot be had.
     Got(Vec<Result<Bytes, Refusal>>),
     /// Chunks, and their bytes.
     Weight(Amount),
@@ -70,7 +70,7 @@ pub(in crate::vault) enum Reply {
 /// Why a request is refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(in crate::vault) enum Refusal {
-    /// It was interrupted.
+    /// The command was interrupted.
     Interrupted,
     /// A medium of the vault has failed.
     Medium(String),

@@ -9,7 +9,7 @@ use quietus_vault::VaultError;
 use quietus_vault::sanitize::{Live, Progress};
 use std::time::{Duration, Instant};
 
-/// How often it is asked whether anybody still waits for a sanitization that pauses.
+/// How often a paused sanitization checks whether a client still waits for it.
 const PAUSED_FOR: Duration = Duration::from_millis(250);
 
 /// See the module's documentation.
@@ -23,7 +23,7 @@ pub(super) struct Sanitizing {
     share: Share,
     /// When the next step is due.
     due: Instant,
-    /// Who asked for it: without anybody who still does, it is cancelled.
+    /// The clients that asked for it: once all are gone, it is cancelled.
     asker: Waiting,
     watchers: Vec<Waiting>,
 }
@@ -59,7 +59,7 @@ impl Sanitizing {
         self.due
     }
 
-    /// Tells somebody else, too, of progress and of the end.
+    /// Tells one more client of progress and of the end.
     pub(super) fn watched_by(&mut self, watcher: Waiting) {
         self.watchers.push(watcher);
     }
@@ -105,7 +105,7 @@ impl Sanitizing {
         self.tell(session, phase, measured)
     }
 
-    /// Does what somebody else wants of it; None if it has ended.
+    /// Does what another command asks of the sanitization; `None` if that has ended.
     pub(super) fn control(
         mut self,
         session: &mut Session<'_>,
@@ -134,7 +134,7 @@ impl Sanitizing {
         self.end(Err(why));
     }
 
-    /// Tells all who wait; None, and it is cancelled, if whoever asked for it has gone.
+    /// Tells all clients that wait; `None`, and the sanitization is cancelled, if the client that asked for it has gone.
     fn tell(mut self, session: &mut Session<'_>, what: &str, (done, of): (u64, u64)) -> Option<Self> {
         if !self.asker.tell(what, done, of) {
             self.cancel(session, Error::Interrupted);
@@ -148,7 +148,7 @@ impl Sanitizing {
         receipt(session, self.how, (self.run, self.from_ms), &self.meter)
     }
 
-    /// Answers all who wait.
+    /// Answers all clients that wait.
     fn end(self, receipt: Result<SanitizeReceipt, Error>) -> Option<Self> {
         let receipt = receipt.map(Box::new).map_err(Refusal::from);
         let answer = |waiting: &Waiting| waiting.answer(receipt.clone().map(Reply::Receipt));
@@ -169,7 +169,7 @@ fn begin(session: &mut Session<'_>, how: Sanitize) -> Result<u64, Error> {
     Ok(run)
 }
 
-/// What is being done, in words.
+/// The present phase, in words.
 fn phase(progress: Progress) -> &'static str {
     match progress {
         Progress::Settle | Progress::Merge => "merging the index",

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// Bytes by which either side may be ahead of its share, besides its last turn.
 const BYTES_MAX: u64 = 8 << 20;
-/// The same of the time.
+/// The share of the time.
 const TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Who has had a turn.
+/// The side that has had a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     Sanitization,
@@ -76,7 +76,7 @@ impl Balance {
 
     fn charge(&mut self, side: Side, took: u64, percent: u32) {
         let (took, percent) = (i128::from(took), i128::from(percent));
-        // Whoever is ahead and goes on is alone. Whoever goes on after the other works off all of the other's last turn.
+        // A side that is ahead and goes on is alone. A side that goes on after the other works off all of the other's last turn.
         self.ahead = match side {
             Side::Sanitization => self.ahead.min(self.max) + took * (100 - percent),
             Side::Others => self.ahead.max(-self.max) - took * percent,

@@ -14,7 +14,7 @@ use quietus_vault::{Fingerprint, Ordinal, PutId, Reference, SnapshotId};
 use std::io::{Read, Write};
 use tempfile::TempDir;
 
-/// A vault in a directory of its own, below a path of so many bytes.
+/// A vault in a directory of its own, below a path of this length in bytes.
 fn vault(bytes: usize) -> (TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d".repeat(bytes)).join("vault");
@@ -187,7 +187,7 @@ fn who_comes_while_one_has_the_vault_alone_waits_until_it_is_done() {
                 assert_eq!(second.unwrap(), 0);
                 assert!(done.load(std::sync::atomic::Ordering::Acquire));
             });
-            // Longer than somebody tries who finds nobody.
+            // Longer than a process tries that finds no owner.
             std::thread::sleep(REACH_MAX + Duration::from_secs(1));
             assert_eq!(session.vault.status().snapshots, 0);
             done.store(true, std::sync::atomic::Ordering::Release);

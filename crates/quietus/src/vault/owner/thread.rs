@@ -12,19 +12,19 @@ use quietus_vault::client::{self, Access, Answer};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits is told of progress.
+/// How often a waiting command is told of progress.
 const TOLD_EVERY: Duration = Duration::from_millis(100);
 
-/// What the owner says while something is done, and at its end.
+/// The owner's messages while a request is carried out, and at its end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::vault) enum Event {
-    /// What is being done, how much of it is done, and of how much.
+    /// The present phase, and how many of how many steps of it are done.
     Progress(String, u64, u64),
     /// The answer.
     Done(Result<Reply, Refusal>),
 }
 
-/// Somebody who waits for an answer. Nobody wants it any more once the receiver is gone.
+/// A command that waits for an answer. The answer is not wanted any more once the receiver is gone.
 pub(super) struct Waiting {
     events: Sender<Event>,
     told: Instant,
@@ -35,7 +35,7 @@ impl Waiting {
         Self { events, told: Instant::now() }
     }
 
-    /// Tells of progress, now and then; whether anybody wants to go on.
+    /// Tells of progress, now and then; whether a client wants to go on.
     pub(super) fn tell(&mut self, what: &str, done: u64, of: u64) -> bool {
         if self.told.elapsed() < TOLD_EVERY {
             return true;
@@ -51,7 +51,7 @@ impl Waiting {
     }
 }
 
-/// A request, who asks, and where the answer goes.
+/// A request, its client, and where the answer goes.
 pub(in crate::vault) struct Job(pub Request, pub String, pub Sender<Event>);
 
 /// The owner of a vault.
@@ -65,7 +65,7 @@ impl<'d> Owner<'d> {
         Self { session, sanitizing: None }
     }
 
-    /// Works until nobody can ask for anything any more.
+    /// Works until no requests can come any more.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         loop {
             let due = self.sanitizing.as_ref().map(Sanitizing::due);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The name of the socket in the vault's directory.
 pub(super) const SOCKET: &str = "vault.sock";
-/// The first frame of the owner, the protocol and its version; or a sentence that says why nobody is served.
+/// The first frame of the owner, the protocol and its version; or a sentence that says why the client is not served.
 pub(super) const GREETING: &str = "quietus-vault-3";
 /// Longest request: the chunks of a megabyte, or some 10,000 snapshots that lose paths.
 pub(super) const REQUEST_BYTES_MAX: u32 = 4 << 20;
@@ -19,13 +19,15 @@ const ANSWER_BYTES_MAX: u32 = 256 << 20;
 /// Reaches the process that has the vault at `path` open, once that is ready.
 ///
 /// # Errors
-/// Nobody is there, or it has just ended; [`io::ErrorKind::InvalidData`] if it speaks otherwise.
+/// No owner is there, or it has just ended; [`io::ErrorKind::InvalidData`] if it speaks otherwise.
 pub(in crate::vault) fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = through_fd(path, SOCKET, |socket| UnixStream::connect(socket))?;
     match receive::<String>(&stream)? {
         greeting if greeting == GREETING => Ok(stream),
         other if other.starts_with("quietus-") => {
-            let what = format!("it speaks {other}, and this program {GREETING}; use the same version");
+            let what = format!(
+                "the vault's owner speaks {other}, and this program {GREETING}; use the same version of Quietus"
+            );
             Err(io::Error::new(io::ErrorKind::InvalidData, what))
         }
         refusal => Err(io::Error::new(io::ErrorKind::InvalidData, refusal)),

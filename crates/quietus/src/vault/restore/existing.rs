@@ -1,4 +1,4 @@
-//! What is done about an entry that is there already.
+//! The action where an entry exists already.
 
 use quietus_vault::tree::{Kind, Node};
 use rustix::fd::BorrowedFd;
@@ -6,22 +6,22 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Some file systems keep times in steps of so many seconds.
+/// Coarsest step in which file systems keep times, in seconds.
 const COARSEST_SECONDS: i64 = 2;
 
-/// What to do about a file that is there and is not as the snapshot has it.
+/// What to do with an existing file that differs from the snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Overwrite {
-    /// Leave it, and name it.
+    /// Leave the file, and name it in the report.
     #[default]
     Never,
-    /// Replace it.
+    /// Replace the file.
     IfChanged,
-    /// Replace it, and also what seems to be as the snapshot has it.
+    /// Replace every file, even one that does not seem to differ.
     Always,
 }
 
-/// What is to be done for an entry.
+/// The action for an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Act {
     /// Nothing: the entry is there.
@@ -34,7 +34,7 @@ pub(super) enum Act {
     Replace,
 }
 
-/// What is to be done for the entry in the folder `here`, or why it cannot be restored.
+/// The action for the entry in the folder `here`, or why it cannot be restored.
 pub(super) fn decide(here: BorrowedFd<'_>, node: &Node, how: Overwrite) -> Result<Act, String> {
     let there = match rustix::fs::statat(here, node.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(Act::Make),

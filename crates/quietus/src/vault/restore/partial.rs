@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A file has its final name only once all of it is there, its attributes too.
-//! 2. Whoever writes a file holds a lock on it. One without a lock was left by a program that was killed, and is removed by the next
+//! 2. A program that writes a file holds a lock on it. A file without a lock was left by a program that was killed, and is removed by the next
 //!    restore into that folder.
 
 use rustix::fd::{AsFd, BorrowedFd};
@@ -14,7 +14,7 @@ use std::fs::File;
 /// Names of partial entries: this, and 16 hexadecimal digits.
 const PREFIX: &str = ".quietus-get-";
 const DIGITS: usize = 16;
-/// Names that are tried; none is taken but by chance.
+/// Names that are tried: each is random, so that it is hardly ever taken.
 const TRIES: usize = 8;
 
 /// An entry that does not have its name yet. Dropped, it is gone.
@@ -52,9 +52,9 @@ impl<'d> Partial<'d> {
         Self::make(dir, |name| {
             let file = File::from(rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)?);
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                // Whoever clears the folder has it, and removes it.
+                // A program that clears the folder has the file, and removes it.
                 Err(Errno::WOULDBLOCK) => return Err(Errno::AGAIN),
-                // A host without locks has nobody who clears the folder.
+                // On a host without locks no program clears the folder.
                 _ if rustix::fs::fstat(&file)?.st_nlink == 0 => return Err(Errno::AGAIN),
                 _ => {}
             }
@@ -67,7 +67,7 @@ impl<'d> Partial<'d> {
         &self.name
     }
 
-    /// Gives the entry its name. What has that name is replaced only if `replaces` says so.
+    /// Gives the entry its name. An entry of that name is replaced only if `replaces` is set.
     ///
     /// # Errors
     /// Errors of the host; the entry is gone then.
@@ -120,7 +120,7 @@ pub(super) fn is_partial(name: &[u8]) -> bool {
     digits.is_some_and(|it| it.len() == DIGITS && it.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether this is a file that nobody writes.
+/// Whether no program writes this file.
 fn is_left(dir: BorrowedFd<'_>, name: &CStr) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let is_left = || {

@@ -19,7 +19,7 @@ pub(in crate::vault) enum Wanted {
 pub(in crate::vault) struct Selection(Vec<Vec<u8>>);
 
 impl Selection {
-    /// These paths; all if there are none.
+    /// The selected paths; empty for all.
     pub(in crate::vault) fn new(paths: &[PathBuf]) -> Result<Selection, Error> {
         Ok(Selection(paths.iter().map(|path| inside(path)).collect::<Result<_, _>>()?))
     }

@@ -1,4 +1,4 @@
-//! The snapshot before: what it says of the files of this host, so that those that nobody has changed since are not read again.
+//! The snapshot before: what it says of the files of this host, so that unchanged files are not read again.
 //!
 //! Invariants:
 //! 1. A file is taken for unchanged only if its inode has the same number, the same time of its last change, which no program can
@@ -29,7 +29,7 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// The newest snapshot of the same series; if there is none, the newest one of the same host.
+    /// The newest snapshot of the same series, or else of the same host.
     pub(super) fn find(client: &mut Client, label: &Label) -> Result<Option<Self>, Error> {
         let mut others = None;
         for (_, root) in client.roots()?.into_iter().rev() {
@@ -71,7 +71,7 @@ struct State {
     modified_ns: i64,
     bytes: u64,
     /// Whether the length may say nothing of the content: `/proc` and its like have files of length 0 with content, whose times are
-    /// not those of any change. Like all file systems without a device of their own, they have the major number 0.
+    /// not the time of any change. Like all file systems without a device of their own, they have the major number 0.
     is_of_no_length: bool,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// The entries of a folder; none of one that the snapshot does not have.
+    /// The entries of a folder; empty if the snapshot does not have the folder.
     pub(super) fn of(folder: Option<&Recipe>) -> Self {
         Self {
             rest: folder.and_then(|folder| folder.cursor().ok()),

@@ -45,10 +45,10 @@ pub(super) fn order(path: &Path, about: &fs::Metadata) -> (Order, Parts) {
     (Order { path: path.into(), file: (about.dev(), about.ino()), parts }, coming)
 }
 
-/// Nobody wants the file any more.
+/// The file is not wanted any more.
 struct Unwanted;
 
-/// One reader.
+/// A reader.
 pub(super) struct Reader {
     preparer: Preparer,
     buffer: Vec<u8>,
@@ -70,7 +70,7 @@ impl Reader {
                 Err(error) => Ok(Err(error)),
             };
             if let Ok(end) = end {
-                // Whoever has gone away wants no end.
+                // A receiver that has gone away wants no end.
                 let _ = order.parts.send(Part::End(end));
             }
         }
@@ -147,7 +147,7 @@ fn open(order: &Order) -> io::Result<File> {
     if is_same { Ok(file) } else { Err(io::Error::other("it was replaced while it was read")) }
 }
 
-/// Where the next data of a file begins, from `at` on, and where it ends: both at the file's end if none follows.
+/// Where the next data of a file begins, from `at` on, and where it ends: both at the file's end if no data follows.
 fn extent(file: &File, at: u64) -> Result<(u64, u64), Errno> {
     let end = rustix::fs::seek(file, SeekFrom::End(0))?;
     let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {

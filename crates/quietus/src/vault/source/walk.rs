@@ -36,7 +36,7 @@ pub(super) enum Found {
     End,
     /// Another entry.
     Entry(Box<Entry>),
-    /// Files that nobody has changed since the snapshot before, each with its content there.
+    /// Files unchanged since the snapshot before, each with its content there.
     Unchanged(Vec<(Entry, Recipe)>),
     /// A path that cannot be read, and the reason.
     LeftOut(String),
@@ -94,7 +94,7 @@ impl Branch {
         Ok(())
     }
 
-    /// The attributes of the folder, if it is put whole; those of `.`, for one. What cannot be read is not known.
+    /// The attributes of the folder, if it is put whole, such as `.`. What cannot be read is not known.
     pub(super) fn metadata(&self) -> Option<Metadata> {
         let read = || attributes::read(&self.path, &fs::metadata(&self.path).ok()?).ok();
         self.is_whole.then(read).flatten()
@@ -105,7 +105,7 @@ impl Branch {
 pub(super) struct Measure<'a> {
     pub(super) wanted: &'a Wanted<'a>,
     pub(super) bytes: &'a AtomicU64,
-    /// Whether nobody wants to know any more.
+    /// Whether the results are not wanted any more.
     pub(super) is_over: &'a AtomicBool,
 }
 
@@ -159,7 +159,7 @@ fn is_cache(tag: &Path) -> io::Result<bool> {
     Ok(begins == CACHE_SIGNATURE)
 }
 
-/// A walk under way. It ends when nobody takes any more of what is found.
+/// A walk under way. It ends when the receiver is gone.
 pub(super) struct Walk<'a> {
     wanted: &'a Wanted<'a>,
     /// The vault's own directory and pool, which are no part of what is put.
@@ -167,7 +167,7 @@ pub(super) struct Walk<'a> {
     parent: Option<Parent>,
     found: Sender<Found>,
     orders: Sender<Order>,
-    /// Files that nobody has changed, which are told of before anything else is, and the chunks at their tops.
+    /// Unchanged files, which are told of before anything else is, and the chunks at their tops.
     unchanged: (Vec<(Entry, Recipe)>, usize),
 }
 
@@ -321,7 +321,7 @@ impl<'a> Walk<'a> {
         self.tell(Found::LeftOut(format!("{}: {error}", path.display())))
     }
 
-    /// Tells of a file that nobody has changed, together with others.
+    /// Tells of an unchanged file, together with others.
     fn keep(&mut self, entry: Entry, recipe: Recipe) -> Result<(), Error> {
         self.unchanged.1 += recipe.top().0.len();
         self.unchanged.0.push((entry, recipe));

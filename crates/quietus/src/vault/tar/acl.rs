@@ -11,7 +11,7 @@ pub(super) const DEFAULT: &[u8] = b"system.posix_acl_default";
 
 const VERSION: u32 = 2;
 const ENTRY_BYTES: usize = 8;
-/// The number of an entry that has none.
+/// The number that an entry without one has.
 const NO_ID: u32 = u32::MAX;
 const USER_OBJ: u16 = 0x01;
 const USER: u16 = 0x02;
@@ -24,9 +24,9 @@ const OTHER: u16 = 0x20;
 /// no more than the mode does.
 ///
 /// # Errors
-/// What is no entry, or a name that this host does not know and that comes without its number.
+/// The entry is invalid, or names a user or group that this host does not know, without its number.
 pub(super) fn parse(text: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "it is no text".to_owned())?;
+    let text = std::str::from_utf8(text).map_err(|_| "not UTF-8 text".to_owned())?;
     let lines = text.split(['\n', ',']).map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut entries = lines.filter(|line| !line.is_empty()).map(entry).collect::<Result<Vec<_>, _>>()?;
     entries.sort_unstable();
@@ -44,7 +44,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<Vec<u8>>, String> {
 
 /// Tag, number and permissions of an entry.
 fn entry(line: &str) -> Result<(u16, u32, u16), String> {
-    let unknown = || format!("{line:?} is no entry of an ACL");
+    let unknown = || format!("invalid entry {line:?} of an ACL");
     let parts: Vec<&str> = line.split(':').map(str::trim).collect();
     let (kind, name, rest) = match parts[..] {
         // Solaris leaves the name out that these never have.
@@ -104,7 +104,7 @@ fn entries(attribute: &[u8]) -> Option<Vec<(u16, u32, u16)>> {
     Some(entries.chunks(ENTRY_BYTES).map(entry).collect())
 }
 
-/// The permissions of a mode that go with an ACL, as Linux has it: those of the group are the mask. `None` for what is no ACL.
+/// The permissions of a mode that go with an ACL, as Linux has it: the permissions of the group are the mask. `None` for what is no ACL.
 pub(super) fn mode(attribute: &[u8]) -> Option<u32> {
     let entries = entries(attribute)?;
     let of = |wanted| {
@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_acl_is_named() {
+    fn an_invalid_acl_is_named() {
         for (bad, why) in [
-            (&b"user::rwz"[..], "no entry"),
-            (b"nobody", "no entry"),
-            (b"user", "no entry"),
-            (b"owner@::rwx", "no entry"),
+            (&b"user::rwz"[..], "invalid entry"),
+            (b"nobody", "invalid entry"),
+            (b"user", "invalid entry"),
+            (b"owner@::rwx", "invalid entry"),
             (b"user:nobody here:rwx", "does not have"),
-            (b"\xff", "no text"),
+            (b"\xff", "not UTF-8 text"),
         ] {
             assert!(parse(bad).is_err_and(|it| it.contains(why)), "{why}");
         }

@@ -69,7 +69,7 @@ impl Header {
         if prefix.is_empty() { name.into() } else { [prefix, b"/", name].concat() }
     }
 
-    /// What a link leads to.
+    /// Target of a link.
     pub(super) fn link(&self) -> Vec<u8> {
         text(&self.0[LINKNAME]).into()
     }
@@ -83,7 +83,7 @@ impl Header {
         number(bytes).ok_or_else(|| format!("the field `{name}` is {:?}", String::from_utf8_lossy(bytes)))
     }
 
-    /// Major and minor number of a device; old headers have none.
+    /// Major and minor number of a device; old headers lack them.
     pub(super) fn device(&self) -> Result<(u32, u32), String> {
         if self.0[MAGIC][..5] != USTAR[..5] {
             return Ok((0, 0));

@@ -21,7 +21,7 @@ type Record<'t> = (&'t [u8], &'t [u8]);
 /// The records of an extended header: `LENGTH KEYWORD=VALUE`, each with a line's end. A value may have any bytes.
 ///
 /// # Errors
-/// What is no record.
+/// An invalid record.
 pub(super) fn records(mut text: &[u8]) -> Result<Vec<Record<'_>>, String> {
     let mut found = Vec::new();
     while !text.is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn push_record(text: &mut Vec<u8>, keyword: &[u8], value: &[u8]) {
     text.extend([length.as_bytes(), b" ", keyword, b"=", value, b"\n"].concat());
 }
 
-/// What extended headers say of an entry. The attributes of a file are those of its headers, unless these say otherwise.
+/// Attributes from extended headers, which take precedence over the fields of the entry's header.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Extended {
     pub(super) path: Option<Vec<u8>>,

@@ -22,7 +22,7 @@ use std::rc::Rc;
 const PIECE_BYTES: usize = 1 << 20;
 /// Deepest folder; deeper ones have no path that a host takes.
 const DEPTH_MAX: usize = 1024;
-/// Mode of a folder that the archive does not have: everybody may enter it, as tar makes it.
+/// Mode of a folder that the archive does not have: every user may enter it, as tar makes it.
 const FOLDER_MODE: u32 = 0o755;
 /// The bits of a mode that an ACL has, too.
 const RIGHTS: u32 = 0o777;
@@ -113,7 +113,7 @@ impl Taking<'_, '_, '_> {
                 None
             }),
             Of::HardLink => link(&mut self.top, &member.link, &parts, &mut self.links),
-            _ if parts.is_empty() => Err("it has no name".into()),
+            _ if parts.is_empty() => Err("the entry has no name".into()),
             of => match self.kind(reader, &member, of)? {
                 Ok(kind) => {
                     let other = Other { metadata, kind, number: Cell::new(None) };
@@ -135,7 +135,7 @@ impl Taking<'_, '_, '_> {
         Ok(())
     }
 
-    /// The kind of an entry, with its content in the vault, or why it has none.
+    /// The kind of an entry, with its content in the vault, or why the entry is left out.
     fn kind(
         &mut self,
         reader: &mut Reader<'_>,
@@ -185,17 +185,17 @@ impl Taking<'_, '_, '_> {
     }
 }
 
-/// The parts of a path, and why it has none.
+/// The parts of a path, or why the path is refused.
 fn parts(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     use std::os::unix::ffi::OsStrExt;
     let mut parts = Vec::new();
     for part in Path::new(std::ffi::OsStr::from_bytes(path)).components() {
         match part {
             Component::Normal(name) if name.as_bytes().contains(&0) => {
-                return Err("a zero byte in its name".into());
+                return Err("a zero byte in the name".into());
             }
             Component::Normal(name) => parts.push(name.as_bytes().to_vec()),
-            Component::ParentDir => return Err("`..` in its path".into()),
+            Component::ParentDir => return Err("`..` in the path".into()),
             Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
         }
     }
@@ -217,7 +217,7 @@ impl Folder {
         for part in parts {
             match here.entries.entry(part.clone()).or_insert_with(|| Entry::Folder(Folder::default())) {
                 Entry::Folder(below) => here = below,
-                Entry::Other(..) => return Err("a part of its path is no folder of the archive".into()),
+                Entry::Other(..) => return Err("its parent is not a folder of the archive".into()),
             }
         }
         Ok(here)
@@ -225,7 +225,7 @@ impl Folder {
 
     /// Adds an entry; the one of the same name before it.
     fn insert(&mut self, parts: &[Vec<u8>], entry: Entry) -> Result<Option<Entry>, String> {
-        let Some((name, above)) = parts.split_last() else { return Err("it has no name".into()) };
+        let Some((name, above)) = parts.split_last() else { return Err("the entry has no name".into()) };
         let folder = self.enter(above)?;
         if matches!(folder.entries.get(name), Some(Entry::Folder(_))) {
             return Err("the archive has a folder of the same name".into());
@@ -270,12 +270,12 @@ fn link(
 
 fn metadata(member: &Member) -> Result<Metadata, String> {
     let owner = |of: &str, number: i64| {
-        u32::try_from(number).map_err(|_| format!("its {of} is {number}, which no host has"))
+        u32::try_from(number).map_err(|_| format!("the {of} {number} is out of range"))
     };
     let attributes = &member.extended.attributes;
     let bytes: usize = attributes.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > CHUNK_BYTES_MAX {
-        return Err(format!("its extended attributes have {bytes} bytes, of at most {CHUNK_BYTES_MAX}"));
+        return Err(format!("the extended attributes have {bytes} bytes, of at most {CHUNK_BYTES_MAX}"));
     }
     // libarchive has the group's own rights in the mode of a file with an ACL.
     let of_acl = attributes.get(acl::ACCESS).and_then(|acl| acl::mode(acl));

@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 /// Most bytes of the headers of an entry: its name, the target of its link, its attributes.
 const HEADERS_BYTES_MAX: u64 = 4 << 20;
-/// Bytes read at once that nobody wants.
+/// Bytes that are skipped at once.
 const SKIP_BYTES: usize = 64 << 10;
 /// The first bytes of what programs have compressed, and the program that undoes it.
 const COMPRESSED: [(&[u8], &str); 8] = [
@@ -36,7 +36,7 @@ pub(super) enum Of {
     CharacterDevice,
     BlockDevice,
     Pipe,
-    /// One that this program does not know, by its letter.
+    /// An entry of a kind that this program does not know, by its letter.
     Unknown(char),
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Of {
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) path: Vec<u8>,
-    /// What a link leads to.
+    /// Target of a link.
     pub(super) link: Vec<u8>,
     pub(super) of: Of,
     pub(super) mode: u32,
@@ -97,7 +97,7 @@ impl<'i> Reader<'i> {
             self.skip()?;
             let Some(header) = self.header()? else {
                 return match before.is_any() {
-                    true => Err(self.damaged(self.at, "the headers of an entry have none behind them")),
+                    true => Err(self.damaged(self.at, "the headers of an entry, without the entry")),
                     false => Ok(None),
                 };
             };
@@ -277,9 +277,9 @@ impl<'i> Reader<'i> {
         match from {
             0 => self.damaged(
                 from,
-                "no archive of tar: the first block is no header; name one that `tar` has made",
+                "not a tar archive: the first block is not a header; name an archive that `tar` has written",
             ),
-            _ => self.damaged(from, "damaged: no header is there; make the archive again"),
+            _ => self.damaged(from, "damaged: a header is missing; create the archive again"),
         }
     }
 
@@ -364,8 +364,10 @@ impl<'i> Reader<'i> {
 
     fn cut_off(&self, how: &str) -> io::Error {
         let what = match self.at {
-            0 => "empty, which is no archive; if a command writes it, see what became of that".into(),
-            at => format!("cut off after {at} bytes, {how}; if a command writes it, see what became of that"),
+            0 => "empty; if a command writes the archive, check whether that command failed".into(),
+            at => format!(
+                "cut off after {at} bytes, {how}; if a command writes the archive, check whether that command failed"
+            ),
         };
         io::Error::new(io::ErrorKind::UnexpectedEof, what)
     }

@@ -28,7 +28,7 @@ impl Map {
         Map { bytes, runs: if bytes == 0 { Vec::new() } else { vec![(0, bytes)] } }
     }
 
-    /// A map that an archive has, with so many bytes of content behind it.
+    /// A map that an archive has, with this number of bytes of content behind it.
     ///
     /// # Errors
     /// Runs that overlap, end behind the file, or have more or less content than there is.
@@ -69,7 +69,7 @@ pub(super) struct Records {
 pub(super) enum Format {
     /// In the extended header: the file's bytes, and its runs.
     Known(u64, Vec<Run>),
-    /// Before the content of a file of so many bytes.
+    /// Before the content of a file of this length in bytes.
     Ahead(u64),
 }
 
@@ -102,7 +102,7 @@ impl Records {
         (self.runs.len() <= RUNS_MAX).then_some(())
     }
 
-    /// Where the map is; `None` if there is none.
+    /// Where the map is; `None` if the file has no map.
     ///
     /// # Errors
     /// A format that this program does not know, or without the file's size.
@@ -130,7 +130,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
 /// The runs of a header of GNU tar's old format or of a block behind it, and whether another block follows.
 ///
 /// # Errors
-/// What is no number.
+/// A field that is not a number.
 pub(super) fn old_runs(block: &[u8; BLOCK_BYTES], is_header: bool) -> Result<(Vec<Run>, bool), String> {
     const ENTRY_BYTES: usize = 24;
     let (entries, more) =
@@ -142,7 +142,11 @@ pub(super) fn old_runs(block: &[u8; BLOCK_BYTES], is_header: bool) -> Result<(Ve
             break;
         }
         let read = |field| number(field).and_then(|it| u64::try_from(it).ok());
-        runs.push(read(start).zip(read(length)).ok_or("the map of a sparse file has what is no number")?);
+        runs.push(
+            read(start)
+                .zip(read(length))
+                .ok_or("the map of a sparse file has a field that is not a number")?,
+        );
     }
     Ok((runs, more != 0))
 }
@@ -150,7 +154,7 @@ pub(super) fn old_runs(block: &[u8; BLOCK_BYTES], is_header: bool) -> Result<(Ve
 /// The bytes of a file whose header is of GNU tar's old format.
 pub(super) fn old_bytes(header: &[u8; BLOCK_BYTES]) -> Result<u64, String> {
     let bytes = number(&header[483..495]).and_then(|it| u64::try_from(it).ok());
-    bytes.ok_or_else(|| "the field `realsize` of a sparse file is no number".into())
+    bytes.ok_or_else(|| "the field `realsize` of a sparse file is not a number".into())
 }
 
 /// A map before the content, format 1.0: decimal numbers, each with a line's end.
@@ -166,18 +170,18 @@ impl Ahead {
     /// Takes a block; whether the map is whole. Behind its end a block is filled up.
     ///
     /// # Errors
-    /// What is no number, or too many runs.
+    /// A field that is not a number; too many runs.
     pub(super) fn take(&mut self, block: &[u8]) -> Result<bool, String> {
         for byte in block {
             if *byte != b'\n' {
                 self.digits.push(*byte);
                 if self.digits.len() > DIGITS_MAX {
-                    return Err("the map of a sparse file has what is no number".into());
+                    return Err("the map of a sparse file has a field that is not a number".into());
                 }
                 continue;
             }
             let number = decimal(&std::mem::take(&mut self.digits));
-            let number = number.ok_or("the map of a sparse file has what is no number")?;
+            let number = number.ok_or("the map of a sparse file has a field that is not a number")?;
             match (self.count, self.start.take()) {
                 (None, _) if number > RUNS_MAX as u64 => {
                     return Err(format!("the map of a sparse file has {number} runs, of at most {RUNS_MAX}"));

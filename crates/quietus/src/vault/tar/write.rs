@@ -53,7 +53,7 @@ pub(super) fn write_tar(
 /// What a header says besides a file's attributes.
 struct Entry<'e> {
     flag: u8,
-    /// What a link leads to.
+    /// Target of a link.
     link: &'e [u8],
     /// Bytes of content behind it.
     stored: u64,
@@ -103,7 +103,7 @@ impl Writing<'_, '_> {
                     self.header(&[&inside[..], b"/"].concat(), &node.metadata, Entry::plain(b'5'))?;
                     self.folder(below, &inside, depth + 1)?;
                 }
-                Kind::Socket => self.leave_out(&inside, "a socket, which no archive has"),
+                Kind::Socket => self.leave_out(&inside, "a socket, which an archive cannot hold"),
                 _ => self.entry(node, &inside)?,
             }
         }
@@ -188,7 +188,7 @@ impl Writing<'_, '_> {
             if runs.len() > RUNS_MAX {
                 let (path, what) = (String::from_utf8_lossy(path), "runs of content between its holes");
                 return Err(Error::Invalid(format!(
-                    "{path}: has more than {RUNS_MAX} {what}, which no archive takes; restore it with --into"
+                    "{path}: has more than {RUNS_MAX} {what}, which an archive cannot hold; restore it with --into"
                 )));
             }
             at = end;

@@ -1,4 +1,4 @@
-//! Completion, as a shell asks for it: the program itself says what fits, opens nothing for that, and nobody waits.
+//! Completion, as a shell asks for it: the program itself says what fits, opens nothing for that, and answers at once.
 
 use crate::cli::program::Disk;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
-/// The candidates for the last one of `words`. Nobody waits for them: 124 would be the status then.
+/// The candidates for the last one of `words`. They come at once: 124 would be the status else.
 fn candidates(dir: &Path, words: &[&str]) -> Vec<String> {
     let mut quietus = Command::new("timeout");
     quietus.args(["30", env!("CARGO_BIN_EXE_quietus"), "--", "quietus"]).args(words).current_dir(dir);

@@ -64,7 +64,7 @@ fn a_purge_at_a_terminal_goes_on_only_after_a_yes() {
     for keys in ["n\n", "\n", "what?\n"] {
         let (status, shown) = asked().answered(keys);
         assert_eq!(status, Some(1), "{keys:?}");
-        assert!(shown.contains("about to end that content for ever: 1 ranges of disk"), "{shown}");
+        assert!(shown.contains("about to destroy that content for ever: 1 ranges of disk"), "{shown}");
         assert!(shown.contains("64.00 KiB of 1.00 MiB, of which 64.00 KiB hold content"), "{shown}");
     }
     let interrupted = asked();

@@ -32,12 +32,12 @@ fn comes_to_rest(disk: &Disk) {
 }
 
 #[test]
-fn an_idle_disk_wakes_nobody() {
+fn an_idle_disk_wakes_no_thread() {
     comes_to_rest(&Disk::new(&["--size", "64M"]));
 }
 
 #[test]
-fn an_idle_overlay_wakes_nobody() {
+fn an_idle_overlay_wakes_no_thread() {
     let dir = tempfile::tempdir().expect("a directory");
     let golden = dir.path().join("golden");
     std::fs::write(&golden, vec![7; 1 << 20]).expect("an image");

@@ -72,7 +72,7 @@ fn each_kind_of_credential_opens_a_disk_until_its_slot_is_removed() {
         let rotated = bench.key(&["rotate"], &[credential]).expect("a key");
         assert_eq!(rotated["generation"], generation);
     }
-    // Only who can open the disk afterwards takes a slot away.
+    // Only a credential that opens the disk afterwards takes a slot away.
     let error = bench.key(&["remove", "0"], &[&phrase]).expect_err("it is refused");
     assert!(error.contains("the credential given opens no other slot; give one that does"), "{error}");
     let removed = bench.key(&["remove", "0"], &[&command]).expect("it is removed");

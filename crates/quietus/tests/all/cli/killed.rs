@@ -1,4 +1,4 @@
-//! What works on an overlay that nobody serves is killed at any instant, and begun again.
+//! Commands on an overlay that is not served are killed at any instant, and begun again.
 
 use crate::cli::program::Disk;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const SIZE: usize = 6 << 20;
 const KILLS: u32 = 12;
 
-/// An image with content in every third stretch of so many bytes.
+/// An image with content in two of three stretches of 100,000 bytes.
 fn image(path: &Path, phase: usize) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     for (n, part) in bytes.chunks_mut(100_000).enumerate() {

@@ -200,7 +200,7 @@ fn completions_are_printed_for_each_shell() {
     }
 }
 
-/// Runs a tool of the system; none if it is not there.
+/// Runs a tool of the system; `None` if it is not installed.
 fn tool(program: &str, args: &[&str], input: &str) -> Option<String> {
     use std::io::Write;
     let mut command = Command::new(program);

@@ -114,7 +114,7 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["--store", "overlay", "--base", base, "--size", "1M"], "larger"),
         (&["--store", "overlay", "--base", "nowhere"], "missing"),
         (&["--mode", "lazy", "--size", "1M"], "--store overlay"),
-        (&["--policy", "none", "--size", "1M"], "only an overlay"),
+        (&["--policy", "none", "--size", "1M"], "overlays only"),
     ] {
         let error = create(args);
         assert!(error.contains(says), "{args:?}: {error}");

@@ -218,7 +218,7 @@ fn a_wrong_command_line_is_a_report_too() {
     for (line, said) in [
         ("--json nonsense", "unrecognized subcommand 'nonsense'"),
         ("list --depth 0 --json", "invalid value '0' for '--depth <LEVELS>'"),
-        ("--json shred vm1", "shred: option --now is missing"),
+        ("--json shred vm1", "shred: --now is missing"),
     ] {
         let output = run(dir.path(), line);
         let error = crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"));

@@ -1,4 +1,4 @@
-//! Nobody but its owner can read a disk or a vault.
+//! Only its owner can read a disk or a vault.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -10,12 +10,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// One made with `args`.
+    /// A disk made with `args`.
     pub fn new(args: &[&str]) -> Self {
         Self::made(tempfile::tempdir().expect("a directory"), args)
     }
 
-    /// One made with `args` in `dir`.
+    /// A disk made with `args` in `dir`.
     pub fn made(dir: tempfile::TempDir, args: &[&str]) -> Self {
         let disk = Self { dir };
         disk.json("create", args);
@@ -26,7 +26,7 @@ impl Disk {
         self.beside("disk")
     }
 
-    /// What has this name beside it.
+    /// The path with this name beside it.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }

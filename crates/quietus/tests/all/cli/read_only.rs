@@ -48,7 +48,7 @@ fn end(mut server: Server) {
     assert!(server.0.wait().expect("it ends").success());
 }
 
-/// A disk in place, and one above an image, which somebody has changed.
+/// A disk in place, and one above an image, both with changes.
 fn disks() -> [Disk; 2] {
     let dir = tempfile::tempdir().expect("a directory");
     let golden = dir.path().join("golden");

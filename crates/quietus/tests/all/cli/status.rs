@@ -14,7 +14,7 @@ fn shown(disk: &Disk, args: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A disk with 64 KiB that nobody destroys unasked.
+/// A disk with 64 KiB that are not destroyed unasked.
 fn waiting() -> Disk {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
@@ -159,7 +159,7 @@ fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() 
     disk.json("prove", &["-o", receipt]);
     let key = disk.path().join("key.pub");
     for (args, said) in [
-        (&["prove", "--check", receipt][..], "signed       self-signed: nobody vouches for the key "),
+        (&["prove", "--check", receipt][..], "signed       self-signed, by a key that was not checked: "),
         (
             &["prove", "--check", receipt, "--key", key.to_str().expect("text")],
             "signed       the signature is valid, by the given key ",

@@ -1,4 +1,4 @@
-//! Wrong usage, as people and scripts come to it: what each is told, and its exit status. None hangs, none takes much memory, and none
+//! Wrong usage, as people and scripts come to it: what each is told, and its exit status. No command hangs, takes much memory, or
 //! leaves anything behind.
 
 use crate::cli::program::Disk;
@@ -31,27 +31,27 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create d --adopt qcow2",
         1,
-        "qcow2: --adopt takes raw images only, and this one is qcow2; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "qcow2: --adopt takes raw images only, and this image is qcow2; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --adopt vmdk",
         1,
-        "vmdk: --adopt takes raw images only, and this one is vmdk; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "vmdk: --adopt takes raw images only, and this image is vmdk; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --adopt vhdx",
         1,
-        "vhdx: --adopt takes raw images only, and this one is vhdx; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "vhdx: --adopt takes raw images only, and this image is vhdx; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --adopt vdi",
         1,
-        "vdi: --adopt takes raw images only, and this one is vdi; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "vdi: --adopt takes raw images only, and this image is vdi; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --adopt qed",
         1,
-        "qed: --adopt takes raw images only, and this one is qed; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "qed: --adopt takes raw images only, and this image is qed; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --adopt raw --size 2M",
@@ -87,7 +87,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create d --medium /dev/typo --size 1M",
         1,
-        "/dev/typo: there is no device typo, and /dev is no place for files; check the name",
+        "/dev/typo: there is no device typo, and /dev takes no files; check the name",
     ),
     (
         "create d --medium /dev/null --size 1M",
@@ -137,7 +137,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create d --store versions --seal none --from qcow2",
         1,
-        "qcow2: --from takes raw images only, and this one is qcow2; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
+        "qcow2: --from takes raw images only, and this image is qcow2; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
     ),
     (
         "create d --store versions --seal none --from fifo",
@@ -170,7 +170,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create d --size 0",
         2,
-        "error: invalid value '0' for '--size <SIZE>': a disk has 512 bytes at least; use a size such as 20G",
+        "error: invalid value '0' for '--size <SIZE>': the size is 0; expected 512 bytes or more, such as 20G",
     ),
     (
         "create d --size 1Z",
@@ -186,16 +186,12 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create d --size 1M --policy none",
         2,
-        "d: --policy none destroys nothing, and only an overlay may have it; choose clear, or another policy",
+        "d: --policy none destroys nothing, and is for overlays only; choose clear, or another policy",
     ),
     ("create vm1 --size 1M", 1, "vm1: already exists; choose another name, or remove it"),
     ("create no/d --size 1M", 1, "no/d: the directory no does not exist; make it first"),
     ("create text/d --size 1M", 1, "text/d: text is a regular file, and not a directory; check the path"),
-    (
-        "create /dev/d --size 1M",
-        1,
-        "/dev/d: there is no device d, and /dev is no place for files; check the name",
-    ),
+    ("create /dev/d --size 1M", 1, "/dev/d: there is no device d, and /dev takes no files; check the name"),
     ("serve nope", 1, "nope: no such disk; check the name, or make one with `quietus create`"),
     (
         "serve text",
@@ -250,7 +246,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "serve vm1 --memory 1",
         2,
-        "error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; use 64M or more, such as 256M",
+        "error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; expected 64M or more, such as 256M",
     ),
     ("status vn1", 1, "vn1: no such disk; did you mean vm1?"),
     (
@@ -278,7 +274,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "shred vm1",
         2,
-        "shred: option --now is missing; without it, queued content is destroyed when the disk is idle",
+        "shred: --now is missing; without --now, queued content is destroyed when the disk is idle",
     ),
     ("purge vm1", 2, "error: the following required arguments were not provided:  <RANGES>..."),
     (
@@ -293,7 +289,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "export vm1 /dev/image",
         1,
-        "/dev/image: there is no device image, and /dev is no place for files; check the name",
+        "/dev/image: there is no device image, and /dev takes no files; check the name",
     ),
     ("export vm1@1 image", 1, "not supported: the disk keeps no epochs: that takes a store of versions"),
     ("commit vm1", 1, "vm1: not an overlay; only a disk made with --store overlay has a base image"),
@@ -305,19 +301,19 @@ const USAGES: &[(&str, i32, &str)] = &[
     ),
     ("compact vm1", 1, "cannot compact vm1: it is not an overlay"),
     ("epoch vm1", 1, "not supported: the disk keeps no epochs: that takes a store of versions"),
-    ("forget ver1", 2, "ver1 names no epochs; use ver1@17, ver1@17..20, ver1@17.. or ver1@NAME"),
+    ("forget ver1", 2, "ver1: no epochs are named; use ver1@17, ver1@17..20, ver1@17.. or ver1@NAME"),
     ("forget ver1@1", 1, "epoch 1 has not closed yet; `quietus epoch` closes the open one"),
     (
         "forget ver1@1 --chain 0+4096",
         2,
-        "--chain forgets blocks in all epochs, and \"1\" names some; leave \"@1\" or --chain away",
+        "--chain forgets blocks in all epochs, but \"@1\" names some; leave out \"@1\" or --chain",
     ),
-    ("restore ver1", 2, "ver1 names no epoch; use ver1@17, ver1@NAME or ver1@2026-11-20T10:00"),
+    ("restore ver1", 2, "ver1: no epoch is named; use ver1@17, ver1@NAME or ver1@2026-11-20T10:00"),
     ("diff ver1@1 vm1@1", 2, "ver1 and vm1 are two disks; name two epochs of one disk"),
     (
         "key ver1 list",
         1,
-        "ver1: the disk has no keys: only a disk with `--store versions` and a seal other than `none` has",
+        "ver1: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys",
     ),
     ("prove", 2, "error: the following required arguments were not provided:  <DISK>"),
     (
@@ -328,22 +324,22 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "create a..b --size 1M",
         2,
-        "a..b: \"a..b\" cannot be the name of a disk: it could be read as a range of epochs; use single dots",
+        "a..b: invalid name \"a..b\" for a disk: two dots would be read as a range of epochs; use single dots",
     ),
     (
         "epoch vm1 --name first",
         2,
-        "error: invalid value 'first' for '--name <NAME>': \"first\" cannot be the name of an epoch or a hold: this word means an epoch, or the current state, by itself; choose another one",
+        "error: invalid value 'first' for '--name <NAME>': invalid name \"first\" for an epoch or a hold: the word is reserved; choose another name",
     ),
     (
         "hold vm1@1 --who me --why law --name 4711",
         2,
-        "error: invalid value '4711' for '--name <NAME>': \"4711\" cannot be the name of an epoch or a hold: it could be read as a number, a time or an option; let it begin with a letter or _",
+        "error: invalid value '4711' for '--name <NAME>': invalid name \"4711\" for an epoch or a hold: expected a letter or _ at the beginning, which tells a name from a number, a time or an option",
     ),
     (
         "vault put vault1 5 raw",
         2,
-        "invalid name of a snapshot \"5\": it would be taken for the number of a snapshot; choose another one",
+        "invalid name of a snapshot \"5\": the name would be taken for the number of a snapshot; choose another one",
     ),
     ("prove vm1 -o dir", 1, "dir: --output names a directory; name a file to make"),
     ("prove vm1 --check text", 2, "error: the argument '[DISK]' cannot be used with '--check <CHECK>'"),
@@ -362,7 +358,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "prove vm1 --key text",
         2,
-        "prove: --key goes with --check; the key of the disk or vault signs a new receipt",
+        "prove: --key needs --check; a new receipt is signed by the key of the disk or vault",
     ),
     ("vault init vault1", 1, "vault1: already exists; choose another name, or remove it"),
     (
@@ -383,12 +379,12 @@ const USAGES: &[(&str, i32, &str)] = &[
     (
         "vault init v --medium /dev/typo",
         1,
-        "/dev/typo: there is no device typo, and /dev is no place for files; check the name",
+        "/dev/typo: there is no device typo, and /dev takes no files; check the name",
     ),
     (
         "vault init v --policy none",
         2,
-        "--policy none destroys nothing, and a vault has to; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list",
+        "--policy none destroys nothing, and cannot be a vault's; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list",
     ),
     ("vault init v --size 1K", 2, "--size is 1024 bytes, and a vault has 37748736 at least"),
     ("vault status vm1", 1, "vm1: a disk, and not a vault; use the commands outside of `quietus vault`"),
@@ -440,11 +436,7 @@ const USAGES: &[(&str, i32, &str)] = &[
     ),
     ("doctor no/d", 1, "no/d: the directory no does not exist; make it first"),
     ("doctor text/d", 1, "text/d: text is a regular file, and not a directory; check the path"),
-    (
-        "doctor /dev/typo",
-        1,
-        "/dev/typo: there is no device typo, and /dev is no place for files; check the name",
-    ),
+    ("doctor /dev/typo", 1, "/dev/typo: there is no device typo, and /dev takes no files; check the name"),
     ("doctor dir --root fifo", 1, "fifo: --root names a pipe; name a directory, a file or a block device"),
     ("release ver1 case", 1, "no hold has the name \"case\"; `quietus versions` lists the holds"),
     ("nonsense", 2, "error: unrecognized subcommand 'nonsense'"),

@@ -17,7 +17,7 @@ fn attached(disk: &Disk) -> Value {
 }
 
 #[test]
-fn a_client_that_nobody_knows_is_cached_also_after_a_crash_of_the_server() {
+fn an_unknown_client_is_cached_also_after_a_crash_of_the_server() {
     let disk = disk();
     let served = disk.serve(&[]);
     assert_eq!(attached(&disk)["cached"], false);

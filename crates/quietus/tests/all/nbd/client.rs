@@ -89,13 +89,13 @@ pub struct Client<S> {
     pub style: Style,
 }
 
-/// One reply to an option.
+/// A reply to an option.
 pub type OptionReply = (u32, Vec<u8>);
 
 /// A context, and its extents: lengths and statuses.
 pub type StatusOf = (u32, Vec<(u64, u64)>);
 
-/// One reply to a request, or one chunk of it.
+/// A reply to a request, or a chunk of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chunk {
     pub cookie: u64,

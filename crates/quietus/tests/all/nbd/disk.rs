@@ -69,7 +69,7 @@ impl Disk {
         assert!(!wait.unwrap().1.timed_out(), "{count} requests did not arrive");
     }
 
-    /// Waits until so many clients are connected.
+    /// Waits until `count` clients are connected.
     pub fn await_clients(&self, count: usize) {
         let state = self.lock();
         let wait =

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 const SIZE: u64 = 1 << 20;
-/// More than the kernel holds of a connection: nobody can say so much to a server that does not
+/// More than the kernel holds of a connection: no client can say so much to a server that does not
 /// listen.
 const FLOOD_BYTES: usize = 32 << 20;
 

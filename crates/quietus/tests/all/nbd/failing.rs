@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How somebody spoils a file of a disk.
+/// How a file of a disk is spoilt.
 #[derive(Clone, Copy, Debug)]
 enum Harm {
     Removed,

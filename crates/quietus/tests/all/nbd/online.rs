@@ -214,7 +214,7 @@ fn an_export_that_is_interrupted_leaves_nothing_and_the_guest_goes_on() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("interrupted"), "{output:?}");
     assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
 
-    // What is killed cannot put its draft away: the next of its name does. It holds up nobody.
+    // What is killed cannot put its draft away: the next of its name does. It holds up no export.
     let mut client = half_way(&disk, &served);
     client.kill().unwrap();
     done(client);
@@ -269,7 +269,7 @@ fn a_put_that_ends_early_leaves_no_snapshot_and_the_guest_goes_on() {
         assert!(matches!(output.status.code(), Some(130) | None), "{output:?}");
         assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
     }
-    // The same of the server.
+    // Likewise the server.
     signal(&served.child, Signal::STOP);
     let mut put = quietus();
     put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());

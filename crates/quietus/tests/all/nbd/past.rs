@@ -140,7 +140,7 @@ fn diff_says_which_epoch_it_lacks_and_compares_one_disk_with_itself_only() {
     for (args, status, words) in [
         (&[past.at("2")][..], 1, "epoch 2 has not closed yet"),
         (&[past.at("1"), past.at("no-such-name")], 1, "no epoch has the name"),
-        (&[past.text()], 2, "names no epoch; use"),
+        (&[past.text()], 2, "no epoch is named; use"),
         (&[past.at("1"), other.at("1")], 2, "are two disks"),
     ] {
         let args: Vec<&str> = ["diff"].into_iter().chain(args.iter().map(String::as_str)).collect();

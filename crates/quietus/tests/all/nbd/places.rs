@@ -35,7 +35,7 @@ impl Bench {
         Client::new(UnixStream::connect(&self.path).unwrap())
     }
 
-    /// One that has finished its handshake.
+    /// A client that has finished its handshake.
     fn client(&self) -> Client<UnixStream> {
         let mut client = self.connect();
         client.begin(Style::Structured);
@@ -72,7 +72,7 @@ fn who_has_been_idle_for_longest_gives_way_and_who_waits_for_an_answer_does_not(
     std::thread::sleep(AGES);
     let mut newcomer = bench.client();
     assert!(idle.is_closed());
-    // Now nobody is idle: one waits for its answer, and one has come just now.
+    // Now no client is idle: one waits for its answer, and one has come just now.
     assert!(bench.connect().is_closed());
     bench.disk.release_all();
     assert!(newcomer.read(0, 0, 1).is_ok());

@@ -64,7 +64,7 @@ impl Served {
         client
     }
 
-    /// What the server still says, to its end.
+    /// The rest of the server's output.
     pub fn rest(&mut self) -> String {
         self.log.by_ref().map(|line| line.unwrap() + "\n").collect()
     }

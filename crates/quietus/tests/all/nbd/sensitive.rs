@@ -39,7 +39,7 @@ impl Bench {
         Self::made(tempfile::tempdir().unwrap(), &create, &[])
     }
 
-    /// One that keeps versions, and begins with that content; epochs close on command.
+    /// A disk that keeps versions, and begins with that content; epochs close on command.
     fn keeping_versions() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
@@ -179,7 +179,7 @@ fn what_is_deleted_of_a_marked_file_is_destroyed_and_the_rest_costs_nothing() {
         json("shred", &bench.disk, &["--now"]);
         !bench.holds(MARKED)
     });
-    assert!(bench.holds(PLAIN), "a pass went over what nobody had marked");
+    assert!(bench.holds(PLAIN), "a pass went over unmarked content");
     assert_eq!(bench.receipts("plain"), (0, 0), "what is only inferred is no event");
 }
 

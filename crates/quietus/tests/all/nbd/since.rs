@@ -188,7 +188,7 @@ fn an_incremental_backup_by_libnbd_is_the_later_epoch_bit_for_bit() {
     }
 }
 
-/// The output of a client that others made; none if it is not installed.
+/// The output of a client that others made; `None` if it is not installed.
 fn tool(program: &str, args: &[&str]) -> Option<Vec<u8>> {
     match Command::new(program).args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -212,7 +212,7 @@ fn a_client_certificate_is_demanded_where_there_is_an_authority() {
     client.agree(Style::Structured);
     assert!(client.read(0, 0, 1).is_ok());
     let strangers = Keys::new();
-    for (tls, who) in [(keys.client(false), "nobody"), (strange(&keys, &strangers), "a stranger")] {
+    for (tls, who) in [(keys.client(false), "no certificate"), (strange(&keys, &strangers), "a stranger")] {
         let (server, client) = greeted(require(&keys, true));
         let mut client = secure(client, tls);
         let _ = client.stream.write_all(&option_bytes(OPT_LIST, &[]));

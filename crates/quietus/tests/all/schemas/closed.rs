@@ -82,7 +82,7 @@ impl Closing {
         parts(schema).for_each(|part| self.open_parts(part));
     }
 
-    /// Closes the schemas within `schema`; with `parts` also those of the same value.
+    /// Closes the schemas within `schema`; with `parts` also the schemas of the same value.
     fn inner(&self, schema: &mut Map<String, Value>, are_values: bool) {
         for name in ["properties", "$defs"] {
             let all = schema.get_mut(name).and_then(Value::as_object_mut).into_iter().flatten();

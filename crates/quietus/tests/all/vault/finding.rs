@@ -69,7 +69,7 @@ fn each_version_of_a_path_is_found_with_the_snapshots_that_have_it() {
     let (all, _, _) = found(&vault, &top, "**/old/*/*");
     assert_eq!(all, [("old/deep/bob.pst".into(), 5, "[0,1]".into())]);
     assert_eq!(found(&vault, &top, "*.doc").0, []);
-    assert!(vault.refused("find", &["["]).contains("the pattern \"[\" is no pattern"));
+    assert!(vault.refused("find", &["["]).contains("the pattern \"[\" is not a valid pattern"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is forgotten is destroyed, and nothing else is; who holds something keeps it.
+//! What is forgotten is destroyed, and nothing else is; a hold keeps its snapshots.
 
 use crate::vault::program::{Vault, assert_same, folder, noise, report};
 use serde_json::Value;
@@ -172,7 +172,7 @@ fn what_would_forget_too_much_is_refused() {
         ("forget", &["0"], "snapshot 0 is held (\"law\")"),
         ("forget", &["1", "0"], "snapshot 0 is held (\"law\")"),
         ("forget", &["--keep-last", "0"], "the rules keep nothing"),
-        ("forget", &["--path", "/"], "--path \"/\" is no pattern"),
+        ("forget", &["--path", "/"], "--path \"/\" is not a valid pattern"),
         ("release", &["--name", "other"], "unknown hold \"other\""),
         ("hold", &["9", "--name", "law"], "unknown snapshot 9"),
         ("hold", &["0", "--name", ""], "the name of a hold has 0 bytes"),
@@ -228,13 +228,13 @@ fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() 
         (
             "waiting.json",
             3,
-            "result       NOT gone: 3 places hold what no snapshot has; run `quietus vault sanitize`",
+            "result       NOT gone: 3 places hold content of no snapshot; run `quietus vault sanitize`",
         ),
         ("sanitized.json", 0, "result       gone"),
         ("clean.json", 0, "result       gone"),
     ] {
         for (key, said) in [
-            (&[][..], "signed       self-signed: nobody vouches for the key "),
+            (&[][..], "signed       self-signed, by a key that was not checked: "),
             (&["--key", "vault/key.pub"], "signed       the signature is valid, by the given key "),
         ] {
             let (code, lines) = check(name, key);
@@ -247,6 +247,6 @@ fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() 
     }
     let said = check("clean.json", &[]).1.join("\n");
     assert!(said.contains("get `key.pub` from the vault's owner, and give it with --key"), "{said}");
-    assert!(check("clean.json", &[]).1[0].ends_with(": nothing is on the medium but what snapshots have"));
+    assert!(check("clean.json", &[]).1[0].ends_with(": the medium holds only content of snapshots"));
     assert!(check("sanitized.json", &[]).1[0].ends_with(": nothing is left of 1 forgets"));
 }

@@ -36,7 +36,7 @@ fn a_vault_on_a_full_host_is_sanitized_in_the_space_that_it_has() {
     let said = String::from_utf8(output.stdout).expect("text");
     if said.is_empty() {
         eprintln!(
-            "skipped: this host lets nobody mount a file system: {}",
+            "skipped: this host does not let us mount a file system: {}",
             String::from_utf8_lossy(&output.stderr)
         );
         return;

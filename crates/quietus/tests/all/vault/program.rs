@@ -14,7 +14,7 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// One made with `args`, of small containers.
+    /// A vault made with `args`, of small containers.
     pub fn new(args: &[&str]) -> Self {
         let vault = Self { dir: tempfile::tempdir().expect("a directory") };
         vault.json("init", &[&["--size", "64M", "--container", "128K"], args].concat());
@@ -25,7 +25,7 @@ impl Vault {
         self.beside("vault")
     }
 
-    /// What has this name beside the vault.
+    /// The path with this name beside the vault.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -45,7 +45,7 @@ impl Vault {
         quietus
     }
 
-    /// What a command reports to people.
+    /// The report of a command, as text.
     pub fn plain(&self, command: &str, args: &[&str]) -> String {
         let output = self.command_plain(command).args(args).output().expect("it runs");
         assert!(output.status.success(), "{command} {args:?}: {output:?}");
@@ -62,7 +62,7 @@ impl Vault {
         report(&output)
     }
 
-    /// What a command says that fails.
+    /// The error of a command that fails.
     pub fn refused(&self, command: &str, args: &[&str]) -> String {
         let output = self.run(command, args);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{command} {args:?}: {output:?}");

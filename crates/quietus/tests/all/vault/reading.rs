@@ -67,10 +67,7 @@ fn read_all(vault: &Vault, path: &Path, top: &Path, quietus: &dyn Fn() -> Comman
     ] {
         let output = run(command, args);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(
-            output.status.code() == Some(1) && said.contains("can only be read here"),
-            "{command}: {said}"
-        );
+        assert!(output.status.code() == Some(1) && said.contains("is read-only here"), "{command}: {said}");
     }
     // Two at once.
     let output = |mut quietus: Command| {

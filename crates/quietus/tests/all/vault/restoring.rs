@@ -191,7 +191,7 @@ fn paths_and_patterns_choose_what_is_put_and_restored() {
         ("put", &["17", "a"], "taken for the number"),
         ("put", &["x", "a/../a"], "name the absolute path"),
         ("put", &["x", "b"], "b: cannot read it"),
-        ("put", &["x", "a", "--exclude", "[z"], "--exclude \"[z\" is no pattern"),
+        ("put", &["x", "a", "--exclude", "[z"], "--exclude \"[z\" is not a valid pattern"),
     ] {
         let said = vault.refused(command, args);
         assert!(said.contains(why), "{command} {args:?}: {said}");
@@ -233,7 +233,8 @@ fn a_vault_within_what_is_put_is_no_part_of_it() {
 fn a_vault_that_another_program_has_locked_is_refused_and_a_directory_of_something_else_is_none() {
     let vault = Vault::new(&[]);
     let lock = fs::File::open(vault.path().join("lock")).expect("a lock");
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("nobody has it");
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+        .expect("no other process has it open");
     let said = vault.refused("list", &[]);
     assert!(said.contains("in use by process") && said.contains("stop that first"), "{said}");
     drop(lock);

@@ -105,7 +105,7 @@ fn an_archive_that_ends_early_makes_no_snapshot() {
     assert_eq!(vault.count(&noise(1, 64)), 0);
 }
 
-/// An archive of one entry whose header says that so many bytes follow.
+/// An archive of one entry whose header says that this number of bytes follows.
 fn says(of: EntryType, size: u64, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.set_entry_type(of);
@@ -372,12 +372,12 @@ fn a_stream_without_an_end_of_archive_marker_is_refused_by_name_and_keeps_nothin
     garbage[512..1024].fill(b'x');
     fs::write(vault.beside("garbage"), garbage).expect("a file");
     for (name, why) in [
-        ("empty", "empty: cannot read the archive: empty, which is no archive"),
+        ("empty", "empty: cannot read the archive: empty; if a command writes the archive"),
         ("head", "head: cannot read the archive: cut off after 300 bytes"),
         ("header", "cut off after 512 bytes"),
         ("content", "cut off after 2000 bytes"),
         ("marker", "without an end-of-archive marker"),
-        ("text", "at byte 0: no archive of tar"),
+        ("text", "at byte 0: not a tar archive"),
         ("garbage", "at byte 512: damaged"),
         ("a.tar.gz", "a.tar.gz: cannot read the archive: compressed with gzip; pipe it through `gzip -dc`"),
     ] {

@@ -18,7 +18,7 @@ struct Held {
 }
 
 impl Held {
-    /// Begins a put that has the vault open, or is served by who has it.
+    /// Begins a put that has the vault open, or is served by the process that has.
     fn begin(vault: &Vault, name: &str) -> Self {
         let mut command = vault.command("put");
         command
@@ -77,7 +77,7 @@ fn puts_and_restores_are_served_by_the_put_that_has_the_vault_open() {
     assert_eq!(snapshots(&vault), 2);
     let (_into, there) = vault.get("b", &files);
     assert_same(&files, &there);
-    assert!(vault.refused("verify", &[]).contains("needs it alone"));
+    assert!(vault.refused("verify", &[]).contains("needs the vault alone"));
     let ended = first.end();
     assert!(ended.status.success(), "{ended:?}");
     assert!(!vault.path().join("vault.sock").exists());
@@ -224,7 +224,7 @@ fn a_put_after_one_that_was_killed_stores_only_what_that_had_not_made_durable() 
     }
 }
 
-/// A sanitization that pauses. One that has ended before anybody could pause it is followed by another one.
+/// A sanitization that pauses. If it ends before it could be paused, another one follows.
 fn paused(vault: &Vault, doomed: &Path) -> Child {
     loop {
         let mut sanitize = vault.spawn("sanitize", &[]);
@@ -291,7 +291,7 @@ fn whoever_says_nonsense_on_the_socket_is_dropped_and_others_are_served() {
         let length = match seed % 4 {
             // A frame of gigabytes.
             0 => u32::MAX - seed as u32,
-            // One that does not come.
+            // A client that does not come.
             1 => nonsense.len() as u32 + 9,
             _ => nonsense.len() as u32,
         };

@@ -1,4 +1,4 @@
-//! What nobody has changed since the last snapshot is not read again, and that costs neither truth nor secrecy.
+//! Files unchanged since the last snapshot are not read again, and that costs neither truth nor secrecy.
 
 use crate::vault::program::{Vault, assert_same, folder, noise};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags};
@@ -71,7 +71,7 @@ fn put(vault: &Vault, top: &Path, args: &[&str]) -> (BTreeSet<String>, Value) {
 }
 
 #[test]
-fn files_that_nobody_has_changed_are_not_opened() {
+fn unchanged_files_are_not_opened() {
     let vault = Vault::new(&[]);
     let top = settled(&vault);
     let (opened, first) = put(&vault, &top, &["daily"]);
@@ -140,7 +140,7 @@ fn what_the_vault_knows_of_a_forgotten_file_is_destroyed_with_it() {
     vault.json("forget", &["--path", "file 41"]);
     vault.sanitize();
     assert_eq!(needles.each_ref().map(|needle| vault.count(needle)), [0; 3]);
-    // What is forgotten is no snapshot's any more: whoever puts it again puts it anew, and the rest is still known.
+    // What is forgotten is no snapshot's any more: another put stores it anew, and the rest is still known.
     let (opened, put) = put(&vault, &top, &["daily"]);
     assert_eq!(opened, ["file 41".to_string()].into(), "{put}");
     assert!(vault.count(&needles[1]) > 0);

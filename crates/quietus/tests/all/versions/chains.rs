@@ -179,7 +179,7 @@ fn the_receipt_and_the_audit_log_name_blocks_and_epochs() {
 fn a_difference_counts_what_is_forgotten_and_a_restore_says_that_it_cannot_bring_it_back() {
     let bench = Bench::new(Seal::RandomKey);
     let (disk, _) = filled(&bench);
-    // Epoch 1 alone has these; what it had nobody knows any more, and so a backup since then must take them.
+    // Epoch 1 alone has these; what it had is not known any more, and so a backup since then must take them.
     forget(&disk, 32..34, false).expect("it is forgotten");
     let diff = call(&disk, &Call::Diff { from: "1".into(), to: Some("2".into()), start: 0 }).expect("a list");
     let ranges = diff["ranges"].as_array().expect("ranges");

@@ -74,7 +74,7 @@ impl Bench {
         let config = dir.config().expect("a policy");
         let mut disk = OpenDisk::start_with(dir, config, None, true).expect("it starts");
         let hands = Arc::clone(&self.hands);
-        disk.clock = Clock::of(move || *hands.lock().expect("nobody panics"));
+        disk.clock = Clock::of(move || *hands.lock().expect("no thread panics"));
         let disk = Arc::new(disk);
         let timers = epochs::timers(&disk, every).expect("threads");
         let control = control::serve(Arc::clone(&disk)).expect("a socket");
@@ -83,14 +83,14 @@ impl Bench {
 
     /// Time goes by.
     fn pass(&self, ms: u64) {
-        let mut hands = self.hands.lock().expect("nobody panics");
+        let mut hands = self.hands.lock().expect("no thread panics");
         hands.elapsed += Duration::from_millis(ms);
         hands.wall_ms += ms;
     }
 
-    /// Somebody sets the clock.
+    /// Sets the clock.
     fn set(&self, change: impl Fn(u64) -> u64) {
-        let mut hands = self.hands.lock().expect("nobody panics");
+        let mut hands = self.hands.lock().expect("no thread panics");
         hands.wall_ms = change(hands.wall_ms);
     }
 

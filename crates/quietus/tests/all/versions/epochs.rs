@@ -26,7 +26,7 @@ fn an_epoch_that_is_asked_for_after_the_last_one_was_forgotten_has_the_current_s
         json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
     );
     assert_eq!((bench.kept(), bench.byte("@x", 0)), (vec![2], 1));
-    // That one is kept: no other is made.
+    // The last epoch is kept: no other one is made.
     assert_eq!(
         bench.disk.json("epoch", &[]),
         json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
@@ -64,10 +64,7 @@ fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed()
     {
         let name = format!("--name={name}");
         let (code, error) = refused(&bench, "epoch", &[&name]);
-        assert!(
-            code == Some(2) && error.contains("cannot be the name of an epoch or a hold"),
-            "{name}: {error}"
-        );
+        assert!(code == Some(2) && error.contains("for an epoch or a hold: "), "{name}: {error}");
     }
     assert_eq!(bench.kept(), [0; 0]);
     bench.disk.json("epoch", &["--name", "x"]);
@@ -88,17 +85,14 @@ fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_neither_made_nor_served
     };
     for name in ["vm@17", "a\nb", "a..b", "./-x"] {
         let (code, error) = quietus(&["create", "--size", "1M", name]);
-        assert!(
-            code == Some(2) && error.contains("cannot be the name of a disk"),
-            "{name:?}: {code:?}, {error}"
-        );
+        assert!(code == Some(2) && error.contains("for a disk: "), "{name:?}: {code:?}, {error}");
     }
     assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 0, "nothing is left");
     let (code, error) = quietus(&["create", "--size", "1M", "vm"]);
     assert_eq!(code, Some(0), "{error}");
     std::fs::rename(dir.path().join("vm"), dir.path().join("vm@17")).expect("it is ours");
     let (code, error) = quietus(&["serve", "vm@17"]);
-    assert!(code == Some(1) && error.contains("without @; rename the directory"), "{error}");
+    assert!(code == Some(1) && error.contains("DISK@EPOCH; rename the directory"), "{error}");
 }
 
 #[test]
@@ -195,7 +189,7 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     let verified = bench.disk.run("verify", &[]);
     let text = String::from_utf8_lossy(&verified.stdout).into_owned();
     assert!(verified.status.code() == Some(3) && text.contains("missing: the next start"), "{verified:?}");
-    assert!(!file.exists(), "who only looks writes nothing");
+    assert!(!file.exists(), "a command that only looks writes nothing");
     let server = bench.serve();
     let (code, error) = bench.refused("forget", "1", &[]);
     assert!(code == 1 && error.contains(r#"held by "case""#), "{code}, {error}");
@@ -213,7 +207,7 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
         verified.status.code() == Some(3) && text.contains(r#"has the hold \"later\" on epochs 3 to 3"#),
         "{text}"
     );
-    // Nobody knows of holds when the log is gone as well.
+    // Holds are not known any more when the log is gone as well.
     std::fs::remove_file(&file).expect("it is there");
     std::fs::remove_file(bench.disk.path().join("audit.jsonl")).expect("it is there");
     let (code, error) = refused(&bench, "serve", &["--key-file", &bench.key]);

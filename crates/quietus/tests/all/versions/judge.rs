@@ -1,4 +1,4 @@
-//! A judge with all keys: after an epoch is forgotten, nobody opens what only that epoch showed, and all that is kept
+//! A judge with all keys: after an epoch is forgotten, it cannot open what only that epoch showed, and all that is kept
 //! stays as it was.
 
 use quietus::disk::keys::{Keys, Source};
@@ -107,7 +107,7 @@ impl Bench {
         std::fs::read(self.path.join(name)).expect("a file")
     }
 
-    /// What seals and opens, for one who has all keys.
+    /// Seals and opens, with all keys.
     fn sealer(&self) -> impl Sealer {
         let dir = DiskDir::open_with(&self.path, Access::ReadOnly, &mut |_, _| true).expect("it opens");
         let keys = Keys::unlock(&dir.key_file().expect("it has keys"), &self.source).expect("the keys open");
@@ -255,7 +255,7 @@ pub(crate) fn bring_home(disk: &OpenDisk) {
     forget(disk, Epoch(3));
 }
 
-/// Nobody opens what only epoch 1 showed, after it is forgotten.
+/// What only epoch 1 showed cannot be opened after it is forgotten.
 fn judge(seal: Seal, are_at_home: bool) {
     let bench = Bench::new(seal);
     let (disk, only) = filled(&bench);

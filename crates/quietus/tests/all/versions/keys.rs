@@ -35,12 +35,12 @@ fn refused(path: &Path, source: &Source) -> String {
     error.to_string()
 }
 
-/// The findings about the keys of a disk that nobody serves.
+/// The findings about the keys of a disk that is not served.
 fn findings(bench: &Bench) -> Vec<String> {
     findings_of(bench, "keys")
 }
 
-/// The findings of a look at a disk that nobody serves, about `what`.
+/// The findings of a look at a disk that is not served, about `what`.
 fn findings_of(bench: &Bench, what: &str) -> Vec<String> {
     let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
     let call = Call::Verify { read_data: false };
@@ -72,7 +72,7 @@ fn a_backup_of_the_keys_from_before_the_last_start_is_refused_and_nothing_is_los
         let is_named = stubs.iter().any(|it| it.contains("stubs of versions name session 1"));
         assert_eq!(is_named, seal.dies_with_stub(), "{seal}: {stubs:?}");
         let disk = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
-        let disk = disk.expect("whoever only reads gets what there is");
+        let disk = disk.expect("a reader gets what there is");
         assert!(reads(&disk, 0), "{seal}");
         drop(disk);
         put(&bench, &newest);

@@ -17,7 +17,7 @@ fn cells(bench: &Bench) -> BTreeSet<Vec<u8>> {
     all.filter(|cell| !is_zeros(cell)).collect()
 }
 
-/// Which of these are in the memory of a process; none if the host does not let us look.
+/// Which of these are in the memory of a process; `None` if the host does not let us look.
 fn found(process: u32, wanted: &BTreeSet<Vec<u8>>) -> Option<BTreeSet<Vec<u8>>> {
     let mut first = [false; 256];
     wanted.iter().for_each(|cell| first[usize::from(cell[0])] = true);

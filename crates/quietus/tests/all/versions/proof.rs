@@ -175,7 +175,7 @@ fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit
     });
 }
 
-/// The homes of stubs in a page that somebody brings back, hidden under the cell that the page has now.
+/// The homes of stubs in a page that was brought back, hidden under the cell that the page has now.
 pub(crate) fn brought_back(
     stub_bytes: usize,
     before: (&[u8], &[u8]),
@@ -204,7 +204,7 @@ pub(crate) fn brought_back(
     found
 }
 
-/// Each stub that somebody puts back into its home, under the cell of its page, is found. Under the one that is gone, it is nobody's.
+/// Each stub that is put back into its home, under the cell of its page, is found. Under the cell that is gone, it belongs to no version.
 fn plant(seal: Seal) {
     let bench = Bench::new(seal);
     let (disk, only) = filled(&bench);

@@ -4,7 +4,7 @@ use super::served::{BLOCK, Bench};
 use crate::nbd::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
 use std::path::Path;
 
-/// The state of a file system that nobody has mounted.
+/// The state of a file system that is not mounted.
 const CLEAN: u8 = 1;
 
 fn holds(path: &Path, needle: &[u8]) -> bool {

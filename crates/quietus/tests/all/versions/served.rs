@@ -31,7 +31,7 @@ impl Bench {
         Self { disk: Disk::made(dir, &[&made[..], args].concat()), key }
     }
 
-    /// One of 1 MiB, whose epochs close on command.
+    /// A disk of 1 MiB, whose epochs close on command.
     fn manual() -> Self {
         Self::new(&["--size", "1M", "--epoch", "manual"])
     }
@@ -40,7 +40,7 @@ impl Bench {
         self.disk.serve(&["--key-file", &self.key])
     }
 
-    /// A client of the disk, or of `at` behind it, or why there is none.
+    /// A client of the disk, or of `at` behind it, or why it is refused.
     pub(super) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
         let mut client =
             Client::new(UnixStream::connect(self.disk.path().join("nbd.sock")).expect("a server"));
@@ -325,7 +325,7 @@ fn who_interrupts_a_wait_is_told_that_the_epochs_are_gone_all_the_same() {
     let output = child.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{error}");
-    assert!(error.contains("interrupted: the epochs cannot be read any more"), "{error}");
+    assert!(error.contains("interrupted: the epochs are forgotten"), "{error}");
 }
 
 #[test]
@@ -410,7 +410,7 @@ fn the_past_of_a_disk_that_nobody_serves_needs_the_keys() {
     let (code, error) = bench.refused("export", "1", &[image]);
     assert!(code == 1 && error.contains("name the credential with --key-file"), "{error}");
     assert!(bench.at("export", "1", &[image, "--key-file", &bench.key]).status.success());
-    // To forget needs none: it only destroys.
+    // To forget needs no credential: it only destroys.
     bench.forget("1");
     assert_eq!(bench.kept(), [2]);
 }

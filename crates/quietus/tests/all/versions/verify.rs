@@ -14,12 +14,12 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) const SECTOR: usize = 512;
 /// Where homes begin, with stubs of 64 bytes.
 const HOMES: usize = PAGE + 2 * half(64);
-/// The entries of a sector begin here; each has so many bytes, with a stub of `random-key`; the stub begins there.
+/// The entries of a sector begin here; each has this length, with a stub of `random-key`; the stub begins there.
 pub(crate) const HEAD: usize = 32;
 const ENTRY: usize = 80;
 pub(crate) const RECORD: usize = 16;
 
-/// The findings of a look at the disk, which nobody serves: the file, and what is wrong.
+/// The findings of a look at the disk, which is not served: the file, and what is wrong.
 fn findings(bench: &Bench, read_data: bool) -> Vec<(String, String)> {
     let opened = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
     let disk = match opened {
@@ -152,7 +152,7 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
             continue;
         };
         let found = flipped(&bench, "stubs", entry + RECORD + 5);
-        // A half whose cell is gone has nothing that anybody could open.
+        // A half whose cell is gone has nothing that could be opened.
         if is_log && found.is_empty() {
             continue;
         }
@@ -161,7 +161,7 @@ fn stubs_that_were_changed_in_the_log_or_at_home_are_named() {
             matches!(&found[..], [(what, detail)] if what == "data" && detail.contains("of epoch")),
             "{found:?}"
         );
-        // The block of the record: at home nobody has such a stub; the log has a sector that is damaged.
+        // The block of the record: at home no version has such a stub; the log has a sector that is damaged.
         let found = flipped(&bench, "stubs", if is_log { entry + 5 } else { entry + 4 });
         let at = if is_log { *sector } else { entry + RECORD };
         let is_named =

@@ -141,6 +141,7 @@ impl Requests {
             if let Some(epochs) = disk.store.epochs_mut() {
                 epochs.close(cut.when);
             }
+            assert!(disk.open_epoch() > closed, "a close opens the next epoch");
             cut.waiters.into_iter().for_each(|id| self.closed(disk, id, closed, out));
             self.obliging.append(&mut self.closes.early);
             let later = std::mem::take(&mut self.closes.later);

@@ -10,7 +10,7 @@ fn fresh() -> StatusAnswer {
     let path = at.path().join("disk");
     let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
     DiskDir::create(&path, &options).expect("a disk");
-    let dir = DiskDir::open(&path).expect("nobody has it");
+    let dir = DiskDir::open(&path).expect("no other process has it open");
     let config = dir.config().expect("a policy");
     let open = OpenDisk::start_with(dir, config, None, true).expect("it starts");
     open.answer(&Call::Status, None, &mut |_, _| true).expect("a status")

@@ -37,9 +37,9 @@ fn proven(proof: &VaultProof) -> String {
     let waits = proof.condemned > 0 || !proof.owed.is_empty();
     let remedy = if waits { "; run `quietus vault sanitize`" } else { "" };
     match proof.violations_count {
-        0 if proof.is_clean() => format!("{verdict}: nothing is on the medium but what snapshots have"),
+        0 if proof.is_clean() => format!("{verdict}: the medium holds only content of snapshots"),
         0 => format!("{verdict}{remedy}"),
-        count => format!("NOT gone: {count} places hold what no snapshot has{remedy}"),
+        count => format!("NOT gone: {count} places hold content of no snapshot{remedy}"),
     }
 }
 

@@ -12,9 +12,9 @@ type Bytes = Rc<RefCell<Vec<u8>>>;
 #[derive(Clone, Default)]
 pub(super) struct Memory {
     files: Rc<RefCell<BTreeMap<String, Bytes>>>,
-    /// Bytes that the host still has room for; none: any number.
+    /// Bytes that the host still has room for; `None` for any number.
     room: Rc<Cell<Option<u64>>>,
-    /// Changes until the host dies, after which all fail; none: it lives.
+    /// Changes until the host dies, after which all fail; `None` while it lives.
     fuse: Rc<Cell<Option<u64>>>,
     /// Cutting a file off fails.
     pub(super) keeps_torn: Rc<Cell<bool>>,
@@ -32,12 +32,12 @@ fn error(kind: io::ErrorKind) -> io::Error {
 }
 
 impl Memory {
-    /// The host has room for so many bytes more, or for any number.
+    /// Bytes that the host still has room for; `None` for any number.
     pub(super) fn give_room(&self, bytes: Option<u64>) {
         self.room.set(bytes);
     }
 
-    /// The host dies after so many changes, or lives again.
+    /// Changes until the host dies; `None` if it lives again.
     pub(super) fn light_fuse(&self, changes: Option<u64>) {
         self.fuse.set(changes);
     }

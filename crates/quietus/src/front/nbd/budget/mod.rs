@@ -6,7 +6,7 @@
 //!    giving back: the longest wait comes to an end.
 //! 3. A part is set aside for each connection, and not counted: a connection that holds all the
 //!    rest does not hold up small requests.
-//! 4. While somebody waits, a client may not hold memory for longer than the stall
+//! 4. While another client waits, a client may not hold memory for longer than the stall
 //!    timeout without an end of a payload or of a reply, however often a byte of it
 //!    moves.
 
@@ -39,7 +39,7 @@ pub struct Budget {
 #[derive(Default)]
 struct State {
     taken: usize,
-    /// Tickets of those who wait.
+    /// Tickets of the threads that wait.
     queue: BTreeSet<u64>,
     tickets: u64,
 }
@@ -75,7 +75,7 @@ impl Budget {
         held.saturating_add(bytes).saturating_sub(self.own_bytes) - before
     }
 
-    /// Takes `bytes`, if they are free and nobody waits.
+    /// Takes `bytes`, if they are free and no client waits.
     pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         if bytes == 0 {
             return Some(Share::none());
@@ -111,13 +111,13 @@ impl Budget {
         Share(Some((Arc::clone(self), bytes)))
     }
 
-    /// Wakes those who wait, as one of them may have given up.
+    /// Wakes the threads that wait, as one of them may have given up.
     pub fn wake(&self) {
         drop(self.lock());
         self.freed.notify_all();
     }
 
-    /// Whether somebody waits.
+    /// Whether a client waits.
     pub fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }

@@ -60,7 +60,7 @@ fn who_waits_first_is_served_first_however_much_it_wants() {
     };
     await_waiters(&budget, 1);
     assert!(budget.is_wanted());
-    assert!(budget.try_take(1).is_none(), "somebody waits");
+    assert!(budget.try_take(1).is_none(), "another client waits");
     let small = {
         let budget = Arc::clone(&budget);
         thread::spawn(move || budget.take(1, &never()))

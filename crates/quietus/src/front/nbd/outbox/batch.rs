@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 /// Most pieces given to the socket at once.
 const SLICES_MAX: usize = 64;
 
-/// One reply.
+/// A reply.
 pub struct Message {
     head: Option<Head>,
     data: Vec<u8>,
@@ -102,7 +102,7 @@ pub struct Sent<B> {
 }
 
 impl Batch {
-    /// A batch of `messages`, none of which is sent.
+    /// A batch of unsent `messages`.
     pub const fn new(messages: Vec<Message>) -> Self {
         Self { messages, next: 0, skip: 0, accounted: 0 }
     }

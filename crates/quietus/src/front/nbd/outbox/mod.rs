@@ -4,7 +4,7 @@
 //! 1. A request is in flight from its admission until the last byte of its
 //!    reply is sent. The receiving thread waits while too many are, or too many
 //!    bytes of payload.
-//! 2. One thread at a time sends: whoever has a reply and finds nobody sending.
+//! 2. One thread at a time sends: a thread that has a reply while no other one is sending.
 //!    It takes along replies that others bring meanwhile, and never waits: what the
 //!    socket does not take goes to the connection's relief thread. So does what
 //!    is long to copy, while the receiving thread has other requests to see to.
@@ -231,7 +231,7 @@ impl Outbox {
         thread::current().id() == self.receiver
     }
 
-    /// Sends what is queued, or leaves it to whoever is sending.
+    /// Sends what is queued, or leaves it to the thread that is sending.
     pub fn flush(&self) {
         let claimed = self.lock().claim();
         let Some(mut batch) = claimed else { return };
@@ -270,7 +270,7 @@ impl Outbox {
         } else {
             sent.buffers.for_each(|buf| state.homing.give(buf));
         }
-        // A signal costs a call of the kernel, whether anybody listens or not.
+        // A signal costs a call of the kernel, whether a thread listens or not.
         if sent.requests > 0 && state.waiters > 0 {
             self.sent.notify_all();
         }

@@ -90,7 +90,7 @@ fn what_the_socket_does_not_take_is_sent_in_order_by_the_relief_thread() {
         let ours = outbox.admit(pending(cookie, LEN)).unwrap();
         outbox.reply(ours, Ok(vec![cookie as u8; LEN].into()));
     }
-    assert!(outbox.in_flight() > 0, "nobody reads, and everything was sent");
+    assert!(outbox.in_flight() > 0, "the client reads nothing, and everything was sent");
     for cookie in 0..20 {
         let heard = hear(&mut client, 16 + LEN);
         assert_eq!(heard[8..16], u64::to_be_bytes(cookie));

@@ -103,7 +103,7 @@ impl Server {
 
     /// Accepts no more clients, refuses new requests with `NBD_ESHUTDOWN`, lets requests in flight
     /// end, and closes all connections; whatever is not done at the `deadline` is cut off. Returns
-    /// whether all was done in time.
+    /// whether all was done before the time limit.
     pub fn shutdown(&self, deadline: Instant) -> bool {
         self.stop_accepting();
         let entries = self.shared.table.entries();
@@ -131,7 +131,7 @@ impl Server {
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
         let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(acceptor) = acceptor {
-            // An acceptor that panicked accepts nobody either.
+            // An acceptor that panicked accepts no client either.
             let _ = acceptor.join();
         }
     }

@@ -26,7 +26,7 @@ pub struct ConnectionInfo {
     pub id: u64,
     /// The other end: an address, or a process.
     pub peer: String,
-    /// Name of the disk; none during the handshake.
+    /// Name of the disk; `None` during the handshake.
     pub export: Option<String>,
     /// Whether the connection is under TLS.
     pub tls: bool,
@@ -163,7 +163,7 @@ impl Table {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a client. If there is no room, somebody makes some; if nobody does, the
+    /// Takes in a client. If there is no room, an idle client makes some; if no client does, the
     /// newcomer is let go.
     pub fn admit(&self, socket: Socket) -> Option<Arc<Entry>> {
         let mut places = self.lock();

@@ -107,7 +107,7 @@ impl Channel {
         }
     }
 
-    /// Plaintext from what was received, or none if more is needed for it.
+    /// Plaintext from what was received; `None` if more has to be received first.
     fn decrypt(&self, ciphertext: &mut Ciphertext, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(mut tls) = self.tls() else { return Ok(None) };
         loop {

@@ -156,7 +156,7 @@ impl Listener {
     }
 }
 
-/// Whether a socket lies at `path` that nobody listens to.
+/// Whether a socket without a listener lies at `path`.
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
     is_socket

@@ -81,11 +81,11 @@ pub mod cmd_flag {
 pub mod rep {
     /// The option was accepted, and there is nothing more to say.
     pub const ACK: u32 = 1;
-    /// One export.
+    /// An export.
     pub const SERVER: u32 = 2;
-    /// One detail of an export.
+    /// A detail of an export.
     pub const INFO: u32 = 3;
-    /// One metadata context.
+    /// A metadata context.
     pub const META_CONTEXT: u32 = 4;
     /// The option is unknown.
     pub const ERR_UNSUP: u32 = (1 << 31) + 1;

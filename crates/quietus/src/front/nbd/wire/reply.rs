@@ -106,8 +106,8 @@ impl ReplyFor {
     }
 
     /// Appends the chunk for context `context` to `out`: lengths that follow one
-    /// another, each with its status; at least one, none empty, in the compact
-    /// style none over `u32::MAX`. `last` ends the reply.
+    /// another, each with its status; at least one, each not empty, in the compact
+    /// style each at most `u32::MAX`. `last` ends the reply.
     pub fn put_status(&self, out: &mut Vec<u8>, context: u32, extents: &[(u64, u32)], last: bool) {
         assert!(!extents.is_empty() && self.style != Style::Simple, "not a block status reply");
         let flags = if last { NBD_REPLY_FLAG_DONE } else { 0 };

@@ -91,7 +91,7 @@ pub struct RequestHeader {
 }
 
 impl RequestHeader {
-    /// The header at the front of `bytes`, or none if they are too few.
+    /// The header at the front of `bytes`; `None` if they are too few.
     ///
     /// # Errors
     /// If the magic is wrong, after which nothing can be made of the stream.
