@@ -1,9 +1,7 @@
 //! Deliberate defects, which the simulator must find. In a release build none can be switched
 //! on, and the compiler removes the checks.
 
-/// One deliberate defect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
+quietus_core::mutants! {
     /// References are noted for a sanitization only after its second consistency point.
     NotifyAfterCp1,
     /// Snapshots committed between the two consistency points are not walked.
@@ -82,31 +80,4 @@ impl Mutant {
         Self::MeetDespiteDamage,
         Self::TakeOlder,
     ];
-}
-
-#[cfg(debug_assertions)]
-mod switch {
-    use super::Mutant;
-    use std::cell::Cell;
-
-    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
-
-    /// Switches `mutant` on for this thread, and any other off.
-    pub fn activate(mutant: Option<Mutant>) {
-        ACTIVE.set(mutant);
-    }
-
-    pub(crate) fn is(mutant: Mutant) -> bool {
-        ACTIVE.get() == Some(mutant)
-    }
-}
-
-#[cfg(debug_assertions)]
-pub use switch::activate;
-#[cfg(debug_assertions)]
-pub(crate) use switch::is;
-
-#[cfg(not(debug_assertions))]
-pub(crate) const fn is(_: Mutant) -> bool {
-    false
 }
