@@ -271,14 +271,6 @@ impl<'m> Vault<'m> {
     pub(crate) fn index_page(&self, page: usize) -> Result<Page, VaultError> {
         index::read_page(&self.catalog.state().index, page, &self.pool)
     }
-
-    /// A number for a set of live chunks that nobody can guess.
-    pub(crate) fn draw_seed(&mut self) -> u64 {
-        let seed = self.seeds.draw();
-        let mut bytes = [0; 8];
-        quietus_core::policy::Pattern::Random.fill(seed, &mut bytes);
-        u64::from_le_bytes(bytes)
-    }
 }
 
 impl std::fmt::Debug for Vault<'_> {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use quietus_vault::catalog::{Layout, LogHead, Owed};
 use quietus_vault::chunk::{KEY_BYTES, VaultKey};
 use quietus_vault::client::{read_file, read_folder};
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use quietus_vault::tree::Kind;
 use quietus_vault::vault::{Place, Setup};
 use quietus_vault::{PutId, Reference, SnapshotId, Vault, VaultError, VaultId};
@@ -381,9 +381,7 @@ impl<'m> Life<'m, '_> {
         if self.vault.is_sanitizing() {
             return Ok(());
         }
-        let turns = rng.range(1, 3);
-        let live = rng.pick(&[Live::Ordinals, Live::Perfect { turns }]);
-        self.ask(|vault| vault.begin_sanitization(live))?;
+        self.ask(Vault::begin_sanitization)?;
         self.began = self.model.now;
         self.is_read_only = rng.chance(20) && self.vault.refuse_puts().is_ok();
         Ok(())

@@ -159,7 +159,7 @@ impl Sanitizing {
 
 /// Begins a sanitization: its number.
 fn begin(session: &mut Session<'_>, how: Sanitize) -> Result<u64, Error> {
-    let run = session.vault.begin_sanitization(Live::Ordinals)?.0;
+    let run = session.vault.begin_sanitization()?.0;
     if how.is_read_only
         && let Err(error) = session.vault.refuse_puts()
     {
