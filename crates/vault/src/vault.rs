@@ -31,7 +31,6 @@ pub(crate) mod tests;
 pub use examine::{Found, Residue};
 pub use puts::PUTS_MAX;
 pub use reach::{Amount, Contents};
-pub use reading::Place;
 pub use repair::{Repair, Repaired};
 pub use verify::Verified;
 
