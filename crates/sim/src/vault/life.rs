@@ -188,8 +188,7 @@ fn start<'m, 'w>(
     };
     bench.power.restore();
     let (clients, removals, began) = (Vec::new(), Vec::new(), model.now);
-    let mut life =
-        Life { bench, vault, model, figures, clients, removals, began, is_read_only: false };
+    let mut life = Life { bench, vault, model, figures, clients, removals, began, is_read_only: false };
     life.reconcile()?;
     life.examine_receipts()?;
     Ok(life)

@@ -24,11 +24,6 @@ impl Place {
     }
 }
 
-fn content(&self, key: &VaultKey, bytes: &[u8]) -> Result<Vec<u8>, VaultError> {
-        content(self.container, &self.stored, self.class, key, bytes)
-    }
-}
-
 fn content(
     container: ContainerSequence,
     stored: &Stored,

@@ -6,7 +6,7 @@ use super::thread::Waiting;
 use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use std::time::{Duration, Instant};
 
 /// How often it is asked whether anybody still waits for a sanitization that pauses.
