@@ -18,8 +18,6 @@ quietus_core::mutants! {
     ReuseUndestroyed,
     /// A forget after the first consistency point gets a receipt.
     ReceiptTooEarly,
-    /// A chunk beyond the marker is marked, which the audit does not find.
-    MarkStranger,
     /// A snapshot is committed before its containers are durable.
     CommitBeforeSync,
     /// Slots count as destroyed before the last sync.
@@ -52,7 +50,7 @@ quietus_core::mutants! {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 22] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -61,7 +59,6 @@ impl Mutant {
         Self::KeepCondemned,
         Self::ReuseUndestroyed,
         Self::ReceiptTooEarly,
-        Self::MarkStranger,
         Self::CommitBeforeSync,
         Self::FreeBeforeSync,
         Self::FreeOpen,

@@ -122,7 +122,7 @@ impl Vault<'_> {
         chunks: &[Reference],
         is_new: bool,
     ) -> Result<(), VaultError> {
-        if !is_new || mutant::is(Mutant::MarkStranger) {
+        if !is_new {
             enumeration.gathered.extend_from_slice(chunks);
             return Ok(());
         }
