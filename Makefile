@@ -84,7 +84,7 @@ bench:
 	lab/setup build lab
 	$(MAKE) build
 	for name in io "io --store overlay" "io --store versions" overlay shrink shred sparse detect instructions attach latency seal \
-		forget bonnie epochs "months --scale 1" vault sanitize live paths marks; do \
+		forget epochs vault sanitize paths marks; do \
 		lab/bench $$name --update docs/benchmarks.md || exit; done
 	lab/overlays --update docs/benchmarks.md
 	lab/table8 --style mail,build,database,log,mixed --update docs/benchmarks.md

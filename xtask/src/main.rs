@@ -1,10 +1,12 @@
 //! `cargo xtask tidy`: what a machine can check of `STYLE.md`, also of its English; and that modules do not use each
 //! other in circles.
 //! `cargo xtask mutants`: the simulator must catch every deliberate defect.
+//! `cargo xtask matrix PACKAGE CRATE`: which tests of a package catch which deliberate defect of a crate.
 //! `cargo xtask man DIR`: writes the manual pages into a directory.
 //! `cargo xtask deny`: licences, sources, bans, and the advisories where they can be fetched.
 
 mod circles;
+mod matrix;
 mod words;
 
 use circles::Exception;
@@ -43,6 +45,10 @@ fn main() -> ExitCode {
     let complaints = match std::env::args().nth(1).as_deref() {
         Some("tidy") => tidy(root),
         Some("mutants") => mutants(),
+        Some("matrix") => match (std::env::args().nth(2), std::env::args().nth(3)) {
+            (Some(package), Some(krate)) => matrix::print(root, &package, &krate),
+            _ => usage(),
+        },
         Some("man") => std::env::args().nth(2).map_or_else(usage, |dir| man(&dir)),
         Some("deny") => deny(),
         _ => usage(),
@@ -54,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> Vec<String> {
-    vec!["usage: cargo xtask tidy | mutants | man DIR | deny".into()]
+    vec!["usage: cargo xtask tidy | mutants | matrix PACKAGE CRATE | man DIR | deny".into()]
 }
 
 fn mutants() -> Vec<String> {

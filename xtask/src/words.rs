@@ -16,13 +16,8 @@ const PRONOUNS: [&str; 9] = [
     "there are none",
     "there was none",
 ];
-/// Files that are not looked at: this one, and those whose words are still being changed.
-const LEFT_OUT: [&str; 4] = [
-    "xtask/src/words",
-    "crates/core/src/store/versions",
-    "crates/core/src/tree",
-    "crates/quietus/", // Delete this line once the English of this crate is done.
-];
+/// Files that are not looked at: this one, and tests of the access lists of archives, where `nobody` is the name of a user.
+const LEFT_OUT: [&str; 2] = ["xtask/src/words", "crates/quietus/src/vault/tar/acl.rs"];
 
 /// A complaint for each line of the file `name` that has such a word.
 pub fn check(name: &str, text: &str) -> Vec<String> {

@@ -1,9 +1,67 @@
 //! Deliberate defects, which the simulator must find. A release build cannot switch them
 //! on: the compiler removes the checks.
 
-/// One deliberate defect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
+/// Declares the deliberate defects of a crate, `Mutant::EVERY` and the switch: `activate` and `is`.
+#[macro_export]
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// One deliberate defect.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutant {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Mutant {
+            /// Every mutant of this crate.
+            pub const EVERY: &[Self] = &[$(Self::$name),+];
+        }
+
+        #[cfg(debug_assertions)]
+        mod switch {
+            use super::Mutant;
+            use std::cell::Cell;
+
+            thread_local!(static ACTIVE: Cell<Option<Mutant>> = Cell::new(chosen()));
+
+            /// The mutant that the environment names.
+            fn chosen() -> Option<Mutant> {
+                let name = $crate::mutant::named()?;
+                Mutant::EVERY.iter().copied().find(|it| format!("{it:?}") == name)
+            }
+
+            /// Switches `mutant` on for this thread, and every other mutant off.
+            pub fn activate(mutant: Option<Mutant>) {
+                ACTIVE.set(mutant);
+            }
+
+            /// Whether `mutant` is on.
+            #[must_use]
+            pub fn is(mutant: Mutant) -> bool {
+                ACTIVE.get() == Some(mutant)
+            }
+        }
+
+        #[cfg(debug_assertions)]
+        pub use switch::{activate, is};
+
+        /// Whether `mutant` is on: never, in a release build.
+        #[cfg(not(debug_assertions))]
+        #[must_use]
+        pub const fn is(_: Mutant) -> bool {
+            false
+        }
+    };
+}
+
+/// The mutant that `QUIETUS_MUTANT` names: `cargo xtask mutants` runs the tests below each, to learn which tests fail.
+#[cfg(debug_assertions)]
+#[expect(clippy::disallowed_methods, reason = "tests have no arguments, and a release has no mutants")]
+#[must_use]
+pub fn named() -> Option<String> {
+    std::env::var("QUIETUS_MUTANT").ok()
+}
+
+mutants! {
     /// A write to a queued block goes straight to the medium.
     ForgetRevocation,
     /// An erase task begins before the death that calls for it is durable.
@@ -195,31 +253,4 @@ impl Mutant {
         Self::FlushBeforeCompletion,
         Self::AnswerBeforeSpace,
     ];
-}
-
-#[cfg(debug_assertions)]
-mod switch {
-    use super::Mutant;
-    use std::cell::Cell;
-
-    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
-
-    /// Switches `mutant` on for this thread, and any other off.
-    pub fn activate(mutant: Option<Mutant>) {
-        ACTIVE.set(mutant);
-    }
-
-    pub(crate) fn is(mutant: Mutant) -> bool {
-        ACTIVE.get() == Some(mutant)
-    }
-}
-
-#[cfg(debug_assertions)]
-pub use switch::activate;
-#[cfg(debug_assertions)]
-pub(crate) use switch::is;
-
-#[cfg(not(debug_assertions))]
-pub(crate) const fn is(_: Mutant) -> bool {
-    false
 }

@@ -1,9 +1,7 @@
 //! Deliberate defects of the rules. The simulator must find them. A release build
 //! cannot switch them on: the compiler removes the checks.
 
-/// One deliberate defect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
+quietus_core::mutants! {
     /// A map proves a death no matter how recently the block was written.
     NoWindow,
     /// Below a cache, a map proves a death after the reorder window.
@@ -252,33 +250,4 @@ impl Mutant {
         Self::UnwrittenAtOnceJ,
         Self::UnwrittenLives,
     ];
-}
-
-#[cfg(debug_assertions)]
-mod switch {
-    use super::Mutant;
-    use std::cell::Cell;
-
-    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
-
-    /// Switches `mutant` on for this thread, and every other mutant off.
-    pub fn activate(mutant: Option<Mutant>) {
-        ACTIVE.set(mutant);
-    }
-
-    /// Whether `mutant` is on.
-    #[must_use]
-    pub fn is(mutant: Mutant) -> bool {
-        ACTIVE.get() == Some(mutant)
-    }
-}
-
-#[cfg(debug_assertions)]
-pub use switch::{activate, is};
-
-/// Whether `mutant` is on: never, in a release build.
-#[cfg(not(debug_assertions))]
-#[must_use]
-pub const fn is(_: Mutant) -> bool {
-    false
 }

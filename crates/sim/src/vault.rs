@@ -33,8 +33,6 @@ figures! {
     gone,
     /// Snapshots that were restored.
     restores,
-    /// Reads of a place where a chunk was before.
-    stale,
     /// Cuts of the power.
     cuts,
     /// Lives that a failing medium ended.

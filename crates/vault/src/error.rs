@@ -5,7 +5,6 @@ use quietus_core::medium::MediumError;
 use crate::catalog::{CatalogError, HOLD_NAME_BYTES_MAX};
 use crate::container::{ChunkError, HeadError};
 use crate::index::PageError;
-use crate::live::BuildError;
 use crate::tree::{BadMetadata, BadNode};
 use crate::{ContainerSequence, Fingerprint, Ordinal, PutId, SlotNumber, SnapshotId};
 
@@ -170,16 +169,7 @@ pub enum VaultError {
     /// The policy destroys nothing.
     #[error("policy without passes: a vault needs at least one pass; choose clear, purge-2, ...")]
     NoPasses,
-    /// No set of live chunks can be made.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// A part of a directory cannot be read: it could name a live chunk.
-    #[error(
-        "container {}: a part of the directory is damaged, and a perfect hash vector cannot tell what is live there; \
-         sanitize with the set `ordinals`", .0.0
-    )]
-    Damaged(ContainerSequence),
-    /// A folder or a recipe of a snapshot cannot be read, so that it is not known what else is live.
+    /// A folder or a recipe of a snapshot cannot be read, so that it is unknown what else is live.
     #[error(
         "sanitization stopped before it destroyed anything: snapshot {} cannot be read: {why}; put its files again, or forget it, \
          and sanitize again", snapshot.0

@@ -1,9 +1,7 @@
 //! Deliberate defects, which the simulator must find. A release build cannot switch them
 //! on: the compiler removes the checks.
 
-/// One deliberate defect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mutant {
+quietus_core::mutants! {
     /// References are noted for a sanitization only after its second consistency point.
     NotifyAfterCp1,
     /// Snapshots committed between the two consistency points are not walked.
@@ -20,8 +18,6 @@ pub enum Mutant {
     ReuseUndestroyed,
     /// A forget after the first consistency point gets a receipt.
     ReceiptTooEarly,
-    /// A chunk that the set was not built of is marked.
-    MarkStranger,
     /// A snapshot is committed before its containers are durable.
     CommitBeforeSync,
     /// Slots count as destroyed before the last sync.
@@ -32,8 +28,6 @@ pub enum Mutant {
     KeepOldIndex,
     /// A put that refers to a folder or recipe does not refer to what that names.
     ReferShallow,
-    /// A turn's set counts chunks that it does not cover as dead.
-    DeadOutsideOfTurn,
     /// Half of the directories are left out when a start rebuilds the index.
     ForgetRecent,
     /// A put that a crash has cut short owes nothing.
@@ -55,8 +49,8 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All defects.
-    pub const ALL: [Self; 24] = [
+    /// All of them.
+    pub const ALL: [Self; 22] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
@@ -65,13 +59,11 @@ impl Mutant {
         Self::KeepCondemned,
         Self::ReuseUndestroyed,
         Self::ReceiptTooEarly,
-        Self::MarkStranger,
         Self::CommitBeforeSync,
         Self::FreeBeforeSync,
         Self::FreeOpen,
         Self::KeepOldIndex,
         Self::ReferShallow,
-        Self::DeadOutsideOfTurn,
         Self::ForgetRecent,
         Self::ForgivePut,
         Self::ForgetHeld,
@@ -82,31 +74,4 @@ impl Mutant {
         Self::MeetDespiteDamage,
         Self::TakeOlder,
     ];
-}
-
-#[cfg(debug_assertions)]
-mod switch {
-    use super::Mutant;
-    use std::cell::Cell;
-
-    thread_local!(static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) });
-
-    /// Switches `mutant` on for this thread, and any other off.
-    pub fn activate(mutant: Option<Mutant>) {
-        ACTIVE.set(mutant);
-    }
-
-    pub(crate) fn is(mutant: Mutant) -> bool {
-        ACTIVE.get() == Some(mutant)
-    }
-}
-
-#[cfg(debug_assertions)]
-pub use switch::activate;
-#[cfg(debug_assertions)]
-pub(crate) use switch::is;
-
-#[cfg(not(debug_assertions))]
-pub(crate) const fn is(_: Mutant) -> bool {
-    false
 }

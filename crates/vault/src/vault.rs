@@ -31,7 +31,6 @@ pub(crate) mod tests;
 pub use examine::{Found, Residue};
 pub use puts::PUTS_MAX;
 pub use reach::{Amount, Contents};
-pub use reading::Place;
 pub use repair::{Repair, Repaired};
 pub use verify::Verified;
 
@@ -271,14 +270,6 @@ impl<'m> Vault<'m> {
     /// A page of the sorted part of the index.
     pub(crate) fn index_page(&self, page: usize) -> Result<Page, VaultError> {
         index::read_page(&self.catalog.state().index, page, &self.pool)
-    }
-
-    /// A number for a set of live chunks that an attacker cannot guess.
-    pub(crate) fn draw_seed(&mut self) -> u64 {
-        let seed = self.seeds.draw();
-        let mut bytes = [0; 8];
-        quietus_core::policy::Pattern::Random.fill(seed, &mut bytes);
-        u64::from_le_bytes(bytes)
     }
 }
 

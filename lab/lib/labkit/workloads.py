@@ -48,9 +48,9 @@ class Workloads:
         inodes = f"-N {files * 6 // 5}" if fs.name.startswith("ext") else ""
         fs.make(self.work, uri, more=f"{inodes} {more}".strip())
 
-    def run(self, guest, name, environment=()):
-        """Runs one of `NAMES` in a guest; what it took. `environment`: words as `env` takes them."""
-        return self.measure(guest, name, [*environment, *self._command(name)])
+    def run(self, guest, name):
+        """Runs one of `NAMES` in a guest; what it took."""
+        return self.measure(guest, name, self._command(name))
 
     def measure(self, guest, name, command):
         """Runs a command in a guest, as `env` takes it; what it took."""

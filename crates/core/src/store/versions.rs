@@ -78,7 +78,7 @@ pub use stubs::{Layout, StubsError, format_stubs};
 pub struct Setup {
     /// Where things lie on the stub medium.
     pub layout: Layout,
-    /// The sessions up to this opening, which is the last one; none if nothing can be sealed.
+    /// The sessions up to this opening, which is the last one; `None` if nothing can be sealed.
     pub sessions: Sessions,
 }
 
@@ -101,7 +101,7 @@ pub struct VersionsStatus {
     pub index_resident_bytes: u64,
     /// How much of a half of the log of stubs is used, in percent.
     pub log_percent: u64,
-    /// Why no stubs are destroyed until the next start; none if they are.
+    /// Why no stubs are destroyed until the next start; `None` if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
 }

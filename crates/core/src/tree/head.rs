@@ -12,7 +12,7 @@ const COPY_BYTES: usize = 512;
 pub const HEAD_BYTES: usize = 2 * COPY_BYTES;
 const MAGIC: &[u8; 8] = b"QUIETIDX";
 const VERSION: u32 = 2;
-/// The number of a page that is none.
+/// The number that stands for no page.
 const NO_PAGE: u32 = 0;
 
 /// The state of an index at one instant.

@@ -297,11 +297,11 @@ impl Pages {
         self.generation += 1;
     }
 
-    /// Whether all pages that the trees reach are in memory: then none is [absent](Absent).
+    /// Whether all pages that the trees reach are in memory: then no page is [absent](Absent).
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let unreached = self.free.len() + (self.released.len() + self.releasing.len()) as u64;
-        // Before the pages that are used were found, none is known.
+        // Before the pages that are used were found, no page is known.
         self.end.0 > HEADS && self.nodes.len() as u64 + unreached == u64::from(self.end.0 - HEADS)
     }
 

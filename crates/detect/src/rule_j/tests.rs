@@ -1,3 +1,6 @@
+//! What a differential test cannot show: reads that come late, what is waited for, stops and starts, refusals, marks, and
+//! what ends the inference. All else both versions of the rule are shown (`sim/src/rule_j/fuzz.rs`), and have to agree on.
+
 use super::*;
 use quietus_core::watch::WaitsFor;
 use toy::*;
@@ -31,23 +34,6 @@ impl TapSort for Vec<Block> {
 }
 
 #[test]
-fn a_block_that_is_free_one_commit_after_its_write_lives() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit(5, 1, &[50]);
-    assert_eq!(disk.dead(), [0; 0]);
-}
-
-#[test]
-fn a_block_that_is_free_two_commits_after_its_write_is_dead() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit(5, 1, &[50]);
-    disk.commit_other(6, 4);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
 fn what_is_free_waits_for_commits_then_for_proof_and_then_for_nothing() {
     let mut disk = mounted(&[]);
     disk.data(50);
@@ -65,125 +51,6 @@ fn what_is_free_waits_for_commits_then_for_proof_and_then_for_nothing() {
     assert!(waits(&disk, WaitsFor::Proof), "its turn has not come");
     assert_eq!(disk.dead(), [50]);
     assert_eq!(disk.rule.waiting().count(), 0);
-}
-
-#[test]
-fn a_block_that_was_not_written_lately_is_dead_at_once() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn nothing_is_dead_before_the_evidence_is_durable() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    assert!(disk.verdict().is_none() && disk.rule.agenda().unproven_since.is_some());
-    disk.observe(Observation::Cut);
-    assert!(disk.verdict().is_none());
-    disk.observe(Observation::Proven);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_write_revives() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.dead(), [0; 0]);
-    disk.commit_other(7, 7);
-    assert_eq!(disk.dead(), [0; 0]);
-    disk.commit_other(8, 10);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn what_was_condemned_is_dead_though_another_has_the_block() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.commit(7, 7, &[]);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_new_owner_who_writes_revives_what_was_condemned() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.commit(7, 7, &[]);
-    assert_eq!(disk.write_at(50 * 1024 + 512, &[1; 512]), [50]);
-    assert_eq!(disk.dead(), [0; 0]);
-    assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(50), [0; 0]);
-}
-
-#[test]
-fn an_unmount_in_order_takes_no_death_back() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.commit(7, 7, &[]);
-    disk.write(MAP, &map(&[]));
-    disk.log(0, &superblock(8, 0));
-    disk.mark(0);
-    disk.wait(500);
-    assert!(disk.dead().contains(&50));
-}
-
-#[test]
-fn at_grade_block_what_is_owned_does_not_die() {
-    let mut disk = mounted(&[]);
-    disk.rule.options.grade = Grade::Block;
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.commit(7, 7, &[]);
-    assert_eq!(disk.dead(), [0; 0]);
-}
-
-#[test]
-fn a_tool_takes_back_what_it_finds_an_owner_of() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.log(0, &superblock(7, 0));
-    disk.mark(0);
-    disk.write(MAP, &map(&[]));
-    disk.wait(500);
-    assert!(!disk.dead().contains(&50));
-}
-
-#[test]
-fn what_is_free_and_written_is_destroyed_before_it_is_written_again() {
-    let mut disk = mounted(&[50]);
-    assert_eq!(disk.data(50), [0; 0]);
-    assert_eq!(disk.data(50), [50]);
-    disk.commit(5, 1, &[]);
-    assert_eq!(disk.data(50), [0; 0]);
-}
-
-#[test]
-fn a_transaction_counts_when_all_of_it_has_arrived() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.log(6, &header(2, 6));
-    disk.log(4, &descriptor(6, &[(MAP, 0)]));
-    assert_eq!(disk.figure("commits received"), 1);
-    disk.log(5, &map(&[50]));
-    assert_eq!(disk.figure("commits received"), 2);
-    assert_eq!(disk.dead(), [50]);
 }
 
 #[test]
@@ -245,31 +112,6 @@ fn commits_wait_for_those_before_them() {
     assert_eq!(disk.figure("free by a committed map"), 0);
     assert_eq!(disk.dead(), [50]);
     assert_eq!(disk.figure("commits received"), 3);
-}
-
-#[test]
-fn an_escaped_map_is_restored() {
-    let mut disk = mounted(&[]);
-    disk.data(2);
-    disk.commit_other(5, 1);
-    let mut copy = map(&[2]);
-    copy[..4].fill(0);
-    disk.log(4, &descriptor(6, &[(MAP, 1)]));
-    disk.log(5, &copy);
-    disk.log(6, &header(2, 6));
-    assert_eq!(disk.dead(), [0; 0]);
-    assert_eq!(disk.rule.broken(), None);
-}
-
-#[test]
-fn blocks_written_in_parts_are_read() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    for (index, bytes) in [(4, descriptor(6, &[(MAP, 0)])), (5, map(&[50])), (6, header(2, 6))] {
-        disk.log_in_parts(index, &bytes);
-    }
-    assert_eq!(disk.dead(), [50]);
 }
 
 #[test]
@@ -341,179 +183,11 @@ fn a_copy_that_is_wanted_is_no_residue_yet() {
 }
 
 #[test]
-fn a_descriptor_that_is_written_again_leads_anew() {
-    let mut disk = mounted(&[]);
-    disk.log(1, &descriptor(5, &[(40, 0), (41, 0), (42, 0)]));
-    disk.log(1, &descriptor(5, &[(40, 0)]));
-    disk.log(2, &[9; BYTES]);
-    disk.log(3, &header(2, 5));
-    assert_eq!(disk.figure("commits received"), 1);
-}
-
-#[test]
-fn what_was_free_and_is_allocated_again_is_suspicious_if_it_was_not_written_since() {
-    let mut disk = mounted(&[50, 51]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.data(51);
-    disk.commit(6, 4, &[]);
-    assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(51), [0; 0]);
-}
-
-#[test]
-fn what_was_free_is_suspicious_once_that_is_not_known_any_more() {
-    let mut disk = mounted(&[50, 51]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.data(51);
-    disk.log(0, &superblock(8, 1));
-    assert_eq!(disk.figure("free by a committed map"), 0);
-    assert_eq!(disk.data(50), [50]);
-    assert_eq!(disk.data(51), [0; 0]);
-}
-
-#[test]
-fn numbers_that_come_again_count_for_nothing_yet() {
-    let mut disk = mounted(&[50]);
-    disk.commit_other(5, 1);
-    disk.commit_other(6, 4);
-    disk.data(50);
-    disk.commit_other(7, 7);
-    disk.log(0, &superblock(3, 0));
-    disk.log(0, &superblock(3, 1));
-    disk.commit(3, 1, &[50]);
-    assert!(!disk.dead().contains(&50));
-    disk.commit_other(4, 4);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_block_of_what_was_received_is_not_fresh_when_it_is_written_again() {
-    let mut disk = mounted(&[]);
-    disk.commit_other(5, 1);
-    disk.log(3, &header(2, 5));
-    disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), [1, 2, 3].map(place));
-}
-
-#[test]
-fn the_log_goes_round() {
-    let mut disk = mounted(&[]);
-    for n in 0..5 {
-        disk.commit_other(5 + n, 1 + 3 * n);
-    }
-    disk.data(50);
-    disk.commit_other(10, 16);
-    disk.log(0, &superblock(10, 16));
-    disk.log(19, &descriptor(11, &[(MAP, 0)]));
-    disk.log(1, &map(&[50]));
-    disk.log(2, &header(2, 11));
-    assert_eq!(disk.figure("commits received"), 7);
-    assert_eq!(
-        disk.dead(),
-        residue_without(&[16, 17, 18, 19, 1, 2]).into_iter().chain([50]).collect::<Vec<_>>()
-    );
-}
-
-#[test]
-fn what_lies_before_the_tail_is_dead() {
-    let mut disk = mounted(&[]);
-    disk.commit_other(5, 1);
-    disk.commit_other(6, 4);
-    disk.commit_other(7, 7);
-    assert_eq!(disk.dead(), [0; 0]);
-    disk.log(10, &descriptor(8, &[(40, 0)]));
-    disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), [1, 2, 3].map(place));
-    disk.log(0, &superblock(8, 10));
-    assert_eq!(disk.dead(), [4, 5, 6, 7, 8, 9].map(place));
-}
-
-#[test]
-fn an_empty_journal_is_dead_but_for_its_superblock() {
-    let mut disk = mounted(&[]);
-    disk.commit_other(5, 1);
-    disk.log(4, &descriptor(6, &[(40, 0)]));
-    disk.log(0, &superblock(6, 0));
-    assert_eq!(disk.dead(), [1, 2, 3, 4].map(place));
-}
-
-#[test]
-fn a_block_of_the_log_that_is_written_again_lives() {
-    let mut disk = mounted(&[]);
-    disk.commit_other(5, 1);
-    disk.log(0, &superblock(6, 4));
-    disk.log(2, &[1; BYTES]);
-    assert_eq!(disk.dead(), [1, 3].map(place));
-}
-
-#[test]
-fn a_transaction_that_was_missed_makes_all_maps_unknown() {
-    let mut disk = mounted(&[50]);
-    disk.data(50);
-    disk.commit_other(6, 4);
-    disk.commit_other(7, 7);
-    disk.commit_other(8, 10);
-    assert_eq!(disk.dead(), [0; 0]);
-    assert_eq!(disk.figure("commits received"), 2);
-    disk.commit(9, 13, &[50]);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_journal_in_use_is_learned_from_a_commit_block() {
-    let mut disk = Disk::with(&[50], 1, &superblock(5, 1), false, false);
-    disk.wait(1000);
-    assert_eq!(disk.figure("place in the journal known (1: yes)"), 0);
-    disk.log(6, &header(2, 6));
-    disk.log(0, &superblock(6, 4));
-    assert_eq!(disk.dead(), residue_without(&[4, 5, 6]));
-    disk.commit(7, 7, &[50]);
-    assert_eq!(disk.dead(), [0; 0]);
-    disk.commit_other(8, 10);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_log_that_begins_anew_is_dead_and_maps_are_unknown() {
-    let mut disk = mounted(&[50]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.log(4, &descriptor(6, &[(40, 0)]));
-    disk.log(0, &superblock(7, 1));
-    assert_eq!(disk.dead(), [1, 2, 3, 4].map(place));
-    disk.commit_other(7, 1);
-    disk.commit_other(8, 4);
-    assert_eq!(disk.dead(), [0; 0]);
-    disk.commit(9, 7, &[50]);
-    assert_eq!(disk.dead(), [50]);
-}
-
-#[test]
-fn a_tail_that_makes_no_sense_revives_the_journal() {
-    let mut disk = mounted(&[50]);
-    disk.commit_other(5, 1);
-    disk.commit_other(6, 4);
-    disk.log(0, &superblock(6, 4));
-    disk.log(0, &superblock(5, 7));
-    assert_eq!(disk.dead(), [0; 0]);
-    assert_eq!(disk.figure("free by a committed map"), 0);
-}
-
-#[test]
 fn a_map_that_has_the_journal_free_is_none() {
     let mut disk = mounted(&[]);
     disk.commit(5, 1, &[place(7)]);
     assert!(disk.rule.broken().unwrap().0.contains("journal"));
     assert!(disk.verdict().is_none());
-}
-
-#[test]
-fn a_map_that_is_none_stops_inference() {
-    let mut disk = mounted(&[]);
-    disk.commit(5, 1, &[MAP]);
-    assert!(disk.rule.broken().is_some());
 }
 
 #[test]
@@ -529,81 +203,6 @@ fn a_read_that_fails_stops_inference() {
     let mut disk = mounted(&[]);
     disk.observe(Observation::Given { extent: Extent::new(0, BYTES as u64), content: None });
     assert!(disk.rule.broken().is_some());
-}
-
-#[test]
-fn maps_in_place_say_nothing_while_it_is_mounted() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit_other(6, 4);
-    disk.write(MAP, &map(&[50]));
-    disk.wait(1000);
-    assert_eq!(disk.dead(), [0; 0]);
-}
-
-#[test]
-fn an_unmount_in_order_settles_everything() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit(5, 1, &[50]);
-    disk.write(MAP, &map(&[50]));
-    disk.log(0, &superblock(6, 0));
-    disk.mark(0);
-    assert_eq!(disk.dead(), [1, 2, 3].map(place));
-    disk.wait(500);
-    assert_eq!(disk.dead(), [50]);
-    assert!(!disk.rule.agenda().is_working);
-}
-
-#[test]
-fn what_a_tool_frees_is_unconfirmed_if_it_was_written_recently() {
-    let mut disk = mounted(&[]);
-    disk.log(0, &superblock(5, 0));
-    disk.mark(0);
-    disk.wait(500);
-    disk.data(50);
-    disk.write(MAP, &map(&[50, 51]));
-    disk.wait(500);
-    assert_eq!(disk.dead(), [51]);
-}
-
-#[test]
-fn a_map_that_was_committed_is_newer_than_what_lies_in_place() {
-    let mut disk = Disk::new(&[50]);
-    disk.mount();
-    disk.commit(5, 1, &[]);
-    disk.wait(500);
-    assert!(!disk.dead().contains(&50));
-}
-
-#[test]
-fn a_map_that_may_have_been_committed_unseen_is_not_believed_in_place() {
-    let mut disk = Disk::new(&[50, 51]);
-    disk.mark(1);
-    disk.log(3, &header(2, 5));
-    disk.wait(500);
-    assert_eq!(disk.figure("free by a committed map"), 0);
-    assert!(!disk.dead().contains(&51));
-}
-
-#[test]
-fn what_was_written_since_an_attach_lives() {
-    let mut disk = Disk::new(&[50, 51]);
-    disk.data(50);
-    disk.wait(500);
-    let dead = disk.dead();
-    assert!(!dead.contains(&50) && dead.contains(&51));
-}
-
-#[test]
-fn what_the_guest_frees_itself_is_dead_by_another_source() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.commit(6, 4, &[50]);
-    disk.observe(Observation::Arrived { extent: Extent::new(50 * 1024, 1024), content: Content::Zeros });
-    assert_eq!(disk.dead(), [0; 0]);
 }
 
 #[test]

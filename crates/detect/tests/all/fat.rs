@@ -1,22 +1,13 @@
 //! Real file systems, made by mkfs.vfat and mkfs.exfat: found for what they are,
 //! and free where the tools say so.
 
-use crate::tool::run;
+use crate::tool::{figure, made, probed, run};
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::format::{Contents, Format, Kind, Probe, Prober};
 use quietus_detect::{exfat, fat};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-
-/// A file system of `kib`.
-fn made(program: &str, name: &str, kib: u64, args: &[&str]) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_file(&path);
-    File::create(&path).unwrap().set_len(kib << 10).unwrap();
-    run(program, &[args, &[path.to_str().unwrap()]].concat());
-    path
-}
+use std::path::Path;
 
 fn read(path: &Path, at: Extent<Addr>) -> Vec<u8> {
     let mut bytes = vec![0; at.len as usize];
@@ -25,15 +16,9 @@ fn read(path: &Path, at: Extent<Addr>) -> Vec<u8> {
 }
 
 fn found(prober: Prober, path: &Path) -> Box<dyn Format> {
-    let (bytes, mut contents) = (path.metadata().unwrap().len(), Contents::default());
-    loop {
-        match prober(bytes, &contents) {
-            Probe::Needs(extents) => {
-                extents.iter().for_each(|it| contents.insert(it.start, read(path, *it)));
-            }
-            Probe::Is(format) => return format,
-            other => panic!("{}: {other:?}", path.display()),
-        }
+    match probed(prober, path.metadata().unwrap().len(), |at| read(path, at)) {
+        Probe::Is(format) => format,
+        other => panic!("{}: {other:?}", path.display()),
     }
 }
 
@@ -58,10 +43,6 @@ fn told(path: &Path) -> (u64, u64) {
     let counts = printed.trim().rsplit_once(", ").unwrap().1;
     let (used, all) = counts.trim_end_matches(" clusters").split_once('/').unwrap();
     (used.parse().unwrap(), all.parse().unwrap())
-}
-
-fn figure(format: &dyn Format, name: &str) -> u64 {
-    format.figures().into_iter().find(|it| it.0 == name).unwrap().1
 }
 
 fn check(name: &str, kib: u64, args: &[&str], width: &str) {

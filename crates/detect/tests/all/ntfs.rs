@@ -1,10 +1,10 @@
 //! Real file systems, made by mkntfs and filled by ntfscp: found for what they
 //! are, free where the bitmap says so, and named as ntfsinfo and ntfscluster have it.
 
-use crate::tool::run;
+use crate::tool::{self, figure, run};
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
-use quietus_detect::format::{Block, Change, Contents, Format, Geometry, Kind, Probe};
+use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Probe};
 use quietus_detect::options::Options;
 use quietus_detect::{Disk, ntfs};
 use std::collections::BTreeSet;
@@ -16,11 +16,7 @@ fn at(name: &str) -> PathBuf {
 
 /// A file system of `mib`.
 fn made(name: &str, mib: u64, args: &[&str]) -> PathBuf {
-    let path = at(name);
-    let _ = std::fs::remove_file(&path);
-    std::fs::File::create(&path).unwrap().set_len(mib << 20).unwrap();
-    run("mkntfs", &[&["-q", "-F", "-f"], args, &[path.to_str().unwrap()]].concat());
-    path
+    tool::made("mkntfs", name, mib << 10, &[&["-q", "-F", "-f"], args].concat())
 }
 
 /// Copies a file of `kib` into the image.
@@ -30,28 +26,12 @@ fn copied(image: &Path, name: &str, kib: usize) {
     run("ntfscp", &["-q", image.to_str().unwrap(), source.to_str().unwrap(), name]);
 }
 
-fn probed(bytes: &[u8]) -> Probe {
-    let mut contents = Contents::default();
-    for _ in 0..64 {
-        match ntfs::probe(bytes.len() as u64, &contents) {
-            Probe::Needs(extents) => extents.iter().for_each(|it| {
-                contents.insert(it.start, bytes[it.start.0 as usize..it.end() as usize].to_vec());
-            }),
-            other => return other,
-        }
-    }
-    panic!("it asks for ever")
-}
-
 fn found(bytes: &[u8]) -> Box<dyn Format> {
-    match probed(bytes) {
+    let read = |at: Extent<Addr>| bytes[at.start.0 as usize..at.end() as usize].to_vec();
+    match tool::probed(ntfs::probe, bytes.len() as u64, read) {
         Probe::Is(format) => format,
         other => panic!("{other:?}"),
     }
-}
-
-fn figure(format: &dyn Format, name: &str) -> u64 {
-    format.figures().into_iter().find(|it| it.0 == name).unwrap().1
 }
 
 fn content<'a>(format: &dyn Format, bytes: &'a [u8], block: Block) -> &'a [u8] {

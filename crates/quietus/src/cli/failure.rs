@@ -14,7 +14,7 @@ use std::error::Error;
 const FAILED: u8 = 1;
 /// Exit status of a wrong command line, as clap has it.
 const USAGE: u8 = 2;
-/// Exit status of a completed with findings.
+/// Exit status of a command that completed, with findings.
 const BAD: u8 = 3;
 /// Exit status after Ctrl-C: 128 and the number of the signal, as shells have it.
 pub(super) const INTERRUPTED: u8 = 130;

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use quietus_vault::catalog::{Layout, LogHead, Owed};
 use quietus_vault::chunk::{KEY_BYTES, VaultKey};
 use quietus_vault::client::{read_file, read_folder};
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use quietus_vault::tree::Kind;
-use quietus_vault::vault::{Place, Setup};
-use quietus_vault::{PutId, Reference, SnapshotId, Vault, VaultError, VaultId};
+use quietus_vault::vault::Setup;
+use quietus_vault::{PutId, SnapshotId, Vault, VaultError, VaultId};
 
 use super::Figures;
 use super::client::Client;
@@ -119,8 +119,6 @@ struct Life<'m, 'w> {
     began: u64,
     /// Whether that sanitization refuses puts.
     is_read_only: bool,
-    /// Where content was.
-    places: Vec<(Place, Reference, Vec<u8>)>,
 }
 
 /// Lets the history of `seed` happen.
@@ -189,9 +187,8 @@ fn start<'m, 'w>(
         }
     };
     bench.power.restore();
-    let (clients, removals, places, began) = (Vec::new(), Vec::new(), Vec::new(), model.now);
-    let mut life =
-        Life { bench, vault, model, figures, clients, removals, began, is_read_only: false, places };
+    let (clients, removals, began) = (Vec::new(), Vec::new(), model.now);
+    let mut life = Life { bench, vault, model, figures, clients, removals, began, is_read_only: false };
     life.reconcile()?;
     life.examine_receipts()?;
     Ok(life)
@@ -255,9 +252,7 @@ impl<'m> Life<'m, '_> {
             56..58 => self.forget(rng)?,
             58..61 => self.begin(rng)?,
             61..88 => self.sanitize()?,
-            88..90 => self.restore_any(rng)?,
-            90..92 => self.keep_place(rng)?,
-            92..94 => self.read_stale(rng)?,
+            88..94 => self.restore_any(rng)?,
             94..95 => self.verify()?,
             95 => self.record(rng)?,
             97 => self.hold(rng)?,
@@ -381,9 +376,7 @@ impl<'m> Life<'m, '_> {
         if self.vault.is_sanitizing() {
             return Ok(());
         }
-        let turns = rng.range(1, 3);
-        let live = rng.pick(&[Live::Ordinals, Live::Perfect { turns }]);
-        self.ask(|vault| vault.begin_sanitization(live))?;
+        self.ask(Vault::begin_sanitization)?;
         self.began = self.model.now;
         self.is_read_only = rng.chance(20) && self.vault.refuse_puts().is_ok();
         Ok(())
@@ -459,37 +452,6 @@ impl<'m> Life<'m, '_> {
         })?;
         self.figures.restores += 1;
         Ok(compare(snapshot, &self.model.live[&snapshot], found)?)
-    }
-
-    /// Keeps the place of a chunk, to read there later.
-    fn keep_place(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let Some(snapshot) = self.any_snapshot(rng) else { return Ok(()) };
-        let root = self.vault.snapshots().find(|(it, _)| *it == snapshot).expect("it is live").1;
-        let content = self.ask(|vault| vault.get(&root))?;
-        if let Some(place) = self.ask(|vault| vault.locate(&root.fingerprint))? {
-            self.places.push((place, root, content));
-        }
-        Ok(())
-    }
-
-    /// Reads where a chunk was: the content is the same or missed, and is found by looking it up again unless it died.
-    fn read_stale(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        if self.places.is_empty() {
-            return Ok(());
-        }
-        let (place, root, content) = self.places.swap_remove(rng.index(self.places.len()));
-        let bytes = self.bench.pool.peek(place.at, <[u8]>::to_vec);
-        self.figures.stale += 1;
-        if place.content(&self.bench.setup.key, &bytes).is_ok_and(|found| found != content) {
-            return Err(broken("a reader was shown other content than it had asked for".into()).into());
-        }
-        if !self.vault.snapshots().any(|(_, it)| it == root) {
-            return Ok(());
-        }
-        if self.ask(|vault| vault.get(&root))? == content {
-            return Ok(());
-        }
-        Err(broken("a chunk that moved has other content".into()).into())
     }
 
     fn verify(&mut self) -> Result<(), Stop> {

@@ -1,6 +1,5 @@
 use super::*;
 use crate::Vault;
-use crate::sanitize::Live;
 use crate::testing::Noise;
 use crate::tree::Metadata;
 use crate::vault::tests::{Media, sanitize, writer};
@@ -80,7 +79,7 @@ fn an_image_is_what_came_last_for_each_place() {
         assert_eq!(recipe.bytes(), size as u64);
         assert!(content(&mut vault, &recipe) == image, "seed {seed}");
         vault.drop_put(writer.put()).unwrap();
-        sanitize(&mut vault, Live::Ordinals).unwrap();
+        sanitize(&mut vault).unwrap();
     }
 }
 
@@ -99,7 +98,7 @@ fn an_image_has_one_recipe_however_it_came() {
         let again = stored(&mut vault, &mut writer, &[(0, image.clone())], image.len());
         assert!(once == again && writer.stored().0 >= before.0);
         vault.drop_put(writer.put()).unwrap();
-        sanitize(&mut vault, Live::Ordinals).unwrap();
+        sanitize(&mut vault).unwrap();
     }
 }
 
@@ -125,7 +124,7 @@ fn what_was_replaced_while_an_image_came_is_owed_and_destroyed() {
     let replaced = &before[CHUNK..][..64];
     assert_eq!(vault.status().owed, 1);
     assert!(media.have(replaced) && media.have(&after[..64]));
-    sanitize(&mut vault, Live::Ordinals).unwrap();
+    sanitize(&mut vault).unwrap();
     assert_eq!(vault.status().owed, 0);
     assert!(!media.have(replaced) && media.have(&after[..64]) && media.have(&before[..64]));
     let folder = vault.snapshot(snapshot).unwrap().folder;

@@ -8,24 +8,18 @@ use crate::container::{ChunkError, Class, Stored};
 use crate::tree::Snapshot;
 use crate::{ContainerSequence, Fingerprint, Ordinal, Reference, SnapshotId, VaultError};
 
-/// Where a chunk was when it was looked up. A reader may read there without the vault's owner; if the content is not
-/// right then, the chunk has moved, and is to be looked up again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// The place of its bytes in the pool.
-    pub at: Extent<Pos>,
+/// Where a chunk lies.
+pub(super) struct Place {
+    /// Its bytes in the pool.
+    pub(super) at: Extent<Pos>,
     container: ContainerSequence,
     class: Class,
     stored: Stored,
 }
 
 impl Place {
-    /// The content, if `bytes` are the bytes that were stored there.
-    ///
-    /// # Errors
-    ///
-    /// [`VaultError::Chunk`] if the chunk has moved, or was damaged.
-    pub fn content(&self, key: &VaultKey, bytes: &[u8]) -> Result<Vec<u8>, VaultError> {
+    /// The content, if `bytes` are what was stored there.
+    pub(super) fn content(&self, key: &VaultKey, bytes: &[u8]) -> Result<Vec<u8>, VaultError> {
         content(self.container, &self.stored, self.class, key, bytes)
     }
 }
@@ -93,19 +87,6 @@ impl Vault<'_> {
     pub(crate) fn is_damaged(&self, container: ContainerSequence) -> bool {
         let table = self.catalog.table();
         table.slot(container).is_some_and(|slot| table.entry(slot).is_damaged)
-    }
-
-    /// Where a chunk is; `None` while it is in memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`get`](Vault::get).
-    pub fn locate(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>, VaultError> {
-        let location = self.find(fingerprint)?.ok_or(VaultError::Absent(*fingerprint))?;
-        if self.writing.in_memory(location.container).is_some() {
-            return Ok(None);
-        }
-        self.place_in(location.container, fingerprint).map(Some)
     }
 
     /// The snapshot's name and folder.

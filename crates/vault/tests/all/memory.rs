@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use quietus_vault::index::{IndexEntry, Location, Part, PartBuilder, Recent};
-use quietus_vault::live::{BuildError, Builder, Cover, LiveSet, Ordinals, Perfect};
-use quietus_vault::{ContainerSequence, Fingerprint, Ordinal, Reference};
+use quietus_vault::live::Live;
+use quietus_vault::{ContainerSequence, Fingerprint, Ordinal};
 
 const CHUNKS: usize = 100_000_000;
 const SCALE: usize = 100;
@@ -42,36 +42,22 @@ fn part() -> Part {
     builder.finish().0
 }
 
-fn perfect() -> Result<Perfect, BuildError> {
-    let mut builder = Builder::new(Cover::all((CHUNKS / SCALE) as u64), 1);
-    fingerprints().try_for_each(|fingerprint| builder.push(&fingerprint))?;
-    builder.finish()
-}
-
 #[test]
 fn a_vault_of_100_million_chunks_needs_512_mib_at_most() {
     // Two while the index is merged.
     let parts = 2 * SCALE * part().bytes();
     let recent = 2 * Recent::new(RECENT_ENTRIES).entries_max() * TREE_ENTRY_BYTES;
-    let mut perfect = perfect().unwrap();
-    let built = SCALE * LiveSet::bytes(&perfect);
-    let some: Vec<Reference> = fingerprints()
-        .zip(0..)
-        .map(|(fingerprint, ordinal)| Reference { fingerprint, ordinal: Ordinal(ordinal) })
-        .collect();
-    perfect.mark(&some);
-    // The memory for sorting is the same for any set.
-    let sets = built + LiveSet::bytes(&perfect) - built / SCALE + Ordinals::new(Ordinal(0)).bytes();
-    // The chunks that one put refers to, the chunks that a sanitization was told of, and the metadata chunks that it entered: a
+    let live = SCALE * Live::new(Ordinal((CHUNKS / SCALE) as u64)).bytes();
+    // The chunks that one put refers to, those that a sanitization was told of, and those of metadata that it entered: a
     // bit each, at most.
     let bits = 3 * CHUNKS / 8;
     // The chunks of metadata of a put that refers to all of them.
     let metadata: HashMap<Ordinal, (u8, Fingerprint)> = HashMap::with_capacity(CHUNKS / NAMED);
     let metadata = metadata.capacity() * 8 / 7 * (size_of::<(Ordinal, (u8, Fingerprint))>() + 1);
     let slots = CHUNKS / 1150 * 64;
-    let sum = [parts, recent, sets, bits, metadata, slots];
+    let sum = [parts, recent, live, bits, metadata, slots];
     let mib = sum.map(|bytes| (bytes as f64 / MIB).round());
     let total: f64 = mib.iter().sum();
-    println!("parts, recent, sets, bits, metadata of a put, slots: {mib:?}; {total} MiB");
+    println!("parts, recent, live, bits, metadata of a put, slots: {mib:?}; {total} MiB");
     assert!(total <= 512.0, "{mib:?}: {total} MiB");
 }

@@ -36,16 +36,15 @@ ATTACH_SECONDS = 4
 
 
 class Recording:
-    """The requests of a guest before and in the workload, and how long that takes without detection. `environment`: the
-    workload's, as `env` takes it."""
+    """The requests of a guest before and in the workload, and how long that takes without detection."""
 
-    def __init__(self, bench, fs, workload, environment=()):
+    def __init__(self, bench, fs, workload):
         self.bench, self.fs, self.workload = bench, fs, workload
         server = bench.server(Quietus, NEVER, OFF)
         relay = Relay(os.path.join(server.directory, "relay.sock"), server.socket, fs.block, keep=True)
         bench.workloads.make(fs, relay.uri)
         before = len(relay.kept)
-        bench.workloads.run(fs.guest(bench.work, relay.uri), workload, environment)
+        bench.workloads.run(fs.guest(bench.work, relay.uri), workload)
         relay.check()
         self.before, self.within = relay.kept[:before], relay.kept[before:]
         server.remove()

@@ -89,7 +89,7 @@ pub(super) fn check_medium(stubs: &dyn Medium, disk: [u8; 16]) -> Result<(), Stu
 /// Where things lie on the stub medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Bytes of a stub: none, 16, 32 or 64.
+    /// Bytes of a stub: 0, 16, 32 or 64.
     pub stub_bytes: usize,
     /// Bytes of a half of the log.
     pub half_bytes: u64,

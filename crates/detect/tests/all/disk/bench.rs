@@ -1,12 +1,12 @@
 //! A watcher above bytes, and file systems to put there.
 
+use crate::tool::run;
 use quietus_core::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
 use quietus_detect::format::Prober;
 use quietus_detect::options::{Grade, Options};
 use quietus_detect::{Disk, Watch};
 use std::path::Path;
-use std::process::Command;
 
 const PROBERS: &[Prober] = &[quietus_detect::ext2::probe];
 
@@ -128,19 +128,12 @@ pub fn ext2(name: &str, kib: usize, args: &[&str]) -> Vec<u8> {
     let text = path.to_str().unwrap();
     let _ = std::fs::remove_file(&path);
     run("mke2fs", &[&["-q", "-F"], args, &[text, &format!("{kib}k")]].concat());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/disk/bench.rs");
     for file in ["a", "b", "c"] {
-        run("debugfs", &["-w", "-R", &format!("write {} {file}", file!()), text]);
+        run("debugfs", &["-w", "-R", &format!("write {} {file}", source.display()), text]);
     }
     run("debugfs", &["-w", "-R", "rm b", text]);
     std::fs::read(&path).unwrap()
-}
-
-fn run(program: &str, args: &[&str]) {
-    let mut command = Command::new(program);
-    command.args(args).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
-    command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
-    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {output:?}");
 }
 
 /// A disk of so many KiB with an MBR and these partitions: the first sector, and

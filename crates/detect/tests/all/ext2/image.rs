@@ -1,30 +1,17 @@
 //! Real file systems, made and filled by the standard tools.
 
+pub use crate::tool::{exit, run};
+
+use crate::tool::probed;
 use quietus_core::units::{Addr, Extent};
 use quietus_detect::ext2::probe;
-use quietus_detect::format::{Change, Contents, Format, Kind, Link, Probe};
+use quietus_detect::format::{Change, Format, Kind, Link, Probe};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 pub struct Image {
     pub path: PathBuf,
     pub bytes: Vec<u8>,
-}
-
-/// Runs a tool, and gives what it prints.
-pub fn run(program: &str, args: &[&str]) -> String {
-    let (code, printed) = exit(program, args);
-    assert_eq!(code, Some(0), "{program} {args:?}: {printed}");
-    printed
-}
-
-/// Runs a tool, and gives its exit status and what it prints.
-pub fn exit(program: &str, args: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(program);
-    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
-    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 impl Image {
@@ -84,16 +71,7 @@ impl Image {
     }
 
     pub fn probe(&self) -> Probe {
-        let mut contents = Contents::default();
-        loop {
-            match probe(self.bytes.len() as u64, &contents) {
-                Probe::Needs(extents) => {
-                    assert!(extents.iter().all(|it| contents.get(*it).is_none()), "asked for twice");
-                    extents.iter().for_each(|it| contents.insert(it.start, self.at(*it).to_vec()));
-                }
-                found => return found,
-            }
-        }
+        probed(probe, self.bytes.len() as u64, |at| self.at(at).to_vec())
     }
 
     pub fn ext2(&self) -> Box<dyn Format> {

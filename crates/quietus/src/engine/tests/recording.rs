@@ -128,19 +128,6 @@ fn a_log_that_was_removed_is_missed_by_a_disk_that_is_read_only() {
 }
 
 #[test]
-fn a_line_cut_short_is_removed_and_told() {
-    let bench = Bench::stopped();
-    let mut text = std::fs::read_to_string(bench.log_path()).expect("a text");
-    text.push_str("{\"n\":1,\"ti");
-    std::fs::write(bench.log_path(), text).expect("a write");
-    let (_dir, engine) = bench.open();
-    engine.recorder().flush().expect("it can be written");
-    lines(&engine);
-    let repaired = bench.lines().into_iter().find(|line| line["event"] == "repaired");
-    assert_eq!(repaired.expect("it is told")["bytes"], 10);
-}
-
-#[test]
 fn receipts_that_a_kill_kept_from_the_log_are_there_after_the_next_start() {
     for _ in 0..3 {
         let bench = Bench::new();
@@ -183,19 +170,6 @@ fn what_was_owed_at_a_kill_is_told_again() {
     engine.stop(true, |_| true);
     let owed = bench.entries().iter().filter(|entry| matches!(entry, Entry::Owed(_))).count();
     assert_eq!(owed, 1, "a clean stop loses no line");
-}
-
-#[test]
-fn what_happens_to_a_log_in_use_is_found() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
-    engine.recorder().flush().expect("it can be written");
-    std::fs::write(bench.log_path(), "").expect("a write");
-    engine.check_record().expect_err("a line is missing");
-    engine.recorder().note(Entry::Proved { digest: String::new() });
-    engine.recorder().flush().expect("it can be written");
-    engine.check_record().expect_err("a line is missing");
-    assert_eq!(bench.lines().iter().filter(|line| line["event"] == "lost").count(), 1);
 }
 
 /// The disk of `bench`, opened, with a receipt that its log cannot take.

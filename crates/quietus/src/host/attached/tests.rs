@@ -177,7 +177,7 @@ fn the_note_outlives_the_server() {
 }
 
 #[test]
-fn the_owner_s_word_counts_whoever_connects() {
+fn the_owner_s_word_counts_whatever_connects() {
     let host = Host::new();
     for (mode, cached) in [(Mode::Direct, false), (Mode::Cached, true)] {
         let attachment = host.attachment(mode);

@@ -6,7 +6,7 @@ use super::thread::Waiting;
 use crate::vault::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use std::time::{Duration, Instant};
 
 /// How often a paused sanitization checks whether a client still waits for it.
@@ -159,7 +159,7 @@ impl Sanitizing {
 
 /// Begins a sanitization: its number.
 fn begin(session: &mut Session<'_>, how: Sanitize) -> Result<u64, Error> {
-    let run = session.vault.begin_sanitization(Live::Ordinals)?.0;
+    let run = session.vault.begin_sanitization()?.0;
     if how.is_read_only
         && let Err(error) = session.vault.refuse_puts()
     {

@@ -60,7 +60,7 @@ fn policies_and_commands_are_completed() {
 }
 
 #[test]
-fn epochs_of_a_disk_that_nobody_serves_are_completed_and_it_is_left_alone() {
+fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
     let (disk, _) = versions();
     let before = files(&disk.path());
     let found = |words: &[&str]| candidates(disk.dir.path(), words);

@@ -100,7 +100,7 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
 }
 
 #[test]
-fn no_secret_is_in_a_file_of_the_disk_and_nobody_else_may_read_the_keys() {
+fn no_secret_is_in_a_file_of_the_disk_and_only_the_owner_may_read_the_keys() {
     let bench = Bench::new(&[]);
     let (phrase, key) = (bench.file("--passphrase-file", "phrase"), bench.file("--new-key-file", "key"));
     bench.key(&["add"], &[&phrase, &key]).expect("a slot");
@@ -113,7 +113,7 @@ fn no_secret_is_in_a_file_of_the_disk_and_nobody_else_may_read_the_keys() {
 }
 
 #[test]
-fn keys_are_not_changed_while_somebody_has_the_disk_and_a_disk_without_keys_says_so() {
+fn keys_are_not_changed_while_another_has_the_disk_and_a_disk_without_keys_says_so() {
     let bench = Bench::new(&[]);
     let open = DiskDir::open(&bench.0.path()).expect("it opens");
     for action in [&["list"][..], &["rotate"], &["add"], &["remove", "0"]] {
@@ -131,7 +131,7 @@ fn keys_are_not_changed_while_somebody_has_the_disk_and_a_disk_without_keys_says
 }
 
 #[test]
-fn without_a_terminal_nobody_waits_for_a_passphrase() {
+fn without_a_terminal_no_command_waits_for_a_passphrase() {
     let bench = Bench::new(&[]);
     let mut alone = Command::new("setsid");
     let quietus = alone.arg("--wait").arg(env!("CARGO_BIN_EXE_quietus")).arg("key").arg(bench.0.path());

@@ -74,7 +74,7 @@ fn dead_content_that_comes_back_fails_the_proof() {
     let (_dir, image, disk) = adopted(b"x");
     disk.json("purge", &["0+65536"]);
     disk.json("shred", &["--now"]);
-    fill(&image, 4096, b"somebody put this back behind our back");
+    fill(&image, 4096, b"an operator put this back behind our back");
     let output = disk.run("prove", &[]);
     assert_eq!(output.status.code(), Some(3));
     let receipt: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -54,7 +54,7 @@ fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
 }
 
 #[test]
-fn a_served_overlay_says_how_large_it_is_and_packs_and_is_nobody_elses() {
+fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
     let bench = Bench::new(&["--mode", "packed"]);
     let server = bench.serve(&[]);
     let status = bench.json("status", &[]);

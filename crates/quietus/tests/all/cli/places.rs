@@ -122,7 +122,7 @@ fn a_listing_goes_as_deep_as_it_is_told_and_says_who_is_served() {
 }
 
 #[test]
-fn a_directory_that_nobody_may_read_is_named_and_no_error() {
+fn a_directory_without_read_permission_is_named_and_no_error() {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     ["open", "closed", "list"].iter().for_each(|it| std::fs::create_dir(at(it)).expect("a directory"));

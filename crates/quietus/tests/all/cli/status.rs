@@ -50,7 +50,7 @@ fn the_first_line_says_whether_everything_deleted_is_gone() {
 }
 
 #[test]
-fn the_summary_is_short_and_counters_are_for_whoever_asks() {
+fn the_summary_is_short_and_counters_are_for_those_who_ask() {
     let disk = waiting();
     let screen = shown(&disk, &["status"]);
     assert!(screen.lines().count() <= 10 && !screen.contains("deaths by source"), "{screen}");
@@ -63,7 +63,7 @@ fn the_summary_is_short_and_counters_are_for_whoever_asks() {
 }
 
 #[test]
-fn what_the_medium_promises_is_told_in_full_by_status_and_to_whoever_checks_a_receipt() {
+fn what_the_medium_promises_is_told_in_full_by_status_and_to_those_who_check_a_receipt() {
     let disk = waiting();
     disk.json("shred", &["--now"]);
     let receipt = disk.beside("receipt.json");

@@ -7,440 +7,157 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A command line, its exit status, and the first line that it prints to standard error. 2 is a command line that is wrong whatever the
+/// An exit status, a command line, and the first line that it prints to standard error. 2 is a command line that is wrong whatever the
 /// host is like; 1 is what the host refuses.
-const USAGES: &[(&str, i32, &str)] = &[
-    (
-        "create d --adopt dir --size 1M",
-        1,
-        "dir: --adopt names a directory; name a raw image or a block device",
-    ),
-    ("create d --adopt fifo", 1, "fifo: --adopt names a pipe; name a raw image or a block device"),
-    ("create d --adopt sock", 1, "sock: --adopt names a socket; name a raw image or a block device"),
-    (
-        "create d --adopt /dev/zero",
-        1,
-        "/dev/zero: --adopt names a character device; name a raw image or a block device",
-    ),
-    (
-        "create d --adopt nope",
-        1,
-        "nope: the image is missing; check the name, or restore the file from a backup",
-    ),
-    ("create d --adopt empty", 1, "empty: --adopt names an image of 0 bytes; the smallest disk has 512"),
-    (
-        "create d --adopt qcow2",
-        1,
-        "qcow2: --adopt takes raw images only, and this image is qcow2; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --adopt vmdk",
-        1,
-        "vmdk: --adopt takes raw images only, and this image is vmdk; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --adopt vhdx",
-        1,
-        "vhdx: --adopt takes raw images only, and this image is vhdx; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --adopt vdi",
-        1,
-        "vdi: --adopt takes raw images only, and this image is vdi; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --adopt qed",
-        1,
-        "qed: --adopt takes raw images only, and this image is qed; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --adopt raw --size 2M",
-        1,
-        "raw: --size is 2097152 bytes, and the medium has 1048576; use 1048576 or less",
-    ),
-    (
-        "create d --adopt raw --medium m",
-        2,
-        "error: the argument '--adopt <ADOPT>' cannot be used with '--medium <MEDIUM>'",
-    ),
-    (
-        "create d --medium dir --size 1M",
-        1,
-        "dir: --medium names a directory; name a file to make in it, or a block device",
-    ),
-    (
-        "create d --medium fifo --size 1M",
-        1,
-        "fifo: --medium names a pipe; name a file to make, or a block device",
-    ),
-    (
-        "create d --medium text --size 1M",
-        1,
-        "text: --medium names a file that already exists; name one to make, or remove it, or keep its content with --adopt",
-    ),
-    (
-        "create d --medium dangling --size 1M",
-        1,
-        "dangling: --medium names a symbolic link to nothing; name a file to make, or a block device",
-    ),
-    ("create d --medium no/m --size 1M", 1, "no/m: the directory no does not exist; make it first"),
-    (
-        "create d --medium /dev/typo --size 1M",
-        1,
-        "/dev/typo: there is no device typo, and /dev takes no files; check the name",
-    ),
-    (
-        "create d --medium /dev/null --size 1M",
-        1,
-        "/dev/null: --medium names a character device; name a file to make, or a block device",
-    ),
-    (
-        "create d --medium /dev/shm/quietus-usage --size 1M",
-        1,
-        "/dev/shm/quietus-usage: --medium names a place in memory (tmpfs), gone when the machine stops, and the disk would be lost with it; name one on a disk",
-    ),
-    (
-        "create d --store versions --seal none --size 1M --root /dev/shm/quietus-usage",
-        1,
-        "/dev/shm/quietus-usage: --root names a place in memory (tmpfs), gone when the machine stops, and the disk would be lost with it; name one on a disk",
-    ),
-    (
-        "create d --store versions --seal none --size 1M --root dir",
-        1,
-        "dir: --root names a directory; name a file to make in it, or a block device",
-    ),
-    (
-        "create d --store versions --seal none --size 1M --stub-medium text",
-        1,
-        "text: --stub-medium names a file that already exists; name one to make, or remove it",
-    ),
-    (
-        "create d --store versions --size 1M --key-file fifo",
-        1,
-        "keys: the new disk: the key file gives 0 bytes; expected at least 32 random ones, or use a passphrase",
-    ),
-    (
-        "create d --store versions --size 1M --key-file dir",
-        1,
-        "keys: dir: the credential is a directory; name a file",
-    ),
-    (
-        "create d --store versions --size 1M --key-file /dev/zero",
-        1,
-        "keys: cannot read /dev/zero: more than 16384 bytes, the limit of a secret",
-    ),
-    (
-        "create d --store versions --size 1M --passphrase-file nope",
-        1,
-        "keys: nope: the credential does not exist; check the path",
-    ),
-    (
-        "create d --store versions --seal none --from qcow2",
-        1,
-        "qcow2: --from takes raw images only, and this image is qcow2; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)",
-    ),
-    (
-        "create d --store versions --seal none --from fifo",
-        1,
-        "fifo: --from names a pipe; name a raw image or a block device",
-    ),
-    (
-        "create d --from raw",
-        2,
-        "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay",
-    ),
-    ("create d --store overlay", 2, "d: --base is missing; name the image below the overlay"),
-    (
-        "create d --store overlay --base fifo",
-        1,
-        "fifo: --base names a pipe; copy the image to a regular file, so that a change of it can be noticed",
-    ),
-    (
-        "create d --store overlay --base dir",
-        1,
-        "dir: --base names a directory; copy the image to a regular file, so that a change of it can be noticed",
-    ),
-    (
-        "create d --store overlay --base nope",
-        1,
-        "nope: the base image is missing; check the name, or restore the file from a backup",
-    ),
-    ("create d --base raw", 2, "d: --base needs --store overlay"),
-    ("create d", 2, "d: --size is missing; give the size of the disk, such as --size 20G"),
-    (
-        "create d --size 0",
-        2,
-        "error: invalid value '0' for '--size <SIZE>': the size is 0; expected 512 bytes or more, such as 20G",
-    ),
-    (
-        "create d --size 1Z",
-        2,
-        "error: invalid value '1Z' for '--size <SIZE>': invalid size \"1Z\"; use 512, 64M, 20G or 1.5T, less than 16 EiB",
-    ),
-    ("create d --size 8191P", 1, "./.d.new/data: cannot make the medium: File too large (os error 27)"),
-    (
-        "create d --size 1M --policy polish",
-        2,
-        "error: invalid value 'polish' for '--policy <POLICY>': unknown policy \"polish\"; expected clear, purge-2, 4, 6, dod-3, gutmann-35, a list of at most 100 passes such as random,ff,zero or 924924 (hexadecimal bytes that repeat), or, with an overlay, none",
-    ),
-    (
-        "create d --size 1M --policy none",
-        2,
-        "d: --policy none destroys nothing, and is for overlays only; choose clear, or another policy",
-    ),
-    ("create vm1 --size 1M", 1, "vm1: already exists; choose another name, or remove it"),
-    ("create no/d --size 1M", 1, "no/d: the directory no does not exist; make it first"),
-    ("create text/d --size 1M", 1, "text/d: text is a regular file, and not a directory; check the path"),
-    ("create /dev/d --size 1M", 1, "/dev/d: there is no device d, and /dev takes no files; check the name"),
-    ("serve nope", 1, "nope: no such disk; check the name, or make one with `quietus create`"),
-    (
-        "serve text",
-        1,
-        "text: a regular file, and not the directory of a disk; make a disk of it with `quietus create DISK --adopt`",
-    ),
-    ("serve vault1", 1, "vault1: a vault, and not a disk; use the commands of `quietus vault`"),
-    (
-        "serve vm1 vm1",
-        2,
-        "vm1: another disk has the name vm1; serve a disk once, and rename the directory of one of two",
-    ),
-    (
-        "serve vm1 --nbd localhost:10809",
-        2,
-        "error: invalid value 'localhost:10809' for '--nbd <ADDRESS>': use unix:PATH, tcp:ADDRESS:PORT or stdio, such as tcp:127.0.0.1:10809",
-    ),
-    ("serve vm1 --nbd unix:text", 1, "text: --nbd names a regular file; name a socket to make"),
-    ("serve vm1 --nbd unix:no/socket", 1, "no/socket: the directory no does not exist; make it first"),
-    (
-        "serve vm1 --nbd unix:LONG",
-        1,
-        "LONG: the path of a socket has 136 bytes, and at most 107 are possible; name a shorter one, such as --nbd unix:/run/vm1.sock",
-    ),
-    (
-        "serve vm1 --pidfile text",
-        1,
-        "text: --pidfile names a file with other content; name one to make, or remove it",
-    ),
-    ("serve vm1 --pidfile dir", 1, "dir: --pidfile names a directory; name a file to make"),
-    (
-        "serve vm1 --tls-cert text",
-        2,
-        "error: the following required arguments were not provided:  --tls-key <TLS_KEY>",
-    ),
-    (
-        "serve vm1 --tls-cert fifo --tls-key fifo",
-        1,
-        "fifo: no certificate or private key can be read: no items found; expected PEM",
-    ),
-    ("serve vm1 --tls-cert dir --tls-key dir", 1, "dir: --tls-key is a directory; name a file"),
-    (
-        "serve vm1 --tls-cert text --tls-key text",
-        1,
-        "text: no certificate or private key can be read: no items found; expected PEM",
-    ),
-    (
-        "serve vm1 --detect fat --sensitive marked",
-        2,
-        "serve: cannot follow marks with --detect fat: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked",
-    ),
-    (
-        "serve vm1 --memory 1",
-        2,
-        "error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; expected 64M or more, such as 256M",
-    ),
-    ("status vn1", 1, "vn1: no such disk; did you mean vm1?"),
-    (
-        "status vm1@17",
-        1,
-        "vm1@17: no such disk; this command takes no epoch: leave out \"@17\", and name vm1",
-    ),
-    (
-        "status vm1/data",
-        1,
-        "vm1/data: a regular file, and not the directory of a disk; name its directory, vm1",
-    ),
-    (
-        "status raw",
-        1,
-        "raw: a regular file, and not the directory of a disk; make a disk of it with `quietus create DISK --adopt`",
-    ),
-    (
-        "status dir",
-        1,
-        "dir: a directory, and not a disk: it has no disk.toml; make one with `quietus create`",
-    ),
-    ("status vault1", 1, "vault1: a vault, and not a disk; use the commands of `quietus vault`"),
-    ("status vm1 --require most", 2, "error: invalid value 'most' for '--require <REQUIRE>'"),
-    (
-        "shred vm1",
-        2,
-        "shred: --now is missing; without --now, queued content is destroyed when the disk is idle",
-    ),
-    ("purge vm1", 2, "error: the following required arguments were not provided:  <RANGES>..."),
-    (
-        "purge vm1 x",
-        2,
-        "error: invalid value 'x' for '<RANGES>...': invalid range \"x\"; use OFFSET+LENGTH or FIRST-LAST, such as 1G+64K",
-    ),
-    ("purge vm1 1M+1", 1, "range 1048576+1 is not within the disk, which has 1048576 bytes"),
-    ("export vm1 text", 1, "text: already exists; choose another name, or remove it"),
-    ("export vm1 dir", 1, "dir: already exists; choose another name, or remove it"),
-    ("export vm1 no/image", 1, "no/image: the directory no does not exist; make it first"),
-    (
-        "export vm1 /dev/image",
-        1,
-        "/dev/image: there is no device image, and /dev takes no files; check the name",
-    ),
-    ("export vm1@1 image", 1, "not supported: the disk keeps no epochs: that takes a store of versions"),
-    ("commit vm1", 1, "vm1: not an overlay; only a disk made with --store overlay has a base image"),
-    ("commit vm1 --to text", 1, "text: already exists; choose another name, or remove it"),
-    (
-        "rebase vm1 --base dir",
-        1,
-        "vm1: not an overlay; only a disk made with --store overlay has a base image",
-    ),
-    ("compact vm1", 1, "cannot compact vm1: it is not an overlay"),
-    ("epoch vm1", 1, "not supported: the disk keeps no epochs: that takes a store of versions"),
-    ("forget ver1", 2, "ver1: no epochs are named; use ver1@17, ver1@17..20, ver1@17.. or ver1@NAME"),
-    ("forget ver1@1", 1, "epoch 1 has not closed yet; `quietus epoch` closes the open one"),
-    (
-        "forget ver1@1 --chain 0+4096",
-        2,
-        "--chain forgets blocks in all epochs, but \"@1\" names some; leave out \"@1\" or --chain",
-    ),
-    ("restore ver1", 2, "ver1: no epoch is named; use ver1@17, ver1@NAME or ver1@2026-11-20T10:00"),
-    ("diff ver1@1 vm1@1", 2, "ver1 and vm1 are two disks; name two epochs of one disk"),
-    (
-        "key ver1 list",
-        1,
-        "ver1: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys",
-    ),
-    ("prove", 2, "error: the following required arguments were not provided:  <DISK>"),
-    (
-        "prove vm1 -o vm1/journal",
-        1,
-        "vm1/journal: --output names a file with other content; name one to make, or remove it",
-    ),
-    (
-        "create a..b --size 1M",
-        2,
-        "a..b: invalid name \"a..b\" for a disk: two dots would be read as a range of epochs; use single dots",
-    ),
-    (
-        "epoch vm1 --name first",
-        2,
-        "error: invalid value 'first' for '--name <NAME>': invalid name \"first\" for an epoch or a hold: the word is reserved; choose another name",
-    ),
-    (
-        "hold vm1@1 --who me --why law --name 4711",
-        2,
-        "error: invalid value '4711' for '--name <NAME>': invalid name \"4711\" for an epoch or a hold: expected a letter or _ at the beginning, which tells a name from a number, a time or an option",
-    ),
-    (
-        "vault put vault1 5 raw",
-        2,
-        "invalid name of a snapshot \"5\": the name would be taken for the number of a snapshot; choose another one",
-    ),
-    ("prove vm1 -o dir", 1, "dir: --output names a directory; name a file to make"),
-    ("prove vm1 --check text", 2, "error: the argument '[DISK]' cannot be used with '--check <CHECK>'"),
-    (
-        "prove --check fifo",
-        1,
-        "fifo: cannot read the signed statement: EOF while parsing a value at line 1 column 0; check that this is the file that was written",
-    ),
-    ("prove --check /dev/zero", 1, "/dev/zero: --check has more than 16777216 bytes; name the right file"),
-    (
-        "prove --check text",
-        1,
-        "text: cannot read the signed statement: expected value at line 1 column 1; check that this is the file that was written",
-    ),
-    ("prove --check text --key nope", 1, "nope: --key does not exist; check the path"),
-    (
-        "prove vm1 --key text",
-        2,
-        "prove: --key needs --check; a new receipt is signed by the key of the disk or vault",
-    ),
-    ("vault init vault1", 1, "vault1: already exists; choose another name, or remove it"),
-    (
-        "vault init v --medium dir",
-        1,
-        "dir: vault init --medium names a directory; name a file to make in it, or a block device",
-    ),
-    (
-        "vault init v --medium text",
-        1,
-        "text: vault init --medium names a file that already exists; name one to make, or remove it",
-    ),
-    (
-        "vault init v --medium fifo",
-        1,
-        "fifo: vault init --medium names a pipe; name a file to make, or a block device",
-    ),
-    (
-        "vault init v --medium /dev/typo",
-        1,
-        "/dev/typo: there is no device typo, and /dev takes no files; check the name",
-    ),
-    (
-        "vault init v --policy none",
-        2,
-        "--policy none destroys nothing, and cannot be a vault's; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list",
-    ),
-    ("vault init v --size 1K", 2, "--size is 1024 bytes, and a vault has 37748736 at least"),
-    ("vault status vm1", 1, "vm1: a disk, and not a vault; use the commands outside of `quietus vault`"),
-    ("vault list vault2", 1, "vault2: no such vault; did you mean vault1?"),
-    ("vault put vault1 daily", 2, "error: the following required arguments were not provided:  <PATHS>..."),
-    ("vault put vault1 daily --tar dir", 1, "dir: --tar is a directory; name a file"),
-    ("vault put vault1 daily --tar nope", 1, "nope: --tar does not exist; check the path"),
-    (
-        "vault put vault1 daily --disk vault1",
-        1,
-        "vault1: a vault, and not a disk; use the commands of `quietus vault`",
-    ),
-    ("vault get vault1 daily --into text", 1, "text: --into names a regular file; name a folder"),
-    ("vault get vault1 odl", 1, "unknown snapshot \"odl\"; did you mean \"old\"?"),
-    ("vault get vault1 daily", 1, "unknown snapshot \"daily\"; `quietus vault list` names all"),
-    ("vault mount vault1 text", 1, "text: not a folder; name an empty one to mount the vault there"),
-    (
-        "vault mount vault1 nope",
-        1,
-        "nope: cannot mount the vault there: No such file or directory (os error 2)",
-    ),
-    ("vault forget vault1", 2, "forget: name snapshots, paths with --path, or a rule such as --keep-last 7"),
-    (
-        "vault sanitize vault1 -o vm1/journal",
-        1,
-        "vm1/journal: --output names a file with other content; name one to make, or remove it",
-    ),
-    (
-        "vault prove --check text",
-        1,
-        "text: cannot read the signed statement: expected value at line 1 column 1; check that this is the file that was written",
-    ),
-    ("list nope", 1, "nope: no such directory; check the path"),
-    ("list text", 1, "text: a regular file, and not a directory; check the path"),
-    ("list fifo", 1, "fifo: a pipe, and not a directory; check the path"),
-    ("list dangling", 1, "dangling: a symbolic link to nothing, and not a directory; check the path"),
-    ("list --depth 0", 2, "error: invalid value '0' for '--depth <LEVELS>': 0 is not in 1..=4294967295"),
-    ("doctor fifo", 1, "fifo: PATH names a pipe; name a directory, a file or a block device"),
-    ("doctor sock", 1, "sock: PATH names a socket; name a directory, a file or a block device"),
-    (
-        "doctor /dev/null",
-        1,
-        "/dev/null: PATH names a character device; name a directory, a file or a block device",
-    ),
-    (
-        "doctor dangling",
-        1,
-        "dangling: PATH names a symbolic link to nothing; name a directory, a file or a block device",
-    ),
-    ("doctor no/d", 1, "no/d: the directory no does not exist; make it first"),
-    ("doctor text/d", 1, "text/d: text is a regular file, and not a directory; check the path"),
-    ("doctor /dev/typo", 1, "/dev/typo: there is no device typo, and /dev takes no files; check the name"),
-    ("doctor dir --root fifo", 1, "fifo: --root names a pipe; name a directory, a file or a block device"),
-    ("release ver1 case", 1, "no hold has the name \"case\"; `quietus versions` lists the holds"),
-    ("nonsense", 2, "error: unrecognized subcommand 'nonsense'"),
-];
+const USAGES: &str = r#"
+1 create d --adopt dir --size 1M => dir: --adopt names a directory; name a raw image or a block device
+1 create d --adopt fifo => fifo: --adopt names a pipe; name a raw image or a block device
+1 create d --adopt sock => sock: --adopt names a socket; name a raw image or a block device
+1 create d --adopt /dev/zero => /dev/zero: --adopt names a character device; name a raw image or a block device
+1 create d --adopt nope => nope: the image is missing; check the name, or restore the file from a backup
+1 create d --adopt empty => empty: --adopt names an image of 0 bytes; the smallest disk has 512
+1 create d --adopt qcow2 => qcow2: --adopt takes raw images only, and this one is qcow2; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --adopt vmdk => vmdk: --adopt takes raw images only, and this one is vmdk; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --adopt vhdx => vhdx: --adopt takes raw images only, and this one is vhdx; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --adopt vdi => vdi: --adopt takes raw images only, and this one is vdi; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --adopt qed => qed: --adopt takes raw images only, and this one is qed; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --adopt raw --size 2M => raw: --size is 2097152 bytes, and the medium has 1048576; use 1048576 or less
+2 create d --adopt raw --medium m => error: the argument '--adopt <ADOPT>' cannot be used with '--medium <MEDIUM>'
+1 create d --medium dir --size 1M => dir: --medium names a directory; name a file to make in it, or a block device
+1 create d --medium fifo --size 1M => fifo: --medium names a pipe; name a file to make, or a block device
+1 create d --medium text --size 1M => text: --medium names a file that already exists; name one to make, or remove it, or keep its content with --adopt
+1 create d --medium dangling --size 1M => dangling: --medium names a symbolic link to nothing; name a file to make, or a block device
+1 create d --medium no/m --size 1M => no/m: the directory no does not exist; make it first
+1 create d --medium /dev/typo --size 1M => /dev/typo: there is no device typo, and /dev is no place for files; check the name
+1 create d --medium /dev/null --size 1M => /dev/null: --medium names a character device; name a file to make, or a block device
+1 create d --medium /dev/shm/quietus-usage --size 1M => /dev/shm/quietus-usage: --medium names a place in memory (tmpfs), gone when the machine stops, and the disk would be lost with it; name one on a disk
+1 create d --store versions --seal none --size 1M --root /dev/shm/quietus-usage => /dev/shm/quietus-usage: --root names a place in memory (tmpfs), gone when the machine stops, and the disk would be lost with it; name one on a disk
+1 create d --store versions --seal none --size 1M --root dir => dir: --root names a directory; name a file to make in it, or a block device
+1 create d --store versions --seal none --size 1M --stub-medium text => text: --stub-medium names a file that already exists; name one to make, or remove it
+1 create d --store versions --size 1M --key-file fifo => keys: the new disk: the key file gives 0 bytes; expected at least 32 random ones, or use a passphrase
+1 create d --store versions --size 1M --key-file dir => keys: dir: the credential is a directory; name a file
+1 create d --store versions --size 1M --key-file /dev/zero => keys: cannot read /dev/zero: more than 16384 bytes, the limit of a secret
+1 create d --store versions --size 1M --passphrase-file nope => keys: nope: the credential does not exist; check the path
+1 create d --store versions --seal none --from qcow2 => qcow2: --from takes raw images only, and this one is qcow2; convert it (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --store versions --seal none --from fifo => fifo: --from names a pipe; name a raw image or a block device
+2 create d --from raw => --from needs --store versions; use --adopt for an image in place, or --base for one below an overlay
+2 create d --store overlay => d: --base is missing; name the image below the overlay
+1 create d --store overlay --base fifo => fifo: --base names a pipe; copy the image to a regular file, so that a change of it can be noticed
+1 create d --store overlay --base dir => dir: --base names a directory; copy the image to a regular file, so that a change of it can be noticed
+1 create d --store overlay --base nope => nope: the base image is missing; check the name, or restore the file from a backup
+2 create d --base raw => d: --base needs --store overlay
+2 create d => d: --size is missing; give the size of the disk, such as --size 20G
+2 create d --size 0 => error: invalid value '0' for '--size <SIZE>': a disk has 512 bytes at least; use a size such as 20G
+2 create d --size 1Z => error: invalid value '1Z' for '--size <SIZE>': invalid size "1Z"; use 512, 64M, 20G or 1.5T, less than 16 EiB
+1 create d --size 8191P => ./.d.new/data: cannot make the medium: File too large (os error 27)
+2 create d --size 1M --policy polish => error: invalid value 'polish' for '--policy <POLICY>': unknown policy "polish"; expected clear, purge-2, 4, 6, dod-3, gutmann-35, a list of at most 100 passes such as random,ff,zero or 924924 (hexadecimal bytes that repeat), or, with an overlay, none
+2 create d --size 1M --policy none => d: --policy none destroys nothing, and only an overlay may have it; choose clear, or another policy
+1 create vm1 --size 1M => vm1: already exists; choose another name, or remove it
+1 create no/d --size 1M => no/d: the directory no does not exist; make it first
+1 create text/d --size 1M => text/d: text is a regular file, and not a directory; check the path
+1 create /dev/d --size 1M => /dev/d: there is no device d, and /dev is no place for files; check the name
+1 serve nope => nope: no such disk; check the name, or make one with `quietus create`
+1 serve text => text: a regular file, and not the directory of a disk; make a disk of it with `quietus create DISK --adopt`
+1 serve vault1 => vault1: a vault, and not a disk; use the commands of `quietus vault`
+2 serve vm1 vm1 => vm1: another disk has the name vm1; serve a disk once, and rename the directory of one of two
+2 serve vm1 --nbd localhost:10809 => error: invalid value 'localhost:10809' for '--nbd <ADDRESS>': use unix:PATH, tcp:ADDRESS:PORT or stdio, such as tcp:127.0.0.1:10809
+1 serve vm1 --nbd unix:text => text: --nbd names a regular file; name a socket to make
+1 serve vm1 --nbd unix:no/socket => no/socket: the directory no does not exist; make it first
+1 serve vm1 --nbd unix:LONG => LONG: the path of a socket has 136 bytes, and at most 107 are possible; name a shorter one, such as --nbd unix:/run/vm1.sock
+1 serve vm1 --pidfile text => text: --pidfile names a file with other content; name one to make, or remove it
+1 serve vm1 --pidfile dir => dir: --pidfile names a directory; name a file to make
+2 serve vm1 --tls-cert text => error: the following required arguments were not provided:  --tls-key <TLS_KEY>
+1 serve vm1 --tls-cert fifo --tls-key fifo => fifo: no certificate or private key can be read: no items found; expected PEM
+1 serve vm1 --tls-cert dir --tls-key dir => dir: --tls-key is a directory; name a file
+1 serve vm1 --tls-cert text --tls-key text => text: no certificate or private key can be read: no items found; expected PEM
+2 serve vm1 --detect fat --sensitive marked => serve: cannot follow marks with --detect fat: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked
+2 serve vm1 --memory 1 => error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; use 64M or more, such as 256M
+1 status vn1 => vn1: no such disk; did you mean vm1?
+1 status vm1@17 => vm1@17: no such disk; this command takes no epoch: leave out "@17", and name vm1
+1 status vm1/data => vm1/data: a regular file, and not the directory of a disk; name its directory, vm1
+1 status raw => raw: a regular file, and not the directory of a disk; make a disk of it with `quietus create DISK --adopt`
+1 status dir => dir: a directory, and not a disk: it has no disk.toml; make one with `quietus create`
+1 status vault1 => vault1: a vault, and not a disk; use the commands of `quietus vault`
+2 status vm1 --require most => error: invalid value 'most' for '--require <REQUIRE>'
+2 shred vm1 => shred: option --now is missing; without it, queued content is destroyed when the disk is idle
+2 purge vm1 => error: the following required arguments were not provided:  <RANGES>...
+2 purge vm1 x => error: invalid value 'x' for '<RANGES>...': invalid range "x"; use OFFSET+LENGTH or FIRST-LAST, such as 1G+64K
+1 purge vm1 1M+1 => range 1048576+1 is not within the disk, which has 1048576 bytes
+1 export vm1 text => text: already exists; choose another name, or remove it
+1 export vm1 dir => dir: already exists; choose another name, or remove it
+1 export vm1 no/image => no/image: the directory no does not exist; make it first
+1 export vm1 /dev/image => /dev/image: there is no device image, and /dev is no place for files; check the name
+1 export vm1@1 image => not supported: the disk keeps no epochs: that takes a store of versions
+1 commit vm1 => vm1: not an overlay; only a disk made with --store overlay has a base image
+1 commit vm1 --to text => text: already exists; choose another name, or remove it
+1 rebase vm1 --base dir => vm1: not an overlay; only a disk made with --store overlay has a base image
+1 compact vm1 => cannot compact vm1: it is not an overlay
+1 epoch vm1 => not supported: the disk keeps no epochs: that takes a store of versions
+2 forget ver1 => ver1 names no epochs; use ver1@17, ver1@17..20, ver1@17.. or ver1@NAME
+1 forget ver1@1 => epoch 1 has not closed yet; `quietus epoch` closes the open one
+2 forget ver1@1 --chain 0+4096 => --chain forgets blocks in all epochs, and "1" names some; leave "@1" or --chain away
+2 restore ver1 => ver1 names no epoch; use ver1@17, ver1@NAME or ver1@2026-11-20T10:00
+2 diff ver1@1 vm1@1 => ver1 and vm1 are two disks; name two epochs of one disk
+1 key ver1 list => ver1: the disk has no keys: only a disk with `--store versions` and a seal other than `none` has
+2 prove => error: the following required arguments were not provided:  <DISK>
+1 prove vm1 -o vm1/journal => vm1/journal: --output names a file with other content; name one to make, or remove it
+2 create a..b --size 1M => a..b: "a..b" cannot be the name of a disk: it could be read as a range of epochs; use single dots
+2 epoch vm1 --name first => error: invalid value 'first' for '--name <NAME>': "first" cannot be the name of an epoch or a hold: this word means an epoch, or the current state, by itself; choose another one
+2 hold vm1@1 --who me --why law --name 4711 => error: invalid value '4711' for '--name <NAME>': "4711" cannot be the name of an epoch or a hold: it could be read as a number, a time or an option; let it begin with a letter or _
+2 vault put vault1 5 raw => invalid name of a snapshot "5": it would be taken for the number of a snapshot; choose another one
+1 prove vm1 -o dir => dir: --output names a directory; name a file to make
+2 prove vm1 --check text => error: the argument '[DISK]' cannot be used with '--check <CHECK>'
+1 prove --check fifo => fifo: cannot read the signed statement: EOF while parsing a value at line 1 column 0; check that this is the file that was written
+1 prove --check /dev/zero => /dev/zero: --check has more than 16777216 bytes; name the right file
+1 prove --check text => text: cannot read the signed statement: expected value at line 1 column 1; check that this is the file that was written
+1 prove --check text --key nope => nope: --key does not exist; check the path
+2 prove vm1 --key text => prove: --key goes with --check; the key of the disk or vault signs a new receipt
+1 vault init vault1 => vault1: already exists; choose another name, or remove it
+1 vault init v --medium dir => dir: vault init --medium names a directory; name a file to make in it, or a block device
+1 vault init v --medium text => text: vault init --medium names a file that already exists; name one to make, or remove it
+1 vault init v --medium fifo => fifo: vault init --medium names a pipe; name a file to make, or a block device
+1 vault init v --medium /dev/typo => /dev/typo: there is no device typo, and /dev is no place for files; check the name
+2 vault init v --policy none => --policy none destroys nothing, and a vault has to; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list
+2 vault init v --size 1K => --size is 1024 bytes, and a vault has 37748736 at least
+1 vault status vm1 => vm1: a disk, and not a vault; use the commands outside of `quietus vault`
+1 vault list vault2 => vault2: no such vault; did you mean vault1?
+2 vault put vault1 daily => error: the following required arguments were not provided:  <PATHS>...
+1 vault put vault1 daily --tar dir => dir: --tar is a directory; name a file
+1 vault put vault1 daily --tar nope => nope: --tar does not exist; check the path
+1 vault put vault1 daily --disk vault1 => vault1: a vault, and not a disk; use the commands of `quietus vault`
+1 vault get vault1 daily --into text => text: --into names a regular file; name a folder
+1 vault get vault1 odl => unknown snapshot "odl"; did you mean "old"?
+1 vault get vault1 daily => unknown snapshot "daily"; `quietus vault list` names all
+1 vault mount vault1 text => text: not a folder; name an empty one to mount the vault there
+1 vault mount vault1 nope => nope: cannot mount the vault there: No such file or directory (os error 2)
+2 vault forget vault1 => forget: name snapshots, paths with --path, or a rule such as --keep-last 7
+1 vault sanitize vault1 -o vm1/journal => vm1/journal: --output names a file with other content; name one to make, or remove it
+1 vault prove --check text => text: cannot read the signed statement: expected value at line 1 column 1; check that this is the file that was written
+1 list nope => nope: no such directory; check the path
+1 list text => text: a regular file, and not a directory; check the path
+1 list fifo => fifo: a pipe, and not a directory; check the path
+1 list dangling => dangling: a symbolic link to nothing, and not a directory; check the path
+2 list --depth 0 => error: invalid value '0' for '--depth <LEVELS>': 0 is not in 1..=4294967295
+1 doctor fifo => fifo: PATH names a pipe; name a directory, a file or a block device
+1 doctor sock => sock: PATH names a socket; name a directory, a file or a block device
+1 doctor /dev/null => /dev/null: PATH names a character device; name a directory, a file or a block device
+1 doctor dangling => dangling: PATH names a symbolic link to nothing; name a directory, a file or a block device
+1 doctor no/d => no/d: the directory no does not exist; make it first
+1 doctor text/d => text/d: text is a regular file, and not a directory; check the path
+1 doctor /dev/typo => /dev/typo: there is no device typo, and /dev is no place for files; check the name
+1 doctor dir --root fifo => fifo: --root names a pipe; name a directory, a file or a block device
+1 release ver1 case => no hold has the name "case"; `quietus versions` lists the holds
+2 nonsense => error: unrecognized subcommand 'nonsense'
+"#;
+
+/// A command line, its exit status, and what it says.
+fn usages() -> impl Iterator<Item = (&'static str, i32, &'static str)> {
+    USAGES.trim().lines().map(|row| {
+        let (status, row) = row.split_once(' ').expect("a status");
+        let (line, said) = row.split_once(" => ").expect("a command, and what it says");
+        (line, status.parse().expect("a number"), said)
+    })
+}
 
 /// Longest time for a command, seconds, on a machine that is busy with other tests.
 const SECONDS_MAX: &str = "60";
@@ -525,8 +242,7 @@ fn listed(dir: &Path) -> Vec<PathBuf> {
 fn wrong_usage_is_told_what_to_do_and_leaves_nothing() {
     let dir = bench();
     let has_memory = rustix::fs::statfs("/dev/shm").is_ok_and(|it| it.f_type == 0x0102_1994);
-    let wrong: Vec<String> = USAGES
-        .iter()
+    let wrong: Vec<String> = usages()
         .filter(|(line, ..)| has_memory || !line.contains("/dev/shm"))
         .filter_map(|(line, status, said)| {
             let line = line.replace("LONG", &"a".repeat(120));
@@ -536,18 +252,18 @@ fn wrong_usage_is_told_what_to_do_and_leaves_nothing() {
             let told = told.replace(&here, "").replace(&"a".repeat(120), "LONG");
             let told = told.strip_prefix("quietus: ").unwrap_or(&told).to_string();
             let after = listed(dir.path());
-            let is_right = found == *status && told == *said && before == after;
+            let is_right = found == status && told == said && before == after;
             let new: Vec<_> = after.iter().filter(|path| !before.contains(path)).collect();
             (!is_right).then(|| format!("(\"{line}\", {found}, {told:?}), {new:?}"))
         })
         .collect();
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), USAGES.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), usages().count(), wrong.join("\n"));
 }
 
 #[test]
 fn wrong_usages_are_many_and_each_is_another() {
-    let mut lines: Vec<&str> = USAGES.iter().map(|(line, ..)| *line).collect();
+    let mut lines: Vec<&str> = usages().map(|(line, ..)| line).collect();
     lines.sort_unstable();
     lines.dedup();
-    assert!(lines.len() == USAGES.len() && lines.len() >= 60, "{}", lines.len());
+    assert!(lines.len() == usages().count() && lines.len() >= 60, "{}", lines.len());
 }

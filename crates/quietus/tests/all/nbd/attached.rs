@@ -50,7 +50,7 @@ fn the_owner_says_how_clients_are_attached() {
 }
 
 #[test]
-fn without_detection_nobody_asks() {
+fn without_detection_no_process_is_asked() {
     let disk = disk();
     let _served = disk.serve(&["--detect", "off"]);
     assert_eq!(attached(&disk), Value::Null);

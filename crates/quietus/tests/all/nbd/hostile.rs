@@ -196,7 +196,7 @@ fn bytes_that_come_one_by_one_are_understood() {
 }
 
 #[test]
-fn noise_harms_nobody() {
+fn noise_harms_no_client() {
     let (server, address) = serve(&Disk::new("disk", SIZE), Config::default());
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
     let mut noise = move || {
@@ -247,7 +247,7 @@ fn outcomes_for_a_client_that_is_gone_are_dropped() {
 }
 
 #[test]
-fn a_client_that_reads_no_reply_holds_up_nobody_else() {
+fn a_client_that_reads_no_reply_holds_up_no_other() {
     let disk = Disk::new("disk", 16 << 20);
     let (_server, address) = serve(&disk, Config { in_flight_bytes_max: 64 << 20, ..Config::default() });
     let mut greedy = Client { stream: TcpStream::connect(address).unwrap(), style: Style::Simple };

@@ -8,7 +8,6 @@ mod disk;
 mod finding;
 mod forgetting;
 mod full;
-mod killed;
 mod mounting;
 mod program;
 mod reading;

@@ -97,7 +97,7 @@ fn judge(seal: Seal, are_at_home: bool) {
 }
 
 #[test]
-fn with_all_keys_nobody_opens_a_version_of_a_forgotten_block_and_all_others_stay() {
+fn not_even_all_keys_open_a_version_of_a_forgotten_block_and_all_others_stay() {
     for seal in WITH_STUBS {
         judge(seal, false);
         judge(seal, true);

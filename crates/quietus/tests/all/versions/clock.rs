@@ -190,7 +190,7 @@ fn a_server_forgets_what_is_too_old_but_for_what_has_a_name_or_is_held() {
 }
 
 #[test]
-fn a_clock_that_leaps_stops_the_rules_until_somebody_confirms_it_whatever_starts_in_between() {
+fn a_clock_that_leaps_stops_the_rules_until_an_operator_confirms_it_whatever_starts_in_between() {
     let bench = Bench::new();
     let served = bench.serve();
     three_days(&bench, &served);
@@ -214,7 +214,7 @@ fn a_clock_that_leaps_stops_the_rules_until_somebody_confirms_it_whatever_starts
 }
 
 #[test]
-fn a_clock_that_was_set_while_nobody_looked_is_noticed_before_any_epoch_closes() {
+fn a_clock_that_was_set_unobserved_is_noticed_before_any_epoch_closes() {
     for (change, why) in
         [(-(5 * DAY as i64), "behind the last epoch"), (400 * DAY as i64, "the last epoch is 401 days old")]
     {

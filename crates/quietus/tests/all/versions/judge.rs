@@ -282,7 +282,7 @@ fn judge(seal: Seal, are_at_home: bool) {
 pub(crate) const WITH_STUBS: [Seal; 4] = [Seal::RandomKey, Seal::Aon, Seal::Aon2005, Seal::RAon];
 
 #[test]
-fn with_all_keys_nobody_opens_what_only_a_forgotten_epoch_showed() {
+fn not_even_all_keys_open_what_only_a_forgotten_epoch_showed() {
     WITH_STUBS.into_iter().for_each(|seal| judge(seal, false));
 }
 

@@ -71,7 +71,7 @@ fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub
 }
 
 #[test]
-fn after_a_stop_a_disk_that_nobody_serves_says_that_nothing_is_left_of_what_was_forgotten() {
+fn after_a_stop_a_disk_that_is_not_served_says_that_nothing_is_left_of_what_was_forgotten() {
     for seal in WITH_STUBS {
         let bench = Bench::new(seal);
         let (disk, _) = filled(&bench);

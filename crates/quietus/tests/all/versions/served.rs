@@ -400,7 +400,7 @@ fn without_its_keys_a_disk_is_not_served_and_says_what_to_do() {
 }
 
 #[test]
-fn the_past_of_a_disk_that_nobody_serves_needs_the_keys() {
+fn the_past_of_a_disk_that_is_not_served_needs_the_keys() {
     let bench = Bench::manual();
     let server = bench.serve();
     bench.fill(2);

@@ -4,7 +4,7 @@
 use quietus_core::medium::Medium;
 use quietus_core::units::{Extent, Pos};
 use quietus_vault::catalog::Numbers;
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use quietus_vault::vault::Repair;
 use quietus_vault::{Vault, VaultError};
 
@@ -100,7 +100,7 @@ fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng)
 }
 
 fn sanitize(vault: &mut Vault<'_>) -> Result<(), Violation> {
-    vault.begin_sanitization(Live::Ordinals).map_err(refused)?;
+    vault.begin_sanitization().map_err(refused)?;
     for _ in 0..PATIENCE {
         if vault.step_sanitization().map_err(refused)? == Progress::Done {
             return match vault.status().owed {

@@ -4,7 +4,7 @@
 use quietus_core::units::{Extent, Pos};
 use quietus_core::zeros::is_zeros;
 use quietus_vault::container::{Class, HEAD_BYTES};
-use quietus_vault::sanitize::{Live, Progress};
+use quietus_vault::sanitize::Progress;
 use quietus_vault::{SnapshotId, Vault, VaultError};
 
 use super::{Bench, PATIENCE, compare, refused, restored};
@@ -119,7 +119,7 @@ fn forget_some(vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng) -> Resul
 
 /// How many containers a sanitization leaves; all of them if it stops because a folder cannot be read.
 fn sanitize(vault: &mut Vault<'_>, damage: &Damage) -> Result<usize, Violation> {
-    vault.begin_sanitization(Live::Ordinals).map_err(refused)?;
+    vault.begin_sanitization().map_err(refused)?;
     let mut left = 0;
     for _ in 0..PATIENCE {
         match vault.step_sanitization() {

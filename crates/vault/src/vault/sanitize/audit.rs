@@ -4,10 +4,10 @@ use roaring::RoaringTreemap;
 
 use super::copy::Plan;
 use super::damage::Damage;
-use super::{Findings, Phase, Run, Set};
+use super::{Findings, Phase, Run};
 use crate::catalog::SlotState;
 use crate::container::Class;
-use crate::live::LiveSet;
+use crate::live::Live;
 use crate::mutant::{self, Mutant};
 use crate::vault::{Directory, Vault};
 use crate::{ContainerSequence, Reference, SlotNumber, VaultError};
@@ -32,7 +32,7 @@ pub(super) struct Audit {
 
 impl Audit {
     /// Counts a marked chunk, once.
-    pub(super) fn count(&mut self, set: &Set, chunk: &Reference) {
+    pub(super) fn count(&mut self, set: &Live, chunk: &Reference) {
         self.found.resize(set.parts(), 0);
         if let Some(part) = set.part(chunk)
             && self.seen.insert(chunk.ordinal.0)
@@ -43,7 +43,7 @@ impl Audit {
 }
 
 impl Vault<'_> {
-    pub(super) fn audit(&mut self, run: &mut Run, set: Set, mut audit: Audit) -> Result<Phase, VaultError> {
+    pub(super) fn audit(&mut self, run: &mut Run, set: Live, mut audit: Audit) -> Result<Phase, VaultError> {
         audit.found.resize(set.parts(), 0);
         let is_below = |container| container < run.points.marker || mutant::is(Mutant::CopyPastMarker);
         let containers = self.catalog.table().containers(audit.next);
@@ -70,30 +70,24 @@ impl Vault<'_> {
     fn audit_container(
         &mut self,
         run: &mut Run,
-        set: &Set,
+        set: &Live,
         audit: &mut Audit,
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<(), VaultError> {
         let directory = match self.pool.directory(slot, container) {
             Err(why) if why.is_of_container() => {
                 audit.plan.push(container);
-                return self.note_doubt(run, audit, container, (why, &[]));
+                return self.note_doubt(audit, container, (why, &[]));
             }
             read => read?,
         };
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
         if let Some(why) = directory.damage() {
-            self.note_doubt(run, audit, container, (why, &chunks))?;
+            self.note_doubt(audit, container, (why, &chunks))?;
         }
-        let mut marked = Vec::with_capacity(chunks.len());
-        set.look_up(&chunks, &mut marked);
-        chunks
-            .iter()
-            .zip(&marked)
-            .filter(|(_, marked)| **marked)
-            .for_each(|(chunk, _)| audit.count(set, chunk));
+        chunks.iter().filter(|chunk| set.has(chunk)).for_each(|chunk| audit.count(set, chunk));
         let is_whole = chunks.len() == directory.entries.len();
-        let judged = self.judge(&**set, &directory)?;
+        let judged = self.judge(set, &directory)?;
         if chunks.is_empty() || !is_whole || !judged.iter().all(|is_live| *is_live) {
             let is_dead = is_whole && !judged.contains(&true);
             let plan = if is_dead { &mut audit.dead } else { &mut audit.plan };
@@ -105,22 +99,12 @@ impl Vault<'_> {
         Ok(())
     }
 
-    /// For each chunk of a directory, whether it is live.
-    pub(super) fn judge(
-        &mut self,
-        set: &dyn LiveSet,
-        directory: &Directory,
-    ) -> Result<Vec<bool>, VaultError> {
+    /// Which chunks of a directory are live.
+    pub(super) fn judge(&mut self, set: &Live, directory: &Directory) -> Result<Vec<bool>, VaultError> {
         let chunks: Vec<Reference> = directory.chunks().map(|stored| stored.chunk).collect();
-        let mut live = Vec::with_capacity(chunks.len());
-        set.look_up(&chunks, &mut live);
-        for (chunk, is_live) in chunks.iter().zip(&mut live) {
-            if mutant::is(Mutant::DeadOutsideOfTurn) {
-                *is_live &= set.part(chunk).is_some();
-            }
-            let revived = self.puts.revived.as_ref();
-            *is_live |= revived.is_some_and(|revived| revived.contains(chunk.ordinal.0));
-        }
+        let revived = self.puts.revived.as_ref();
+        let is_revived = |chunk: &Reference| revived.is_some_and(|it| it.contains(chunk.ordinal.0));
+        let mut live: Vec<bool> = chunks.iter().map(|chunk| set.has(chunk) || is_revived(chunk)).collect();
         if self.is_damaged(directory.head.sequence) {
             for (chunk, is_live) in chunks.iter().zip(&mut live) {
                 *is_live = *is_live && !self.is_stored_again(chunk, directory.head.sequence)?;
@@ -142,7 +126,7 @@ impl Findings {
 }
 
 /// Goes on if each marked chunk was found.
-pub(super) fn audited(set: Set, audit: Audit) -> Result<Phase, VaultError> {
+pub(super) fn audited(set: Live, audit: Audit) -> Result<Phase, VaultError> {
     for (part, &found) in audit.found.iter().enumerate() {
         let marked = set.marked(part);
         if marked != found {

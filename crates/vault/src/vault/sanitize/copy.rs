@@ -3,9 +3,11 @@
 use quietus_core::units::Extent;
 
 use super::damage::Damage;
-use super::{Phase, Run, Set};
+use super::{Phase, Run};
 use crate::catalog::Change;
 use crate::container::Stored;
+use crate::live::Live;
+use crate::mutant::{self, Mutant};
 use crate::vault::{Bytes, Directory, Vault};
 use crate::{ContainerSequence, SlotNumber, VaultError};
 
@@ -25,9 +27,10 @@ pub(super) struct Plan {
 
 impl Vault<'_> {
     /// Leaves some containers: their live chunks are durable elsewhere by the frame that condemns them.
-    pub(super) fn copy(&mut self, run: &mut Run, set: Set, mut plan: Plan) -> Result<Phase, VaultError> {
+    pub(super) fn copy(&mut self, run: &mut Run, set: Live, mut plan: Plan) -> Result<Phase, VaultError> {
         if plan.containers.is_empty() {
-            return Ok(self.end_turn(run));
+            let is_kept = mutant::is(Mutant::KeepOldIndex);
+            return Ok(if is_kept { Phase::Zero } else { Phase::SettleAgain });
         }
         if !self.catalog.table().condemned().is_empty() && !self.has_space()? {
             self.destroy_some()?;
@@ -64,7 +67,7 @@ impl Vault<'_> {
     fn leave(
         &mut self,
         run: &mut Run,
-        set: &Set,
+        set: &Live,
         Plan { damage, payload, .. }: &mut Plan,
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<Option<VaultError>, VaultError> {
@@ -73,7 +76,7 @@ impl Vault<'_> {
             Ok(None) => return Ok(None),
             Err(why) => return Ok(Some(why)),
         };
-        let judged = self.judge(&**set, &directory)?;
+        let judged = self.judge(set, &directory)?;
         let chunks: Vec<(Stored, bool)> = directory.chunks().zip(judged).collect();
         let live = || chunks.iter().filter(|(_, is_live)| *is_live).map(|(stored, _)| stored);
         if live().next().is_some() {

@@ -2,7 +2,8 @@
 
 use roaring::RoaringTreemap;
 
-use super::{Audit, Phase, Run, Set};
+use super::{Audit, Phase, Run};
+use crate::live::Live;
 use crate::mutant::{self, Mutant};
 use crate::tree::{Child, Role, children};
 use crate::vault::Vault;
@@ -32,13 +33,13 @@ struct Visit {
     role: Role,
     /// The snapshot.
     of: SnapshotId,
-    /// Whether a snapshot names it that is not in CP0: the set may not know the chunk.
+    /// Whether a snapshot names it that is not in CP0: the chunk may lie beyond the marker.
     is_new: bool,
 }
 
 impl Vault<'_> {
     /// Listens to puts, and takes CP1: in this order, in one step.
-    pub(super) fn begin_enumeration(&mut self, run: &Run, set: Set) -> Phase {
+    pub(super) fn begin_enumeration(&mut self, run: &Run, set: Live) -> Phase {
         if !mutant::is(Mutant::NotifyAfterCp1) {
             self.puts.listen();
         }
@@ -57,7 +58,7 @@ impl Vault<'_> {
     pub(super) fn enumerate(
         &mut self,
         run: &Run,
-        mut set: Set,
+        mut set: Live,
         mut enumeration: Enumeration,
     ) -> Result<Phase, VaultError> {
         for _ in 0..CHUNKS_A_STEP {
@@ -77,7 +78,7 @@ impl Vault<'_> {
     fn visit(
         &mut self,
         run: &Run,
-        set: &mut Set,
+        set: &mut Live,
         enumeration: &mut Enumeration,
         visit: Visit,
     ) -> Result<(), VaultError> {
@@ -113,7 +114,7 @@ impl Vault<'_> {
         read
     }
 
-    /// Gathers chunks to mark. For new chunks, the index says whether the set was built of them.
+    /// Gathers chunks to mark. Of those that are new the index says whether the audit will find them.
     fn gather(
         &self,
         run: &Run,
@@ -121,7 +122,7 @@ impl Vault<'_> {
         chunks: &[Reference],
         is_new: bool,
     ) -> Result<(), VaultError> {
-        if !is_new || mutant::is(Mutant::MarkStranger) {
+        if !is_new {
             enumeration.gathered.extend_from_slice(chunks);
             return Ok(());
         }

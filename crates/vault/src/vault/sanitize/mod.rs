@@ -14,13 +14,11 @@
 //! A container that is damaged stays if anything live may be in it that cannot be copied; the rest is destroyed, and every forget stays
 //! owed, since it is not known what else lies there.
 //!
-//! With too little memory for one set the phases up to copying take several turns (5.3).
-//!
 //! Invariants:
 //! 1. A slot is condemned only when its live chunks are durable elsewhere, and free only after the last sync of its last pass.
 //! 2. Containers from the marker on are not judged.
 //! 3. A chunk is live if a snapshot of CP0 or CP1 reaches it, a put referred to it when CP1 was taken, or has since.
-//! 4. A receipt names only forgets older than the first turn's CP0, and only if no container was left because of damage.
+//! 4. A receipt names only forgets older than CP0, and only if no container was left because of damage.
 
 mod audit;
 mod copy;
@@ -38,8 +36,7 @@ use copy::Plan;
 use enumerate::Enumeration;
 
 use crate::catalog::Change;
-use crate::index::Page;
-use crate::live::{Builder, Cover, LiveSet, Ordinals};
+use crate::live::Live;
 use crate::mutant::{self, Mutant};
 use crate::vault::Vault;
 use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SnapshotId, VaultError};
@@ -47,19 +44,7 @@ use crate::{ContainerSequence, ForgetId, Ordinal, Reference, RunId, SnapshotId, 
 /// Pages of the index that one step reads.
 const PAGES_A_STEP: usize = 64;
 
-/// The kind of set for live chunks: see [`crate::live`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Live {
-    /// A bit for each number that was ever given to a chunk.
-    Ordinals,
-    /// A perfect hash vector, in this many turns (1 or more): each takes its share of the memory.
-    Perfect {
-        /// The number of turns.
-        turns: u64,
-    },
-}
-
-/// The phase of a sanitization.
+/// The plan of a sanitization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// Ending a merge that was under way.
@@ -111,10 +96,6 @@ pub struct Findings {
 /// A sanitization under way.
 pub(crate) struct Run {
     id: RunId,
-    live: Live,
-    turn: u64,
-    /// The range that all turns cover together: the same for each, or a fingerprint could fall between two.
-    all: Option<Cover>,
     covered: Vec<ForgetId>,
     points: Points,
     phase: Phase,
@@ -123,7 +104,7 @@ pub(crate) struct Run {
     left: Left,
 }
 
-/// The marker and the first consistency point of a turn.
+/// The marker and the first consistency point.
 #[derive(Default)]
 struct Points {
     marker: ContainerSequence,
@@ -134,28 +115,17 @@ struct Points {
 /// Damaged containers, each with its damage.
 pub type Left = BTreeMap<ContainerSequence, VaultError>;
 
-type Set = Box<dyn LiveSet + Send>;
-
 enum Phase {
     Settle,
     Merge,
-    Analysis { page: usize, builder: Option<Box<Builder>> },
-    Enumeration(Set, Enumeration),
-    Audit(Set, Audit),
-    Copy(Set, Plan),
+    Analysis,
+    Enumeration(Live, Enumeration),
+    Audit(Live, Audit),
+    Copy(Live, Plan),
     SettleAgain,
     Compaction,
     Zero,
     Done,
-}
-
-impl Live {
-    fn turns(self) -> u64 {
-        match self {
-            Live::Ordinals => 1,
-            Live::Perfect { turns } => turns.max(1),
-        }
-    }
 }
 
 impl Vault<'_> {
@@ -163,8 +133,8 @@ impl Vault<'_> {
     ///
     /// # Errors
     ///
-    /// [`VaultError::Running`] if one is under way; the errors of the catalog.
-    pub fn begin_sanitization(&mut self, live: Live) -> Result<RunId, VaultError> {
+    /// [`VaultError::Running`] if one is under way; those of the catalog.
+    pub fn begin_sanitization(&mut self) -> Result<RunId, VaultError> {
         if self.run.is_some() {
             return Err(VaultError::Running);
         }
@@ -178,9 +148,6 @@ impl Vault<'_> {
         };
         self.run = Some(Box::new(Run {
             id,
-            live,
-            turn: 0,
-            all: None,
             covered: Vec::new(),
             points: Points::default(),
             phase: Phase::Settle,
@@ -254,9 +221,9 @@ impl Vault<'_> {
         let phase = std::mem::replace(&mut run.phase, Phase::Done);
         run.phase = match phase {
             Phase::Settle => self.settle(run)?,
-            Phase::Merge if self.merge_or_destroy()? => Phase::Analysis { page: 0, builder: None },
+            Phase::Merge if self.merge_or_destroy()? => Phase::Analysis,
             Phase::Merge => Phase::Merge,
-            Phase::Analysis { page, builder } => self.analyse(run, page, builder)?,
+            Phase::Analysis => self.analyse(run),
             Phase::Enumeration(set, enumeration) => self.enumerate(run, set, enumeration)?,
             Phase::Audit(set, audit) => self.audit(run, set, audit)?,
             Phase::Copy(set, plan) => self.copy(run, set, plan)?,
@@ -286,9 +253,7 @@ impl Vault<'_> {
             ordinals_end: self.next_ordinal,
             before: state.roots.clone(),
         };
-        if run.turn == 0 {
-            run.covered = state.obligations.keys().copied().collect();
-        }
+        run.covered = state.obligations.keys().copied().collect();
         Ok(Phase::Merge)
     }
 
@@ -302,43 +267,12 @@ impl Vault<'_> {
         }
     }
 
-    /// Makes the set of live chunks. A merge in between replaces the index that it is made of: then all begins again.
-    fn analyse(
-        &mut self,
-        run: &mut Run,
-        page: usize,
-        builder: Option<Box<Builder>>,
-    ) -> Result<Phase, VaultError> {
+    /// Makes the set of live chunks. A merge in between replaces the index: then all begins again.
+    fn analyse(&mut self, run: &Run) -> Phase {
         if self.catalog.state().index.merged != run.points.marker {
-            return Ok(Phase::Settle);
+            return Phase::Settle;
         }
-        let Live::Perfect { .. } = run.live else {
-            let set = Box::new(Ordinals::new(run.points.ordinals_end));
-            return Ok(self.begin_enumeration(run, set));
-        };
-        let all = *run.all.get_or_insert(Cover::all(self.index.part.entries()));
-        let cover = all.share(run.turn, run.live.turns());
-        let mut builder = builder.unwrap_or_else(|| Box::new(Builder::new(cover, self.draw_seed())));
-        let end = self.index.part.pages().min(page + PAGES_A_STEP);
-        for page in page..end {
-            let page: Page = self.index_page(page)?;
-            page.entries().iter().try_for_each(|entry| builder.push(&entry.fingerprint))?;
-        }
-        if end < self.index.part.pages() {
-            return Ok(Phase::Analysis { page: end, builder: Some(builder) });
-        }
-        let set = Box::new(builder.finish()?);
-        Ok(self.begin_enumeration(run, set))
-    }
-
-    /// The next turn, or what comes after the last one.
-    fn end_turn(&mut self, run: &mut Run) -> Phase {
-        run.turn += 1;
-        match run.turn < run.live.turns() {
-            true => Phase::Settle,
-            false if mutant::is(Mutant::KeepOldIndex) => Phase::Zero,
-            false => Phase::SettleAgain,
-        }
+        self.begin_enumeration(run, Live::new(run.points.ordinals_end))
     }
 
     fn end(&mut self, run: &Run) -> Result<Phase, VaultError> {
@@ -362,7 +296,7 @@ impl Run {
         match &self.phase {
             Phase::Settle => Progress::Settle,
             Phase::Merge => Progress::Merge,
-            Phase::Analysis { .. } => Progress::Analysis,
+            Phase::Analysis => Progress::Analysis,
             Phase::Enumeration(..) => Progress::Enumeration,
             Phase::Audit(..) => Progress::Audit,
             Phase::Copy(_, plan) => Progress::Copy(plan.containers.len()),

@@ -6,33 +6,34 @@
 
 use super::audit::{Audit, audited};
 use super::damage::Doubt;
-use super::{Live, PAGES_A_STEP, Phase, Run, Set};
+use super::{PAGES_A_STEP, Phase, Run};
 use crate::index::IndexEntry;
+use crate::live::Live;
 use crate::mutant::{self, Mutant};
 use crate::vault::Vault;
 use crate::{ContainerSequence, Reference, VaultError};
 
 impl Vault<'_> {
-    /// Notes a container whose directory, of which `readable` is left, is damaged. A perfect hash vector cannot tell which chunks
-    /// it covers there: the mark of one could hide among others.
+    /// Notes a container whose directory, of which `readable` is left, is damaged.
     pub(super) fn note_doubt(
         &mut self,
-        run: &Run,
         audit: &mut Audit,
         container: ContainerSequence,
         (why, readable): (VaultError, &[Reference]),
     ) -> Result<(), VaultError> {
         self.note_damage(container)?;
-        if run.live != Live::Ordinals {
-            return Err(VaultError::Damaged(container));
-        }
         let named = readable.iter().map(|chunk| chunk.ordinal.0).collect();
         audit.damage.containers.insert(container, Doubt { why, named });
         Ok(())
     }
 
     /// Asks the index for the chunks of damaged containers, some pages at a time. Then the audit can end.
-    pub(super) fn witness(&mut self, run: &mut Run, set: Set, mut audit: Audit) -> Result<Phase, VaultError> {
+    pub(super) fn witness(
+        &mut self,
+        run: &mut Run,
+        set: Live,
+        mut audit: Audit,
+    ) -> Result<Phase, VaultError> {
         let merged = self.catalog.state().index.merged;
         if audit.damage.merged != merged {
             (audit.damage.page, audit.damage.merged) = (0, merged);
@@ -54,22 +55,21 @@ impl Vault<'_> {
     }
 
     /// Takes an entry of the index for an entry of the directory that cannot be read.
-    fn place(&self, set: &Set, audit: &mut Audit, entry: &IndexEntry) {
+    fn place(&self, set: &Live, audit: &mut Audit, entry: &IndexEntry) {
         let ordinal = entry.location.ordinal;
         let doubt = audit.damage.containers.get(&entry.location.container);
         if doubt.is_none_or(|doubt| doubt.named.contains(ordinal.0)) {
             return;
         }
         let chunk = Reference { fingerprint: entry.fingerprint, ordinal };
-        let mut marked = Vec::new();
-        set.look_up(&[chunk], &mut marked);
+        let is_marked = set.has(&chunk);
         let is_revived = self.puts.revived.as_ref().is_some_and(|revived| revived.contains(ordinal.0));
-        if marked[0] || is_revived {
+        if is_marked || is_revived {
             audit.damage.has_live = !mutant::is(Mutant::CondemnDamaged);
         } else {
             audit.damage.dead.insert(ordinal.0);
         }
-        if marked[0] {
+        if is_marked {
             audit.count(set, &chunk);
         }
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::client::read_folder;
-use crate::sanitize::{Live, Progress};
+use crate::sanitize::Progress;
 use crate::tree::{Kind, Recipe};
 use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
 
@@ -34,7 +34,7 @@ fn what_was_found_damaged_is_stored_again_by_the_next_put_and_heals_older_snapsh
         let mut vault = media.create();
         let first = put(&mut vault, &some()).unwrap();
         // The index knows of every chunk, also of those that only a damaged folder names.
-        sanitize(&mut vault, Live::Ordinals).unwrap();
+        sanitize(&mut vault).unwrap();
         damage(&media, &needle);
         // The next life has read no directory yet.
         drop(vault);
@@ -55,25 +55,23 @@ fn what_was_found_damaged_is_stored_again_by_the_next_put_and_heals_older_snapsh
 
 #[test]
 fn a_sanitization_destroys_the_damaged_copy_of_what_was_healed() {
-    for live in [Live::Ordinals, Live::Perfect { turns: 1 }, Live::Perfect { turns: 3 }] {
-        let media = Media::new(60);
-        let mut vault = media.create();
-        let first = put(&mut vault, &some()).unwrap();
-        let needle = &some()["alpha"][..40];
-        damage(&media, needle);
-        assert_eq!(faults(&mut vault), 2, "a chunk, and a snapshot that lacks it");
-        put(&mut vault, &some()).unwrap();
-        assert_eq!(faults(&mut vault), 0);
-        let count = |media: &Media| {
-            media.pool.bytes(|bytes| bytes.windows(needle.len()).filter(|it| *it == needle).count())
-        };
-        assert_eq!(count(&media), 2);
-        sanitize(&mut vault, live).unwrap();
-        assert_eq!(count(&media), 1, "{live:?}");
-        assert_eq!(restored(&mut vault, first).unwrap(), some());
-        assert_eq!(faults(&mut vault), 0);
-        assert!(!vault.catalog.table().containers(ContainerSequence(0)).any(|(it, _)| vault.is_damaged(it)));
-    }
+    let media = Media::new(60);
+    let mut vault = media.create();
+    let first = put(&mut vault, &some()).unwrap();
+    let needle = &some()["alpha"][..40];
+    damage(&media, needle);
+    assert_eq!(faults(&mut vault), 2, "a chunk, and a snapshot that lacks it");
+    put(&mut vault, &some()).unwrap();
+    assert_eq!(faults(&mut vault), 0);
+    let count = |media: &Media| {
+        media.pool.bytes(|bytes| bytes.windows(needle.len()).filter(|it| *it == needle).count())
+    };
+    assert_eq!(count(&media), 2);
+    sanitize(&mut vault).unwrap();
+    assert_eq!(count(&media), 1);
+    assert_eq!(restored(&mut vault, first).unwrap(), some());
+    assert_eq!(faults(&mut vault), 0);
+    assert!(!vault.catalog.table().containers(ContainerSequence(0)).any(|(it, _)| vault.is_damaged(it)));
 }
 
 #[test]
@@ -109,33 +107,31 @@ fn a_file_is_kept_only_while_all_of_its_content_is_whole() {
 
 #[test]
 fn a_put_heals_at_any_step_of_a_sanitization() {
-    for live in [Live::Ordinals, Live::Perfect { turns: 2 }] {
-        for steps in 0.. {
-            let media = Media::new(80);
-            let mut vault = media.create();
-            let first = put(&mut vault, &some()).unwrap();
-            let other = put(&mut vault, &files(&["x", "y"], 9)).unwrap();
-            damage(&media, &some()["a gamma of folders"][..40]);
-            faults(&mut vault);
-            vault.forget(&[other]).unwrap();
-            vault.begin_sanitization(live).unwrap();
-            // A live chunk that is damaged cannot be copied: the run stops there, or goes on with the healed copy.
-            let mut is_over = false;
-            for _ in 0..steps {
-                is_over |= matches!(vault.step_sanitization(), Ok(Progress::Done) | Err(_));
-            }
-            put(&mut vault, &some()).unwrap();
-            while vault.is_sanitizing() {
-                if vault.step_sanitization().is_err() {
-                    break;
-                }
-            }
-            sanitize(&mut vault, live).unwrap();
-            assert_eq!(restored(&mut vault, first).unwrap(), some(), "{live:?}, {steps} steps");
-            assert_eq!((faults(&mut vault), vault.status().owed), (0, 0), "{live:?}, {steps} steps");
-            if is_over {
+    for steps in 0.. {
+        let media = Media::new(80);
+        let mut vault = media.create();
+        let first = put(&mut vault, &some()).unwrap();
+        let other = put(&mut vault, &files(&["x", "y"], 9)).unwrap();
+        damage(&media, &some()["a gamma of folders"][..40]);
+        faults(&mut vault);
+        vault.forget(&[other]).unwrap();
+        vault.begin_sanitization().unwrap();
+        // A live chunk that is damaged cannot be copied: the run stops there, or goes on with the healed copy.
+        let mut is_over = false;
+        for _ in 0..steps {
+            is_over |= matches!(vault.step_sanitization(), Ok(Progress::Done) | Err(_));
+        }
+        put(&mut vault, &some()).unwrap();
+        while vault.is_sanitizing() {
+            if vault.step_sanitization().is_err() {
                 break;
             }
+        }
+        sanitize(&mut vault).unwrap();
+        assert_eq!(restored(&mut vault, first).unwrap(), some(), "{steps} steps");
+        assert_eq!((faults(&mut vault), vault.status().owed), (0, 0), "{steps} steps");
+        if is_over {
+            break;
         }
     }
 }

@@ -96,7 +96,7 @@ fn who_gives_up_lets_the_next_one_through() {
 }
 
 #[test]
-fn patience_ends_only_while_somebody_waits() {
+fn patience_ends_only_while_a_client_waits() {
     let budget = Budget::new(LARGEST, 0);
     let patience = Patience { stall_timeout: Duration::ZERO, budget: Arc::clone(&budget) };
     let since = Instant::now() - Duration::from_secs(1);

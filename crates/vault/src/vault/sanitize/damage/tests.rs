@@ -1,6 +1,6 @@
 use super::*;
 use crate::container::Class;
-use crate::sanitize::{Live, Progress};
+use crate::sanitize::Progress;
 use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
 use crate::{SnapshotId, VaultError};
 
@@ -37,7 +37,7 @@ impl Bench {
         let (kept, gone) = (files(&["kept"], 3), files(&["secret plan"], 4));
         let kept = (put(&mut vault, &kept).unwrap(), kept);
         let gone = (put(&mut vault, &gone).unwrap(), gone);
-        sanitize(&mut vault, Live::Ordinals).unwrap();
+        sanitize(&mut vault).unwrap();
         drop(vault);
         Bench { media, kept, gone }
     }
@@ -70,7 +70,7 @@ impl Bench {
 
 /// Sanitizes, and returns the containers that are left.
 fn left(vault: &mut Vault<'_>) -> Result<usize, VaultError> {
-    vault.begin_sanitization(Live::Ordinals)?;
+    vault.begin_sanitization()?;
     let mut left = 0;
     while vault.step_sanitization()? != Progress::Done {
         left = vault.sanitization_left().unwrap().len();
@@ -157,18 +157,6 @@ fn a_live_chunk_that_is_damaged_keeps_its_container() {
 }
 
 #[test]
-fn a_perfect_hash_vector_refuses_what_the_index_alone_can_tell() {
-    for part in Part::ALL {
-        let bench = Bench::new();
-        bench.damage(&bench.kept.1["kept"], part.at());
-        let mut vault = bench.forgotten();
-        let refused = sanitize(&mut vault, Live::Perfect { turns: 1 });
-        assert!(matches!(refused, Err(VaultError::Damaged(_))), "{part:?}: {refused:?}");
-        assert!(bench.has_secret() && vault.status().owed == 1);
-    }
-}
-
-#[test]
 fn a_snapshot_that_cannot_be_read_is_named_and_keeps_everything_until_it_is_forgotten() {
     let bench = Bench::new();
     let slot_bytes = bench.media.slot_bytes();
@@ -194,7 +182,7 @@ fn a_put_that_refers_to_a_dead_chunk_of_a_damaged_container_keeps_that() {
         let mut vault = bench.media.open();
         let old = vault.snapshot(bench.gone.0).unwrap();
         vault.forget(&[bench.gone.0]).unwrap();
-        vault.begin_sanitization(Live::Ordinals).unwrap();
+        vault.begin_sanitization().unwrap();
         while !matches!(vault.step_sanitization().unwrap(), Progress::Copy(_)) {}
         // The folder is whole and refers to the damaged chunk: a put that stores the folder as it was refers to that chunk, too.
         let mut put = writer(&mut vault);
