@@ -118,7 +118,7 @@ pub fn put_files(
     put_with(readers, client, label, wanted, step)
 }
 
-/// Like [`put`], with this number of readers.
+/// Like [`put_files`], with this number of readers.
 fn put_with(
     readers: usize,
     client: &mut Client,
