@@ -8,5 +8,5 @@ fuzz_target!(|text: &str| {
     let _ = DiskToml::from_text(text);
     let _ = parse_size(text);
     let _ = parse_duration_ms(text);
-    let _ = text.parse::<quietus_core::policy::Policy>();
+    let _ = text.parse::<quietus_core::erase::policy::Policy>();
 });

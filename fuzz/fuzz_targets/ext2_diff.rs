@@ -2,8 +2,8 @@
 //! what a single look at its end shows, and a map shows its own blocks once.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::units::Extent;
-use quietus_detect::format::{Change, Format, Kind, Probe, Reason, Shown};
+use quietus_core::base::units::Extent;
+use quietus_detect::formats::format::{Change, Format, Kind, Probe, Reason, Shown};
 use std::collections::BTreeMap;
 
 mod ext2;
@@ -56,7 +56,7 @@ fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u
     assert_eq!(history, Names::new());
 }
 
-fn check_map(format: &dyn Format, at: Extent<quietus_core::units::Addr>, bytes: &[u8]) {
+fn check_map(format: &dyn Format, at: Extent<quietus_core::base::units::Addr>, bytes: &[u8]) {
     check_shown(format, format.map(at, bytes));
     check_shown(format, format.map_at_rest(at, bytes));
 }

@@ -2,8 +2,8 @@
 //! layout that is consistent.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::units::Extent;
-use quietus_detect::format::{Format, Geometry, Kind, Probe};
+use quietus_core::base::units::Extent;
+use quietus_detect::formats::format::{Format, Geometry, Kind, Probe};
 use std::sync::LazyLock;
 
 mod ext2;
@@ -31,7 +31,7 @@ fn check(format: &mut dyn Format, image: &[u8]) {
     assert_eq!(data + known, format.blocks() as usize);
 }
 
-fn use_block(format: &mut dyn Format, block: u32, at: Extent<quietus_core::units::Addr>, content: &[u8]) {
+fn use_block(format: &mut dyn Format, block: u32, at: Extent<quietus_core::base::units::Addr>, content: &[u8]) {
     match format.kind(block) {
         Kind::Geometry => {
             assert_eq!(format.geometry(block, content, content), Geometry::Same);

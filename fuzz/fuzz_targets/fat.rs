@@ -3,9 +3,9 @@
 //! what a single look at its end shows, and a map shows its own blocks once.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Change, Contents, Format, Geometry, Kind, Probe, Prober};
-use quietus_detect::{exfat, fat};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::format::{Change, Contents, Format, Geometry, Kind, Probe, Prober};
+use quietus_detect::formats::{exfat, fat};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::LazyLock;

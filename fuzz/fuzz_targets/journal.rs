@@ -1,9 +1,9 @@
 //! A journal of any bytes is read, or refused; what is read makes sense.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::journal::{HALVES_AT, Head, RawFrame, Shape, scan};
-use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::owed::journal::{HALVES_AT, Head, RawFrame, Shape, scan};
+use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use quietus_core::base::units::{Extent, Pos};
 
 const SIZE: u64 = 1 << 30;
 

@@ -5,7 +5,7 @@ use quietus::engine::export::{Export, ExportInfo, ReplyTo};
 use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
 use quietus_core::request::{Liveness, Op, Request};
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;

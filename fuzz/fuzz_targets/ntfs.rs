@@ -3,9 +3,9 @@
 //! single look at its end shows, and a map shows its own blocks once.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::units::Extent;
-use quietus_detect::format::{Change, Contents, Format, Geometry, Kind, Probe};
-use quietus_detect::ntfs::probe;
+use quietus_core::base::units::Extent;
+use quietus_detect::formats::format::{Change, Contents, Format, Geometry, Kind, Probe};
+use quietus_detect::formats::ntfs::probe;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::LazyLock;

@@ -1,8 +1,8 @@
 //! A checkpoint of any bytes is read, or taken for none.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use quietus_core::blocks::BlockSet;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::volume::Checkpoint;
 
 fuzz_target!(|data: &[u8]| {

@@ -27,15 +27,15 @@ const CRATES: [&str; 7] =
 /// The import circles that stay.
 const CIRCLES: &[Exception] = &[
     Exception {
-        modules: &["sim/files/system", "sim/files/truth"],
+        modules: &["sim/guests/files/systems/system", "sim/guests/files/systems/truth"],
         reason: "the judge asks the file system, and the file system answers by what the judge has seen",
     },
     Exception {
-        modules: &["quietus/vault/ahead", "quietus/vault/client", "quietus/vault/owner"],
+        modules: &["quietus/vault/access/ahead", "quietus/vault/access/client", "quietus/vault/access/owner"],
         reason: "one process both owns a vault and asks for it: the requests are the owner's, and are not apart yet",
     },
     Exception {
-        modules: &["quietus/vault/owner/sanitizing", "quietus/vault/owner/thread"],
+        modules: &["quietus/vault/access/owner/sanitizing", "quietus/vault/access/owner/thread"],
         reason: "the same: who waits for a sanitization is the thread's",
     },
 ];

@@ -7,32 +7,14 @@
 //! deterministic simulator.
 #![forbid(unsafe_code)]
 
-pub mod blocks;
-pub mod buf;
-pub mod cell;
+pub mod base;
 pub mod erase;
-pub mod extents;
-pub mod fields;
-pub mod journal;
-pub mod ledger;
 pub mod media;
-pub mod medium;
-pub mod memory;
-pub mod mend;
 pub mod mutant;
-pub mod named;
 pub mod owed;
-pub mod place;
-pub mod places;
-pub mod policy;
-pub mod receipts;
 pub mod request;
 pub mod retention;
-pub mod sealing;
-mod steps;
 pub mod store;
 pub mod tree;
-pub mod units;
 pub mod volume;
 pub mod watch;
-pub mod zeros;

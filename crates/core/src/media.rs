@@ -1,6 +1,10 @@
 //! The media of a disk, as a table by name.
 
-use crate::medium::Medium;
+pub mod medium;
+pub mod place;
+pub mod places;
+pub mod sealing;
+use crate::media::medium::Medium;
 
 /// The name of a medium of a disk. A new medium is a line here, and one where the disk is opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

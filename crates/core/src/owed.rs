@@ -3,11 +3,14 @@
 //! A dead address that is written again gets another place, where a store can give it one. Then no address names
 //! the old content any more: this table says what is owed there, why, and which address named the place.
 
-use crate::extents::{ExtentMap, Value};
-use crate::ledger::Cause;
+pub mod journal;
+pub mod ledger;
+pub mod receipts;
+use crate::base::extents::{ExtentMap, Value};
+use crate::base::units::{Addr, Extent, Millis, Pos};
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::units::{Addr, Extent, Millis, Pos};
+use crate::media::place::Place;
+use crate::owed::ledger::Cause;
 
 /// Content that is owed at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

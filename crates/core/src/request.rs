@@ -1,7 +1,7 @@
 //! The requests of front ends to a disk, and the replies.
 
-use crate::buf::Buf;
-use crate::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Session, Slot};
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Block, Epoch, EpochRange, Extent, Pos, Scope, Session, Slot};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

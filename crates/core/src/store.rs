@@ -20,13 +20,13 @@ pub use mapped::{Backlog, Job, JobEnd, MapState, Mapped, Rekey, Residue};
 pub use overlay::Overlay;
 pub use versions::Versions;
 
+use crate::base::units::{Addr, Epoch, Extent};
+use crate::erase::policy::Policy;
+use crate::media::medium::{Medium, MediumError};
+use crate::media::places::Places;
+use crate::media::sealing::Sealing;
 use crate::media::{Media, MediumId};
-use crate::medium::{Medium, MediumError};
 use crate::owed::Owed;
-use crate::places::Places;
-use crate::policy::Policy;
-use crate::sealing::Sealing;
-use crate::units::{Addr, Epoch, Extent};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;

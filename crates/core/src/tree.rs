@@ -203,7 +203,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
 
     /// The leaf where `key` is, or would be; `None` if the tree is empty.
     fn leaf<'a>(&self, pages: &'a Pages, key: &[u8; K]) -> Result<Option<&'a Node>, Absent> {
-        crate::steps::step();
+        crate::base::steps::step();
         let Some(page) = self.root.page else { return Ok(None) };
         let mut node = pages.get(page)?;
         while node.level() > 0 {
@@ -221,7 +221,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
 
     /// The way to the leaf where `key` is, or would be; `None` if the tree is empty.
     fn path(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<Path>, Absent> {
-        crate::steps::step();
+        crate::base::steps::step();
         let Some(mut page) = self.root.page else { return Ok(None) };
         let mut path = Vec::new();
         loop {

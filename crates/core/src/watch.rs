@@ -12,8 +12,8 @@
 //! and between the two every write that had arrived before has been completed
 //! and the medium synced.
 
-use crate::named::{Named, Progress, pairs, progress};
-use crate::units::{Addr, Extent, Millis};
+use crate::base::named::{Named, Progress, pairs, progress};
+use crate::base::units::{Addr, Extent, Millis};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 //! hash t encrypts it again, and t plus the sum of all blocks of the result is the stub. Any 16
 //! missing bytes of ciphertext or stub hide t, and without t the first ciphertext is lost.
 
-use crate::ctr;
-use crate::mac::Mac;
+use crate::ciphers::ctr;
+use crate::ciphers::mac::Mac;
 use crate::units::Bound;
 use aes::cipher::{BlockCipherEncrypt, BlockSizeUser, KeyInit, KeySizeUser, consts::U16};
 use subtle::ConstantTimeEq;

@@ -1,13 +1,14 @@
 //! Sealing for a disk that is open: the keys of all its sessions, as the core of Quietus wants them.
 
+use crate::ciphers::random::Random;
 use crate::keys::{KeyFile, SessionIndex, Unlocked};
-use crate::random::Random;
 use crate::seal::Seal;
 use crate::sealer::Sealer;
 use crate::stub::Stub;
 use crate::units::{self, DiskId, Generation, Sequence};
-use quietus_core::sealing::{self, Context, Sealing, Unauthentic};
-use quietus_core::units::Session;
+use quietus_core::base::units::Session;
+use quietus_core::media::sealing;
+use quietus_core::media::sealing::{Context, Sealing, Unauthentic};
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::OnceLock;

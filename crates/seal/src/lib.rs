@@ -15,22 +15,17 @@
 #![forbid(unsafe_code)]
 
 mod aon;
-mod ctr;
+mod ciphers;
 mod disk;
 pub mod keys;
-mod mac;
-mod random;
 mod random_key;
 mod seal;
 mod sealer;
-mod siv;
 mod stub;
 mod units;
-mod wrap;
-mod xts;
 
+pub use crate::ciphers::random::{Generator, Random, SEED_BYTES};
 pub use disk::{DiskSealer, NoSession};
-pub use random::{Generator, Random, SEED_BYTES};
 pub use seal::{Seal, UnknownSeal};
 pub use sealer::{BLOCK_BYTES_MAX, BadLength, MasterKey, OpenError, Sealer};
 pub use stub::{BadStub, STUB_BYTES_MAX, Stub};

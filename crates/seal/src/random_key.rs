@@ -1,10 +1,11 @@
 //! Random keys: figure 2 of the paper. Each block has a key of its own, which the stub holds,
 //! wrapped. With `r-aon`, which is ours, the stub holds the wrapped key plus the sum of the ciphertext.
 
-use crate::ctr::{self, wipe};
-use crate::random::Random;
+use crate::ciphers::ctr;
+use crate::ciphers::ctr::wipe;
+use crate::ciphers::random::Random;
+use crate::ciphers::wrap::{KEY_BYTES, Wrap};
 use crate::units::Bound;
-use crate::wrap::{KEY_BYTES, Wrap};
 use aegis::aegis256x4::Aegis256X4;
 
 /// Bytes of the tag: as many as make it commit to the key (2¹²⁸ steps).

@@ -1,16 +1,16 @@
 //! Sealing and opening blocks with the keys of one session.
 
 use crate::aon::{self, Aon};
-use crate::mac::derive;
-use crate::random::Random;
+use crate::ciphers::mac::derive;
+use crate::ciphers::random::Random;
+use crate::ciphers::wrap::Wrap;
+use crate::ciphers::xts::Xts;
 use crate::random_key::{self, Folded};
 use crate::seal::Seal;
 use crate::stub::Stub;
 use crate::units::{Block, Bound, Context, DiskId, Epoch, Generation, Session};
-use crate::wrap::Wrap;
-use crate::xts::Xts;
 use aes::{Aes128Enc, Aes256Enc};
-use quietus_core::memory;
+use quietus_core::base::memory;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 

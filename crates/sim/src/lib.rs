@@ -1,14 +1,14 @@
 //! The deterministic simulator.
 //!
-//! A seed makes a [`history`]: a small disk, and its events. The [`server`] drives the code that is
-//! served, unchanged, on simulated media ([`medium`]) that have a volatile cache, tear and fold
-//! writes, fail and remember every layer that was ever on them ([`remanence`]). Above it there is a
-//! guest: requests that know no file system ([`world`]), or file systems that a watcher observes
-//! ([`files`]); [`pairs`] says which guest
-//! is put above which store. Three oracles watch, and identify bytes by [`content`], never by
+//! A seed makes a [`history`](machine::history): a small disk, and its events. The [`server`] drives the code that is
+//! served, unchanged, on simulated media ([`medium`](machine::medium)) that have a volatile cache, tear and fold
+//! writes, fail and remember every layer that was ever on them ([`remanence`](machine::remanence)). Above it there is a
+//! guest: requests that know no file system ([`world`](guests::world)), or file systems that a watcher observes
+//! ([`files`](guests::files)); [`pairs`](run::pairs) says which guest
+//! is put above which store. Three oracles watch, and identify bytes by [`content`](machine::content), never by
 //! place:
 //!
-//! - *safety* ([`model`], `files::shelf`): what is read is what was promised to be there, after
+//! - *safety* ([`model`](guests::model), `guests::files::shelf`): what is read is what was promised to be there, after
 //!   any crash; nothing that a guest owns dies;
 //! - *forensic* (`server::forensic`, and one of each guest): what was called destroyed, or is
 //!   owed to be when nothing is owed any more, has had its passes, everywhere;
@@ -18,34 +18,21 @@
 //! An error, be it a text or a [`verdict::Violation`], is the first promise that was broken, or what
 //! two versions of a rule disagree on.
 //!
-//! A history that breaks a promise is cut down to a few steps ([`shrink`]).
+//! A history that breaks a promise is cut down to a few steps ([`shrink`](run::shrink)).
 //! Everything follows from the seed: the same seed is the same failure.
 #![forbid(unsafe_code)]
 
-mod cache;
-mod content;
-mod differential;
-mod files;
-mod history;
+mod guests;
+mod machine;
 pub mod marked;
-mod media;
-mod medium;
-mod model;
-#[cfg(debug_assertions)]
-pub mod mutants;
-pub mod pairs;
-mod remanence;
-mod rng;
-pub mod rule_e;
-pub mod rule_j;
+pub mod rules;
+pub mod run;
 mod server;
-mod shrink;
 pub mod soak;
 mod spent;
 pub mod vault;
 mod verdict;
-mod world;
 
-pub use differential::Watchers;
+pub use crate::rules::differential::Watchers;
 pub use server::Figures;
 pub use verdict::silence_panics;

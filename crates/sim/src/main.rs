@@ -5,11 +5,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
 use quietus_sim::marked::graph::Graph;
 use quietus_sim::marked::lives::{self, Enumerated, Failure, enumerated};
+use quietus_sim::rules::rule_e::trial::{Part, parts, searched, walked};
+use quietus_sim::rules::rule_j::trial as journal;
 #[cfg(debug_assertions)]
-use quietus_sim::mutants::all_found;
-use quietus_sim::pairs::{PAIRS, Pair, listed};
-use quietus_sim::rule_e::trial::{Part, parts, searched, walked};
-use quietus_sim::rule_j::trial as journal;
+use quietus_sim::run::mutants::all_found;
+use quietus_sim::run::pairs::{PAIRS, Pair, listed};
 use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;

@@ -6,7 +6,7 @@
 //! depends on another one that is under way.
 //!
 //! Two axes are free: the store ([`disk`]) and the guest above. A guest implements [`Above`]:
-//! requests that know no file system ([`crate::world`]), or file systems ([`crate::files`]).
+//! requests that know no file system ([`crate::guests::world`]), or file systems ([`crate::guests::files`]).
 
 pub mod disk;
 mod forensic;
@@ -17,22 +17,22 @@ mod stubs;
 
 pub use keys::Made;
 
-use crate::history::Setup;
-use crate::media::SimMedia;
-use crate::medium::{FaultKind, SimMedium};
-use crate::rng::Rng;
+use crate::machine::history::Setup;
+use crate::machine::media::SimMedia;
+use crate::machine::medium::{FaultKind, SimMedium};
+use crate::machine::rng::Rng;
 use crate::soak::figures;
 use crate::verdict::{Violation, bad_reply, overdue};
-use quietus_core::extents::ExtentMap;
-use quietus_core::ledger::Cause;
-use quietus_core::policy::{Policy, Scratch};
+use quietus_core::base::extents::ExtentMap;
+use quietus_core::base::units::{Addr, Extent, Millis, Pos};
+use quietus_core::erase::policy::{Policy, Scratch};
+use quietus_core::media::sealing::ContentError;
+use quietus_core::owed::ledger::Cause;
 use quietus_core::request::{Outcome, Refusal, RequestId};
-use quietus_core::sealing::ContentError;
 use quietus_core::store::StoreStatus;
-use quietus_core::units::{Addr, Extent, Millis, Pos};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
-use quietus_detect::format::Prober;
-use quietus_detect::options::Options;
+use quietus_detect::formats::format::Prober;
+use quietus_detect::rules::options::Options;
 
 /// Most turns and ticks until a disk that is left alone has done what a caller waits for; a hundred
 /// times what any history was seen to need.

@@ -1,6 +1,6 @@
 //! Many histories, over all cores.
 
-use crate::rule_e::search::Part;
+use crate::rules::rule_e::search::Part;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Range};
 use std::sync::Mutex;

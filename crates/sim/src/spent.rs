@@ -10,16 +10,16 @@
 //!    slots, and no write goes there.
 //! 3. A unit is blank again once it is erased and the journal owes nothing there.
 
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
+use quietus_core::media::medium::{Medium, MediumError};
+use quietus_core::media::place::Place;
+use quietus_core::media::places::Places;
 use quietus_core::media::{Media, MediumId};
-use quietus_core::medium::{Medium, MediumError};
-use quietus_core::place::Place;
-use quietus_core::places::Places;
 use quietus_core::store::{
     Backlog, Batch, Content, Destruction, Geometry, Job, JobEnd, MapState, Mapped, Opened, Opener, Opening,
     Residue, Store, StoreError, StoreStatus, WritePlan, Written,
 };
-use quietus_core::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots of a unit.

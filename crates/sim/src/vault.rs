@@ -12,7 +12,7 @@ mod items;
 mod life;
 mod model;
 
-use crate::rule_e::search::Part;
+use crate::rules::rule_e::search::Part;
 use crate::soak::figures;
 use crate::verdict::caught;
 

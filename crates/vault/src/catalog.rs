@@ -32,7 +32,7 @@ pub(crate) use table::FREE;
 pub use table::{SlotEntry, SlotState, Table};
 
 use log::{Frame, Log};
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::media::medium::{Medium, MediumError};
 
 use crate::SlotNumber;
 

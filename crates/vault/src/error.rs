@@ -1,6 +1,6 @@
 //! The errors of a vault.
 
-use quietus_core::medium::MediumError;
+use quietus_core::media::medium::MediumError;
 
 use crate::catalog::{CatalogError, HOLD_NAME_BYTES_MAX};
 use crate::container::{ChunkError, HeadError};

@@ -5,7 +5,18 @@
 //! [`sanitize`] destroys what no snapshot reaches, while puts and restores go on.
 //!
 //! This crate has no clock, no thread and no entropy of its own, and does I/O through
-//! [`Medium`](quietus_core::medium::Medium) only.
+//! [`Medium`](quietus_core::media::medium::Medium) only.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | how backups are cut into chunks, named, compressed, kept in containers, found again | `chunk`, `container`, `index` |
+//! | files, folders and recipes | `tree` |
+//! | snapshots, slots, what is owed | `catalog` |
+//! | puts, restores and forgets; how the index is merged | `vault`; a client: `client`, above the requests of `client::access` |
+//! | sanitization while the vault is used; what stays of it when containers are damaged | `vault::sanitize`, and its `damage` and `witness` |
+//! | which chunks are live meanwhile | `live` |
+//! | what a slot has that the catalog does not know; a catalog made anew | `vault::{judge,repair}` |
+//! | what snapshots reach, what lies in a slot | `vault::{reach,examine,verify}` |
 #![forbid(unsafe_code)]
 
 pub mod catalog;

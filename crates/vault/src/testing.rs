@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 
 use crate::Fingerprint;
 

@@ -35,7 +35,7 @@ pub use repair::{Repair, Repaired};
 pub use verify::Verified;
 
 use quietus_core::erase::Seeds;
-use quietus_core::policy::{Policy, Scratch};
+use quietus_core::erase::policy::{Policy, Scratch};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

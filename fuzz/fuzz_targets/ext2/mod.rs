@@ -1,9 +1,9 @@
 //! Real file systems to begin from, made by mke2fs when the target starts, and
 //! patches to them.
 
-use quietus_core::units::{Addr, Extent};
-use quietus_detect::ext2::probe;
-use quietus_detect::format::{Contents, Probe};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::ext2::probe;
+use quietus_detect::formats::format::{Contents, Probe};
 use std::process::Command;
 
 const SIZE: &str = "600k";

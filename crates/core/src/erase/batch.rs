@@ -1,7 +1,7 @@
 //! How much work shares the syncs of one task, and in which pieces.
 
-use crate::extents::ExtentMap;
-use crate::units::{Address, Extent};
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Address, Extent};
 
 /// Most sites in one task.
 pub const RUNS_MAX: usize = 4096;

@@ -2,9 +2,9 @@
 
 use super::Record;
 use super::step::{Action, Step};
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::erase::policy::{Pattern, Policy};
 use crate::mutant::{self, Mutant};
-use crate::policy::{Pattern, Policy};
 
 /// Blocks of content that moves, read and written at once.
 const COPIES_AT_ONCE: usize = 64;

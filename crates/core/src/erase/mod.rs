@@ -23,6 +23,7 @@
 
 mod batch;
 mod method;
+pub mod policy;
 mod step;
 mod task;
 #[cfg(test)]
@@ -32,8 +33,8 @@ pub use batch::{Limits, RUNS_MAX, holes, windows};
 pub use method::{CopyLive, Destroy, Method, Put, Rewrite, Zeros};
 pub use task::{Foreground, Priority, Task};
 
-use crate::buf::Buf;
-use crate::policy::{Pattern, Seed};
+use crate::base::buf::Buf;
+use crate::erase::policy::{Pattern, Seed};
 
 /// Most writes of a pass that are under way at once: a medium that is given one write after
 /// the other rests in between.

@@ -1,8 +1,8 @@
 //! The steps of a task.
 
 use super::Record;
-use crate::buf::Buf;
-use crate::policy::Pattern;
+use crate::base::buf::Buf;
+use crate::erase::policy::Pattern;
 use std::sync::Arc;
 
 /// One step of a task, in parts: each is handed out as one [`Work`](super::Work).

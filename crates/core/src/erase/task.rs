@@ -2,8 +2,8 @@
 
 use super::step::{Action, Step};
 use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, StepIo, Verb, Work};
-use crate::buf::Buf;
-use crate::policy::Policy;
+use crate::base::buf::Buf;
+use crate::erase::policy::Policy;
 
 /// A task under way: see the module's documentation.
 #[derive(Debug)]

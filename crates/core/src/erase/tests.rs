@@ -2,8 +2,8 @@
 //! passes, and a list of what each byte has seen.
 
 use super::*;
-use crate::policy::Policy;
-use crate::units::{Extent, Pos};
+use crate::base::units::{Extent, Pos};
+use crate::erase::policy::Policy;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The bytes of a disk that have data, to the sector.
 
-use crate::blocks::BlockSet;
-use crate::extents::ExtentMap;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
+use crate::base::blocks::BlockSet;
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
 
 /// Most gaps that are remembered. Others count as data.
 const GAPS_MAX: usize = 1 << 16;

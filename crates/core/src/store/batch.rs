@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use super::Mapped;
-use crate::places::Places;
+use crate::media::places::Places;
 
 /// Writes of a checkpoint that may be carried out together. A checkpoint has phases, each of which has to be durable before
 /// the next begins, and a phase comes in batches: only one of these is in memory at a time.

@@ -1,10 +1,10 @@
 //! What a store can do that keeps the epochs of its disk.
 
-use crate::blocks::BlockSet;
-use crate::place::Place;
-use crate::places::Places;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Epoch, Extent, Scope};
+use crate::media::place::Place;
+use crate::media::places::Places;
 use crate::request::{AsOf, Question, Refusal, Reply};
-use crate::units::{Addr, Epoch, Extent, Scope};
 
 /// The epochs of a disk whose store keeps them.
 pub trait Epochs {

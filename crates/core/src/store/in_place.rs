@@ -2,12 +2,12 @@
 
 use super::allocated::Allocated;
 use super::{Content, Destruction, Geometry, Opening, Store, StoreError, StoreStatus, WritePlan};
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Epoch, Extent};
 use crate::media::MediumId;
-use crate::medium::Medium;
-use crate::place::Place;
-use crate::places::Places;
-use crate::units::{Addr, Epoch, Extent};
+use crate::media::medium::Medium;
+use crate::media::place::Place;
+use crate::media::places::Places;
 
 /// See the module's documentation.
 ///

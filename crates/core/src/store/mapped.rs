@@ -1,9 +1,9 @@
 //! What a store can do whose content changes its places.
 
 use super::{Batch, Store, Written};
-use crate::blocks::BlockSet;
-use crate::place::Place;
-use crate::units::{Addr, Epoch, Extent, Pos};
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Epoch, Extent, Pos};
+use crate::media::place::Place;
 
 /// What a store can do whose content changes its places: a map says where content lies, is read and written part by part, and
 /// is durable with a checkpoint.

@@ -31,13 +31,13 @@ use super::{
     Backlog, Batch, Content, Destruction, Geometry, Job, JobEnd, MapState, Mapped, Opening, Residue, Store,
     StoreStatus, WritePlan, Written,
 };
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use crate::media::MediumId;
-use crate::medium::Medium;
+use crate::media::medium::Medium;
+use crate::media::place::Place;
+use crate::media::places::Places;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::places::Places;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos};
 use leaving::Uncovered;
 pub use leaving::Unsaid;
 use map::{BASE, FIRST_SLOT, Map, PURGED};

@@ -9,66 +9,56 @@
 //! 2. A head of the index holds what was logged before it, and nothing else.
 //! 3. What hides a stub, in the log or in its home, is destroyed before the place is used for another one.
 //! 4. A slot is taken again only once its stub is destroyed, and the durable index and log do not name it.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | which epoch shows which version, and what a forget makes die | `index` |
+//! | stubs, their homes, the keys that hide them, and their media | `stubs` |
+//! | which slot a version gets; room on the host; memory (decision 30) | `space` |
+//! | which stubs are destroyed, by which job | `forget` |
+//! | what is asked of epochs; where two of them differ; what bytes on a medium are | `questions` |
+//! | all of that as one state, which becomes durable at one instant | `catalog`, `committing` |
+//! | what a start finds, also of a damaged index; how that is rebuilt; single wrong bytes | `opening` |
 
 mod catalog;
 mod committing;
-mod comparing;
-mod deaths;
-mod epochs;
-mod forgetting;
-mod gaps;
-mod history;
-mod homes;
-mod judging;
-mod key;
-mod killing;
-mod label;
-mod limits;
-mod lingering;
-mod log;
-mod mending;
+mod forget;
+mod index;
 mod opening;
 mod positions;
-mod rebuilding;
-mod rekeying;
-mod room;
-mod root;
-mod sessions;
-mod slots;
-mod span;
+mod questions;
+mod space;
 mod stubs;
 #[cfg(test)]
 mod tests;
-mod twin;
-mod weighing;
 
 use super::{
     Backlog, Batch, Content, Destruction, Epochs, Geometry, Job, JobEnd, MapState, Mapped, Residue, Store,
     StoreStatus, WritePlan, Written,
 };
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use crate::media::MediumId;
+use crate::media::place::Place;
+use crate::media::places::Places;
+use crate::media::sealing::{Context, Sealed, Sealing, SealingAt};
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::places::Places;
-use crate::sealing::{Context, Sealed, Sealing, SealingAt};
+use crate::store::versions::index::history::{Version, WallTime};
+use crate::store::versions::index::span::slots_of;
+pub use crate::store::versions::opening::mending::mend;
+pub use crate::store::versions::opening::rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
+pub use crate::store::versions::space::room::ROOM_BYTES;
+use crate::store::versions::stubs::homes::Reader;
+use crate::store::versions::stubs::log::Stubs;
+pub use crate::store::versions::stubs::root::{ROOT_BYTES, RootError, format_root, halves};
+pub use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{Absent, PAGE_BYTES};
-use crate::units::{Addr, BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use catalog::Catalog;
 use committing::Committing;
-use history::{Version, WallTime};
-use homes::Reader;
-use log::Stubs;
-pub use mending::mend;
 pub use opening::{VersionsError, format_index};
 use positions::{Missing, blocks, in_slot, outline};
-pub use rebuilding::{Media as RebuildMedia, Rebuilt, Step, rebuild};
-pub use room::ROOM_BYTES;
-pub use root::{ROOT_BYTES, RootError, format_root, halves};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub use sessions::Sessions;
-use span::slots_of;
 use std::collections::{BTreeMap, VecDeque};
 use stubs::Entry;
 pub use stubs::{Layout, StubsError, format_stubs};
@@ -137,9 +127,9 @@ pub struct Versions {
     todo: VecDeque<Change>,
     stuck: Option<Missing>,
     committing: Committing,
-    killing: killing::Killing,
-    forgetting: forgetting::Forgetting,
-    room: room::Room,
+    killing: forget::killing::Killing,
+    forgetting: forget::forgetting::Forgetting,
+    room: space::room::Room,
 }
 
 impl Versions {
@@ -342,7 +332,7 @@ impl Store for Versions {
     }
 
     fn locate(&self, extent: Extent<Addr>) -> Places {
-        self.places(extent, Epoch(key::NUMBER_MAX), true)
+        self.places(extent, Epoch(index::key::NUMBER_MAX), true)
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
@@ -387,7 +377,7 @@ impl Store for Versions {
 
 impl Mapped for Versions {
     fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
-        self.missing_at(extent, Epoch(key::NUMBER_MAX), true)
+        self.missing_at(extent, Epoch(index::key::NUMBER_MAX), true)
     }
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {

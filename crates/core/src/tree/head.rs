@@ -2,9 +2,9 @@
 //! head, each in a sector, so that damage to one sector does not bring the head before back.
 
 use super::{PageNo, Root};
-use crate::fields::Fields;
-use crate::mend::one_byte;
-use crate::zeros::is_zeros;
+use crate::base::fields::Fields;
+use crate::base::mend::one_byte;
+use crate::base::zeros::is_zeros;
 
 /// Bytes of a copy of a head: a sector.
 const COPY_BYTES: usize = 512;

@@ -245,7 +245,7 @@ fn ascending_keys_fill_their_pages() {
 fn a_search_near_the_last_one_takes_no_way_down_from_the_root() {
     let mut index = Index::new(usize::MAX);
     (0..1900).for_each(|key| index.insert(2 * key, 1));
-    crate::steps::taken();
+    crate::base::steps::taken();
     let mut searches = index.tree.searches(&index.pages);
     for key in 0..3800 {
         let found = searches.at_or_before(&wide(key)).expect("all is in memory");
@@ -253,7 +253,7 @@ fn a_search_near_the_last_one_takes_no_way_down_from_the_root() {
     }
     let leaves = 1900_u64.div_ceil(Small::LEAF.capacity() as u64);
     assert!(
-        crate::steps::taken() <= 3 * leaves,
+        crate::base::steps::taken() <= 3 * leaves,
         "behind the last entry of a leaf, the next one is looked at"
     );
 }

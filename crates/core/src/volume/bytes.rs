@@ -1,8 +1,8 @@
 //! Parts of content, by where they lie on the disk.
 
-use crate::buf::Buf;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
-use crate::zeros::is_zeros;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
+use crate::base::zeros::is_zeros;
 
 /// The whole blocks of `extent` that `data` fills with zeros, as runs.
 pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>> {

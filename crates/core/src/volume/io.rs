@@ -1,10 +1,10 @@
 //! I/O operations as data: decided here, and carried out elsewhere.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::erase::policy::{Pattern, Scratch, Seed};
 use crate::media::Media;
-use crate::places::Places;
-use crate::policy::{Pattern, Scratch, Seed};
-use crate::sealing::{ContentError, Sealer, Sealing};
+use crate::media::places::Places;
+use crate::media::sealing::{ContentError, Sealer, Sealing};
 
 /// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,6 +1,6 @@
 //! What a request waits for.
 
-use crate::place::Place;
+use crate::media::place::Place;
 
 /// Why a request cannot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,18 +1,19 @@
 //! Making a disk's journal; opening a disk after a stop or a crash.
 
-use crate::blocks::BlockSet;
-use crate::journal::{
-    self, Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot,
-    State,
-};
-use crate::ledger::{Cause, Due};
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Extent, Millis, Pos};
+use crate::base::zeros::is_zeros;
+use crate::erase::policy::Seed;
+use crate::media::medium::{Capabilities, Medium, MediumError};
+use crate::media::place::Place;
 use crate::media::{Media, MediumId};
-use crate::medium::{Capabilities, Medium, MediumError};
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::policy::Seed;
+use crate::owed::journal;
+use crate::owed::journal::{
+    Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
+};
+use crate::owed::ledger::{Cause, Due};
 use crate::store::{self, Content, Store, StoreError};
-use crate::units::{Addr, Extent, Millis, Pos};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
@@ -26,7 +27,6 @@ use crate::volume::requests::Requests;
 use crate::volume::requests::past::epochs::Closes;
 use crate::volume::watching::Watching;
 use crate::volume::{Config, Volume};
-use crate::zeros::is_zeros;
 
 const VIEW_MAGIC: &[u8; 8] = b"QUIETVUE";
 const VIEW_VERSION: u32 = 2;

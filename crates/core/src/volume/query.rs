@@ -1,12 +1,12 @@
 //! Questions that a volume answers at any time.
 
-use crate::blocks::BlockSet;
-use crate::journal::FrameId;
-use crate::ledger::{Counters, Due, Obligation, is_zero};
-use crate::receipts::LogHead;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
+use crate::owed::journal::FrameId;
+use crate::owed::ledger::{Counters, Due, Obligation, is_zero};
+use crate::owed::receipts::LogHead;
 use crate::request::Liveness;
 use crate::store::{Content, StoreStatus};
-use crate::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
 use crate::volume::{Config, Volume};

@@ -13,15 +13,15 @@ mod steps;
 mod versions;
 
 use super::*;
-use crate::buf::Buf;
-use crate::journal::Shape;
+use crate::base::buf::Buf;
+use crate::base::units::Pos;
+use crate::base::zeros::is_zeros;
+use crate::erase::policy::Scratch;
+use crate::media::medium::{Capabilities, Medium};
 use crate::media::{Media, MediumId};
-use crate::medium::{Capabilities, Medium};
-use crate::policy::Scratch;
+use crate::owed::journal::Shape;
 use crate::request::{Liveness, Reply};
 use crate::store;
-use crate::units::Pos;
-use crate::zeros::is_zeros;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 

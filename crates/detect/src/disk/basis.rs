@@ -1,10 +1,12 @@
 //! The evidence behind the regions of a disk, kept up to date: whether a new search would find the
 //! same regions.
 
-use crate::format::Contents;
-use crate::partition::{self, foreign};
-use crate::plan::{self, Plan};
-use quietus_core::units::{Addr, Extent};
+use crate::disk::partition;
+use crate::disk::partition::foreign;
+use crate::disk::plan;
+use crate::disk::plan::Plan;
+use crate::formats::format::Contents;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::Content;
 
 /// Bytes at a disk's start and end that may hold a foreign signature.

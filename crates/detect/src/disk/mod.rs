@@ -6,19 +6,27 @@
 //! 3. A region that stays the same keeps all its knowledge, whatever becomes of the others.
 //! 4. Where a file system was watched, another is not searched for before its head is written: the
 //!    guest may still use the old regions.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | which file system is watched | `watch` |
+//! | partition tables, and the regions of a disk | `partition`, `plan` |
 
 mod basis;
 mod part;
+pub mod partition;
+pub(crate) mod plan;
 mod search;
 mod view;
+pub(crate) mod watch;
 
-use crate::format::Prober;
-use crate::options::Options;
-use crate::plan::Plan;
-use crate::watch::Watch;
+use crate::disk::plan::Plan;
+use crate::disk::watch::Watch;
+use crate::formats::format::Prober;
+use crate::rules::options::Options;
 use basis::Basis;
 use part::Part;
-use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
     Agenda, Class, Content, Moment, Observation, Observer, PartStatus, Scope, Verdict, Waits, WaitsFor,
     WatchStatus, Watcher,
@@ -261,7 +269,7 @@ impl Disk {
         }
     }
 
-    fn part_status(&self, region: &crate::plan::Region) -> Option<PartStatus> {
+    fn part_status(&self, region: &crate::disk::plan::Region) -> Option<PartStatus> {
         let part = self.parts.iter().find(|part| part.extent == region.extent);
         let watch = match (&region.refused, part) {
             (Some(why), _) => WatchStatus { state: why.to_string(), ..WatchStatus::default() },

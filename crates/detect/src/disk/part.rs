@@ -1,8 +1,8 @@
 //! A region that is watched as a disk of its own.
 
 use super::Asker;
-use crate::watch::Watch;
-use quietus_core::units::{Addr, Extent};
+use crate::disk::watch::Watch;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Moment, Observation, Observer, PartStatus, Scope, Verdict, WaitsFor, Watcher};
 
 /// One region and its watch. *Inner* addresses count from the region's first byte.

@@ -1,10 +1,10 @@
 //! Reads the content that decides the regions of a disk.
 
 use super::Asker;
-use crate::format::{Contents, Prober};
-use crate::partition::Missing;
-use crate::plan::{Plan, plan};
-use quietus_core::units::{Addr, Extent};
+use crate::disk::partition::Missing;
+use crate::disk::plan::{Plan, plan};
+use crate::formats::format::{Contents, Prober};
+use quietus_core::base::units::{Addr, Extent};
 use std::collections::VecDeque;
 
 /// Most rounds of questions: a chain of logical partitions takes one for each link.

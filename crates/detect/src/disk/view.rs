@@ -1,7 +1,7 @@
 //! The knowledge of each region, saved at a clean stop as bytes (`docs/formats/view.md`).
 
-use quietus_core::fields::Fields;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::fields::Fields;
+use quietus_core::base::units::{Addr, Extent};
 
 /// The magic number at the start of a disk's view.
 const MAGIC: &[u8] = b"QUIETPA1";

@@ -2,9 +2,9 @@
 //! and free where the tools say so.
 
 use crate::tool::{figure, made, probed, run};
-use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Contents, Format, Kind, Probe, Prober};
-use quietus_detect::{exfat, fat};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::format::{Contents, Format, Kind, Probe, Prober};
+use quietus_detect::formats::{exfat, fat};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

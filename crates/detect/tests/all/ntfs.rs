@@ -2,11 +2,12 @@
 //! are, free where the bitmap says so, and named as ntfsinfo and ntfscluster have it.
 
 use crate::tool::{self, figure, run};
-use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
-use quietus_detect::format::{Block, Change, Format, Geometry, Kind, Probe};
-use quietus_detect::options::Options;
-use quietus_detect::{Disk, ntfs};
+use quietus_detect::Disk;
+use quietus_detect::formats::format::{Block, Change, Format, Geometry, Kind, Probe};
+use quietus_detect::formats::ntfs;
+use quietus_detect::rules::options::Options;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The system's own tools, and what they make.
 
-use quietus_core::units::{Addr, Extent};
-use quietus_detect::format::{Contents, Format, Probe, Prober};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::format::{Contents, Format, Probe, Prober};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -94,7 +94,7 @@ fn keep(at: *const (), bytes: usize) {
 
 /// Has the keys of stubs and of sessions kept in memory, as far as the host allows.
 pub fn keep_secrets() {
-    quietus_core::memory::keep_secrets(keep);
+    quietus_core::base::memory::keep_secrets(keep);
 }
 
 fn warn_of_swap(error: io::Error) {

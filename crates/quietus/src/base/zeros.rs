@@ -1,7 +1,7 @@
 //! Which blocks are zeros, and which are not.
 
-use quietus_core::units::BLOCK_BYTES;
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::BLOCK_BYTES;
+use quietus_core::base::zeros::is_zeros;
 use std::ops::Range;
 
 /// The runs of blocks of `bytes` that are not all zeros, as offsets.

@@ -1,4 +1,10 @@
 //! The command line.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | options, and what a name may be | `args`, and `crate::base::naming` |
+//! | what is said and asked before something is lost for ever; how a command ends | `consent`, `failure` |
+//! | reports, as text and as JSON | `report`, `output` |
 
 mod args;
 mod commands;
@@ -26,7 +32,7 @@ use consent::Act;
 pub(crate) use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 use output::{ErrorReport, Plan};
-use quietus_core::units::BLOCK_BYTES;
+use quietus_core::base::units::BLOCK_BYTES;
 use report::{Checked, Report};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

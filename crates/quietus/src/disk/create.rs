@@ -10,10 +10,10 @@ use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
 use crate::host::paths::{self, NewMedium};
-use quietus_core::journal::Shape;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
+use quietus_core::owed::journal::Shape;
 use quietus_core::store::overlay::{format_map, map_bytes};
-use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Volume;
 use std::io;
 use std::path::{Path, PathBuf};

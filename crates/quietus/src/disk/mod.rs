@@ -1,4 +1,11 @@
 //! A disk is a directory. Its format: `docs/formats/disk.md`.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | the media of each store: files, locks, checks, what counts as their size | `media` |
+//! | credentials, the key file, how blocks are sealed | `keys` |
+//! | names and holds of epochs, also when their file is lost | `epochs` |
+//! | the image below an overlay | `base` |
 
 mod base;
 mod config;
@@ -31,12 +38,12 @@ use crate::host::directory::{Directory, DirectoryErrorKind, lock_storage, opened
 use crate::host::guarantees::{DiskGuarantees, session};
 use crate::host::media::FileMedium;
 use keys::{KeyFileOf, Keys, KeysError, Source};
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::memory;
+use quietus_core::base::units::Millis;
 use quietus_core::media::MediumId;
-use quietus_core::memory;
-use quietus_core::sealing::Sealer;
+use quietus_core::media::sealing::Sealer;
 use quietus_core::store::{self, overlay::Setup, versions::Sessions};
-use quietus_core::units::Millis;
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use quietus_seal::DiskId;
 use std::fs::File;

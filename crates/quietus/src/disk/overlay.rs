@@ -7,7 +7,7 @@ use super::config::overlay::OverlayToml;
 use super::{DiskDir, DiskError, DiskErrorKind, Step, qemu_img};
 use crate::host::directory::{Access, Directory, DirectoryErrorKind};
 use crate::host::paths;
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;

@@ -10,13 +10,13 @@
 use super::{DiskDir, DiskError, DiskErrorKind};
 use crate::host::directory::DirectoryErrorKind;
 use crate::host::media::FileMedium;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::media::medium::{Medium, MediumError};
 use quietus_core::store::overlay::{
     MAP_HEAD_BYTES, MapError, PAGE_BLOCKS, SECTOR_BYTES, entry_at, first_block, map_bytes,
 };
-use quietus_core::units::{Extent, Pos};
-use quietus_core::zeros::is_zeros;
 use std::io;
 
 const MAGIC: &[u8; 8] = b"QUIETSTP";

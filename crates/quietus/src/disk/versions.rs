@@ -8,10 +8,10 @@ use super::{DiskError, DiskErrorKind, entropy};
 use crate::disk::keys::{self, KeysError, Purpose};
 use crate::host::directory::{Access, DirectoryErrorKind, Draft, lock_storage, write_new};
 use crate::host::media::FileMedium;
+use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::MediumId;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::media::medium::{Medium, MediumError};
 use quietus_core::store;
-use quietus_core::units::{Extent, Pos};
 use quietus_seal::DiskId;
 use quietus_seal::keys::FILE_BYTES_MAX;
 use std::fs::File;
@@ -60,7 +60,7 @@ fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
 
 /// Makes the root, whose cells have to be durable before the first stub is.
 fn make_root(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Result<(), DiskError> {
-    let cells = quietus_core::cell::Cells::new(entropy()?);
+    let cells = quietus_core::base::cell::Cells::new(entropy()?);
     let (root, _, _lock) = made_or_device(draft, "--root", &versions.root, store::versions::ROOT_BYTES)?;
     let failed = |error| {
         DirectoryErrorKind::Io("make the root").of(&draft.dir().join(&versions.root), io::Error::other(error))

@@ -9,9 +9,9 @@
 //!    case. The copier learns whether it lasted.
 
 use super::{Engine, Inner, Shared};
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_core::request::Request;
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 

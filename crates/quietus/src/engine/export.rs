@@ -1,8 +1,8 @@
 //! A served disk, as front ends see it.
 
-use quietus_core::buf::Buf;
+use quietus_core::base::buf::Buf;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Outcome, Refusal, Reply, Request};
-use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, mpsc};
 
 /// Most runs of liveness asked for at once.

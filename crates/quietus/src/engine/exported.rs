@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::engine::export::{Export, ExportInfo, ReplyTo};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Request};
-use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Event;
 
 impl Export for Engine {

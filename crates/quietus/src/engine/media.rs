@@ -3,9 +3,9 @@
 use super::StartError;
 use crate::disk::{Base, DiskDir};
 use crate::host::media::FileMedium;
+use quietus_core::base::units::Pos;
+use quietus_core::media::medium::{Medium, MediumError};
 use quietus_core::media::{MediaTable, MediumId};
-use quietus_core::medium::{Medium, MediumError};
-use quietus_core::units::Pos;
 use std::io::IoSliceMut;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! A pool of as many threads as there is work for.
 
 use super::Shared;
-use quietus_core::policy::Scratch;
+use quietus_core::erase::policy::Scratch;
 use quietus_core::volume::Io;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 
 use super::{LOOK_EVERY, Shared, defect};
 use crate::base::aligned;
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 use quietus_core::volume::{Event, Volume};
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use crate::engine::Engine;
 use crate::engine::export;
+use quietus_core::base::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use quietus_core::request::{
     Judged, KeptEpoch, Listed as Versions, Op, Outcome, Question, Refusal, Reply, Request, Weighing,
 };
-use quietus_core::units::{BLOCK_BYTES, Block, Epoch, EpochRange, Extent, Pos, Scope};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

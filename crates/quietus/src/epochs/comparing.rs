@@ -3,8 +3,8 @@
 use super::asking::unasked;
 use crate::engine::Engine;
 use crate::engine::export::{self, Changes};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{AsOf, Compared, Op, Refusal, Reply, Request};
-use quietus_core::units::{Addr, Extent};
 use std::sync::Arc;
 
 /// Most parts that one question of a client about changes is answered from.

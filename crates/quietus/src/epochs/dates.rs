@@ -9,8 +9,8 @@
 use super::asking::{Listed, list};
 use crate::disk::epochs::{Confirmed, Names};
 use crate::engine::Engine;
+use quietus_core::base::units::Epoch;
 use quietus_core::request::Refusal;
-use quietus_core::units::Epoch;
 use std::iter::from_fn;
 
 /// All kept epochs, the oldest first; one answer of the volume is in memory at a time. Nothing follows an error.

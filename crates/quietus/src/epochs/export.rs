@@ -5,9 +5,9 @@ use crate::disk::EpochEnd;
 use crate::engine::Engine;
 use crate::engine::export::{Changes, Export, ExportInfo, ReplyTo, Sink, carry_out};
 use crate::open_disk::OpenDisk;
-use quietus_core::buf::Buf;
+use quietus_core::base::buf::Buf;
+use quietus_core::base::units::{Addr, Epoch, Extent};
 use quietus_core::request::{AsOf, Liveness, Op, Outcome, Refusal, Reply, Request};
-use quietus_core::units::{Addr, Epoch, Extent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

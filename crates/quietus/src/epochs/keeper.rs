@@ -10,9 +10,9 @@ use crate::disk::EpochEnd;
 use crate::disk::epochs::{Doubt, Names};
 use crate::engine::Entry;
 use crate::open_disk::OpenDisk;
+use quietus_core::base::units::{Epoch, EpochRange};
 use quietus_core::request::Refusal;
 use quietus_core::retention::{Candidate, Retention};
-use quietus_core::units::{Epoch, EpochRange};
 use std::iter::from_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,8 +160,8 @@ mod tests {
     use crate::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
     use crate::engine::export::carry_out;
     use crate::front::control::{Call, Epochs};
+    use quietus_core::base::units::Extent;
     use quietus_core::request::{Op, Request};
-    use quietus_core::units::Extent;
     use quietus_seal::Seal;
 
     const DAY: u64 = 86_400_000;

@@ -1,5 +1,13 @@
 //! Epochs of a disk that keeps versions, as people see them: by number, by name, and by time; exports of the past; and
 //! the ends of epochs: closing them, and forgetting them by rule.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | what a date means when the clock was wrong | `dates` |
+//! | which epoch a command means | `at`, `asking` |
+//! | where two states differ | `comparing` |
+//! | when epochs close and are forgotten | `timer`, `keeper` |
+//! | exports of the past | `export` |
 
 mod asking;
 mod at;

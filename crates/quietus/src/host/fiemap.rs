@@ -1,6 +1,6 @@
 //! The extents of a file, as its file system maps them (`FIEMAP`, Documentation/filesystems/fiemap.rst of Linux).
 
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use std::fs::File;

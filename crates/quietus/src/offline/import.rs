@@ -8,8 +8,8 @@ use crate::host::directory::DirectoryErrorKind;
 use crate::host::media::FileMedium;
 use crate::host::paths;
 use crate::open_disk::OpenDisk;
-use quietus_core::medium::Medium;
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::media::medium::Medium;
 use std::io;
 use std::path::Path;
 

@@ -23,9 +23,9 @@ use crate::engine::StartError;
 use crate::engine::export::{Export, carry_out, liveness_runs};
 use crate::front::control::Refused;
 use crate::open_disk::{OpenDisk, backlog_bytes};
-use quietus_core::medium::MediumError;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_core::media::medium::MediumError;
 use quietus_core::request::{Liveness, Op, Refusal, Request};
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -7,10 +7,10 @@
 use super::{Offline, OfflineError, PIECE_BYTES, go_on, overlay};
 use crate::base::zeros::{filled, runs_where};
 use crate::disk::{Base, DiskDir, DiskErrorKind, OverlayToml, Step};
-use quietus_core::blocks::BlockSet;
-use quietus_core::medium::Medium;
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::base::zeros::is_zeros;
+use quietus_core::media::medium::Medium;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -7,12 +7,12 @@
 use super::{OfflineError, go_on};
 use crate::disk::{DiskDir, Step};
 use crate::open_disk::OpenDisk;
-use quietus_core::journal;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Capabilities, Medium, MediumError};
 use quietus_core::media::{MediaTable, MediumId};
-use quietus_core::medium::{Capabilities, Medium, MediumError};
+use quietus_core::owed::journal;
 use quietus_core::store::overlay;
 use quietus_core::store::versions::{self, RebuildMedia, Sessions, Setup, VersionsError};
-use quietus_core::units::{Extent, Pos};
 use quietus_core::volume::Checkpoint;
 use schemars::JsonSchema;
 use serde::Serialize;

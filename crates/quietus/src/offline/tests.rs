@@ -4,9 +4,9 @@ use crate::disk::{Base, CreateOptions, StoreKind};
 use crate::front::control::{Call, Compacted};
 use crate::host::directory::DirectoryErrorKind;
 use crate::open_disk::copy::{CopyError, copy};
-use quietus_core::medium::Medium;
+use quietus_core::base::zeros::is_zeros;
+use quietus_core::media::medium::Medium;
 use quietus_core::store::overlay::Mode;
-use quietus_core::zeros::is_zeros;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 

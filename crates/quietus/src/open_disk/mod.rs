@@ -13,7 +13,7 @@ use crate::disk::{Access, DiskDir, Step};
 use crate::engine::{Engine, StartError};
 use quietus_core::volume::{Config, OpenError, Status};
 use quietus_core::watch::Watcher;
-use quietus_detect::options::Sensitive;
+use quietus_detect::rules::options::Sensitive;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,6 +1,12 @@
 //! The proof: reads the medium and shows that no dead block holds anything.
 //!
 //! The signed receipt's format: `docs/formats/proof.md`.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | what `status` and `quietus sensitive` say of marks | `sensitivity` |
+//! | stubs and their keys on the medium | `stubs`, `stub_medium` |
+//! | `quietus verify` | `verify` |
 
 mod receipts;
 pub mod sensitivity;
@@ -18,14 +24,14 @@ use crate::engine::export::{Export, liveness_runs};
 use crate::engine::{Engine, Entry};
 use crate::evidence::audit_log::Head;
 use crate::host::guarantees::DiskGuarantees;
-use quietus_core::blocks::BlockSet;
-use quietus_core::ledger::Counters;
-use quietus_core::medium::MediumError;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::base::zeros::is_zeros;
+use quietus_core::media::medium::MediumError;
+use quietus_core::owed::ledger::Counters;
 use quietus_core::request::Liveness;
 use quietus_core::store::StoreStatus;
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::watch::WaitsFor;
-use quietus_core::zeros::is_zeros;
 use ring::digest;
 use schemars::JsonSchema;
 use sensitivity::Sensitivity;

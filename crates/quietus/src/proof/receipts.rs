@@ -4,8 +4,8 @@
 //! from one that was never written.
 
 use crate::evidence::audit_log::{Batch, Directory, HostDirectory, LINE_BYTES_MAX, names};
-use quietus_core::blocks::BlockSet;
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use serde::Deserialize;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use crate::epochs::{self, Listed};
 use crate::open_disk::OpenDisk;
-use quietus_core::named::{Named, pairs};
+use quietus_core::base::named::{Named, pairs};
 use quietus_core::watch::WatchStatus;
-use quietus_detect::options::Sensitive;
+use quietus_detect::rules::options::Sensitive;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,12 +3,12 @@
 use crate::engine::Engine;
 use crate::epochs;
 use crate::host::media::FileMedium;
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{BLOCK_BYTES, Extent, Pos, Session};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
-use quietus_core::medium::{Medium, MediumError};
+use quietus_core::media::medium::{Medium, MediumError};
 use quietus_core::request::{Judged, Refusal};
-use quietus_core::units::{BLOCK_BYTES, Extent, Pos, Session};
-use quietus_core::zeros::is_zeros;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes read at once.

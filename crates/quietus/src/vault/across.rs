@@ -2,9 +2,9 @@
 //!
 //! Folders of all snapshots are read together, from the top down. Where several have the same recipe, the folder is read once.
 
-use super::restore::DEPTH_MAX;
 use super::{Error, Globs, Step};
 use crate::base::path_text::PathText;
+use crate::vault::transfer::restore::DEPTH_MAX;
 use quietus_vault::client::{Access, joined, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe, Span};
 use quietus_vault::{Reference, SnapshotId, VaultError};

@@ -3,7 +3,7 @@
 use crate::base::signed::SignedError;
 use crate::front::control::Refused;
 use crate::host::directory::DirectoryError;
-use quietus_core::medium::MediumError;
+use quietus_core::media::medium::MediumError;
 use quietus_vault::VaultError;
 use std::io;
 use std::path::{Path, PathBuf};

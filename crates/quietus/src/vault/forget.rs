@@ -1,7 +1,7 @@
 //! Taking paths out of snapshots, all at once.
 
-use super::select::Line;
 use super::{Client, Error, Globs, Step, find, snapshots};
+use crate::vault::choose::select::Line;
 use quietus_vault::client::{Access, Thinning, Writer};
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{ForgetId, Reference, SnapshotId, VaultError};

@@ -1,9 +1,9 @@
 //! A look at a vault that leaves no trace.
 
-use super::dir::VaultDir;
-use super::owner::connect;
-use super::select::{Line, snapshots};
 use super::{Client, Error, Home};
+use crate::vault::access::owner::connect;
+use crate::vault::choose::select::{Line, snapshots};
+use crate::vault::place::dir::VaultDir;
 use std::path::Path;
 
 /// The snapshots of the vault at `path`. A vault that another command has open is asked, and any other one is only read.

@@ -1,16 +1,16 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
+use crate::ciphers::random::Generator;
 use crate::keys::{Credential, Stretch};
-use crate::random::Generator;
-use quietus_core::buf::Buf;
+use quietus_core::base::buf::Buf;
+use quietus_core::base::units::{Block, Epoch, Extent, Pos, Slot};
+use quietus_core::erase::policy::Scratch;
+use quietus_core::media::medium::{Capabilities, Medium, MediumError};
+use quietus_core::media::place::Place;
+use quietus_core::media::places::Places;
+use quietus_core::media::sealing::{ContentError, Sealed, Sealer as _, SealingAt, home_bytes};
 use quietus_core::media::{Media, MediumId};
-use quietus_core::medium::{Capabilities, Medium, MediumError};
-use quietus_core::place::Place;
-use quietus_core::places::Places;
-use quietus_core::policy::Scratch;
-use quietus_core::sealing::{ContentError, Sealed, Sealer as _, SealingAt, home_bytes};
-use quietus_core::units::{Block, Epoch, Extent, Pos, Slot};
 use quietus_core::volume::{Io, IoId, IoOp};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;

@@ -1,7 +1,8 @@
 //! Credentials that open a slot, and the keys made of them.
 
-use crate::mac::derive;
-use crate::siv::{self, Siv};
+use crate::ciphers::mac::derive;
+use crate::ciphers::siv;
+use crate::ciphers::siv::Siv;
 use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 

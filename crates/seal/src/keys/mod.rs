@@ -19,7 +19,7 @@ pub use credential::{
 };
 pub use sessions::{SESSIONS_MAX, SessionIndex};
 
-use crate::random::Random;
+use crate::ciphers::random::Random;
 use crate::sealer::MasterKey;
 use crate::units::{DiskId, Generation, Session};
 use frame::{Fault, Head, Page, PageKind};

@@ -4,10 +4,11 @@
 use super::credential::{BadCredential, Credential, CredentialKind, Stretch};
 use super::frame::{self, Fault, Head, Page, PageKind};
 use super::{RootKey, SlotNumber};
-use crate::mac::derive;
-use crate::random::Random;
+use crate::ciphers::mac::derive;
+use crate::ciphers::random::Random;
+use crate::ciphers::siv;
+use crate::ciphers::siv::Siv;
 use crate::sealer::MasterKey;
-use crate::siv::{self, Siv};
 use crate::units::{DiskId, Generation};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use super::*;
-use crate::random::Generator;
+use crate::ciphers::random::Generator;
 
 /// The least that Argon2 takes.
 const QUICK: Stretch = Stretch { memory_kib: 8, passes: 1, lanes: 1 };

@@ -1,11 +1,11 @@
 //! The guest's disk, and all that may be written there.
 
 use super::Step;
-use crate::rule_e::marks::image::{
+use crate::rules::rule_e::marks::image::{
     BLOCK_BYTES, DATA, FOLDER_BLOCK, IDLE, INODE_BYTES, MAP, SUPER, map, place_of, put_inode, superblock,
 };
-use quietus_core::units::Extent;
-use quietus_detect::format::Block;
+use quietus_core::base::units::Extent;
+use quietus_detect::formats::format::Block;
 use std::sync::LazyLock;
 
 /// The block whose life is enumerated.
@@ -105,8 +105,8 @@ impl Disk {
 
 /// The whole disk, clean and without files.
 pub static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let mut image = crate::rule_e::marks::image::Disk::new();
-    image.put(place_of(crate::rule_e::marks::image::FOLDER).0, &[0; BLOCK_BYTES]);
+    let mut image = crate::rules::rule_e::marks::image::Disk::new();
+    image.put(place_of(crate::rules::rule_e::marks::image::FOLDER).0, &[0; BLOCK_BYTES]);
     let mut disk = Disk::default();
     let puts = [disk.put_superblock(), disk.put_map(false), disk.put_inodes(Default::default())];
     puts.iter().for_each(|it| image.put(it.block, &it.content));

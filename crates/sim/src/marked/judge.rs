@@ -2,9 +2,9 @@
 
 use super::guest::{BLOCK, FILES, Inode};
 use super::product::Product;
-use crate::content::Tag;
-use crate::rule_e::marks::image::place;
-use quietus_core::ledger::Due;
+use crate::machine::content::Tag;
+use crate::rules::rule_e::marks::image::place;
+use quietus_core::owed::ledger::Due;
 use quietus_core::watch::Class;
 use std::collections::BTreeSet;
 

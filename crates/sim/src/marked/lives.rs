@@ -2,7 +2,7 @@
 
 use super::graph::{Graph, State};
 use super::{ILLEGAL, Life, Step};
-use crate::rule_e::search::{cut_down, kind, listing};
+use crate::rules::rule_e::search::{cut_down, kind, listing};
 use crate::soak::split;
 use crate::verdict::caught;
 

@@ -10,13 +10,13 @@ pub mod lives;
 mod page;
 mod product;
 
-use crate::content::{Tag, fill};
-use crate::rule_e::marks::image::place;
+use crate::machine::content::{Tag, fill};
+use crate::rules::rule_e::marks::image::place;
 use guest::{BLOCK, Disk, FILES, Inode, Put};
 use judge::Judge;
 use page::{Owed, Page, Receipts};
 use product::Product;
-use quietus_core::ledger::Due;
+use quietus_core::owed::ledger::Due;
 use quietus_core::request::Op;
 use quietus_core::watch::Class;
 

@@ -2,18 +2,18 @@
 
 use super::guest::{BLOCK, IMAGE};
 use super::page::Receipts;
-use crate::history::{Origin, Setup};
-use crate::rule_e::marks::image::place;
+use crate::machine::history::{Origin, Setup};
+use crate::rules::rule_e::marks::image::place;
 use crate::server::{Server, Watched};
 use crate::verdict::Violation;
-use quietus_core::ledger::Due;
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
+use quietus_core::owed::ledger::Due;
 use quietus_core::request::{Op, Request, RequestId};
-use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::{Event, Io, IoOp};
 use quietus_core::watch::Class;
-use quietus_detect::ext2::probe;
-use quietus_detect::options::{Options, Sensitive};
+use quietus_detect::formats::ext2::probe;
+use quietus_detect::rules::options::{Options, Sensitive};
 
 /// One step of time, in milliseconds: the reorder window, the settling time, and the pause after which a disk is idle.
 pub const STEP_MS: u64 = 1000;

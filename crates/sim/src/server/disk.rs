@@ -2,19 +2,19 @@
 //! the simulator knows how `core` wants them.
 
 use super::keys::Keys;
-use crate::history::{Origin, Setup, Store};
-use crate::media::SimMedia;
-use crate::medium::{Host, Power, SimMedium};
-use crate::rng::Rng;
+use crate::machine::history::{Origin, Setup, Store};
+use crate::machine::media::SimMedia;
+use crate::machine::medium::{Host, Power, SimMedium};
+use crate::machine::rng::Rng;
 use crate::spent;
-use quietus_core::blocks::BlockSet;
-use quietus_core::cell::Cells;
-use quietus_core::journal::Shape;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::cell::Cells;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Slot};
+use quietus_core::erase::policy::Policy;
 use quietus_core::media::MediumId;
-use quietus_core::medium::Medium;
-use quietus_core::policy::Policy;
+use quietus_core::media::medium::Medium;
+use quietus_core::owed::journal::Shape;
 use quietus_core::store::{Kind, overlay, versions};
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Slot};
 use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
 use quietus_seal::Seal;
 use std::error::Error;

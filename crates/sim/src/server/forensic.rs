@@ -13,22 +13,22 @@
 //!    is taken than is needed, and the base is what it was.
 
 use super::Server;
-use crate::content::{Tag, is_content, marks};
-use crate::history::Store;
-use crate::medium::{FaultKind, SimMedium};
-use crate::remanence::{SECTOR_BYTES, Trace};
+use crate::machine::content::{Tag, is_content, marks};
+use crate::machine::history::Store;
+use crate::machine::medium::{FaultKind, SimMedium};
+use crate::machine::remanence::{SECTOR_BYTES, Trace};
 use crate::spent;
 use crate::verdict::{Violation, found};
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
-use quietus_core::medium::Medium;
-use quietus_core::place::Place;
-use quietus_core::places::Places;
+use quietus_core::media::medium::Medium;
+use quietus_core::media::place::Place;
+use quietus_core::media::places::Places;
 use quietus_core::request::Liveness;
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
-use quietus_core::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::volume::{Done, Receipt};
-use quietus_core::zeros::is_zeros;
 
 impl Server {
     /// Checks that the receipt for bytes that were destroyed just now is true.

@@ -3,12 +3,12 @@
 //!
 //! The sealing is an ideal one: ciphertext and stub open only together, in their own place, and as they were made. All
 //! sealings are on record, and each stub says whose it is, so that it is recognised wherever it turns up
-//! ([`crate::content`]).
+//! ([`crate::machine::content`]).
 
-use crate::content::{Cell, Tag};
-use crate::rng::mix;
-use quietus_core::sealing::{Context, Sealer, Sealing, Stub, Unauthentic};
-use quietus_core::units::Session;
+use crate::machine::content::{Cell, Tag};
+use crate::machine::rng::mix;
+use quietus_core::base::units::Session;
+use quietus_core::media::sealing::{Context, Sealer, Sealing, Stub, Unauthentic};
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

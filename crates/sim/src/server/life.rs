@@ -2,13 +2,13 @@
 
 use super::keys::Keys;
 use super::{Figures, Server, Watched, disk};
-use crate::history::Setup;
-use crate::medium::{Fault, SimMedium};
-use crate::rng::Rng;
+use crate::machine::history::Setup;
+use crate::machine::medium::{Fault, SimMedium};
+use crate::machine::rng::Rng;
 use crate::verdict::{Violation, bad_reply, overdue};
+use quietus_core::base::units::Millis;
+use quietus_core::erase::policy::{Policy, Scratch};
 use quietus_core::media::MediumId;
-use quietus_core::policy::{Policy, Scratch};
-use quietus_core::units::Millis;
 use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
 use std::error::Error;

@@ -5,14 +5,14 @@
 use super::disk::layout;
 use super::keys::number_of;
 use super::{Made, Server};
-use crate::content::marks;
-use crate::history::Store;
+use crate::machine::content::marks;
+use crate::machine::history::Store;
 use crate::verdict::{Violation, found};
-use quietus_core::cell::Cell;
+use quietus_core::base::cell::Cell;
+use quietus_core::base::units::{Extent, Pos, Session};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
-use quietus_core::medium::Medium;
-use quietus_core::units::{Extent, Pos, Session};
-use quietus_core::zeros::is_zeros;
+use quietus_core::media::medium::Medium;
 use std::collections::BTreeSet;
 
 /// Where the cells of the halves of the log lie in the root (`docs/formats/root.md`).
@@ -42,8 +42,9 @@ impl Server {
     /// The sealings that could be opened: their stubs can be read, or lack passes.
     pub fn openable(&self) -> Vec<(u32, Made)> {
         let stubs = self.media.on(MediumId::Stubs);
-        let traces =
-            |it: &crate::remanence::Remains| it.iter().filter_map(|(_, it)| number_of(it.tag)).collect();
+        let traces = |it: &crate::machine::remanence::Remains| {
+            it.iter().filter_map(|(_, it)| number_of(it.tag)).collect()
+        };
         let mut numbers: BTreeSet<u32> = stubs.inspect(traces);
         let readable = |bytes: &[u8]| numbers.extend(marks(bytes).filter_map(|it| number_of(it.tag)));
         stubs.peek(Extent::new(0, stubs.size()), readable);

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use memchr::memmem;
-use quietus_core::medium::Medium;
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
+use quietus_core::media::medium::Medium;
 use quietus_vault::chunk::VaultKey;
 use quietus_vault::container::Class;
 
 use super::items::Item;
-use crate::content::{Tag, marks};
-use crate::medium::SimMedium;
+use crate::machine::content::{Tag, marks};
+use crate::machine::medium::SimMedium;
 use crate::verdict::{Violation, found};
 
 /// Objects to anything of `items` on the media.

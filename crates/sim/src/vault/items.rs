@@ -2,8 +2,8 @@
 
 use quietus_vault::chunk::Compression;
 
-use crate::content::{Tag, fill};
-use crate::rng::{Rng, mix};
+use crate::machine::content::{Tag, fill};
+use crate::machine::rng::{Rng, mix};
 
 /// An item that a vault has to destroy in the end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

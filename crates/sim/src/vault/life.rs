@@ -19,8 +19,8 @@ use super::client::Client;
 use super::forensic::{examine, examine_catalog};
 use super::items::{Item, Shot};
 use super::model::{Model, Pending};
-use crate::medium::{Fault, FaultKind, Power, SimMedium};
-use crate::rng::Rng;
+use crate::machine::medium::{Fault, FaultKind, Power, SimMedium};
+use crate::machine::rng::Rng;
 use crate::verdict::{Violation, bad_reply, broken, overdue, unrecorded};
 use changing::Removal;
 

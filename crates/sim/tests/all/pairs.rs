@@ -3,7 +3,7 @@
 
 use crate::trial::{assert_enough, assert_kept, of};
 use quietus_sim::Figures;
-use quietus_sim::pairs::{Guest, PAIRS, Store};
+use quietus_sim::run::pairs::{Guest, PAIRS, Store};
 use quietus_sim::silence_panics;
 use quietus_sim::soak::soak;
 

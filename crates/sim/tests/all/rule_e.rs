@@ -3,8 +3,8 @@
 
 use crate::trial::{assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{Both, Product};
-use quietus_sim::rule_e::trial::{parts, retold, searched, walked};
-use quietus_sim::rule_e::{known, marks};
+use quietus_sim::rules::rule_e::trial::{parts, retold, searched, walked};
+use quietus_sim::rules::rule_e::{known, marks};
 use quietus_sim::silence_panics;
 
 /// Steps tried in each part.

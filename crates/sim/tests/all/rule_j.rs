@@ -3,10 +3,10 @@
 
 use crate::trial::{assert_kept, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{self, Both, Product, Reference};
-use quietus_sim::rule_j::known::histories;
-use quietus_sim::rule_j::reference::{Counts, RULE, Reading};
-use quietus_sim::rule_j::setup::Setup;
-use quietus_sim::rule_j::trial::{
+use quietus_sim::rules::rule_j::known::histories;
+use quietus_sim::rules::rule_j::reference::{Counts, RULE, Reading};
+use quietus_sim::rules::rule_j::setup::Setup;
+use quietus_sim::rules::rule_j::trial::{
     MODES, cached, external_journal, lived, marked, parts, read, reserving, retold, searched, walked,
 };
 use quietus_sim::silence_panics;

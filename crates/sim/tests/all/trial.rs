@@ -1,6 +1,6 @@
 //! Each trial of a rule must show that no promise was broken, and that enough was tried.
 
-use quietus_sim::rule_e::trial::Part;
+use quietus_sim::rules::rule_e::trial::Part;
 use quietus_sim::silence_panics;
 use std::fmt::Debug;
 

@@ -1,8 +1,8 @@
 //! The head of the catalog: the id of the vault, and where the parts of the catalog lie.
 
-use quietus_core::fields::Fields;
-use quietus_core::medium::Medium;
-use quietus_core::units::Pos;
+use quietus_core::base::fields::Fields;
+use quietus_core::base::units::Pos;
+use quietus_core::media::medium::Medium;
 use serde::{Deserialize, Serialize};
 
 use super::CatalogError;

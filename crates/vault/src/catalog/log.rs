@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use quietus_core::fields::Fields;
-use quietus_core::medium::Medium;
-use quietus_core::units::Pos;
+use quietus_core::base::fields::Fields;
+use quietus_core::base::units::Pos;
+use quietus_core::media::medium::Medium;
 
 use super::CatalogError;
 use super::layout::{Layout, SECTOR_BYTES};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietus_core::fields::Fields;
-use quietus_core::medium::Medium;
-use quietus_core::units::Pos;
+use quietus_core::base::fields::Fields;
+use quietus_core::base::units::Pos;
+use quietus_core::media::medium::Medium;
 
 use super::CatalogError;
 use super::layout::{ENTRY_BYTES, Layout, PAGE_BYTES, PAGE_SLOTS, TABLE_HEAD_BYTES};

@@ -1,6 +1,6 @@
 //! An image of a disk, as a file of a snapshot. A disk is cut at fixed places: what a guest changes does not shift what follows.
 
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use std::collections::BTreeMap;
 
 use super::{Access, Writer};

@@ -1,6 +1,6 @@
 //! Reading a slot for a proof, which trusts nothing but the bytes.
 
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use roaring::RoaringTreemap;
 
 use super::Vault;

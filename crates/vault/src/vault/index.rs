@@ -1,6 +1,6 @@
 //! The index of an open vault: the part in memory, the part that is being merged, and the sorted part in the pool.
 
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 
 use super::pool::Pool;
 use crate::catalog::{IndexPart, Table};

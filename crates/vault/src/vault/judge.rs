@@ -4,10 +4,10 @@
 //! anywhere.
 //! Only zeros are a free slot.
 
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use std::collections::BTreeSet;
 
-use quietus_core::units::Pos;
+use quietus_core::base::units::Pos;
 
 use super::Vault;
 use super::pool::{Pool, entries};

@@ -1,8 +1,8 @@
 //! Making a vault, and opening one that a crash may have left.
 
 use quietus_core::erase::Seeds;
-use quietus_core::medium::Medium;
-use quietus_core::policy::Scratch;
+use quietus_core::erase::policy::Scratch;
+use quietus_core::media::medium::Medium;
 use roaring::RoaringTreemap;
 
 use super::index::{Index, load};

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use quietus_core::extents::ExtentMap;
-use quietus_core::medium::{Medium, MediumError};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::extents::ExtentMap;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Medium, MediumError};
 
 use crate::catalog::Layout;
 use crate::chunk::VaultKey;

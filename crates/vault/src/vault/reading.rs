@@ -1,6 +1,6 @@
 //! Reading chunks.
 
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 
 use super::Vault;
 use crate::chunk::VaultKey;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietus_core::medium::Medium;
+use quietus_core::media::medium::Medium;
 
 use super::judge::{Content, Judge, Judged};
 use super::pool::Pool;

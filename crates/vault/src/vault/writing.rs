@@ -1,8 +1,8 @@
 //! Filling containers, and making them durable.
 
-use quietus_core::medium::{MediumError, MediumErrorKind};
-use quietus_core::units::Extent;
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::Extent;
+use quietus_core::base::zeros::is_zeros;
+use quietus_core::media::medium::{MediumError, MediumErrorKind};
 
 use super::Vault;
 use crate::catalog::Change;

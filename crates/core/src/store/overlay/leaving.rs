@@ -6,15 +6,15 @@
 //! is somewhere else.
 
 use super::{Overlay, address, in_slot, map};
-use crate::blocks::BlockSet;
-use crate::ledger::Cause;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
 use crate::media::MediumId;
-use crate::medium::{Medium, MediumErrorKind};
+use crate::media::medium::{Medium, MediumErrorKind};
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
 use crate::owed::Owed;
-use crate::place::Place;
+use crate::owed::ledger::Cause;
 use crate::store::overlay::map::{BASE, FIRST_SLOT, MapError, PAGE_BLOCKS, PURGED};
-use crate::units::{Addr, BLOCK_BYTES, Extent};
 
 impl Overlay {
     /// See [`Mapped::leave`](crate::store::Mapped::leave).

@@ -7,13 +7,13 @@
 //! the entries of both are true.
 
 use super::sector::{self, SECTOR_BLOCKS, SECTOR_BYTES};
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{BLOCK_BYTES, Extent, Pos};
+use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
-use crate::medium::{Medium, MediumError};
-use crate::place::Place;
-use crate::places::Places;
-use crate::units::{BLOCK_BYTES, Extent, Pos};
-use crate::zeros::is_zeros;
+use crate::media::medium::{Medium, MediumError};
+use crate::media::place::Place;
+use crate::media::places::Places;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;

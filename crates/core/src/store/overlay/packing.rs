@@ -2,10 +2,10 @@
 
 use super::map::{self, FIRST_SLOT, PAGE_BLOCKS};
 use super::{Begun, Doing, Mode, Overlay, address, in_slot};
+use crate::base::units::{BLOCK_BYTES, Extent, Pos};
 use crate::media::MediumId;
-use crate::place::Place;
+use crate::media::place::Place;
 use crate::store::Job;
-use crate::units::{BLOCK_BYTES, Extent, Pos};
 
 /// Most blocks that one job moves.
 const MOVES_MAX: usize = 4096;

@@ -3,8 +3,8 @@
 //! A medium writes a sector as a whole, so the checksum is durable together with what it is of. It covers the disk
 //! and the number of the sector too: a sector of another disk, or of another place, does not match.
 
-use crate::mend::one_byte;
-use crate::zeros::is_zeros;
+use crate::base::mend::one_byte;
+use crate::base::zeros::is_zeros;
 
 /// Bytes of a sector.
 pub const SECTOR_BYTES: usize = 512;

@@ -3,12 +3,12 @@
 
 use super::map::FIRST_SLOT;
 use super::{Begun, Doing};
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{BLOCK_BYTES, Extent, Pos};
 use crate::media::MediumId;
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
 use crate::store::Job;
-use crate::units::{BLOCK_BYTES, Extent, Pos};
 
 /// Most bytes that one background job destroys or gives back.
 const JOB_BYTES_MAX: u64 = 64 << 20;

@@ -2,7 +2,7 @@
 //! refused.
 
 use super::*;
-use crate::medium::{Capabilities, MediumError};
+use crate::media::medium::{Capabilities, MediumError};
 use crate::owed::Owed;
 use crate::store::Kind;
 use std::cell::RefCell;

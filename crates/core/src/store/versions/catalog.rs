@@ -5,26 +5,28 @@
 #[cfg(test)]
 mod tests;
 
-use super::history::{CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime};
-use super::homes::{Doomed, Homes, Reader, Stub};
-use super::limits::Limits;
-use super::lingering::Lingering;
-use super::log::{Log, Turned};
 use super::positions::{Missing, outline};
-use super::sessions::Sessions;
-use super::slots::Slots;
 use super::stubs::{Entry, HomePage, Layout, Sector};
-use crate::blocks::BlockSet;
-use crate::cell::{Cell, Cells};
+use crate::base::blocks::BlockSet;
+use crate::base::cell::{Cell, Cells};
+use crate::base::units::{Block, Epoch, Extent, Pos, Slot};
+use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
+use crate::media::place::Place;
+use crate::media::places::Places;
+use crate::media::sealing::Sealing;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::places::Places;
-use crate::sealing::Sealing;
 use crate::store::Batch;
+use crate::store::versions::index::history::{
+    CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime,
+};
+use crate::store::versions::index::lingering::Lingering;
+use crate::store::versions::space::limits::Limits;
+use crate::store::versions::space::slots::Slots;
+use crate::store::versions::stubs::homes::{Doomed, Homes, Reader, Stub};
+use crate::store::versions::stubs::log::{Log, Turned};
+use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
-use crate::units::{Block, Epoch, Extent, Pos, Slot};
-use crate::zeros::is_zeros;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -157,7 +159,7 @@ impl Note {
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut fields = crate::fields::Fields(bytes);
+        let mut fields = crate::base::fields::Fields(bytes);
         let (open, sequence) = (Epoch(fields.u64()?), fields.u64()?);
         let changed = [fields.u64()?, fields.u64()?];
         let counts = Counts { changed, retired: fields.u64()?, owed: fields.u64()? };

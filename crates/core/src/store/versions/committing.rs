@@ -1,8 +1,8 @@
 //! Commits: what has ended and is not durable yet.
 
 use super::catalog::IndexCheckpoint;
-use crate::place::Place;
-use crate::units::{Block, Epoch};
+use crate::base::units::{Block, Epoch};
+use crate::media::place::Place;
 use std::collections::BTreeSet;
 
 /// Commits on their way to the media, and the blocks that wait for the next one.

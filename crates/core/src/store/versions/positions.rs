@@ -1,9 +1,9 @@
 //! Where blocks, slots and pages of the index lie.
 
+use crate::base::units::{Addr, BLOCK_BYTES, Block, Extent, Slot};
 use crate::media::MediumId;
-use crate::place::Place;
+use crate::media::place::Place;
 use crate::tree::{Absent, PAGE_BYTES, PageNo};
-use crate::units::{Addr, BLOCK_BYTES, Block, Extent, Slot};
 
 /// The blocks that `extent` touches, each with the part of `extent` within it.
 pub(super) fn blocks(extent: Extent<Addr>) -> impl Iterator<Item = (Block, Extent<Addr>)> {

@@ -5,13 +5,18 @@
 //! half that is not needed any more is destroyed as a whole. (*Secure Deletion for a Versioning File System*,
 //! section 4.3, wishes for such a journal.)
 
-use super::key::{NUMBER, number, pack};
-use super::label::{self, LABEL_BYTES, Wrong};
-use crate::fields::Fields;
-use crate::medium::{Medium, MediumError};
-use crate::mend::one_byte;
-use crate::units::{Block, Epoch, Extent, Pos, Session, Slot};
-use crate::zeros::is_zeros;
+pub(super) mod homes;
+pub(super) mod label;
+pub(super) mod log;
+pub(super) mod root;
+pub(super) mod sessions;
+use crate::base::fields::Fields;
+use crate::base::mend::one_byte;
+use crate::base::units::{Block, Epoch, Extent, Pos, Session, Slot};
+use crate::base::zeros::is_zeros;
+use crate::media::medium::{Medium, MediumError};
+use crate::store::versions::index::key::{NUMBER, number, pack};
+use crate::store::versions::stubs::label::{LABEL_BYTES, Wrong};
 use std::ops::Range;
 
 pub(super) const MAGIC: [u8; 8] = *b"QUIETSTB";

@@ -4,15 +4,15 @@ mod damage;
 
 use super::stubs::HomePage;
 use super::*;
-use crate::cell::Cells;
-use crate::medium::{Capabilities, Medium, MediumError};
+use crate::base::cell::Cells;
+use crate::base::steps::taken;
+use crate::base::units::{EpochRange, Session};
+use crate::erase::policy::Policy;
+use crate::media::medium::{Capabilities, Medium, MediumError};
+use crate::media::place::Place;
 use crate::owed::Owed;
-use crate::place::Place;
-use crate::policy::Policy;
 use crate::request::{Question, Reply};
-use crate::steps::taken;
 use crate::store::{Epochs, Kind, Opening, Rekey};
-use crate::units::{EpochRange, Session};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -67,7 +67,7 @@ pub(super) fn memory_of(bytes: Vec<u8>) -> Memory {
 
 /// An empty store whose blocks are sealed with stubs of 64 bytes.
 fn store() -> Versions {
-    let kept = opening::view(0, 0, &lingering::Lingering::default(), &BlockSet::default());
+    let kept = opening::view(0, 0, &index::lingering::Lingering::default(), &BlockSet::default());
     opened(64, Some(&kept), &memory(0), &"zero".parse().expect("a policy"))
 }
 
@@ -172,7 +172,8 @@ fn epochs_that_show_what_has_died_since_are_named_until_they_are_forgotten() {
     store.write(200, 1);
     store.write(200, 1);
     assert_eq!(showing_dead(&store), [4], "nothing was there that could die");
-    let kept = lingering::Lingering::from_bytes(&store.catalog.lingering.to_bytes()).expect("whole bytes");
+    let kept =
+        index::lingering::Lingering::from_bytes(&store.catalog.lingering.to_bytes()).expect("whole bytes");
     assert_eq!((kept.first(Epoch(0)), kept.first(Epoch(5))), (Some(Epoch(4)), None));
     assert_eq!(dies(&mut store, 9, true), [1, 2, 3, 4]);
     Epochs::forget(&mut store, EpochRange { from: Epoch(2), to: Epoch(3) }.into());
@@ -193,7 +194,7 @@ fn a_refused_death_is_of_no_account_in_the_next_epoch() {
 
 #[test]
 fn after_a_crash_every_epoch_that_had_closed_may_show_what_has_died() {
-    let unknown = lingering::Lingering::unknown(Epoch(3));
+    let unknown = index::lingering::Lingering::unknown(Epoch(3));
     assert_eq!(
         [0, 1, 2, 3].map(|from| unknown.first(Epoch(from)).map(|it| it.0)),
         [Some(1), Some(1), Some(2), None]

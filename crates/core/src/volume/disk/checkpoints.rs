@@ -7,11 +7,11 @@
 //! name is used before. A store whose log alone makes durable what was asked for goes on with short checkpoints
 //! meanwhile.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
 use crate::media::MediumId;
-use crate::medium::MediumError;
+use crate::media::medium::MediumError;
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
 use crate::store::{Batch, MapState};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;

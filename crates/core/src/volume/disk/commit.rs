@@ -1,10 +1,10 @@
 //! The journal's commits, one at a time, and who waits for each.
 
-use crate::extents::ExtentMap;
-use crate::journal::{Change, FrameId, Journal, State};
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, Extent, Pos};
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::units::{Addr, Extent, Pos};
+use crate::media::place::Place;
+use crate::owed::journal::{Change, FrameId, Journal, State};
 use crate::volume::disk::Disk;
 use crate::volume::disk::recording::Recording;
 use crate::volume::origin::Origin;
@@ -219,7 +219,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Shape;
+    use crate::owed::journal::Shape;
 
     #[test]
     fn who_waits_for_a_death_is_set_free_once_by_the_commit_that_it_is_in() {

@@ -1,8 +1,8 @@
 //! What dies: obligations, their room in the ledger, and what lies below.
 
-use crate::ledger::{Cause, Due};
+use crate::base::units::{Addr, Extent};
+use crate::owed::ledger::{Cause, Due};
 use crate::request::Op;
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;
 

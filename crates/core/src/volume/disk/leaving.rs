@@ -13,13 +13,13 @@
 //! 4. Without a write, an address leaves its place only once the durable store says that the content is there:
 //!    a start after a crash would not know the place, and would show the content before it.
 
-use crate::extents::ExtentMap;
-use crate::journal::Change;
-use crate::ledger::Cause;
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use crate::media::MediumId;
-use crate::place::Place;
+use crate::media::place::Place;
+use crate::owed::journal::Change;
+use crate::owed::ledger::Cause;
 use crate::store::{Content, Destruction};
-use crate::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use crate::volume::disk::Disk;
 
 /// One part in this many of the disk's size may be owed by place. This limits how far the medium can grow

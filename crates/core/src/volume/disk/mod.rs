@@ -21,7 +21,7 @@ pub(super) mod schedule;
 pub(super) mod shortage;
 pub(super) mod site;
 
-use crate::journal::State;
+use crate::owed::journal::State;
 use crate::store::Store;
 use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;

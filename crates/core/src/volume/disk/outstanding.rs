@@ -63,9 +63,9 @@ impl Outstanding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::units::Extent;
     use crate::media::MediumId;
-    use crate::place::Place;
-    use crate::units::Extent;
+    use crate::media::place::Place;
 
     #[test]
     fn a_page_is_being_read_until_its_read_has_ended() {

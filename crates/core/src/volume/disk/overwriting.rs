@@ -2,7 +2,7 @@
 //! such a write is itself the pass, and waits for nothing.
 //!
 //! Invariants:
-//! 1. Bytes are dead until the write over them has ended and a [note](crate::journal::Note) says
+//! 1. Bytes are dead until the write over them has ended and a [note](crate::owed::journal::Note) says
 //!    so. The old content is not read any more, and a kill of the server undoes nothing that was shown.
 //!    No erase task begins there meanwhile.
 //! 2. A sync that began after the write had ended completes the obligation. Until then the
@@ -10,13 +10,13 @@
 //! 3. A FUA write or a flush is answered when the journal says durably that the obligation is
 //!    completed. Otherwise a power cut would undo what was promised.
 
-use crate::extents::ExtentMap;
-use crate::journal::{Change, NOTES};
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, Extent, Millis};
 use crate::media::MediumId;
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::receipts::Done;
-use crate::units::{Addr, Extent, Millis};
+use crate::owed::journal::{Change, NOTES};
+use crate::owed::receipts::Done;
 use crate::volume::disk::Disk;
 use crate::volume::io::IoOp;
 use crate::volume::{Command, Purpose};

@@ -1,8 +1,8 @@
 //! Parts of the map are read, or given space on the host, when something needs them.
 
-use crate::buf::Buf;
-use crate::medium::{MediumError, MediumErrorKind};
-use crate::units::{Addr, Extent};
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent};
+use crate::media::medium::{MediumError, MediumErrorKind};
 use crate::volume::disk::Disk;
 use crate::volume::obstacle::Obstacle;
 use crate::volume::{Command, Purpose, Volume, io::IoOp};

@@ -10,10 +10,10 @@
 //!    or for copies that [remain](super::remaining), destruction pauses: only erase tasks that a write waits for begin.
 //!    Requests that need room which only the log can give are refused; all others are served.
 
-use crate::journal::Change;
-use crate::medium::{MediumError, MediumErrorKind};
+use crate::media::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
-use crate::receipts::LogHead;
+use crate::owed::journal::Change;
+use crate::owed::receipts::LogHead;
 use crate::volume::disk::Disk;
 use crate::volume::{Command, Volume};
 use std::collections::VecDeque;

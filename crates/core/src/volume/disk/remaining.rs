@@ -4,16 +4,16 @@
 //! 1. No task takes what remains before the next try, so that it keeps nothing else from being destroyed.
 //! 2. The journal owes what remains, and has no receipt for it. Only memory knows that it remains: a start tries it again.
 //!
-//! [`MediumErrorKind::Remains`]: crate::medium::MediumErrorKind::Remains
+//! [`MediumErrorKind::Remains`]: crate::media::medium::MediumErrorKind::Remains
 
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::erase::Limits;
-use crate::extents::ExtentMap;
 use crate::media::MediumId;
-use crate::medium::MediumError;
+use crate::media::medium::MediumError;
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
 use crate::store::Backlog;
-use crate::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::volume::Config;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;

@@ -1,6 +1,6 @@
 //! The time, and which work is due by now.
 
-use crate::units::Millis;
+use crate::base::units::Millis;
 use crate::volume::Config;
 use crate::volume::disk::shortage::Shortage;
 

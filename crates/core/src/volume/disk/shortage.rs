@@ -7,9 +7,9 @@
 //! 2. Lack of space alone does not latch the disk. A request that asked is refused; what no request asked for
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
+use crate::base::units::{Addr, Extent, Millis};
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Request};
-use crate::units::{Addr, Extent, Millis};
 use crate::volume::bytes::all_zeros;
 use crate::volume::disk::Disk;
 use crate::volume::obstacle::Obstacle;

@@ -1,8 +1,8 @@
 //! Where a step of an erase task does its work.
 
+use crate::base::units::{Addr, Extent};
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::units::{Addr, Extent};
+use crate::media::place::Place;
 
 /// Where a step of an erase task does its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,9 @@ impl Site {
     }
 
     /// Extents of the data medium.
-    pub(in crate::volume) fn data(extents: impl IntoIterator<Item = Extent<crate::units::Pos>>) -> Vec<Self> {
+    pub(in crate::volume) fn data(
+        extents: impl IntoIterator<Item = Extent<crate::base::units::Pos>>,
+    ) -> Vec<Self> {
         extents.into_iter().map(|extent| Self::Place(Place { on: MediumId::Data, extent })).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! The choice of the next erase task, and of the bytes that it works on.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent};
 use crate::erase::{Method, Priority, RUNS_MAX, Rewrite};
-use crate::journal::{Change, SLOT_BYTES, Slot};
-use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
+use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
+use crate::owed::journal::{Change, SLOT_BYTES, Slot};
+use crate::owed::ledger::{Cause, Due, Obligation};
 use crate::request::Op;
-use crate::units::{Addr, Extent};
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;

@@ -1,9 +1,9 @@
 //! The steps of what is to be forgotten, a few in each event.
 
-use crate::journal::Change;
+use crate::base::units::{BLOCK_BYTES, Extent};
+use crate::owed::journal::Change;
 use crate::request::Refusal;
 use crate::store::{ForgetStep, Shared};
-use crate::units::{BLOCK_BYTES, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;

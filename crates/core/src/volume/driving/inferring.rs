@@ -1,9 +1,9 @@
 //! What is inferred: the reads of the watcher, its evidence, and its verdicts.
 
-use crate::ledger::{Cause, Due};
+use crate::base::units::{Addr, Extent};
 use crate::mutant::{self, Mutant};
+use crate::owed::ledger::{Cause, Due};
 use crate::request::{Op, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;

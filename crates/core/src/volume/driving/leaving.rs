@@ -1,8 +1,8 @@
 //! Dead content that leaves its place without a write.
 
-use crate::extents::ExtentMap;
-use crate::journal::Change;
-use crate::units::{Addr, BLOCK_BYTES};
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, BLOCK_BYTES};
+use crate::owed::journal::Change;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::{Command, Volume};
 

@@ -1,8 +1,8 @@
 //! The steps of the erase task under way, and what follows from each.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
 use crate::erase::{Foreground, Point, Priority, Record, Work};
-use crate::medium::{MediumError, MediumErrorKind};
+use crate::media::medium::{MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::store::{Job, JobEnd};
 use crate::volume::disk::Disk;
@@ -183,7 +183,7 @@ impl Volume {
     /// Gives up a shred for which the map lacks space on the host, until there may be some. Where dead content leaves at once,
     /// the same goes for dead blocks that are to leave their places.
     pub(in crate::volume) fn task_lacks_map(&mut self, error: &MediumError, out: &mut Vec<Command>) {
-        let lacks = |run: &crate::units::Extent<_>| self.disk.store.lacks_space(*run, true).is_some();
+        let lacks = |run: &crate::base::units::Extent<_>| self.disk.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
         if self.disk.dead_leave() && !self.disk.state.ledger.dead().is_empty() {
             self.requests.put_off_map(&mut self.disk, &mut self.watching, error, out);

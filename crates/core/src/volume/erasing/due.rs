@@ -1,9 +1,9 @@
 //! Whether erase tasks may go on, and the task that destroys what died by address.
 
+use crate::base::units::{Addr, Extent, Millis};
 use crate::erase::{Destroy, Method, Priority, Zeros};
-use crate::ledger::Due;
 use crate::media::MediumId;
-use crate::units::{Addr, Extent, Millis};
+use crate::owed::ledger::Due;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;

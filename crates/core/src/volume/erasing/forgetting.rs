@@ -4,8 +4,8 @@
 //! Blocks are forgotten in all epochs that are kept, and only if the open epoch shows nothing of what would die. What
 //! it shows instead is durable before the intent: else a crash could bring the destroyed content back as the current one.
 
+use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 use crate::request::Refusal;
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Scope};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
 use crate::volume::origin::Origin;

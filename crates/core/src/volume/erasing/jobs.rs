@@ -1,11 +1,11 @@
 //! Background jobs: what a store wants done with space that holds no content, and with where
 //! content lies.
 
+use crate::base::units::{Extent, Millis};
 use crate::erase::{CopyLive, Destroy, Limits, Method, Put, Zeros};
 use crate::media::MediumId;
-use crate::place::Place;
+use crate::media::place::Place;
 use crate::store::{Backlog, Job, Rekey};
-use crate::units::{Extent, Millis};
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;

@@ -7,9 +7,9 @@
 //! 3. Nothing is known of other bytes: anything may lie below them. A crash, a stop, and a table that is
 //!    full forget what was known.
 
-use crate::extents::{ExtentMap, Value};
-use crate::ledger::{Cause, Due};
-use crate::units::{Addr, Extent};
+use crate::base::extents::{ExtentMap, Value};
+use crate::base::units::{Addr, Extent};
+use crate::owed::ledger::{Cause, Due};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;

@@ -14,11 +14,11 @@ pub(super) mod owed;
 pub(super) mod space;
 pub(super) mod task;
 
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, Extent, Millis};
 use crate::erase::Seeds;
-use crate::medium::Capabilities;
+use crate::media::medium::Capabilities;
 use crate::request::Request;
-use crate::units::{Addr, Extent, Millis};
 use crate::volume::disk::Disk;
 use forgetting::Forgetting;
 use jobs::Jobs;
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::erase::{Method, Priority, Task};
     use crate::media::MediumId;
-    use crate::place::Place;
+    use crate::media::place::Place;
     use crate::request::Op;
     use crate::volume::disk::site::Site;
     use crate::volume::erasing::task::Kind;

@@ -1,10 +1,10 @@
 //! How dead bytes get their obligation, each part its own.
 
-use crate::journal::Change;
-use crate::ledger::{Cause, Due, Obligation};
+use crate::base::units::{Addr, Extent};
 use crate::mutant::{self, Mutant};
+use crate::owed::journal::Change;
+use crate::owed::ledger::{Cause, Due, Obligation};
 use crate::store::Content;
-use crate::units::{Addr, Extent};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;

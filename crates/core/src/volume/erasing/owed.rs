@@ -1,11 +1,11 @@
 //! The erase task that destroys what is owed by place.
 
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
 use crate::erase::{Destroy, Method, Priority, RUNS_MAX, Zeros};
-use crate::ledger::Cause;
+use crate::media::place::Place;
 use crate::owed::OwedContent;
-use crate::place::Place;
+use crate::owed::ledger::Cause;
 use crate::store::Residue;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;

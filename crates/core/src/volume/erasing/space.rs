@@ -13,9 +13,9 @@
 //!
 //! [`Event::Space`]: crate::volume::Event::Space
 
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis};
 use crate::erase::{Method, Priority, holes};
-use crate::extents::ExtentMap;
-use crate::units::{Addr, BLOCK_BYTES, Extent, Millis};
 use crate::volume::Volume;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;

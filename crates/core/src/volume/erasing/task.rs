@@ -4,16 +4,16 @@
 //! Only [`crate::erase`] knows the steps that destroy bytes. This module connects those steps with the
 //! store, the journal, and the requests.
 
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, Extent};
+use crate::erase::policy::Policy;
 use crate::erase::{Method, Priority, StepIo, Task, Verb};
-use crate::extents::ExtentMap;
-use crate::journal::{Change, Crc, SLOT_BYTES, Slot};
-use crate::ledger::{Cause, Due, Obligation};
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::places::Places;
-use crate::policy::Policy;
+use crate::media::place::Place;
+use crate::media::places::Places;
+use crate::owed::journal::{Change, Crc, SLOT_BYTES, Slot};
+use crate::owed::ledger::{Cause, Due, Obligation};
 use crate::request::{Op, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
@@ -302,7 +302,7 @@ impl Erasing {
     }
 
     /// When the task under way goes on that lacked space for its present step, if there is one.
-    pub(in crate::volume) fn retry_wakeup(&self, disk: &Disk) -> Option<crate::units::Millis> {
+    pub(in crate::volume) fn retry_wakeup(&self, disk: &Disk) -> Option<crate::base::units::Millis> {
         let rests = self.task.as_ref().is_some_and(|task| task.steps.is_resting());
         rests.then(|| disk.tasks_rest_until())
     }

@@ -1,9 +1,9 @@
 //! Requests: when they may begin.
 
-use crate::extents::ExtentMap;
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, Extent};
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Refusal, Reply, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::erasing::Erasing;
 use crate::volume::obstacle::Obstacle;

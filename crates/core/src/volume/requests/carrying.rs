@@ -1,11 +1,11 @@
 //! How a request that may begin is carried out.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
 use crate::media::MediumId;
-use crate::place::Place;
+use crate::media::place::Place;
 use crate::request::{Op, Request};
 use crate::store::WritePlan;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::bytes::{is_all, padded, zero_blocks};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;

@@ -9,10 +9,10 @@
 //!    sensitive bytes and not synced since, and over plain bytes in the same block, which share a place with it.
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
-use crate::extents::ExtentMap;
-use crate::ledger::Due;
+use crate::base::extents::ExtentMap;
+use crate::base::units::{Addr, Extent};
+use crate::owed::ledger::Due;
 use crate::request::{Op, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;
 use crate::volume::requests::Requests;

@@ -1,8 +1,8 @@
 //! Deaths: how the bytes that a request frees get their obligations.
 
-use crate::ledger::{Cause, Due};
+use crate::base::units::{Addr, Extent};
+use crate::owed::ledger::{Cause, Due};
 use crate::store::{Content, WritePlan};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Stage};

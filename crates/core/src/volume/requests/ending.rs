@@ -1,12 +1,12 @@
 //! What follows from the I/O operations of a request, until it ends.
 
-use crate::buf::Buf;
-use crate::medium::MediumErrorKind;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent};
+use crate::media::medium::MediumErrorKind;
+use crate::media::sealing::ContentError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Outcome, Refusal, Reply};
-use crate::sealing::ContentError;
 use crate::store::Written;
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;

@@ -134,9 +134,9 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buf::Buf;
+    use crate::base::buf::Buf;
+    use crate::base::units::{Epoch, Extent};
     use crate::request::{Op, Request};
-    use crate::units::{Epoch, Extent};
     use crate::volume::obstacle::Obstacle;
     use crate::volume::requests::running::Running;
     use crate::volume::requests::waiting::Waiting;

@@ -1,12 +1,12 @@
 //! Writes over dead bytes: how they are noted, and end.
 
-use crate::buf::Buf;
-use crate::journal::Note;
+use crate::base::buf::Buf;
+use crate::base::units::Extent;
 use crate::media::MediumId;
+use crate::media::place::Place;
+use crate::media::sealing::ContentError;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::sealing::ContentError;
-use crate::units::Extent;
+use crate::owed::journal::Note;
 use crate::volume::Purpose;
 use crate::volume::disk::Disk;
 use crate::volume::io::IoOp;

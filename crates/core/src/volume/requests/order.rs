@@ -4,8 +4,8 @@
 //! follows those alone: all earlier ones end before them. So a change costs as
 //! many steps as it has neighbours, however many wait.
 
-use crate::extents::{ExtentMap, Value};
-use crate::units::{Addr, Epoch, Extent};
+use crate::base::extents::{ExtentMap, Value};
+use crate::base::units::{Addr, Epoch, Extent};
 use crate::volume::origin::Origin;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -189,13 +189,13 @@ mod tests {
     #[test]
     fn a_thousand_changes_of_one_block_cost_no_more_each_than_two() {
         let mut order = Order::default();
-        crate::steps::taken();
+        crate::base::steps::taken();
         for n in 0..1000 {
             order.enter(id(n), Extent::new(0, 4096), Epoch(0));
         }
         for n in 0..1000 {
             assert_eq!(order.leave(id(n)).len(), usize::from(n < 999));
         }
-        assert!(crate::steps::taken() < 8 * 2000);
+        assert!(crate::base::steps::taken() < 8 * 2000);
     }
 }

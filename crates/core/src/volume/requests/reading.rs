@@ -5,9 +5,9 @@
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
 //! too, and what it got counts if that still lies there, in slots that were not free meanwhile.
 
-use crate::places::Places;
+use crate::base::units::{Addr, Extent};
+use crate::media::places::Places;
 use crate::request::{Op, Refusal, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Reading, Stage};

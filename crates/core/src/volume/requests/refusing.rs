@@ -1,6 +1,6 @@
 //! Requests that are refused: the host or the medium cannot do what they wait for.
 
-use crate::medium::MediumError;
+use crate::media::medium::MediumError;
 use crate::request::Op;
 use crate::volume::disk::Disk;
 use crate::volume::disk::remaining::Remaining;

@@ -1,11 +1,11 @@
 //! The requests that have begun: by number, and by the bytes that they touch.
 
-use crate::buf::Buf;
-use crate::extents::{ExtentMap, Value};
-use crate::ledger::{Cause, Due};
-use crate::places::Places;
+use crate::base::buf::Buf;
+use crate::base::extents::{ExtentMap, Value};
+use crate::base::units::{Addr, Epoch, Extent, Scope};
+use crate::media::places::Places;
+use crate::owed::ledger::{Cause, Due};
 use crate::request::{Op, Request};
-use crate::units::{Addr, Epoch, Extent, Scope};
 use crate::volume::origin::Origin;
 use std::collections::HashMap;
 

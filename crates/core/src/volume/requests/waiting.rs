@@ -1,9 +1,9 @@
 //! Requests that cannot begin yet, each in the table of the one obstacle that it waits for. An event
 //! looks only at the requests whose obstacle has gone.
 
-use crate::extents::{ExtentMap, Value};
+use crate::base::extents::{ExtentMap, Value};
+use crate::base::units::{Addr, Extent};
 use crate::request::{Op, Request};
-use crate::units::{Addr, Extent};
 use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -193,7 +193,7 @@ impl Queue {
     /// The writes that need an erase task first, in order of arrival.
     pub(in crate::volume) fn demands(&self) -> impl Iterator<Item = &Waiting> {
         self.demands.iter().filter_map(|turn| {
-            crate::steps::step();
+            crate::base::steps::step();
             self.all.get(turn)
         })
     }

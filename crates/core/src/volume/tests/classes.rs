@@ -3,7 +3,7 @@
 use super::layers::Puppet;
 use super::leaving::{BLOCK, killed, overlay};
 use super::*;
-use crate::receipts::Done;
+use crate::owed::receipts::Done;
 
 /// `bench` below a watcher that follows marks; nothing is plain yet.
 fn marked(mut bench: Bench) -> (Bench, Puppet) {

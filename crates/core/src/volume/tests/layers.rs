@@ -1,7 +1,7 @@
 //! When a conservative overwrite would destroy nothing.
 
 use super::*;
-use crate::journal::SECTOR_BYTES;
+use crate::owed::journal::SECTOR_BYTES;
 use crate::watch::{
     Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
     WatchStatus, Watcher,

@@ -1,7 +1,7 @@
 //! Blocks that died on an overlay and are written again.
 
 use super::*;
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
 use crate::media::MediumId;
 use crate::store::overlay::{Mode, Setup, format_map, map_bytes};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Writes over dead bytes in place, with a policy of one pass.
 
 use super::*;
-use crate::journal::NOTES;
+use crate::owed::journal::NOTES;
 
 const BLOCK: u64 = 4096;
 

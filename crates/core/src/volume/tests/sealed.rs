@@ -2,8 +2,8 @@
 
 use super::leaving::overlay;
 use super::*;
-use crate::sealing::{Context, Unauthentic};
-use crate::units::{Block, Epoch, Slot};
+use crate::base::units::{Block, Epoch, Slot};
+use crate::media::sealing::{Context, Unauthentic};
 
 impl Bench {
     /// The next operation, which is a read, finds content that cannot be opened.

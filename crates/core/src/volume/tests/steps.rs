@@ -2,7 +2,7 @@
 //! more event looks at a few entries: counted, not timed.
 
 use super::*;
-use crate::steps::taken;
+use crate::base::steps::taken;
 
 /// Bytes of one death, and from one to the next.
 const DEATH: u64 = 512;

@@ -9,8 +9,8 @@ mod past;
 use super::layers::Puppet;
 use super::leaving::BLOCK;
 use super::*;
+use crate::base::units::Epoch;
 use crate::store::Epochs;
-use crate::units::Epoch;
 use book::Book;
 
 /// A disk whose last block is shorter than the others.
@@ -174,7 +174,7 @@ fn a_death_of_parts_of_blocks_writes_what_is_left_and_is_durable_before_it_is_an
     assert!(
         (0..3).step_by(2).all(|block| book.get().durable.shown(block, Epoch(1)) == after[block as usize])
     );
-    assert_eq!(bench.volume.status().counters.dead_bytes[crate::ledger::Cause::Trim as usize], BLOCK);
+    assert_eq!(bench.volume.status().counters.dead_bytes[crate::owed::ledger::Cause::Trim as usize], BLOCK);
 }
 
 #[test]
@@ -314,7 +314,11 @@ fn parts_of_blocks_that_are_found_dead_are_purged() {
     bench.idle();
     assert_eq!(bench.reads(0, 1000), [0; 1000]);
     let counters = bench.volume.status().counters;
-    assert_eq!(counters.dead_bytes[crate::ledger::Cause::Map as usize], 2 * BLOCK, "both died as a whole");
+    assert_eq!(
+        counters.dead_bytes[crate::owed::ledger::Cause::Map as usize],
+        2 * BLOCK,
+        "both died as a whole"
+    );
     assert!(bench.volume.is_drained());
 }
 

@@ -7,7 +7,7 @@
 //! refusal is about something that the new one never observed.
 
 use super::{Proof, Watch};
-use crate::units::{Addr, Extent};
+use crate::base::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::watching::Watching;
 use crate::watch::{Agenda, Moment, Observation, Observer, Scope, Verdict, Waits, WatchStatus, Watcher};

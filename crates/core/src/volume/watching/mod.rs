@@ -4,17 +4,17 @@
 
 mod kept_out;
 
-use crate::buf::Buf;
-use crate::journal::Change;
-use crate::ledger::{Cause, Due};
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent, Millis};
 use crate::media::MediumId;
+use crate::media::place::Place;
+use crate::media::places::Places;
+use crate::media::sealing::ContentError;
 use crate::mutant::{self, Mutant};
-use crate::place::Place;
-use crate::places::Places;
+use crate::owed::journal::Change;
+use crate::owed::ledger::{Cause, Due};
 use crate::request::{Op, Request};
-use crate::sealing::ContentError;
 use crate::store;
-use crate::units::{Addr, Extent, Millis};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::watch::{

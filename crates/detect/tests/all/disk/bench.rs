@@ -1,14 +1,14 @@
 //! A watcher above bytes, and file systems to put there.
 
 use crate::tool::run;
-use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
-use quietus_detect::format::Prober;
-use quietus_detect::options::{Grade, Options};
+use quietus_detect::formats::format::Prober;
+use quietus_detect::rules::options::{Grade, Options};
 use quietus_detect::{Disk, Watch};
 use std::path::Path;
 
-const PROBERS: &[Prober] = &[quietus_detect::ext2::probe];
+const PROBERS: &[Prober] = &[quietus_detect::formats::ext2::probe];
 
 fn options() -> Options {
     Options { grade: Grade::Generation, ..Options::default() }

@@ -3,7 +3,7 @@
 mod bench;
 
 use bench::{Bench, ext2, mbr, partitioned, range};
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Observation, WaitsFor};
 
 /// Where the first partition begins on an old disk: not at a multiple of 4 KiB.

@@ -2,9 +2,9 @@
 
 use crate::ext2::image::Image;
 use crate::ext2::watching::Scene;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Observer, Watcher};
-use quietus_detect::format::Format;
+use quietus_detect::formats::format::Format;
 use std::collections::BTreeSet;
 
 /// A device in blocks of so many bytes.

@@ -2,8 +2,8 @@
 //! system, seen in its superblock.
 
 use crate::ext2::image::{Image, blocks, check_owners, exit, ranges, run};
-use quietus_core::units::Extent;
-use quietus_detect::format::{Change, Geometry, Kind, Probe};
+use quietus_core::base::units::Extent;
+use quietus_detect::formats::format::{Change, Geometry, Kind, Probe};
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 pub use crate::tool::{exit, run};
 
 use crate::tool::probed;
-use quietus_core::units::{Addr, Extent};
-use quietus_detect::ext2::probe;
-use quietus_detect::format::{Change, Format, Kind, Link, Probe};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_detect::formats::ext2::probe;
+use quietus_detect::formats::format::{Change, Format, Kind, Link, Probe};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Every layout that mke2fs makes: where metadata lies, what the maps say.
 
 use crate::ext2::image::{Image, check_owners, free, ranges};
-use quietus_detect::format::{Format, Kind};
+use quietus_detect::formats::format::{Format, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind of each block, by dumpe2fs; blocks that it does not name are data.

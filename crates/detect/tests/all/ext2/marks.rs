@@ -4,10 +4,10 @@ mod hostile;
 
 use crate::ext2::image::{Image, blocks, free};
 use crate::ext2::watching::{Scene, place};
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 use quietus_core::watch::{Class, Observer, Watcher};
-use quietus_detect::format::{Format, Kind};
-use quietus_detect::options::{Options, Sensitive};
+use quietus_detect::formats::format::{Format, Kind};
+use quietus_detect::rules::options::{Options, Sensitive};
 use std::collections::BTreeSet;
 
 fn marked() -> Options {

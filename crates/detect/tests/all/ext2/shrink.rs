@@ -2,7 +2,7 @@
 
 use crate::ext2::image::{Image, run};
 use crate::ext2::watching::{Scene, place};
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 use quietus_core::watch::{Observer, WaitsFor, Watcher};
 use std::collections::BTreeSet;
 

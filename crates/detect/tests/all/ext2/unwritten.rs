@@ -3,7 +3,7 @@
 use crate::ext2::image::{Image, blocks};
 use crate::ext2::watching::{Scene, place};
 use quietus_core::watch::{Observer, WaitsFor};
-use quietus_detect::format::Format;
+use quietus_detect::formats::format::Format;
 use std::collections::BTreeSet;
 
 /// The only file, of 300 blocks, in one extent or a few.

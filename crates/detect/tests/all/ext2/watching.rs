@@ -2,14 +2,14 @@
 //! tables of inodes that are cleared.
 
 use crate::ext2::image::{Image, allocated, blocks, free};
-use quietus_core::units::{Addr, Extent, Millis};
+use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
     Attached, Content, Moment, Observation, Observer, Scope, Verdict, WaitsFor, Watcher,
 };
 use quietus_detect::Watch;
-use quietus_detect::ext2::probe;
-use quietus_detect::format::{Format, Kind};
-use quietus_detect::options::Options;
+use quietus_detect::formats::ext2::probe;
+use quietus_detect::formats::format::{Format, Kind};
+use quietus_detect::rules::options::Options;
 use std::collections::BTreeSet;
 
 /// An image, and the watcher above it.

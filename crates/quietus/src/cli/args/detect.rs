@@ -4,7 +4,7 @@ use crate::base::duration::parse_duration_ms;
 use crate::host::attached::Mode as AttachedMode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
-use quietus_detect::options::Sensitive;
+use quietus_detect::rules::options::Sensitive;
 
 /// How `serve` infers deaths from what is written.
 #[derive(Clone, Copy, Debug, Args)]

@@ -3,7 +3,7 @@
 use super::Range;
 use crate::base::naming::{self, NoName};
 use crate::disk::parse_size;
-use quietus_core::policy::Policy;
+use quietus_core::erase::policy::Policy;
 
 /// Least memory for payloads, bytes: a smaller number is one whose unit was forgotten.
 const MEMORY_BYTES_MIN: u64 = 64 << 20;

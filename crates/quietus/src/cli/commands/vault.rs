@@ -17,9 +17,11 @@ use crate::cli::{
 };
 use crate::disk::keys::Source;
 use crate::host::paths::{self, Subject};
+use crate::vault;
+use crate::vault::select;
 use crate::vault::{
-    self, Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
-    Step, Tell, VaultDir, Wanted, select, snapshots,
+    Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize, Step,
+    Tell, VaultDir, Wanted, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;

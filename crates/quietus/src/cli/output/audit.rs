@@ -3,8 +3,8 @@
 use crate::engine::{Completion, Death, Entry};
 use crate::evidence::audit_log::{Batch, Head};
 use crate::evidence::recorder::HoldLine;
-use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, Extent, Scope};
+use quietus_core::base::units::{Addr, Extent, Scope};
+use quietus_core::owed::ledger::Cause;
 use quietus_core::volume::Done;
 use quietus_core::watch::Class;
 use schemars::JsonSchema;

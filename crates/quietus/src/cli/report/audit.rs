@@ -3,8 +3,8 @@
 use super::bytes;
 use crate::base::rfc3339;
 use crate::cli::output::{AuditEntry, AuditEvent, HoldEvent};
-use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, Extent, Scope};
+use quietus_core::base::units::{Addr, Extent, Scope};
+use quietus_core::owed::ledger::Cause;
 use quietus_core::watch::Class;
 use std::fmt::{self, Write};
 

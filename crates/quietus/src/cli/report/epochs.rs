@@ -6,7 +6,7 @@ use crate::epochs::At;
 use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Forgotten, Held, Released, VersionLine, Versions, Weighed,
 };
-use quietus_core::units::EpochRange;
+use quietus_core::base::units::EpochRange;
 use std::fmt::Write;
 
 impl Report {

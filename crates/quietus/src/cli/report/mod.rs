@@ -22,7 +22,7 @@ use crate::host::guarantees::{self, DiskGuarantees, Level};
 use crate::host::paths::Subject;
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::{Checks, Proof, Receipt};
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 use quietus_seal::keys::{SlotNumber, SlotState};
 use serde::Serialize;
 use std::collections::BTreeMap;

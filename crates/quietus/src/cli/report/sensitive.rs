@@ -5,7 +5,7 @@ use crate::base::signed::AsSigned;
 use crate::front::control::StatusAnswer;
 use crate::proof::sensitivity::{Coverage, Sensitivity, ShowingDead};
 use quietus_core::request::EPOCHS_MAX;
-use quietus_detect::options::Sensitive;
+use quietus_detect::rules::options::Sensitive;
 use std::fmt::{self, Write};
 
 const STILL_SHOWN: &str = "epochs that still show content which has died and was marked, or may have been";

@@ -8,11 +8,11 @@ use crate::epochs::{At, Listed};
 use crate::front::control::{EpochsKept, Space, StatusAnswer, Verdict};
 use crate::host::attached::Finding;
 use crate::host::guarantees::{DiskGuarantees, Part};
-use quietus_core::ledger::{Cause, Counters};
+use quietus_core::base::units::Scope;
+use quietus_core::owed::ledger::{Cause, Counters};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::store::versions::VersionsStatus;
-use quietus_core::units::Scope;
 use quietus_core::watch::WatchStatus;
 use std::fmt::{self, Write};
 

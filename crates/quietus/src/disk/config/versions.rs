@@ -3,8 +3,8 @@
 use super::names::KEYS_FILE;
 use crate::base::duration::parse_duration_ms;
 use crate::disk::DiskErrorKind;
+use quietus_core::base::units::BLOCK_BYTES;
 use quietus_core::store::versions::Layout;
-use quietus_core::units::BLOCK_BYTES;
 use quietus_seal::Seal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -7,7 +7,7 @@ use crate::base::naming::{self, NoName};
 use crate::evidence::audit_log::CheckError;
 use crate::host::directory::Directory;
 use crate::host::paths;
-use quietus_core::units::{Epoch, EpochRange};
+use quietus_core::base::units::{Epoch, EpochRange};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;

@@ -5,9 +5,9 @@
 //! 2. A slot is destroyed only once another credential was seen to open the disk without it.
 
 use super::{Fault, KeysError};
-use quietus_core::medium::Medium;
-use quietus_core::policy::{Pattern, Policy, Scratch, Seed};
-use quietus_core::units::Pos;
+use quietus_core::base::units::Pos;
+use quietus_core::erase::policy::{Pattern, Policy, Scratch, Seed};
+use quietus_core::media::medium::Medium;
 use quietus_seal::keys::{
     Credential, KeyFile, KeyWrite, SessionIndex, SlotNumber, SlotState, Stretch, UnlockError, Unlocked,
 };

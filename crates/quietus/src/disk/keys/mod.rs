@@ -23,8 +23,8 @@ use crate::base::locked::{Locked, forbid_core_dumps};
 use crate::disk::keys::sealing::{DiskSealer, Generators};
 use crate::host::directory::{DirectoryError, opened};
 use crate::host::media::FileMedium;
-use quietus_core::medium::MediumError;
-use quietus_core::policy::Policy;
+use quietus_core::erase::policy::Policy;
+use quietus_core::media::medium::MediumError;
 use quietus_core::store::versions::{Sessions, VersionsError};
 use quietus_seal::keys::{
     BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,

@@ -1,8 +1,8 @@
 //! Fresh keys for sealing, which many threads draw at once.
 
 use crate::base::locked::Locked;
-use quietus_core::sealing::{Context, Sealer, Sealing, Unauthentic};
-use quietus_core::units::Session;
+use quietus_core::base::units::Session;
+use quietus_core::media::sealing::{Context, Sealer, Sealing, Unauthentic};
 use quietus_seal::keys::Unlocked;
 use quietus_seal::{Generator, Random};
 use std::sync::Mutex;

@@ -5,7 +5,7 @@
 use super::{Fault, KeyFileOf, KeysError, StoredKeys};
 use crate::host::directory::opened;
 use crate::host::media::FileMedium;
-use quietus_core::medium::Medium;
+use quietus_core::media::medium::Medium;
 use quietus_core::store::versions::Sessions;
 use quietus_seal::keys::{KeyFile, SessionIndex};
 

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
-use quietus_core::medium::{Capabilities, Medium};
-use quietus_core::policy::Policy;
-use quietus_core::sealing::{Context, Sealer as _};
-use quietus_core::units::{Block, Epoch, Extent, Pos, Session, Slot};
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::{Block, Epoch, Extent, Pos, Session, Slot};
+use quietus_core::base::zeros::is_zeros;
+use quietus_core::erase::policy::Policy;
+use quietus_core::media::medium::{Capabilities, Medium};
+use quietus_core::media::sealing::{Context, Sealer as _};
 use quietus_seal::keys::{Credential, PAGE_BYTES, SlotState};
 use rustix::process::DumpableBehavior;
 use std::cell::RefCell;

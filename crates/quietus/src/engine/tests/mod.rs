@@ -8,7 +8,7 @@ use super::*;
 use crate::disk::CreateOptions;
 use crate::engine::export::Export;
 use crate::engine::export::Sink;
-use quietus_core::buf::Buf;
+use quietus_core::base::buf::Buf;
 use quietus_core::request::{Liveness, Refusal, Reply};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

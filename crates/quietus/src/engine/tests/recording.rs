@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::evidence::audit_log::{CURRENT, Line};
-use quietus_core::ledger::Cause;
+use quietus_core::owed::ledger::Cause;
 use serde_json::Value;
 
 impl Bench {

@@ -1,7 +1,7 @@
 //! Events in the lines of an audit log. Format: `docs/formats/audit.md`.
 
 use crate::evidence::audit_log::Batch;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent};
 use serde::{Deserialize, Serialize};
 
 /// Something worth keeping on record. `D` says how bytes died, `M` how they were destroyed.

@@ -12,11 +12,11 @@ use crate::host::attached::Finding;
 use crate::open_disk::copy::copy;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use crate::proof::{self, ProofError, Receipt};
-use quietus_core::ledger::Due;
+use quietus_core::base::units::{Addr, Extent};
+use quietus_core::owed::ledger::Due;
 use quietus_core::request::{Liveness, Op, Request};
-use quietus_core::units::{Addr, Extent};
 use quietus_core::volume::Status;
-use quietus_detect::options::Sensitive;
+use quietus_detect::rules::options::Sensitive;
 use std::fs::File;
 use std::time::SystemTime;
 
@@ -210,7 +210,7 @@ impl OpenDisk {
             outcome.map_err(|refusal| refusal.to_string())?;
         }
         let after = self.engine.status().counters;
-        let died = |it: quietus_core::ledger::Counters| it.dead_bytes.iter().sum::<u64>();
+        let died = |it: quietus_core::owed::ledger::Counters| it.dead_bytes.iter().sum::<u64>();
         Ok(Purged { ranges: ranges.len(), newly_dead_bytes: died(after) - died(before) })
     }
 }

@@ -3,25 +3,33 @@
 //! A call is one line of JSON; the answer is any number of lines
 //! `{"progress": [done, of]}`, and then one line
 //! `{"ok": …}`, `{"forgotten": …}` or `{"error": …}`. Documented in `docs/control.md`.
+//!
+//! | question | where |
+//! | --- | --- |
+//! | the calls, and one type for each answer (decision 36) | `call`, `reply`, `answer`, `reports` |
+//! | the socket: who listens, who asks, the bytes | `socket` |
+//! | whether all that was deleted is gone, in one answer; `--require` | `verdict` |
+//! | what a forget waits for | `waiting`, `chains` |
+//! | how an epoch becomes the current state | `restoring` |
 
 mod answer;
 mod call;
 mod chains;
-mod client;
 mod epochs;
 mod past;
 mod refused;
 mod reply;
 mod reports;
 mod restoring;
-mod server;
+mod socket;
 mod verdict;
 mod waiting;
-mod wire;
 
+pub use crate::front::control::socket::client::{ask, ask_served, ask_unlocked, is_served};
+pub use crate::front::control::socket::server::{Control, serve};
+pub(crate) use crate::front::control::socket::wire::through_fd;
 pub use call::{Call, Space, StatusAnswer};
 pub use chains::BlocksWeighed;
-pub use client::{ask, ask_served, ask_unlocked, is_served};
 pub use epochs::{Epochs, EpochsKept};
 pub use past::Diff;
 pub use refused::Refused;
@@ -31,7 +39,5 @@ pub use reports::{
     Released, Shredded, VersionLine, Versions, Weighed,
 };
 pub use restoring::Restored;
-pub use server::{Control, serve};
 pub use verdict::{Require, Verdict};
 pub use waiting::{Waiting, WaitsFor};
-pub(crate) use wire::through_fd;

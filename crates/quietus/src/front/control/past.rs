@@ -5,8 +5,8 @@ use crate::disk::Step;
 use crate::engine::export::Export;
 use crate::epochs::{At, differences};
 use crate::open_disk::OpenDisk;
+use quietus_core::base::units::{Addr, Epoch, Extent};
 use quietus_core::request::AsOf;
-use quietus_core::units::{Addr, Epoch, Extent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use super::waiting::Waiting;
 use crate::disk::epochs::HoldOf;
-use quietus_core::ledger::Cause;
-use quietus_core::units::{Addr, Extent};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_core::owed::ledger::Cause;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::base::signed::AsSigned;
 use crate::host::guarantees::DiskGuarantees;
 use crate::proof::Proof;
 use clap::ValueEnum;
-use quietus_core::policy::Policy;
+use quietus_core::erase::policy::Policy;
 use quietus_core::volume::Status;
 use quietus_core::watch::WatchStatus;
 use schemars::JsonSchema;

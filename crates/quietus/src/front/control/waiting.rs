@@ -1,7 +1,7 @@
 //! Content that was deleted and is not destroyed yet, and the reason why it waits.
 
 use crate::engine::Engine;
-use quietus_core::units::Millis;
+use quietus_core::base::units::Millis;
 use quietus_core::volume::{Status, WaitingBytes};
 use quietus_core::watch;
 use schemars::JsonSchema;

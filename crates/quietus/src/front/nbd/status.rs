@@ -13,8 +13,8 @@
 
 use super::wire::reply::ReplyFor;
 use crate::engine::export::{Changes, Export};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Refusal};
-use quietus_core::units::{Addr, Extent};
 use std::sync::Arc;
 
 /// Most runs of equal status that one reply tells of.

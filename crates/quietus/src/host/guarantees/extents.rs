@@ -3,7 +3,7 @@
 
 use super::FileFacts;
 use crate::host::fiemap::{Extents, Mapped, Unwritten};
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 use rustix::fs::IFlags;
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, opcode};

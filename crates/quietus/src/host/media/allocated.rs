@@ -1,7 +1,7 @@
 //! Where a file has space, as its file system says: also space in which nothing was written yet.
 
 use crate::host::fiemap::{Extents, Unwritten};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 use std::fs::File;
 use std::io;
 

@@ -14,7 +14,7 @@
 //! 3. A buffer is not let go before the host is done with it.
 
 use io_uring::{IoUring, opcode, types};
-use quietus_core::units::Pos;
+use quietus_core::base::units::Pos;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};

@@ -29,8 +29,8 @@ pub use shadow::Shadow;
 pub use uncached::Way;
 
 use direct::Direct;
-use quietus_core::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use rustix::fs::{Advice, FallocateFlags, SeekFrom};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, OpenOptions};

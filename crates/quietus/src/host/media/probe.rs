@@ -1,6 +1,6 @@
 //! Trials of what a file system can do.
 
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use std::fs::File;
 use std::io;

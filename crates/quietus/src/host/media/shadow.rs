@@ -1,8 +1,8 @@
 //! A medium that is only read, for what has to write while it reads: what is written is in memory, and gone with it.
 
 use super::FileMedium;
-use quietus_core::medium::{Capabilities, Medium, MediumError};
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::{Capabilities, Medium, MediumError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,7 +7,7 @@
 //!    that no page is left, the read that follows fetches them from the medium.
 //! 3. If pages stay, as pages of a file in memory do, the reader is told so.
 
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 use rustix::fs::{Advice, AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};

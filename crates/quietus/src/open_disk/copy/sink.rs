@@ -3,8 +3,8 @@
 use super::error::CopyError;
 use super::pieces::{GRANULE_BYTES, head};
 use crate::base::zeros::runs_where;
-use quietus_core::units::BLOCK_BYTES;
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::BLOCK_BYTES;
+use quietus_core::base::zeros::is_zeros;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;

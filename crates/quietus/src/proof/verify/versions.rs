@@ -11,12 +11,12 @@ use crate::engine::export::{Export, carry_out};
 use crate::epochs;
 use crate::open_disk::OpenDisk;
 use crate::proof::stub_medium::{ScanError, StubScan};
-use quietus_core::blocks::BlockSet;
+use quietus_core::base::blocks::BlockSet;
+use quietus_core::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
-use quietus_core::medium::Medium;
+use quietus_core::media::medium::Medium;
 use quietus_core::request::{Op, Refusal, Request};
-use quietus_core::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
-use quietus_core::zeros::is_zeros;
 use quietus_seal::keys::SessionIndex;
 
 /// Bytes of the index that are read at once.

@@ -1,8 +1,8 @@
 //! A disk in memory that does as the test says.
 
 use quietus::engine::export::{Export, ExportInfo, ReplyTo};
+use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Reply, Request};
-use quietus_core::units::{Addr, Extent};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The server as the program runs it.
 
 use crate::nbd::client::*;
-use crate::nbd::ending::{flood, hears_the_end, too_long};
-use crate::nbd::tls::{Keys, secure};
+use crate::nbd::protocol::ending::{flood, hears_the_end, too_long};
+use crate::nbd::protocol::tls::{Keys, secure};
 use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};

@@ -6,8 +6,8 @@ use quietus::engine::export::carry_out;
 use quietus::epochs;
 use quietus::front::control::Call;
 use quietus::open_disk::OpenDisk;
+use quietus_core::base::units::{BLOCK_BYTES, Epoch, EpochRange, Extent};
 use quietus_core::request::{Op, Refusal, Request};
-use quietus_core::units::{BLOCK_BYTES, Epoch, EpochRange, Extent};
 use quietus_seal::Seal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ fn what_the_current_state_shows_too_is_refused_until_it_is_purged() {
     assert!(refused.contains("8192 bytes") && refused.contains("--current"), "{refused}");
     let scope = EpochRange { from: Epoch(1), to: Epoch(2) };
     let blocks = Some(Extent::new(6 * BLOCK_BYTES, 4 * BLOCK_BYTES));
-    let scope = quietus_core::units::Scope { epochs: scope, blocks };
+    let scope = quietus_core::base::units::Scope { epochs: scope, blocks };
     let refused = epochs::forget(&disk.engine, scope).expect_err("the disk itself refuses it, too");
     assert!(
         matches!(refused, Refusal::Current(Epoch(2), block) if block.start.0 == 8 * BLOCK_BYTES),

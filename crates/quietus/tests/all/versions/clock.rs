@@ -9,8 +9,8 @@ use quietus::front::control::{
 };
 use quietus::open_disk::OpenDisk;
 use quietus::open_disk::{Clock, Reading};
+use quietus_core::base::units::Extent;
 use quietus_core::request::{Op, Request};
-use quietus_core::units::Extent;
 use quietus_seal::Seal;
 use serde_json::json;
 use std::path::PathBuf;

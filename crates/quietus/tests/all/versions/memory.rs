@@ -1,7 +1,7 @@
 //! What was destroyed on the root is not left in the memory of the server either.
 
 use crate::versions::served::{BLOCK, Bench};
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 

@@ -9,12 +9,12 @@ use quietus::epochs;
 use quietus::front::control::{Call, Shredded};
 use quietus::open_disk::OpenDisk;
 use quietus::proof::{self, Proof, Receipt};
-use quietus_core::cell::Cell;
+use quietus_core::base::cell::Cell;
+use quietus_core::base::units::{Epoch, EpochRange, Extent, Session};
+use quietus_core::base::zeros::is_zeros;
 use quietus_core::request::{Op, Request};
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;
-use quietus_core::units::{Epoch, EpochRange, Extent, Session};
-use quietus_core::zeros::is_zeros;
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 

@@ -1,7 +1,7 @@
 //! A disk is restored while its server infers deaths: what lives stays, and what is deleted later is found.
 
 use super::served::{BLOCK, Bench};
-use crate::nbd::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
+use crate::nbd::watched::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
 use std::path::Path;
 
 /// The state of a file system that is not mounted.

@@ -2,7 +2,7 @@
 
 use crate::cli::program::{Disk, Server};
 use crate::nbd::client::{Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, Style, TRIM, info_request};
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::zeros::is_zeros;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

@@ -5,8 +5,8 @@ use quietus::disk::DiskDir;
 use quietus::engine::export::carry_out;
 use quietus::front::control::{Call, StatusAnswer};
 use quietus::open_disk::OpenDisk;
+use quietus_core::base::units::Extent;
 use quietus_core::request::{Op, Request};
-use quietus_core::units::Extent;
 use quietus_seal::Seal;
 
 const FILES: [&str; 6] = ["data", "journal", "map", "stubs", "root", "keys"];

@@ -5,8 +5,8 @@ use crate::versions::proof::brought_back;
 use quietus::front::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
 use quietus::proof::Checks;
-use quietus_core::units::Epoch;
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::Epoch;
+use quietus_core::base::zeros::is_zeros;
 use quietus_seal::Seal;
 use std::os::unix::fs::FileExt;
 

@@ -1,16 +1,16 @@
 //! A vault whose catalog was damaged: a bit anywhere, all copies of a page, an older copy in their place, or all of it. Nothing that is live is
 //! lost by that, whatever is put and sanitized afterwards.
 
-use quietus_core::medium::Medium;
-use quietus_core::units::{Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::media::medium::Medium;
 use quietus_vault::catalog::Numbers;
 use quietus_vault::sanitize::Progress;
 use quietus_vault::vault::Repair;
 use quietus_vault::{Vault, VaultError};
 
 use super::{Bench, PATIENCE, damaged, refused, restored};
-use crate::medium::{Power, SimMedium};
-use crate::rng::Rng;
+use crate::machine::medium::{Power, SimMedium};
+use crate::machine::rng::Rng;
 use crate::vault::Figures;
 use crate::vault::client::Client;
 use crate::vault::items::Shot;

@@ -6,7 +6,7 @@ use quietus_vault::tree::Snapshot;
 use quietus_vault::{Reference, SnapshotId, VaultError};
 
 use super::{Life, Stop, refused, restored};
-use crate::rng::Rng;
+use crate::machine::rng::Rng;
 use crate::vault::client::Client;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;

@@ -1,14 +1,14 @@
 //! A vault whose medium has changed a bit of a container: what is dead elsewhere is destroyed, and what a repair could bring
 //! back stays.
 
-use quietus_core::units::{Extent, Pos};
-use quietus_core::zeros::is_zeros;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::base::zeros::is_zeros;
 use quietus_vault::container::{Class, HEAD_BYTES};
 use quietus_vault::sanitize::Progress;
 use quietus_vault::{SnapshotId, Vault, VaultError};
 
 use super::{Bench, PATIENCE, compare, refused, restored};
-use crate::rng::Rng;
+use crate::machine::rng::Rng;
 use crate::vault::Figures;
 use crate::vault::client::Client;
 use crate::vault::forensic::{examine, is_in};

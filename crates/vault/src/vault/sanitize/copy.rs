@@ -1,6 +1,6 @@
 //! Copy: live chunks leave containers that have dead ones. Compressed bytes move as they are.
 
-use quietus_core::units::Extent;
+use quietus_core::base::units::Extent;
 
 use super::damage::Damage;
 use super::{Phase, Run};

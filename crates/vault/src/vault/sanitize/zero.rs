@@ -1,11 +1,11 @@
 //! Zero: all condemned slots are destroyed by the full policy.
 
-use quietus_core::buf::Buf;
+use quietus_core::base::buf::Buf;
+use quietus_core::base::units::{Extent, Pos};
+use quietus_core::erase::policy::Pattern;
 use quietus_core::erase::{
     Destroy, Foreground, Method, Point, Priority, Record, StepIo, Task, Verb, Work, Zeros, windows,
 };
-use quietus_core::policy::Pattern;
-use quietus_core::units::{Extent, Pos};
 
 use crate::catalog::Change;
 use crate::mutant::{self, Mutant};

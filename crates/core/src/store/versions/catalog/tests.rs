@@ -1,16 +1,16 @@
 //! The store against the dullest model, on media that lose what was not synced, and a look at every byte of
 //! the stub medium.
 
-use super::super::root;
-use super::super::span::slots_of;
 use super::super::{RebuildMedia, Setup, VersionsError, format_stubs, rebuild};
 use super::*;
-use crate::medium::{Capabilities, Medium, MediumError};
-use crate::sealing::{SealingAt, parse_home};
+use crate::base::units::Session;
+use crate::base::zeros::is_zeros;
+use crate::media::medium::{Capabilities, Medium, MediumError};
+use crate::media::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
+use crate::store::versions::index::span::slots_of;
+use crate::store::versions::stubs::root;
 use crate::tree::newest;
-use crate::units::Session;
-use crate::zeros::is_zeros;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use std::cell::RefCell;

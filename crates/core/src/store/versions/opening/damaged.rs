@@ -3,18 +3,19 @@
 //!
 //! Nothing of it is ever written, so it needs to know neither which slots are free nor what is owed.
 
-use super::super::history::WallTime;
 use super::super::stubs::{HomePage, SECTOR_BYTES};
 use super::{Heads, Index, VersionsError, View, outline, owed_slots, root};
-use crate::blocks::BlockSet;
-use crate::medium::{Medium, MediumError};
+use crate::base::blocks::BlockSet;
+use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
+use crate::media::medium::{Medium, MediumError};
 use crate::store::Opening;
 use crate::store::versions::catalog::{Catalog, Note};
-use crate::store::versions::killing::Killing;
-use crate::store::versions::lingering::Lingering;
-use crate::store::versions::{Setup, Versions, key};
+use crate::store::versions::forget::killing::Killing;
+use crate::store::versions::index::history::WallTime;
+use crate::store::versions::index::key;
+use crate::store::versions::index::lingering::Lingering;
+use crate::store::versions::{Setup, Versions};
 use crate::tree::{Absent, PAGE_BYTES, PageError, PageNo, Part};
-use crate::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
 use std::collections::BTreeSet;
 
 /// Most ranges that are named.

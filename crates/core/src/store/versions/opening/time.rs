@@ -1,18 +1,18 @@
 //! Whether the index, the log and the key file are of the time that they say: what a clean stop keeps, and which of two copies count.
 
-use super::super::sessions::Sessions;
 use super::super::stubs::{SECTOR_BYTES, StubsError};
 use super::{Index, VersionsError, check_length};
-use crate::blocks::BlockSet;
-use crate::fields::Fields;
+use crate::base::blocks::BlockSet;
+use crate::base::fields::Fields;
+use crate::base::units::{Pos, Session};
 use crate::media::MediumId;
-use crate::medium::Medium;
+use crate::media::medium::Medium;
 use crate::mutant::{self, Mutant};
 use crate::store::versions::Setup;
 use crate::store::versions::catalog::Note;
-use crate::store::versions::lingering::Lingering;
+use crate::store::versions::index::lingering::Lingering;
+use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{HEAD_BYTES, Head, HeadError, PAGE_BYTES, is_head_lost, newest};
-use crate::units::{Pos, Session};
 
 /// The bytes that a clean stop keeps for the next start: the number of the last sector of the log, the generation of the index's
 /// head, the epochs that show content which has died, and the blocks with content.

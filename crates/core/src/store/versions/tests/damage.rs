@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::store::StoreError;
-use crate::store::versions::root::{RootError, place_of};
+use crate::store::versions::stubs::root::{RootError, place_of};
 use crate::tree::HEAD_BYTES;
 
 const SECTOR: usize = 512;

@@ -1,12 +1,12 @@
 //! Where the bytes of a request lie: the parts of the map that it waits for, and copy-up, which gives a
 //! block a place of its own before a request changes a part of it.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent};
+use crate::media::sealing::ContentError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Refusal, Request};
-use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
-use crate::units::{Addr, Extent};
 use crate::volume::disk::Disk;
 use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;

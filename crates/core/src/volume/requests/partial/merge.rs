@@ -1,11 +1,12 @@
 //! Changes of parts of blocks, where a store writes whole blocks only: the rest of a block is read, and
 //! written together with the part.
 
-use crate::buf::Buf;
+use crate::base::buf::Buf;
+use crate::base::units::{Addr, Extent};
+use crate::base::zeros::is_zeros;
+use crate::media::sealing::ContentError;
 use crate::request::{Op, Request};
-use crate::sealing::ContentError;
 use crate::store::{Content, WritePlan, Written};
-use crate::units::{Addr, Extent};
 use crate::volume::bytes::padded;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
@@ -15,7 +16,6 @@ use crate::volume::requests::running::{Deaths, Merge, Remainder, Stage};
 use crate::volume::requests::waiting::Unseen;
 use crate::volume::requests::{Others, Requests};
 use crate::volume::{Purpose, io::IoOp, no_place, refusal};
-use crate::zeros::is_zeros;
 
 impl Disk {
     /// Whether `request` changes a block in part, and the store cannot.

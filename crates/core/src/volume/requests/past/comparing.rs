@@ -1,10 +1,10 @@
 //! Where two states of the disk differ: what the store's index says, and what is dead by address by now.
 
-use crate::blocks::BlockSet;
-use crate::place::Place;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, Extent};
+use crate::media::place::Place;
 use crate::request::{AsOf, Compared, Refusal, Reply};
 use crate::store::Incomparable;
-use crate::units::{Addr, BLOCK_BYTES, Extent};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::origin::Origin;

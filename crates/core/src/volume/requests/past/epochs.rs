@@ -9,10 +9,10 @@
 //! 3. One close is under way at a time: another one makes its cut when that one is done.
 //! 4. Nothing waits for a close but later deaths, which the ledger could not tell from earlier ones.
 
-use crate::medium::MediumError;
+use crate::base::units::{Addr, Epoch, Extent};
+use crate::media::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Question, Refusal};
-use crate::units::{Addr, Epoch, Extent};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;

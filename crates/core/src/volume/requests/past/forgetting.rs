@@ -1,9 +1,9 @@
 //! Requests to forget: epochs, or blocks in all epochs.
 
-use crate::journal::Change;
+use crate::base::units::{Extent, Scope};
 use crate::mutant::{self, Mutant};
+use crate::owed::journal::Change;
 use crate::request::Refusal;
-use crate::units::{Extent, Scope};
 use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;

@@ -2,16 +2,16 @@
 
 #![expect(clippy::disallowed_types, reason = "a test looks into the store that its volume owns")]
 
-use crate::blocks::BlockSet;
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use crate::media::MediumId;
-use crate::place::Place;
-use crate::places::Places;
+use crate::media::place::Place;
+use crate::media::places::Places;
 use crate::request::{AsOf, Question, Reply};
 use crate::store::{
     Backlog, Batch, Content, Destruction, Epochs, ForgetStep, Geometry, Gone, Incomparable, Job, JobEnd,
     MapState, Mapped, Residue, Shared, Store, StoreStatus, WritePlan, Written,
 };
-use crate::units::{Addr, BLOCK_BYTES, Epoch, Extent, Pos, Scope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 

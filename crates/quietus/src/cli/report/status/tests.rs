@@ -31,7 +31,7 @@ fn what_was_not_all_counted_is_not_called_gone() {
 
 #[test]
 fn what_can_be_detected_is_named_with_its_precision() {
-    use quietus_detect::properties::{EXT2, EXT3_ORDERED, NTFS, Properties, VFAT};
+    use quietus_detect::formats::properties::{EXT2, EXT3_ORDERED, NTFS, Properties, VFAT};
     let said = |properties: Properties| {
         let named = properties.inferable().named().map(|(name, is)| (name.to_string(), is));
         detects(&named).join(", ")

@@ -1,0 +1,201 @@
+//! *Cells*: keys of 32 bytes, each of which hides the stubs that it stands for. Destroying a cell destroys all stubs under
+//! it, wherever copies of them are. Why cells need no master key: decision 21.
+//!
+//! A cell that was destroyed on its medium must not be left in memory either. So the bytes of a cell lie in one place, which all who use it
+//! share, and which is wiped after the last of them. What computing with them leaves on the stack is wiped at once. The
+//! bytes on their way to the medium and from there are in memory that the program's allocator wipes when it is given back.
+
+use crate::base::memory;
+use crate::base::memory::wipe;
+use crate::base::units::Session;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use chacha20::{ChaCha20, Key};
+use std::fmt;
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// Bytes of a cell, of which the last four are a checksum: so a start knows a cell from what passes have left.
+pub(crate) const CELL_BYTES: usize = 32;
+const SECRET_BYTES: usize = CELL_BYTES - 4;
+
+/// Bytes of the stack that a computation with a cell may have used, and more.
+const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 4 << 10 };
+
+/// A key that hides stubs. Without the keys of the disk, neither stubs nor cells say anything.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Cell(Arc<Secret>);
+
+/// A source of cells, from secret random bytes that were drawn elsewhere. What was given out does not follow from what is
+/// left (D. J. Bernstein, *Fast-key-erasure random-number generators*, 2017).
+pub struct Cells(Arc<Secret>);
+
+/// The bytes of a cell: wiped when they are not used any more.
+#[derive(PartialEq, Eq)]
+struct Secret([u8; CELL_BYTES]);
+
+impl Secret {
+    /// A secret whose bytes `fill` makes where they stay.
+    fn made(fill: impl FnOnce(&mut [u8; CELL_BYTES])) -> Arc<Self> {
+        let mut secret = Arc::new(Self([0; CELL_BYTES]));
+        memory::keep(&*secret);
+        fill(&mut Arc::get_mut(&mut secret).expect("it has one owner yet").0);
+        secret
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+impl Cell {
+    /// The cell in these bytes; `None` if they have another length.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        (bytes.len() == CELL_BYTES).then(|| Self(Secret::made(|secret| secret.copy_from_slice(bytes))))
+    }
+
+    /// Whether the checksum fits, and the cell is not the zeros of an empty place.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.0.0[SECRET_BYTES..] == checksum(&self.0.0)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        self.0.0.to_vec()
+    }
+
+    /// Hides the stub of a sealing, or reveals it. The number of a sealing never repeats within its session, and so
+    /// neither does the keystream.
+    pub fn mask(&self, session: Session, number: u32, stub: &mut [u8]) {
+        let mut nonce = [0; 12];
+        nonce[..2].copy_from_slice(&session.0.to_le_bytes());
+        nonce[2..6].copy_from_slice(&number.to_le_bytes());
+        apply(&self.0.0, nonce, stub);
+    }
+
+    /// The mark of a sector that was written under this cell: by its sequence in the log, or its number among the homes.
+    pub(crate) fn check(&self, sequence: u64) -> u64 {
+        let (mut nonce, mut check) = ([0xff; 12], [0; 8]);
+        nonce[..8].copy_from_slice(&sequence.to_le_bytes());
+        apply(&self.0.0, nonce, &mut check);
+        u64::from_le_bytes(check)
+    }
+}
+
+impl Cells {
+    /// A source of cells from secret random bytes that serve nothing else.
+    #[must_use]
+    pub fn new(entropy: [u8; CELL_BYTES]) -> Self {
+        Self(Secret::made(|secret| *secret = entropy))
+    }
+
+    /// Splits a source of cells off `entropy`, which is another one from then on.
+    #[must_use]
+    pub fn split_off(entropy: &mut [u8; CELL_BYTES]) -> Self {
+        Self(Secret::made(|secret| split_into(entropy, secret)))
+    }
+
+    pub(crate) fn draw(&mut self) -> Cell {
+        let source = &mut Arc::get_mut(&mut self.0).expect("a source has one owner").0;
+        Cell(Secret::made(|secret| {
+            split_into(source, secret);
+            let crc = checksum(secret);
+            secret[SECRET_BYTES..].copy_from_slice(&crc);
+        }))
+    }
+}
+
+/// The last bytes of a cell.
+fn checksum(cell: &[u8; CELL_BYTES]) -> [u8; CELL_BYTES - SECRET_BYTES] {
+    crc32c::crc32c(&cell[..SECRET_BYTES]).to_le_bytes()
+}
+
+/// Splits secret random bytes off `entropy`, which is another secret from then on.
+pub(crate) fn split_off(entropy: &mut [u8; CELL_BYTES]) -> [u8; CELL_BYTES] {
+    let mut split = [0; CELL_BYTES];
+    split_into(entropy, &mut split);
+    split
+}
+
+/// The keystream under `entropy`: its first half takes the place of that, and the second one is what is split off.
+fn split_into(entropy: &mut [u8; CELL_BYTES], split: &mut [u8; CELL_BYTES]) {
+    let mut stream = vec![0; 2 * CELL_BYTES];
+    apply(entropy, [0; 12], &mut stream);
+    let (next, other) = stream.split_at(CELL_BYTES);
+    entropy.copy_from_slice(next);
+    split.copy_from_slice(other);
+    wipe(&mut stream);
+}
+
+fn apply(key: &[u8; CELL_BYTES], nonce: [u8; 12], bytes: &mut [u8]) {
+    encrypt(key, nonce, bytes);
+    wipe_stack();
+}
+
+/// The state of the cipher has the key, and lies on the stack from here on.
+#[inline(never)]
+fn encrypt(key: &[u8; CELL_BYTES], nonce: [u8; 12], bytes: &mut [u8]) {
+    ChaCha20::new(Key::from_slice(key), &nonce.into()).apply_keystream(bytes);
+}
+
+/// Overwrites what calls from the same place have left on the stack.
+#[inline(never)]
+fn wipe_stack() {
+    black_box(&mut [0_u8; STACK_BYTES]);
+}
+
+impl fmt::Debug for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cell")
+    }
+}
+
+impl fmt::Debug for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cells")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::cell::*;
+
+    #[test]
+    fn cells_differ_and_neither_what_is_left_nor_the_other_source_shows_them() {
+        let (mut entropy, mut seen) = ([7; 32], std::collections::BTreeSet::from([[7; 32]]));
+        let mut cells = Cells::split_off(&mut entropy);
+        assert!(seen.insert(entropy) && seen.insert(cells.0.0));
+        for _ in 0..100 {
+            let cell = cells.draw();
+            assert!(cell.is_whole() && seen.insert(cell.0.0) && seen.insert(cells.0.0));
+        }
+    }
+
+    #[test]
+    fn a_stub_is_revealed_by_its_cell_alone_and_no_two_are_hidden_alike() {
+        let mut cells = Cells::new([3; 32]);
+        let (one, other) = (cells.draw(), cells.draw());
+        let hidden = |cell: &Cell, session, number| {
+            let mut stub = [0; 64];
+            cell.mask(Session(session), number, &mut stub);
+            stub
+        };
+        let all =
+            [(&one, 0, 0), (&one, 0, 1), (&one, 1, 0), (&one, 0, 1 << 16), (&one, 256, 0), (&other, 0, 0)];
+        let all = all.map(|(cell, session, number)| hidden(cell, session, number));
+        assert!((1..all.len()).all(|n| !all[..n].contains(&all[n])));
+        let mut stub = hidden(&one, 1, 2);
+        one.mask(Session(1), 2, &mut stub);
+        assert_eq!(stub, [0; 64]);
+    }
+
+    #[test]
+    fn the_keystream_is_that_of_the_format() {
+        // RFC 8439, appendix A.1, test vectors 1 and 4 (key and counter zero): the nonce of vector 1 is zeros.
+        let mut stub = [0; 8];
+        Cell::from_bytes(&[0; 32]).expect("a cell").mask(Session(0), 0, &mut stub);
+        assert_eq!(stub, [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
+    }
+}

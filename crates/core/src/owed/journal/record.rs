@@ -1,0 +1,416 @@
+//! The records of a frame: a tag and a length, and then as many bytes.
+//!
+//! An unknown record is an error that names its tag, and not damage: a newer program wrote the record, and
+//! its content must not be ignored.
+
+use crate::base::fields::Fields;
+use crate::base::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
+use crate::media::MediumId;
+use crate::media::place::Place;
+use crate::owed::journal::{Change, Crc, Slot, forget_receipt};
+use crate::owed::ledger::{COUNTERS, Cause, Counters, Due};
+use crate::owed::receipts::{Done, LogHead, Receipt};
+
+/// Bytes of a record's tag and length.
+const HEAD_BYTES: usize = 4;
+/// Most bytes of the record of a change.
+pub(super) const CHANGE_BYTES_MAX: u64 = 32;
+/// The counters that every record of them has. The last one is there once it is not zero.
+const COUNTERS_MIN: usize = COUNTERS - 1;
+/// Most bytes of the record of the counters.
+pub(super) const COUNTERS_BYTES: u64 = (HEAD_BYTES + 8 * COUNTERS) as u64;
+/// Bytes of the record of the audit log's end.
+pub(super) const LOG_BYTES: u64 = HEAD_BYTES as u64 + 8 + 32;
+
+const COUNTERS_TAG: u16 = 1;
+const OBLIGE: u16 = 2;
+const CLEAR: u16 = 3;
+const STAGE: u16 = 4;
+const RELEASE: u16 = 5;
+const CLEAN: u16 = 6;
+const OWE: u16 = 7;
+const CLEAR_PLACE: u16 = 8;
+const COMPLETE: u16 = 9;
+const RECEIPT: u16 = 10;
+const RECORDED: u16 = 11;
+const LOG: u16 = 12;
+const OVERWRITTEN: u16 = 13;
+const FORGET: u16 = 14;
+const FORGOTTEN: u16 = 15;
+const FORGET_RECEIPT: u16 = 16;
+
+/// Bytes of the number of an epoch or a block.
+const NUMBER_BYTES: usize = 5;
+
+/// The medium of a place.
+const IN_DATA: u8 = 0;
+const IN_BASE: u8 = 1;
+
+/// The content of one record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Record {
+    /// The counters as of the frame.
+    Counters(Counters),
+    /// The end of the audit log as of the frame.
+    Log(LogHead),
+    /// A change of the state.
+    Change(Change),
+}
+
+/// A record of a whole frame that this program cannot use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A record with an unknown tag.
+    #[error("a record with the unknown tag {tag}, of {len} bytes")]
+    Tag {
+        /// The tag.
+        tag: u16,
+        /// Bytes of the record behind its head.
+        len: usize,
+    },
+    /// A record whose length does not fit its kind.
+    #[error("a record `{name}` with an unexpected length of {len} bytes")]
+    Length {
+        /// The kind of the record.
+        name: &'static str,
+        /// Bytes of the record behind its head.
+        len: usize,
+    },
+    /// A record with a field of an unknown value.
+    #[error("a record `{name}` with the unknown value {value} in the field `{field}`")]
+    Field {
+        /// The kind of the record.
+        name: &'static str,
+        /// The field.
+        field: &'static str,
+        /// The value of the field.
+        value: u64,
+    },
+    /// The first records of a frame, and no others, are of the counters and of the audit log.
+    #[error("a frame that does not begin with one record `counters` and one record `log`")]
+    Head,
+    /// A record that exceeds its frame.
+    #[error("a record that continues behind the end of its frame")]
+    Cut,
+}
+
+pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
+    let at = bytes.len();
+    bytes.extend([0; HEAD_BYTES]);
+    let tag = match record {
+        Record::Counters(counters) => {
+            let all = counters.to_array();
+            // A disk without plain deaths can go back to a program that does not know them.
+            let len = if all[COUNTERS_MIN] > 0 { COUNTERS } else { COUNTERS_MIN };
+            bytes.extend(all[..len].iter().flat_map(|number| number.to_le_bytes()));
+            COUNTERS_TAG
+        }
+        Record::Log(log) => {
+            bytes.extend(log.lines.to_le_bytes());
+            bytes.extend(log.hash);
+            LOG
+        }
+        Record::Change(change) => put_change(bytes, *change),
+    };
+    let len = (bytes.len() - at - HEAD_BYTES) as u16;
+    bytes[at..at + 2].copy_from_slice(&tag.to_le_bytes());
+    bytes[at + 2..at + HEAD_BYTES].copy_from_slice(&len.to_le_bytes());
+}
+
+/// Appends the body of a change's record; returns its tag.
+fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
+    match change {
+        Change::Oblige(extent, due, cause) => {
+            put_extent(bytes, extent);
+            bytes.extend([due_number(due), cause as u8]);
+            OBLIGE
+        }
+        Change::Overwritten(extent, session) => {
+            put_extent(bytes, extent);
+            bytes.extend(session.to_le_bytes());
+            OVERWRITTEN
+        }
+        Change::Clear(extent) => {
+            put_extent(bytes, extent);
+            CLEAR
+        }
+        Change::Stage(slot, extent, crc) => {
+            put_extent(bytes, extent);
+            bytes.extend(slot.0.to_le_bytes());
+            bytes.extend(crc.0.to_le_bytes());
+            STAGE
+        }
+        Change::Release => RELEASE,
+        Change::Clean => CLEAN,
+        Change::Owe(place, address, cause) => {
+            put_place(bytes, place);
+            bytes.extend(address.0.to_le_bytes());
+            bytes.push(cause as u8);
+            OWE
+        }
+        Change::ClearPlace(place) => {
+            put_place(bytes, place);
+            CLEAR_PLACE
+        }
+        Change::Complete(extent, done, passes) => {
+            put_extent(bytes, extent);
+            put_done(bytes, done, passes);
+            COMPLETE
+        }
+        Change::Receipt(Receipt { forgot: Some(scope), extent, passes, .. }) => {
+            put_forgotten(bytes, scope, extent.len / BLOCK_BYTES, passes);
+            FORGET_RECEIPT
+        }
+        Change::Forget(scope) => {
+            put_scope(bytes, scope);
+            FORGET
+        }
+        Change::Forgotten(scope, blocks, passes) => {
+            put_forgotten(bytes, scope, blocks, passes);
+            FORGOTTEN
+        }
+        Change::Receipt(it) => {
+            put_extent(bytes, it.extent);
+            put_done(bytes, it.act, it.passes);
+            bytes.push(it.cause as u8);
+            RECEIPT
+        }
+        Change::Recorded(count) => {
+            bytes.extend(count.to_le_bytes());
+            RECORDED
+        }
+    }
+}
+
+fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks }: Scope) {
+    let (first, end) = blocks.map_or((0, 0), |it| (it.start.0 / BLOCK_BYTES, it.end().div_ceil(BLOCK_BYTES)));
+    [epochs.from.0, epochs.to.0, first, end].into_iter().for_each(|number| put_number(bytes, number));
+}
+
+fn put_forgotten(bytes: &mut Vec<u8>, scope: Scope, blocks: u64, passes: u16) {
+    put_scope(bytes, scope);
+    put_number(bytes, blocks);
+    bytes.extend(passes.to_le_bytes());
+}
+
+/// Appends the number of an epoch or a block: the index of versions has no greater ones.
+fn put_number(bytes: &mut Vec<u8>, number: u64) {
+    assert!(number < 1 << (8 * NUMBER_BYTES), "{number} has more than {NUMBER_BYTES} bytes");
+    bytes.extend(&number.to_le_bytes()[..NUMBER_BYTES]);
+}
+
+fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
+    bytes.push(done_number(done));
+    bytes.extend(passes.to_le_bytes());
+}
+
+fn put_place(bytes: &mut Vec<u8>, place: Place) {
+    put_extent(bytes, place.extent);
+    bytes.push(if place.on == MediumId::Base { IN_BASE } else { IN_DATA });
+}
+
+fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
+    bytes.extend(extent.start.get().to_le_bytes());
+    bytes.extend(extent.len.to_le_bytes());
+}
+
+/// The tag of the first record, and its body.
+fn tagged<'a>(records: &mut Fields<'a>) -> Option<(u16, &'a [u8])> {
+    let (tag, len) = (records.u16()?, records.u16()?);
+    Some((tag, records.bytes(len.into())?))
+}
+
+/// Takes the first of `records`.
+pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
+    let (tag, body) = tagged(records).ok_or(RecordError::Cut)?;
+    let name = match tag {
+        COUNTERS_TAG => "counters",
+        OBLIGE => "oblige",
+        CLEAR => "clear",
+        STAGE => "stage",
+        RELEASE => "release",
+        CLEAN => "clean",
+        OWE => "owe",
+        CLEAR_PLACE => "clear-place",
+        COMPLETE => "complete",
+        RECEIPT => "receipt",
+        RECORDED => "recorded",
+        LOG => "log",
+        OVERWRITTEN => "overwritten",
+        FORGET => "forget",
+        FORGOTTEN => "forgotten",
+        FORGET_RECEIPT => "forget-receipt",
+        _ => return Err(RecordError::Tag { tag, len: body.len() }),
+    };
+    let mut fields = Body { name, len: body.len(), rest: Fields(body) };
+    let record = match tag {
+        COUNTERS_TAG => Record::Counters(fields.counters()?),
+        OBLIGE => Record::Change(Change::Oblige(fields.extent()?, fields.due()?, fields.cause()?)),
+        CLEAR => Record::Change(Change::Clear(fields.extent()?)),
+        STAGE => {
+            let extent = fields.extent()?;
+            Record::Change(Change::Stage(Slot(fields.u32()?), extent, Crc(fields.u32()?)))
+        }
+        RELEASE => Record::Change(Change::Release),
+        OWE => {
+            let (place, address) = (fields.place()?, Addr(fields.u64()?));
+            Record::Change(Change::Owe(place, address, fields.cause()?))
+        }
+        CLEAR_PLACE => Record::Change(Change::ClearPlace(fields.place()?)),
+        COMPLETE => {
+            let (extent, done) = (fields.extent()?, fields.done()?);
+            Record::Change(Change::Complete(extent, done, fields.u16()?))
+        }
+        RECEIPT => {
+            let (extent, act, passes) = (fields.extent()?, fields.done()?, fields.u16()?);
+            let cause = fields.cause()?;
+            Record::Change(Change::Receipt(Receipt { act, cause, passes, extent, forgot: None }))
+        }
+        FORGET => Record::Change(Change::Forget(fields.scope()?)),
+        FORGOTTEN => Record::Change(Change::Forgotten(fields.scope()?, fields.number()?, fields.u16()?)),
+        FORGET_RECEIPT => {
+            let (scope, blocks, passes) = (fields.scope()?, fields.number()?, fields.u16()?);
+            Record::Change(Change::Receipt(forget_receipt(scope, blocks, passes)))
+        }
+        RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
+        OVERWRITTEN => Record::Change(Change::Overwritten(fields.extent()?, fields.u64()?)),
+        LOG => Record::Log(LogHead { lines: fields.u64()?, hash: fields.array()? }),
+        _ => Record::Change(Change::Clean),
+    };
+    if fields.rest.is_empty() { Ok(record) } else { Err(fields.length()) }
+}
+
+/// Takes fields off the body of a record.
+struct Body<'a> {
+    name: &'static str,
+    len: usize,
+    rest: Fields<'a>,
+}
+
+impl Body<'_> {
+    fn length(&self) -> RecordError {
+        RecordError::Length { name: self.name, len: self.len }
+    }
+
+    fn field(&self, field: &'static str, value: u64) -> RecordError {
+        RecordError::Field { name: self.name, field, value }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
+        self.rest.array().ok_or(self.length())
+    }
+
+    fn u16(&mut self) -> Result<u16, RecordError> {
+        self.rest.u16().ok_or(self.length())
+    }
+
+    fn u32(&mut self) -> Result<u32, RecordError> {
+        self.rest.u32().ok_or(self.length())
+    }
+
+    fn u64(&mut self) -> Result<u64, RecordError> {
+        self.rest.u64().ok_or(self.length())
+    }
+
+    fn place(&mut self) -> Result<Place, RecordError> {
+        let extent = self.extent()?;
+        let [number] = self.array()?;
+        match number {
+            IN_DATA => Ok(Place { on: MediumId::Data, extent }),
+            IN_BASE => Ok(Place { on: MediumId::Base, extent }),
+            _ => Err(self.field("medium", u64::from(number))),
+        }
+    }
+
+    fn extent<A: Address>(&mut self) -> Result<Extent<A>, RecordError> {
+        let (start, len) = (self.u64()?, self.u64()?);
+        Extent::within(start, len, u64::MAX).ok_or_else(|| self.field("length", len))
+    }
+
+    fn scope(&mut self) -> Result<Scope, RecordError> {
+        let (from, to) = (Epoch(self.number()?), Epoch(self.number()?));
+        let (first, end) = (self.number()?, self.number()?);
+        if from > to {
+            return Err(self.field("to", to.0));
+        }
+        if end < first {
+            return Err(self.field("end", end));
+        }
+        let blocks = (end > first).then(|| Extent::between(first * BLOCK_BYTES, end * BLOCK_BYTES));
+        Ok(Scope { epochs: EpochRange { from, to }, blocks })
+    }
+
+    fn number(&mut self) -> Result<u64, RecordError> {
+        let bytes = self.array::<NUMBER_BYTES>()?;
+        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn due(&mut self) -> Result<Due, RecordError> {
+        let [number] = self.array()?;
+        due_from(number).ok_or_else(|| self.field("due", u64::from(number)))
+    }
+
+    fn done(&mut self) -> Result<Done, RecordError> {
+        let [number] = self.array()?;
+        done_from(number).ok_or_else(|| self.field("done", u64::from(number)))
+    }
+
+    fn cause(&mut self) -> Result<Cause, RecordError> {
+        let [number] = self.array()?;
+        Cause::from_number(number).ok_or_else(|| self.field("cause", u64::from(number)))
+    }
+
+    fn counters(&mut self) -> Result<Counters, RecordError> {
+        let mut counters = [0; COUNTERS];
+        for number in &mut counters[..COUNTERS_MIN] {
+            *number = self.u64()?;
+        }
+        if !self.rest.is_empty() {
+            counters[COUNTERS_MIN] = self.u64()?;
+        }
+        Ok(Counters::from_array(counters))
+    }
+}
+
+/// The journal does not say of which class content was: after a crash what is not known is sensitive.
+fn due_number(due: Due) -> u8 {
+    match due {
+        Due::Shred { no_hole: false } | Due::Free { no_hole: false } => 1,
+        Due::Shred { no_hole: true } | Due::Free { no_hole: true } => 2,
+        Due::ConservativeOverwrite => 3,
+        Due::Suspicious => 4,
+    }
+}
+
+fn due_from(number: u8) -> Option<Due> {
+    match number {
+        1 => Some(Due::Shred { no_hole: false }),
+        2 => Some(Due::Shred { no_hole: true }),
+        3 => Some(Due::ConservativeOverwrite),
+        4 => Some(Due::Suspicious),
+        _ => None,
+    }
+}
+
+fn done_number(done: Done) -> u8 {
+    match done {
+        Done::Shredded => 1,
+        Done::Rewritten => 2,
+        Done::Freed => 3,
+        Done::Retired => 5,
+        Done::Overwritten => 4,
+        Done::Plain => 6,
+    }
+}
+
+fn done_from(number: u8) -> Option<Done> {
+    match number {
+        1 => Some(Done::Shredded),
+        2 => Some(Done::Rewritten),
+        3 => Some(Done::Freed),
+        5 => Some(Done::Retired),
+        4 => Some(Done::Overwritten),
+        6 => Some(Done::Plain),
+        _ => None,
+    }
+}

@@ -1,0 +1,136 @@
+//! Forgetting epochs, and blocks in all epochs: finding what dies, in steps, and knowing when all of it is destroyed.
+
+use crate::base::units::{Epoch, EpochRange, Scope};
+use crate::store::versions::Versions;
+use crate::store::versions::index::history;
+use crate::store::versions::positions::page_place;
+use crate::store::{ForgetStep, Mapped};
+use crate::tree::Absent;
+use std::collections::VecDeque;
+
+/// Scopes to be forgotten, in order. None of them is shown any more.
+#[derive(Debug, Default)]
+pub(in super::super) struct Forgetting {
+    queue: VecDeque<Scope>,
+    /// How far the first of them is.
+    stage: Stage,
+    /// How many versions have died with it.
+    versions: u64,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Begin,
+    /// The search for versions that die with epochs, or that blocks have had.
+    Search(history::Forget),
+    SearchBlocks(history::ForgetBlocks),
+    /// The index has to say durably what was found.
+    Index,
+    /// The stubs have to be destroyed.
+    Stubs,
+    /// So many heads of the index have to be durable: the last one does not name what was destroyed any more.
+    Slots(u64),
+}
+
+impl Stage {
+    fn begin(Scope { epochs, blocks }: Scope) -> Self {
+        match blocks {
+            None => Self::Search(history::Forget::new(epochs.from, epochs.to)),
+            Some(blocks) => Self::SearchBlocks(history::ForgetBlocks::new(blocks, epochs.to)),
+        }
+    }
+}
+
+impl Forgetting {
+    /// Whether `epoch` is to be forgotten as a whole.
+    pub(in super::super) fn contains(&self, epoch: Epoch) -> bool {
+        self.epochs_with(epoch).is_some()
+    }
+
+    /// The epochs with which `epoch` is to be forgotten, if it is.
+    pub(in super::super) fn epochs_with(&self, epoch: Epoch) -> Option<EpochRange> {
+        let mut all = self.queue.iter().filter(|scope| scope.blocks.is_none()).map(|scope| scope.epochs);
+        all.find(|epochs| epochs.contains(epoch))
+    }
+
+    /// Whether what dies is being found: the half of the log is turned away from after that.
+    pub(in super::super) fn is_searching(&self) -> bool {
+        matches!(self.stage, Stage::Search(_) | Stage::SearchBlocks(_))
+    }
+
+    /// Whether stubs are being destroyed that a receipt waits for.
+    pub(in super::super) fn awaits_stubs(&self) -> bool {
+        matches!(self.stage, Stage::Stubs)
+    }
+}
+
+impl Versions {
+    pub(in super::super) fn begin_forget(&mut self, scope: Scope) {
+        if let Some(blocks) = scope.blocks {
+            self.catalog.history.gaps.note(blocks, scope.epochs.to);
+        }
+        self.forgetting.queue.push_back(scope);
+    }
+
+    /// Takes a step of the first forget.
+    pub(in super::super) fn step_forget(&mut self) -> ForgetStep {
+        let Some(scope) = self.forgetting.queue.front().copied() else { return ForgetStep::Idle };
+        if self.forgetting.awaits_stubs() && self.has_stubs_left() {
+            return ForgetStep::Waits;
+        }
+        match &mut self.forgetting.stage {
+            Stage::Begin => {
+                self.forgetting.versions = 0;
+                self.forgetting.stage = Stage::begin(scope);
+                ForgetStep::More
+            }
+            Stage::Search(forget) => {
+                let step = self.catalog.forget_step(forget);
+                self.found(step)
+            }
+            Stage::SearchBlocks(forget) => {
+                let step = self.catalog.forget_blocks_step(forget);
+                self.found(step)
+            }
+            Stage::Index if self.committing.has_index_to_write() => ForgetStep::Waits,
+            Stage::Index => {
+                self.killing.begin_sweep();
+                self.forgetting.stage = Stage::Stubs;
+                ForgetStep::More
+            }
+            Stage::Stubs if self.catalog.slots.frees() => {
+                self.committing.wants_index = true;
+                let under_way = u64::from(self.committing.index.is_some());
+                self.forgetting.stage = Stage::Slots(self.catalog.heads + under_way + 1);
+                ForgetStep::Waits
+            }
+            Stage::Slots(heads) if self.catalog.heads < *heads => ForgetStep::Waits,
+            Stage::Stubs | Stage::Slots(_) => {
+                self.forgetting.queue.pop_front();
+                self.forgetting.stage = Stage::Begin;
+                ForgetStep::Done(scope, self.forgetting.versions)
+            }
+        }
+    }
+
+    /// Whether something is left of what has died.
+    fn has_stubs_left(&self) -> bool {
+        self.has_residue() || !self.killing.has_swept(self.catalog.history.owed())
+    }
+
+    fn found(&mut self, step: Result<history::Forgotten, Absent>) -> ForgetStep {
+        match step {
+            Err(Absent(page)) => return ForgetStep::Missing(page_place(page)),
+            Ok(history::Forgotten::Versions(dead)) => {
+                self.forgetting.versions += dead.iter().map(|span| span.len).sum::<u64>();
+            }
+            Ok(history::Forgotten::More) => {}
+            Ok(history::Forgotten::All) => {
+                self.committing.wants_index = true;
+                self.forgetting.stage = Stage::Index;
+            }
+        }
+        ForgetStep::More
+    }
+}

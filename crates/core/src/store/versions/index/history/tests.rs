@@ -1,0 +1,471 @@
+//! The history against the dullest model, on a medium with few pages in memory and crashes between heads.
+
+use crate::base::blocks::BlockSet;
+use crate::base::units::{Addr, BLOCK_BYTES, EpochRange, Extent};
+use crate::request::Weighing;
+use crate::store::versions::index::history::*;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+const DISK: [u8; 16] = [3; 16];
+
+/// The model: every version that was ever written, and which epochs are kept.
+#[derive(Clone, Default)]
+struct Dull {
+    open: u64,
+    kept: BTreeSet<u64>,
+    /// By slot: the block, its birth, and the epoch that ended it.
+    versions: BTreeMap<u64, (u64, u64, Option<u64>)>,
+    now: BTreeMap<u64, u64>,
+    owed: BTreeSet<u64>,
+    /// By block: the last epoch that does not show it, because it was forgotten there.
+    gaps: BTreeMap<u64, u64>,
+}
+
+impl Dull {
+    fn write(&mut self, block: u64, slot: Option<u64>) {
+        if let Some(old) = self.now.remove(&block) {
+            self.versions.get_mut(&old).expect("the version is known").2 = Some(self.open);
+        }
+        if let Some(slot) = slot {
+            self.now.insert(block, slot);
+            self.versions.insert(slot, (block, self.open, None));
+        }
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
+        let is_shown = |(_, born, died): &(u64, u64, Option<u64>)| {
+            died.is_none_or(|died| self.kept.range(*born..died).next().is_some())
+        };
+        self.owed = self.versions.iter().filter(|(_, it)| !is_shown(it)).map(|(slot, _)| *slot).collect();
+    }
+
+    /// Forgets some blocks in all epochs before the open one, but for what that shows.
+    fn forget_blocks(&mut self, blocks: Range<u64>) {
+        for (block, born, died) in self.versions.values_mut() {
+            if blocks.contains(block) && died.is_some() && *born < self.open {
+                *died = Some(*born);
+            }
+        }
+        self.gaps.extend(blocks.map(|block| (block, self.open - 1)));
+        self.sweep();
+    }
+
+    /// How many versions only `epoch` shows, which is kept.
+    fn unique(&self, epoch: u64) -> u64 {
+        let shows =
+            |it: &(u64, u64, Option<u64>), epoch| it.1 <= epoch && it.2.is_some_and(|died| epoch < died);
+        let mine = self.versions.values().filter(|it| shows(it, epoch));
+        mine.filter(|it| self.kept.iter().filter(|kept| shows(it, **kept)).count() == 1).count() as u64
+    }
+
+    /// How many versions the kept epochs among these show, and the one before them, and no later one.
+    fn stays(&self, from: u64, to: u64) -> u64 {
+        let before = self.kept.range(..from).next_back();
+        let (Some(before), Some(first)) = (before, self.kept.range(from..=to).next()) else { return 0 };
+        let after = self.kept.range(to + 1..).next().unwrap_or(&self.open);
+        let is_it = |(_, born, died): &&(u64, u64, Option<u64>)| {
+            born <= before && died.is_some_and(|died| *first < died && died <= *after)
+        };
+        self.versions.values().filter(is_it).count() as u64
+    }
+
+    fn shown(&self, block: u64, epoch: u64) -> Option<u64> {
+        let is_it = |(of, born, died): &(u64, u64, Option<u64>)| {
+            *of == block && *born <= epoch && died.is_none_or(|died| epoch < died)
+        };
+        self.versions.iter().find(|(_, it)| is_it(it)).map(|(slot, _)| *slot)
+    }
+}
+
+struct Disk {
+    history: History,
+    medium: BTreeMap<u64, Vec<u8>>,
+    head: Head,
+    memory_max: usize,
+    model: Dull,
+    durable: (Dull, u64, Counts),
+    slots: u64,
+}
+
+impl Disk {
+    fn new(memory_max: usize) -> Self {
+        let head = Head { generation: 0, roots: vec![], note: vec![] };
+        let model = Dull { open: 1, ..Dull::default() };
+        Self {
+            history: History::open(DISK, &head, Epoch(1), Counts::default()),
+            medium: BTreeMap::new(),
+            head,
+            memory_max,
+            durable: (model.clone(), 1, Counts::default()),
+            model,
+            slots: 0,
+        }
+    }
+
+    fn ask<T>(&mut self, mut ask: impl FnMut(&mut History) -> Result<T, Absent>) -> T {
+        loop {
+            match ask(&mut self.history) {
+                Ok(answer) => return answer,
+                Err(Absent(page)) => {
+                    let bytes = &self.medium[&page.position()];
+                    self.history.pages.loaded(page, bytes).expect("the page is whole");
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64, is_free: bool) {
+        self.slots += 1;
+        let slot = Some(self.slots).filter(|_| !is_free);
+        let epoch = Epoch(self.model.open);
+        let owed = self.ask(|it| it.write(Block(block), slot.map(Slot), epoch, |_| false));
+        let before = self.model.owed.clone();
+        self.model.write(block, slot);
+        let news: Vec<u64> = self.model.owed.difference(&before).copied().collect();
+        assert_eq!(owed.map(|dead| dead.slot.0).into_iter().collect::<Vec<_>>(), news);
+    }
+
+    /// How many entries of the index were born in `epoch`.
+    fn born_in(&mut self, epoch: u64) -> u64 {
+        let (mut count, mut from) = (0, [0; 2 * NUMBER]);
+        while let Some((key, _)) = self.ask(|it| it.versions.at_or_after(&it.pages, &from)) {
+            count += u64::from(number(&key, 1) == epoch);
+            from = pack(&[number(&key, 0), number(&key, 1) + 1]);
+        }
+        count
+    }
+
+    fn close(&mut self) {
+        let changed = self.born_in(self.model.open);
+        let open = Epoch(self.model.open);
+        self.close_open();
+        let (epoch, end) = self.ask(|it| it.kept_at_or_after(open)).expect("it is kept");
+        assert_eq!((epoch, end.changed, end.when), (open, changed, WallTime(7)));
+    }
+
+    fn close_open(&mut self) {
+        let closed = self.ask(|it| it.close(WallTime(7)));
+        assert_eq!(closed.0, self.model.open);
+        self.model.kept.insert(self.model.open);
+        self.model.open += 1;
+    }
+
+    /// How many versions would die with some epochs, and how many only the epoch before them would show.
+    fn weigh(&mut self, from: u64, to: u64) -> (u64, u64) {
+        let mut weighing = Weighing::new(EpochRange { from: Epoch(from), to: Epoch(to) });
+        while weighing.at.is_some() {
+            weighing = self.ask(|it| it.weigh(weighing, 3));
+            self.history.pages.evict(self.memory_max);
+        }
+        (weighing.dies, weighing.stays)
+    }
+
+    fn forget(&mut self, from: u64, to: u64) -> usize {
+        let weighed = self.weigh(from, to);
+        let mut forget = Forget::new(Epoch(from), Epoch(to));
+        let mut dead = BTreeSet::new();
+        loop {
+            match self.ask(|it| it.forget_step(&mut forget)) {
+                Forgotten::Versions(all) => {
+                    let all = all.into_iter().flat_map(Span::each);
+                    all.for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                }
+                Forgotten::More => {}
+                Forgotten::All => break,
+            }
+            self.history.pages.evict(self.memory_max);
+        }
+        assert_eq!(weighed, (dead.len() as u64, self.model.stays(from, to)), "{from} to {to}");
+        let before = self.model.owed.clone();
+        self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
+        self.model.sweep();
+        assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+        dead.len()
+    }
+
+    fn forget_blocks(&mut self, blocks: Range<u64>) {
+        let extent = outline(&blocks);
+        let mut forget = ForgetBlocks::new(extent, Epoch(self.model.open - 1));
+        self.history.gaps.note(extent, Epoch(self.model.open - 1));
+        let mut dead = BTreeSet::new();
+        loop {
+            match self.ask(|it| it.forget_blocks_step(&mut forget)) {
+                Forgotten::Versions(all) => {
+                    all.iter()
+                        .flat_map(|span| span.each())
+                        .for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                }
+                Forgotten::More => {}
+                Forgotten::All => break,
+            }
+            self.history.pages.evict(self.memory_max);
+        }
+        let before = self.model.owed.clone();
+        self.model.forget_blocks(blocks);
+        assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+    }
+
+    /// Destroys what is owed in some slots.
+    fn complete(&mut self, from: u64, most: u64) {
+        let Some(span) = self.ask(|it| it.owed_from(Slot(from))) else { return };
+        let some = Span { len: span.len.min(most), ..span };
+        for dead in some.each() {
+            assert!(self.model.owed.remove(&dead.slot.0));
+            let (block, born, _) = self.model.versions.remove(&dead.slot.0).expect("the version is known");
+            assert_eq!((block, born), (dead.block.0, dead.born.0));
+        }
+        assert_eq!(self.ask(|it| it.completed(&some.slots())), Some(some));
+    }
+
+    fn make_durable(&mut self) {
+        self.medium.extend(self.history.pages.take_writes(usize::MAX));
+        let generation = self.history.pages.begin_head();
+        self.head = Head { generation, roots: self.history.roots(Root::default()), note: vec![] };
+        self.history.pages.end_head();
+        self.durable = (self.model.clone(), self.model.open, self.history.counts());
+    }
+
+    fn crash(&mut self) {
+        let (model, open, counts) = self.durable.clone();
+        self.model = model;
+        self.history = History::open(DISK, &self.head, Epoch(open), counts);
+        self.ask(|it| it.reach(|_, _| Ok(())));
+    }
+
+    /// The blocks that two states show in different versions: by the index, a few at a time, and by the model.
+    fn check_compared(&mut self, blocks: u64, states: [u64; 2]) {
+        let (mut differing, mut at) = (BlockSet::default(), 0);
+        while at < blocks {
+            let compared = self.ask(|it| it.compare(at..blocks, states.map(Epoch), 3));
+            assert!(compared.1 > at, "no step forward");
+            differing.union(&compared.0);
+            at = compared.1;
+            self.history.pages.evict(self.memory_max);
+        }
+        for block in 0..blocks {
+            let [one, other] = states.map(|state| self.model.shown(block, state));
+            assert_eq!(differing.contains(block), one != other, "{block} at {states:?}");
+        }
+        assert!(differing.runs().all(|run| run.end() <= blocks * crate::base::units::BLOCK_BYTES));
+    }
+
+    /// The blocks with content, page by page.
+    fn shown_now(&mut self) -> Vec<u64> {
+        let (mut all, mut from) = (Vec::new(), Some([0, 0]));
+        while let Some(next) = from {
+            let (shown, behind) = self.ask(|it| it.shown_from(next));
+            all.extend(shown.into_iter().map(|block| block.0));
+            assert!(behind.is_none_or(|behind| behind > next), "no step forward");
+            from = behind;
+        }
+        all
+    }
+
+    fn check(&mut self, blocks: u64) {
+        assert_eq!(
+            self.ask(|it| it.versions.check(&it.pages).map_err(|_| Absent(crate::tree::PageNo(0)))),
+            ()
+        );
+        let kept: Vec<u64> = self.model.kept.iter().copied().chain([self.model.open]).collect();
+        for epoch in kept {
+            for block in 0..blocks {
+                let is_gap =
+                    self.history.gaps.of(Epoch(epoch), outline(&(block..block + 1))).next().is_some();
+                let forgotten = self.model.gaps.get(&block);
+                assert_eq!(is_gap, forgotten.is_some_and(|last| epoch <= *last), "{block} at {epoch}");
+                let shown = self.ask(|it| it.shown(Block(block), Epoch(epoch)));
+                assert_eq!(shown.map(|it| it.slot.0), self.model.shown(block, epoch), "{block} at {epoch}");
+            }
+        }
+        let states: Vec<u64> = self.model.kept.iter().copied().chain([0, self.model.open]).collect();
+        for pair in states.windows(2).chain(states.rchunks(2).filter(|it| it.len() == 2)) {
+            self.check_compared(blocks, [pair[0], pair[1]]);
+            self.check_compared(blocks, [pair[1], self.model.open]);
+        }
+        for epoch in self.model.kept.clone() {
+            assert_eq!(self.weigh(epoch, epoch).0, self.model.unique(epoch), "of epoch {epoch}");
+        }
+        assert_eq!(self.shown_now(), self.model.now.keys().copied().collect::<Vec<_>>());
+        assert_eq!(self.history.kept(), self.model.kept.len() as u64);
+        let (mut owed, mut from) = (BTreeSet::new(), Slot(0));
+        while let Some(span) = self.ask(|it| it.owed_from(from)) {
+            owed.extend(span.each().map(|dead| dead.slot.0));
+            from = span.slots().end;
+        }
+        assert_eq!(owed, self.model.owed);
+        assert_eq!(self.history.owed(), owed.len() as u64);
+        let retired = |(_, born, died): &&(u64, u64, Option<u64>)| {
+            died.is_some_and(|died| self.model.kept.range(*born..died).next().is_some())
+        };
+        assert_eq!(self.history.retired(), self.model.versions.values().filter(retired).count() as u64);
+    }
+}
+
+#[test]
+fn every_kept_epoch_shows_what_it_was_and_the_rest_is_owed() {
+    for seed in 0..400 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut disk = Disk::new(5 + seed as usize % 20);
+        let blocks = 1 + u64::from(rng.next_u32() % 12);
+        for _ in 0..20 + rng.next_u32() % 300 {
+            let kept: Vec<u64> = disk.model.kept.iter().copied().collect();
+            let any = |rng: &mut ChaCha8Rng| kept.get(rng.next_u32() as usize % kept.len().max(1)).copied();
+            match rng.next_u32() % 100 {
+                0..44 => disk.write(u64::from(rng.next_u32()) % blocks, false),
+                44..52 => disk.write(u64::from(rng.next_u32()) % blocks, true),
+                52..60 => {
+                    let (from, is_free) = (u64::from(rng.next_u32()) % blocks, rng.next_u32() % 2 == 0);
+                    (from..blocks.min(from + 6)).for_each(|block| disk.write(block, is_free));
+                }
+                60..78 => disk.close(),
+                78..84 => disk.complete(u64::from(rng.next_u32()) % (disk.slots + 1), 1 + seed % 4),
+                84..87 => {
+                    let from = u64::from(rng.next_u32()) % blocks;
+                    disk.forget_blocks(from..(from + 1 + u64::from(rng.next_u32()) % 4).min(blocks));
+                }
+                87..94 => {
+                    if let (Some(one), Some(other)) = (any(&mut rng), any(&mut rng)) {
+                        let to = if rng.next_u32() % 2 == 0 { one } else { other.max(one) };
+                        disk.forget(one, to);
+                    }
+                }
+                94..98 => disk.make_durable(),
+                _ => disk.crash(),
+            }
+            disk.history.pages.evict(disk.memory_max);
+        }
+        disk.check(blocks);
+        disk.make_durable();
+        disk.crash();
+        disk.check(blocks);
+        // With all epochs forgotten, only what the open one shows is left.
+        disk.forget(0, disk.model.open - 1);
+        disk.check(blocks);
+        while disk.history.owed() > 0 {
+            disk.complete(0, u64::MAX);
+        }
+        let shown = (0..blocks).filter(|block| disk.model.now.contains_key(block)).count();
+        assert_eq!((disk.history.retired(), disk.model.versions.len()), (0, shown));
+        assert_eq!(disk.history.versions.len(), shown as u64, "ends that say nothing are gone");
+        assert!(disk.history.gaps.is_empty(), "gaps that no epoch has are gone");
+    }
+}
+
+#[test]
+fn the_last_version_of_a_block_counts_on_whatever_page_it_lies() {
+    let mut disk = Disk::new(5);
+    for epoch in 0..700 {
+        (0..3).for_each(|block| disk.write(block, false));
+        disk.write(3, epoch % 2 == 1);
+        disk.close();
+        disk.history.pages.evict(disk.memory_max);
+    }
+    assert_eq!(disk.shown_now(), [0, 1, 2]);
+    disk.write(3, false);
+    disk.write(1, true);
+    assert_eq!(disk.shown_now(), [0, 2, 3]);
+}
+
+fn outline(blocks: &Range<u64>) -> Extent<Addr> {
+    Extent::between(blocks.start * BLOCK_BYTES, blocks.end * BLOCK_BYTES)
+}
+
+/// Forgets epochs one by one in this order; returns the most entries that one forget looked at beyond twice
+/// what it destroyed, and how often an entry was moved by merges.
+fn cost(disk: &mut Disk, order: &[u64]) -> (u64, u64) {
+    let (mut most, mut dead) = (0, 0);
+    for epoch in order {
+        let before = disk.history.work().0;
+        let died = disk.forget_quietly(*epoch);
+        dead += died;
+        most = most.max((disk.history.work().0 - before).saturating_sub(2 * died));
+    }
+    (most, disk.history.work().1 / (dead + disk.history.retired()).max(1))
+}
+
+impl Disk {
+    /// As [`Disk::forget`], without the model.
+    fn forget_quietly(&mut self, epoch: u64) -> u64 {
+        let (mut forget, mut dead) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
+        loop {
+            match self.ask(|it| it.forget_step(&mut forget)) {
+                Forgotten::Versions(all) => dead += all.iter().map(|span| span.len).sum::<u64>(),
+                Forgotten::More => {}
+                Forgotten::All => return dead,
+            }
+        }
+    }
+
+    fn fill(epochs: u64, blocks: u64, writes: u64) -> Self {
+        let (mut disk, mut rng) = (Self::new(usize::MAX), ChaCha8Rng::seed_from_u64(5));
+        let mut slot = 0;
+        let mut put = |disk: &mut Self, block: u64| {
+            slot += 1;
+            let epoch = disk.history.open_epoch();
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch, |_| false));
+        };
+        (0..blocks).for_each(|block| put(&mut disk, block));
+        for _ in 0..epochs {
+            disk.ask(|it| it.close(WallTime(0)));
+            (0..writes).for_each(|_| put(&mut disk, u64::from(rng.next_u32()) % blocks));
+        }
+        disk
+    }
+}
+
+#[test]
+fn a_forget_looks_at_hardly_more_than_what_dies() {
+    const EPOCHS: u64 = 2000;
+    let all: Vec<u64> = (1..EPOCHS).collect();
+    let thinned: Vec<u64> = all.iter().copied().filter(|epoch| epoch % 60 != 0).collect();
+    let orders = [
+        ("oldest first", all),
+        ("thinned, ascending", thinned.clone()),
+        ("thinned, descending", thinned.into_iter().rev().collect()),
+    ];
+    for (name, order) in orders {
+        let mut disk = Disk::fill(EPOCHS, 5000, 20);
+        let (most, merged) = cost(&mut disk, &order);
+        assert!(most <= 100, "{name}: one forget looked at {most} more");
+        assert!(merged <= 12, "{name}: an entry was moved {merged} times");
+    }
+}
+
+#[test]
+fn what_was_written_at_once_dies_as_a_few_entries_and_in_bounded_steps() {
+    const BLOCKS: u64 = 3 * DEAD_MAX + 7;
+    let mut disk = Disk::new(5);
+    (0..BLOCKS).for_each(|block| disk.write(block, false));
+    disk.close();
+    (0..BLOCKS).filter(|block| *block != BLOCKS / 2).for_each(|block| disk.write(block, true));
+    disk.close();
+    disk.make_durable();
+    disk.crash();
+    let before = disk.history.work().0;
+    assert_eq!(disk.forget(1, 1) as u64, BLOCKS - 1);
+    assert!(disk.history.work().0 - before < 60, "two entries, part by part, and again for each absent page");
+    assert_eq!(disk.history.versions.len(), 1, "ends that say nothing are gone");
+    disk.complete(BLOCKS / 3, 1);
+    disk.check(BLOCKS);
+}
+
+#[test]
+fn where_all_is_written_on_both_sides_nothing_dies_and_nothing_is_looked_at() {
+    let mut disk = Disk::fill(0, 20_000, 0);
+    let mut slot = 20_000;
+    for half in [0..0, 0..10_000, 10_000..20_000] {
+        for block in half {
+            slot += 1;
+            let epoch = disk.history.open_epoch();
+            disk.ask(|it| it.write(Block(block), Some(Slot(slot)), epoch, |_| false));
+        }
+        disk.ask(|it| it.close(WallTime(0)));
+    }
+    let before = disk.history.work().0;
+    assert_eq!(disk.forget_quietly(2), 0);
+    assert!(disk.history.work().0 - before < 10);
+}

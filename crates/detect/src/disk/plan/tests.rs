@@ -1,0 +1,105 @@
+use crate::disk::partition::Missing;
+use crate::disk::partition::tests::{Image, entry, image};
+use crate::disk::plan::{Plan, plan};
+use crate::formats::format::{Contents, Prober};
+use quietus_core::base::units::Extent;
+use std::collections::BTreeSet;
+
+const EXT2: &[Prober] = &[crate::formats::ext2::probe];
+
+fn planned(image: &Image) -> Plan {
+    let (len, mut contents) = (image.bytes.len() as u64, Contents::default());
+    let mut asked = BTreeSet::new();
+    loop {
+        let Missing(extents) = match plan(len, EXT2, &contents) {
+            Ok(plan) => return plan,
+            Err(missing) => missing,
+        };
+        for it in extents {
+            assert!(asked.insert((it.start, it.len)), "asked for twice");
+            contents.insert(it.start, image.bytes[it.start.0 as usize..it.end() as usize].to_vec());
+        }
+    }
+}
+
+fn refusals(plan: &Plan) -> Vec<Option<String>> {
+    plan.regions.iter().map(|it| it.refused.as_ref().map(ToString::to_string)).collect()
+}
+
+/// The magic number of a superblock of ext2 that begins 1024 bytes before.
+fn superblock(image: &mut Image) {
+    image.bytes[1024 + 0x38..][..2].copy_from_slice(&[0x53, 0xEF]);
+}
+
+const TWO: &[[u8; 16]] = &[[0; 16], [0; 16]];
+
+fn two() -> Image {
+    let mut entries = TWO.to_vec();
+    entries[0] = entry(0x83, 63, 2000);
+    entries[1] = entry(0x83, 4096, 4096);
+    image(8).mbr(&entries)
+}
+
+#[test]
+fn without_a_table_the_whole_disk_is_one() {
+    let plan = planned(&image(1));
+    assert_eq!(refusals(&plan), [None]);
+    assert_eq!((plan.regions[0].number, plan.regions[0].extent), (None, Extent::new(0, 1 << 20)));
+}
+
+#[test]
+fn each_partition_is_one() {
+    let plan = planned(&two());
+    assert_eq!(refusals(&plan), [None, None]);
+    let numbers: Vec<_> = plan.regions.iter().map(|it| it.number).collect();
+    assert_eq!(numbers, [Some(1), Some(2)]);
+}
+
+#[test]
+fn a_file_system_and_a_table_on_one_disk_are_both_left_alone() {
+    let mut both = two();
+    superblock(&mut both);
+    let plan = planned(&both);
+    let why = "the disk has a partition table, and a file system of its own: clear the one that is not \
+               used, for instance with wipefs";
+    assert_eq!(refusals(&plan), [Some(why.to_string()), Some(why.to_string())]);
+    assert_eq!(plan.summary(0), why);
+    let mut alone = image(8);
+    superblock(&mut alone);
+    assert_eq!(refusals(&planned(&alone)), [None]);
+}
+
+#[test]
+fn a_foreign_partition_is_left_alone() {
+    let mut image = two();
+    image.bytes[63 * 512 + 4096..][..4].copy_from_slice(&[0xFC, 0x4E, 0x2B, 0xA9]);
+    assert_eq!(refusals(&planned(&image)), [Some("it is a member of an md array".into()), None]);
+}
+
+#[test]
+fn a_foreign_disk_is_left_alone() {
+    let mut image = image(8);
+    image.bytes[512..520].copy_from_slice(b"LABELONE");
+    assert_eq!(planned(&image).why_none(), "it is a physical volume of LVM");
+    let mut image = two();
+    image.bytes[512..520].copy_from_slice(b"LABELONE");
+    let refusals = refusals(&planned(&image));
+    assert!(refusals.iter().all(|it| it.as_ref().is_some_and(|it| it.contains("is a physical volume"))));
+}
+
+#[test]
+fn a_broken_gpt_leaves_nothing_to_watch() {
+    let plan = planned(&image(8).mbr(&[entry(0xEE, 1, u32::MAX)]));
+    assert_eq!(plan.regions, []);
+    assert!(plan.summary(0).starts_with("its partition table is broken: the first copy is invalid"));
+}
+
+#[test]
+fn a_partition_that_begins_with_its_table_is_the_whole_disk() {
+    let mut first = entry(0x06, 0, 8 << 11);
+    first[0] = 0x80;
+    let plan = planned(&image(8).mbr(&[first]));
+    assert_eq!((plan.regions[0].number, plan.regions[0].extent), (None, Extent::new(0, 8 << 20)));
+    let plan = planned(&image(8).mbr(&[first, entry(0x83, 63, 2000)]));
+    assert_eq!(plan.regions.len(), 2, "that is a table, whatever it means");
+}

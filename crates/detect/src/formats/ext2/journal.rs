@@ -1,0 +1,158 @@
+//! Where the journal lies: the blocks of its inode, in their order.
+//!
+//! Linux goes by the inode, not by the copy of its pointers in the superblock.
+
+use crate::formats::ext2::extents;
+use crate::formats::ext2::names::Pointer;
+use crate::formats::ext2::raw::RawSuperblock;
+use crate::formats::ext2::{Ext, LEVELS_MAX};
+use crate::formats::format::{Block, Contents, Reason};
+use crate::input::bytes::all;
+use quietus_core::base::units::{Addr, Extent};
+use std::ops::Range;
+use zerocopy::little_endian::U32;
+
+/// Most bytes of blocks of pointers to read for a journal.
+const NODES_BYTES_MAX: u64 = 16 << 20;
+
+/// A superblock's fields about the journal. If any of them changes, the journal may be another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    /// Inode number of the journal; 0: external journal.
+    s_journal_inum: u32,
+    /// UUID of an external journal, whose device number may change at a mount.
+    s_journal_uuid: [u8; 16],
+    /// Copy of the inode's pointers.
+    s_jnl_blocks: [u8; 68],
+}
+
+impl Claim {
+    pub(super) fn of(superblock: &RawSuperblock) -> Self {
+        Self {
+            s_journal_inum: superblock.s_journal_inum.get(),
+            s_journal_uuid: superblock.s_journal_uuid,
+            s_jnl_blocks: superblock.s_jnl_blocks,
+        }
+    }
+
+    /// Whether the journal is external.
+    pub(super) fn is_external(&self) -> bool {
+        self.s_journal_inum == 0
+    }
+}
+
+/// Result of following the journal's inode.
+pub(super) enum Found {
+    /// Extents needed first.
+    Needs(Vec<Extent<Addr>>),
+    /// The blocks of the journal.
+    At(Vec<Range<Block>>),
+}
+
+/// A walk along the pointers of the journal's inode.
+struct Walk<'a> {
+    ext: &'a Ext,
+    contents: &'a Contents,
+    missing: Vec<Extent<Addr>>,
+    pieces: Vec<Range<Block>>,
+    nodes_bytes: u64,
+    /// Number of blocks still to be found.
+    left: u64,
+}
+
+fn lies() -> Reason {
+    Reason("the journal's inode is invalid".into())
+}
+
+/// The blocks of the journal of `ext`, whose superblock has `claim`.
+///
+/// # Errors
+/// The inode is not valid.
+pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Found, Reason> {
+    let s_journal_inum = claim.s_journal_inum;
+    let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
+    let place = ext.extent_of(block);
+    let Some(table) = contents.get(place) else { return Ok(Found::Needs(vec![place])) };
+    let inode = ext.inode(s_journal_inum, ext.slot(table, slot));
+    let (i_size, pointers) = inode.file().ok_or_else(lies)?;
+    let left = i_size / u64::from(ext.superblock.block_bytes());
+    let (missing, pieces) = (Vec::new(), Vec::new());
+    let mut walk = Walk { ext, contents, missing, pieces, nodes_bytes: 0, left };
+    pointers.iter().try_for_each(|pointer| walk.follow(pointer))?;
+    walk.finish()
+}
+
+impl Walk<'_> {
+    fn follow(&mut self, pointer: &Pointer) -> Result<(), Reason> {
+        if self.left == 0 || pointer.blocks.is_empty() {
+            return Ok(());
+        }
+        let blocks = self.ext.accept(pointer).ok_or_else(lies)?;
+        if pointer.level == 0 {
+            self.found(blocks);
+            return Ok(());
+        }
+        let place = self.ext.extent_of(blocks.start);
+        self.nodes_bytes += place.len;
+        if self.nodes_bytes > NODES_BYTES_MAX {
+            return Err(lies());
+        }
+        let Some(content) = self.contents.get(place) else {
+            self.missing.push(place);
+            return Ok(());
+        };
+        children(pointer.level, content).iter().try_for_each(|child| self.follow(child))
+    }
+
+    fn found(&mut self, blocks: Range<Block>) {
+        let len = self.left.min(blocks.len() as u64);
+        self.left -= len;
+        let blocks = blocks.start..blocks.start + len as u32;
+        match self.pieces.last_mut() {
+            Some(last) if last.end == blocks.start => last.end = blocks.end,
+            _ => self.pieces.push(blocks),
+        }
+    }
+
+    fn finish(self) -> Result<Found, Reason> {
+        if !self.missing.is_empty() {
+            return Ok(Found::Needs(self.missing));
+        }
+        let mut sorted = self.pieces.clone();
+        sorted.sort_unstable_by_key(|piece| piece.start);
+        let is_twice = sorted.windows(2).any(|pair| pair[0].end > pair[1].start);
+        if self.left > 0 || is_twice || self.pieces.is_empty() {
+            return Err(lies());
+        }
+        Ok(Found::At(self.pieces))
+    }
+}
+
+/// The pointers in a block of pointers, in the order of the file.
+fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
+    if let Some(depth) = extents::depth_of(level) {
+        return extents::pointers(content, depth).collect();
+    }
+    let of = |(n, block): (usize, &U32)| Pointer::to(block.get(), level - 1, n);
+    let pointers = all(content).iter().enumerate().map(of);
+    if level <= LEVELS_MAX { pointers.collect() } else { Vec::new() }
+}
+
+impl Ext {
+    /// The block of inode `number`, and its index there.
+    fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
+        let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
+        let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);
+        let table = self.layout.table(group)?;
+        let in_block = self.superblock.inodes_in_block();
+        Some((table.start + n / in_block, n % in_block))
+    }
+
+    fn extent_of(&self, block: Block) -> Extent<Addr> {
+        let bytes = u64::from(self.superblock.block_bytes());
+        Extent::new(u64::from(block) * bytes, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+use crate::formats::ext2::superblock::*;
+use crate::formats::ext2::tests::{put16, put32, superblock};
+
+const DISK_BYTES: u64 = 300 * 1024;
+
+pub(in crate::formats::ext2) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Superblock, Reason> {
+    Superblock::new(RawSuperblock::from_bytes(bytes).unwrap(), disk_bytes)
+}
+
+fn read(bytes: &[u8]) -> Result<Superblock, Reason> {
+    from_bytes(bytes, DISK_BYTES)
+}
+
+macro_rules! lies {
+    ($($name:ident: $field:literal, $put:ident $at:literal $value:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            let mut bytes = superblock();
+            $put(&mut bytes, $at, $value);
+            assert_eq!(read(&bytes).unwrap_err().field(), $field);
+        })*
+    };
+}
+
+lies! {
+    no_inodes: "s_inodes_count", put32 0x0 0;
+    an_inode_too_many: "s_inodes_count", put32 0x0 33;
+    no_blocks: "s_blocks_count", put32 0x4 0;
+    only_the_boot_block: "s_blocks_count", put32 0x4 1;
+    a_group_more_than_its_inodes: "s_inodes_count", put32 0x4 514;
+    too_many_groups: "s_blocks_per_group", put32 0x4 u32::MAX;
+    groups_begin_too_early: "s_first_data_block", put32 0x14 0;
+    groups_begin_too_late: "s_first_data_block", put32 0x14 2;
+    blocks_too_large: "s_log_block_size", put32 0x18 7;
+    blocks_much_too_large: "s_log_block_size", put32 0x18 u32::MAX;
+    clusters_larger_than_blocks: "s_log_cluster_size", put32 0x1C 1;
+    no_blocks_in_a_group: "s_blocks_per_group", put32 0x20 0;
+    groups_smaller_than_their_inodes: "s_blocks_per_group", put32 0x20 2;
+    groups_larger_than_a_map: "s_blocks_per_group", put32 0x20 8193;
+    no_inodes_in_a_group: "s_inodes_per_group", put32 0x28 0;
+    inodes_beyond_a_map: "s_inodes_per_group", put32 0x28 8193;
+    revision_unknown: "s_rev_level", put32 0x4C 2;
+    reserved_inode_first: "s_first_ino", put32 0x54 10;
+    first_inode_beyond_the_last: "s_first_ino", put32 0x54 33;
+    inodes_of_nothing: "s_inode_size", put16 0x58 0;
+    inodes_too_small: "s_inode_size", put16 0x58 64;
+    inodes_of_an_odd_size: "s_inode_size", put16 0x58 192;
+    inodes_larger_than_a_block: "s_inode_size", put16 0x58 2048;
+    more_reserved_than_a_block_can_name: "s_reserved_gdt_blocks", put16 0xCE 257;
+    blocks_counted_by_more_bits_than_there_are: "s_blocks_count_hi", put32 0x150 1;
+}
+
+#[test]
+fn meta_groups_from_beyond_the_last() {
+    let mut bytes = superblock();
+    put32(&mut bytes, 0x60, 0x10);
+    put32(&mut bytes, 0x104, 1);
+    assert!(read(&bytes).is_ok());
+    put32(&mut bytes, 0x104, 2);
+    assert_eq!(read(&bytes).unwrap_err().field(), "s_first_meta_bg");
+}
+
+#[test]
+fn a_file_system_of_the_hurd_is_refused() {
+    let mut bytes = superblock();
+    put32(&mut bytes, 0x48, 1);
+    assert!(read(&bytes).unwrap_err().0.contains("Hurd"));
+}
+
+#[test]
+fn revision_0_has_inodes_of_128_bytes() {
+    let mut bytes = superblock();
+    put32(&mut bytes, 0x4C, 0);
+    put32(&mut bytes, 0x54, 0);
+    put16(&mut bytes, 0x58, 0);
+    let found = read(&bytes).unwrap();
+    assert_eq!((found.s_inode_size, found.s_first_ino), (128, 11));
+}
+
+#[test]
+fn features_of_revision_0_are_read_too() {
+    let mut bytes = superblock();
+    put32(&mut bytes, 0x4C, 0);
+    put32(&mut bytes, 0x60, 0x8);
+    assert!(read(&bytes).is_err());
+}
+
+#[test]
+fn copies_follow_the_powers_of_3_5_and_7() {
+    let mut bytes = superblock();
+    put32(&mut bytes, 0x64, 1);
+    let found = read(&bytes).unwrap();
+    let copies: Vec<u32> = (0..400).filter(|group| found.has_super(*group)).collect();
+    assert_eq!(copies, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125, 243, 343]);
+}
+
+#[test]
+fn the_last_blocks_that_32_bits_count_are_no_overflow() {
+    let mut bytes = superblock();
+    let words = [(0x4, u32::MAX), (0x14, 0), (0x18, 2), (0x1C, 2), (0x20, 32768), (0x28, 32)];
+    words.into_iter().for_each(|(at, value)| put32(&mut bytes, at, value));
+    put32(&mut bytes, 0x0, 32 << 17);
+    let found = from_bytes(&bytes, u64::MAX).unwrap();
+    assert_eq!(found.groups(), 1 << 17);
+    assert_eq!(found.group((1 << 17) - 1), u32::MAX - 32767..u32::MAX);
+    assert_eq!(found.descriptors().count(), 1024);
+}
+
+fn with(words: &[(usize, u32)]) -> Vec<u8> {
+    let mut bytes = superblock();
+    words.iter().for_each(|(at, value)| put32(&mut bytes, *at, *value));
+    bytes
+}
+
+#[test]
+fn more_blocks_than_32_bits_count_are_refused() {
+    let bytes = with(&[(0x60, 0x80), (0xFC, 64 << 16), (0x150, 1)]);
+    assert_eq!(read(&bytes).unwrap_err().0, "it has 2^32 blocks or more, which is not supported");
+}
+
+#[test]
+fn wide_descriptors_have_a_size() {
+    let of = |size: u32| read(&with(&[(0x60, 0x80), (0xFC, size << 16)])).map(|it| it.s_desc_size);
+    assert_eq!((of(64), of(256), of(1024)), (Ok(64), Ok(256), Ok(1024)));
+    for size in [0, 32, 63, 96, 2048] {
+        assert_eq!(of(size).unwrap_err().field(), "s_desc_size", "{size}");
+    }
+    assert_eq!(read(&with(&[(0xFC, 64 << 16)])).unwrap().s_desc_size, 32, "not wide");
+}
+
+/// Clusters of 8 blocks of 1 KiB, 32 in a group, from block 0 on.
+const CLUSTERED: [(usize, u32); 4] = [(0x64, 0x200), (0x14, 0), (0x1C, 3), (0x24, 32)];
+
+#[test]
+fn clusters_have_blocks() {
+    let found = read(&with(&CLUSTERED)).unwrap();
+    assert_eq!((found.cluster_blocks(), found.super_block(0), found.group(1)), (8, 1, 256..300));
+    assert_eq!(found.descriptor_block(0), 2);
+}
+
+#[test]
+fn clusters_that_cannot_be_are_refused() {
+    let of = |at, value| {
+        let mut bytes = with(&CLUSTERED);
+        put32(&mut bytes, at, value);
+        read(&bytes).unwrap_err()
+    };
+    assert_eq!(of(0x14, 1).field(), "s_first_data_block");
+    assert_eq!(of(0x18, 4).field(), "s_log_cluster_size");
+    assert_eq!(of(0x1C, 21).field(), "s_log_cluster_size");
+    assert_eq!(of(0x1C, u32::MAX).field(), "s_log_cluster_size");
+    assert_eq!(of(0x1C, 2).field(), "s_clusters_per_group");
+    assert_eq!(of(0x24, 33).field(), "s_clusters_per_group");
+    assert_eq!(of(0x24, u32::MAX).field(), "s_clusters_per_group");
+    assert_eq!(of(0x64, 0).field(), "s_log_cluster_size");
+}
+
+#[test]
+fn more_clusters_than_a_map_has_bits() {
+    let words = [(0x64, 0x200), (0x14, 0), (0x1C, 1), (0x20, 16384 + 2), (0x24, 8192 + 1)];
+    assert_eq!(read(&with(&words)).unwrap_err().field(), "s_blocks_per_group");
+}
+
+#[test]
+fn the_block_against_many_mounts_is_one_of_the_file_system() {
+    let of = |low, high| read(&with(&[(0x60, 0x100), (0x168, low), (0x16C, high)])).map(|it| it.s_mmp_block);
+    assert_eq!(of(9, 0), Ok(9));
+    for (low, high) in [(0, 0), (300, 0), (9, 1)] {
+        assert_eq!(of(low, high).unwrap_err().field(), "s_mmp_block", "{low} {high}");
+    }
+    assert_eq!(read(&with(&[(0x168, 9)])).unwrap().s_mmp_block, 0, "without the feature");
+}

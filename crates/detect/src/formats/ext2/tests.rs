@@ -1,0 +1,573 @@
+//! A small file system made by hand: 300 blocks of 1 KiB in two groups.
+//!
+//! Group 0: superblock 1, descriptors 2, map 3, inode map 4, inodes 5 and 6.
+//! Group 1, from block 257: copies 257 and 258, then 259, 260, 261 and 262.
+
+use crate::formats::ext2::*;
+use crate::formats::format::Link;
+
+mod ext4;
+
+const DISK_BYTES: u64 = 300 * 1024;
+/// Where its inodes are.
+const TABLE: Block = 5;
+
+pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+pub(super) fn superblock() -> Vec<u8> {
+    let mut bytes = vec![0; 1024];
+    let words = [(0x0, 32), (0x4, 300), (0x14, 1), (0x20, 256), (0x28, 16), (0x4C, 1), (0x54, 11)];
+    words.into_iter().for_each(|(at, value)| put32(&mut bytes, at, value));
+    put16(&mut bytes, 0x34, 3);
+    put16(&mut bytes, 0x38, 0xEF53);
+    put16(&mut bytes, 0x3A, 1);
+    put16(&mut bytes, 0x58, 128);
+    bytes
+}
+
+pub(super) fn descriptors() -> Vec<u8> {
+    let mut bytes = vec![0; 1024];
+    let places = [3, 4, 5, 259, 260, 261];
+    for (n, place) in places.into_iter().enumerate() {
+        put32(&mut bytes, n / 3 * 32 + n % 3 * 4, place);
+    }
+    bytes
+}
+
+fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
+    let mut contents = Contents::default();
+    contents.insert(Addr(1024), superblock);
+    contents.insert(Addr(2048), descriptors);
+    contents
+}
+
+pub(super) fn ext2() -> Box<dyn Format> {
+    match probe(DISK_BYTES, &contents(superblock(), descriptors())) {
+        Probe::Is(format) => format,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An inode in use, of a regular file.
+pub(super) fn inode(generation: u32, pointers: &[u32]) -> Vec<u8> {
+    let mut bytes = vec![0; 128];
+    put16(&mut bytes, 0, 0x81A4);
+    put16(&mut bytes, 0x1A, 1);
+    put32(&mut bytes, 0x64, generation);
+    pointers.iter().enumerate().for_each(|(n, block)| put32(&mut bytes, 0x28 + 4 * n, *block));
+    bytes
+}
+
+/// A block of inodes: these, from the first on.
+fn table(inodes: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = inodes.concat();
+    bytes.resize(1024, 0);
+    bytes
+}
+
+fn pointers(blocks: &[u32]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = blocks.iter().flat_map(|block| block.to_le_bytes()).collect();
+    bytes.resize(1024, 0);
+    bytes
+}
+
+fn unlinked(blocks: Range<Block>, kind: Kind) -> Change {
+    Change::Unlinked(Link { blocks, kind })
+}
+
+fn linked(blocks: Range<Block>, kind: Kind) -> Change {
+    Change::Linked(Link { blocks, kind })
+}
+
+fn refusal(disk_bytes: u64, contents: &Contents) -> String {
+    match probe(disk_bytes, contents) {
+        Probe::Refused(reason) => reason.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn superblock_then_descriptors_are_asked_for() {
+    let mut seen = Contents::default();
+    let first = Extent::new(1024, 1024);
+    assert!(matches!(probe(DISK_BYTES, &seen), Probe::Needs(asked) if asked == [first]));
+    seen.insert(Addr(1024), superblock());
+    let second = Extent::new(2048, 1024);
+    assert!(matches!(probe(DISK_BYTES, &seen), Probe::Needs(asked) if asked == [second]));
+    seen.insert(Addr(2048), descriptors());
+    assert!(matches!(probe(DISK_BYTES, &seen), Probe::Is(_)));
+}
+
+#[test]
+fn other_content_is_not_ext2() {
+    assert!(matches!(probe(2047, &Contents::default()), Probe::IsNot));
+    assert!(matches!(probe(DISK_BYTES, &contents(vec![0; 1024], vec![])), Probe::IsNot));
+    assert!(matches!(probe(DISK_BYTES, &contents(vec![0x53; 1024], vec![])), Probe::IsNot));
+}
+
+#[test]
+fn a_file_system_ends_within_the_disk() {
+    let all = contents(superblock(), descriptors());
+    assert!(matches!(probe(DISK_BYTES, &all), Probe::Is(_)));
+    assert_eq!(refusal(DISK_BYTES - 1, &all), "the file system ends beyond the disk");
+}
+
+#[test]
+fn every_block_has_its_kind() {
+    let format = ext2();
+    let kinds: Vec<Kind> = (0..300).map(|block| format.kind(block)).collect();
+    let (g, m, i, f) = (Kind::Geometry, Kind::Map, Kind::Inodes, Kind::Fixed);
+    assert_eq!(kinds[..8], [f, g, g, m, f, i, i, Kind::Data]);
+    assert_eq!(kinds[256..264], [Kind::Data, f, f, m, f, i, i, Kind::Data]);
+    assert!(kinds[8..256].iter().chain(&kinds[264..]).all(|kind| *kind == Kind::Data));
+    assert_eq!(format.survey(Kind::Map), [3..4, 259..260]);
+    assert_eq!(format.survey(Kind::Inodes), [5..7, 261..263]);
+    assert_eq!(format.survey(Kind::Geometry), [Range { start: 1, end: 3 }]);
+    assert_eq!(format.survey(Kind::Data), []);
+}
+
+/// The map of group 0, with only metadata allocated: blocks 1 to 6.
+fn map_0() -> Vec<u8> {
+    let mut map = vec![0; 1024];
+    map[0] = 0b0011_1111;
+    map[32..].fill(0xFF);
+    map
+}
+
+fn map_1() -> Vec<u8> {
+    let mut map = vec![0xFF; 1024];
+    map[1] = 0b1110_0111;
+    map
+}
+
+fn shown(block: u64, from: usize, map: &[u8]) -> Result<Vec<Shown>, Reason> {
+    ext2().map(Extent::new(block * 1024 + from as u64, map.len() as u64), map)
+}
+
+#[test]
+fn a_map_shows_runs_of_blocks() {
+    let run = |blocks, allocated| Shown { blocks, allocated };
+    assert_eq!(shown(3, 0, &map_0()), Ok(vec![run(1..7, true), run(7..257, false)]));
+    let all = [run(257..268, true), run(268..270, false), run(270..300, true)];
+    assert_eq!(shown(259, 0, &map_1()), Ok(all.to_vec()));
+}
+
+#[test]
+fn a_part_of_a_map_shows_just_its_own_blocks() {
+    let run = |blocks, allocated| Shown { blocks, allocated };
+    assert_eq!(shown(3, 1, &map_0()[1..2]), Ok(vec![run(9..17, false)]));
+    assert_eq!(shown(3, 31, &map_0()[31..33]), Ok(vec![run(249..257, false)]));
+    assert_eq!(shown(3, 512, &map_0()[512..]), Ok(vec![]));
+    assert_eq!(shown(259, 5, &map_1()[5..6]), Ok(vec![run(297..300, true)]));
+    assert_eq!(shown(3, 0, &[]), Ok(vec![]));
+}
+
+#[test]
+fn a_map_with_metadata_free_is_none() {
+    let reason = |group| Err(Reason(format!("the map of group {group} shows metadata as free")));
+    for bit in 0..6 {
+        let mut map = map_0();
+        map[0] &= !(1 << bit);
+        assert_eq!(shown(3, 0, &map), reason(0), "{bit}");
+        map = map_1();
+        map[0] &= !(1 << bit);
+        assert_eq!(shown(259, 0, &map), reason(1), "{bit}");
+    }
+    assert_eq!(shown(259, 0, &[0; 512]), reason(1));
+}
+
+#[test]
+fn behind_a_map_all_bits_are_alike() {
+    let reason = Reason("the map of group 0 has mixed bits after its last block".into());
+    let mut map = map_0();
+    map[700] = 0xFE;
+    assert_eq!(shown(3, 0, &map), Err(reason.clone()));
+    assert_eq!(shown(3, 512, &map[512..]), Err(reason.clone()));
+    map[700..].fill(0);
+    assert_eq!(shown(3, 0, &map), Err(reason));
+    map[32..].fill(0);
+    assert!(shown(3, 0, &map).is_ok());
+}
+
+#[test]
+fn what_is_not_within_a_map_is_none() {
+    for (block, len) in [(4, 1024), (8, 1024), (3, 1025), (u64::MAX >> 11, 512), (300, 1)] {
+        assert!(shown(block, 0, &vec![0xFF; len]).is_err(), "{block} {len}");
+    }
+    assert!(shown(3, 1023, &[0xFF; 2]).is_err());
+}
+
+#[test]
+fn new_files_are_linked_and_deleted_ones_unlinked() {
+    let format = ext2();
+    let file = inode(7, &[10, 11, 12, 0, 20, 0, 0, 0, 0, 0, 0, 0, 30, 40, 50]);
+    let links = [
+        (10..13, Kind::Data),
+        (20..21, Kind::Data),
+        (30..31, Kind::Pointers(1)),
+        (40..41, Kind::Pointers(2)),
+        (50..51, Kind::Pointers(3)),
+    ];
+    let second = |inode: &[u8]| table(&[vec![0; 128], inode.to_vec()]);
+    let (empty, full) = (table(&[]), second(&file));
+    let of = |change: fn(Range<Block>, Kind) -> Change| {
+        links.iter().map(|(blocks, kind)| change(blocks.clone(), *kind)).collect::<Vec<_>>()
+    };
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &empty, &full), of(linked));
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &full, &empty), of(unlinked));
+    let mut deleted = file;
+    put16(&mut deleted, 0x1A, 0);
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &full, &second(&deleted)), of(unlinked));
+}
+
+#[test]
+fn another_generation_loses_and_gains_the_same_pointers() {
+    let (old, new) = (table(&[inode(1, &[10, 11])]), table(&[inode(2, &[10, 11])]));
+    let expected = [unlinked(10..12, Kind::Data), linked(10..12, Kind::Data)];
+    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &old, &new), expected);
+}
+
+#[test]
+fn a_pointer_that_moves_within_its_owner_is_lost_and_found() {
+    let format = ext2();
+    let moved = |blocks: &[Block]| {
+        let each = || blocks.iter().map(|block| *block..block + 1);
+        let lost = each().map(|at| unlinked(at, Kind::Data));
+        lost.chain(each().map(|at| linked(at, Kind::Data))).collect::<Vec<_>>()
+    };
+    let (old, new) = (table(&[inode(1, &[10, 20])]), table(&[inode(1, &[20, 10])]));
+    let sorted = |mut changes: Vec<Change>| {
+        changes.sort_by_key(|change| match change {
+            Change::Unlinked(link) => (0, link.blocks.start),
+            Change::Linked(link) => (1, link.blocks.start),
+        });
+        changes
+    };
+    assert_eq!(sorted(format.diff(TABLE, Kind::Inodes, &old, &new)), moved(&[10, 20]));
+    let (old, new) = (pointers(&[10, 20]), pointers(&[20, 10]));
+    assert_eq!(sorted(format.diff(9, Kind::Pointers(1), &old, &new)), moved(&[10, 20]));
+}
+
+#[test]
+fn a_block_that_changes_owner_is_unlinked_before_it_is_linked() {
+    let old = table(&[inode(1, &[]), inode(2, &[10])]);
+    let new = table(&[inode(1, &[10]), inode(2, &[])]);
+    let expected = [unlinked(10..11, Kind::Data), linked(10..11, Kind::Data)];
+    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &old, &new), expected);
+}
+
+#[test]
+fn levels_of_pointers_lead_down_to_data() {
+    let format = ext2();
+    let (old, new) = (pointers(&[]), pointers(&[10, 11]));
+    assert_eq!(format.diff(9, Kind::Pointers(1), &old, &new), [linked(10..12, Kind::Data)]);
+    for level in [2, 3] {
+        let kind = Kind::Pointers(level - 1);
+        assert_eq!(format.diff(9, Kind::Pointers(level), &old, &new), [linked(10..12, kind)]);
+    }
+    for kind in [Kind::Pointers(0), Kind::Pointers(4), Kind::Pointers(255), Kind::Data, Kind::Map] {
+        assert_eq!(format.diff(9, kind, &old, &new), []);
+    }
+}
+
+#[test]
+fn impossible_pointers_name_nothing() {
+    let format = ext2();
+    let bad = [0, 1, 2, 3, 4, 5, 6, 257, 262, 300, 301, u32::MAX];
+    let nothing = vec![0; 1024];
+    assert_eq!(format.diff(9, Kind::Pointers(1), &nothing, &pointers(&bad)), []);
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &nothing, &table(&[inode(1, &bad)])), []);
+    assert_eq!(
+        format.diff(9, Kind::Pointers(1), &nothing, &pointers(&[299])),
+        [linked(299..300, Kind::Data)]
+    );
+}
+
+#[test]
+fn a_block_of_pointers_that_names_itself_is_one_link() {
+    let (format, kind) = (ext2(), Kind::Pointers(2));
+    let new = pointers(&[9, 9]);
+    let link = linked(9..10, Kind::Pointers(1));
+    assert_eq!(format.diff(9, kind, &[0; 1024], &new), [link.clone(), link]);
+}
+
+#[test]
+fn attributes_that_two_inodes_share_are_named_by_each() {
+    let format = ext2();
+    let mut first = inode(1, &[]);
+    put32(&mut first, 0x68, 20);
+    let (both, one) = (table(&[first.clone(), first.clone()]), table(&[vec![0; 128], first]));
+    let link = linked(20..21, Kind::Data);
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
+    assert_eq!(format.diff(TABLE, Kind::Inodes, &both, &one), [unlinked(20..21, Kind::Data)]);
+}
+
+#[test]
+fn a_block_that_two_inodes_claim_is_named_by_each() {
+    let both = table(&[inode(1, &[20]), inode(2, &[20])]);
+    let link = linked(20..21, Kind::Data);
+    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
+}
+
+#[test]
+fn a_block_of_inodes_elsewhere_holds_none() {
+    let new = table(&[inode(1, &[10])]);
+    assert_eq!(ext2().diff(9, Kind::Inodes, &[0; 1024], &new), []);
+    assert_eq!(ext2().diff(u32::MAX, Kind::Inodes, &[0; 1024], &new), []);
+}
+
+#[test]
+fn inodes_are_numbered_through_the_groups() {
+    let mut bad_blocks = inode(0, &[10]);
+    put16(&mut bad_blocks, 0, 0);
+    put16(&mut bad_blocks, 0x1A, 0);
+    let new = table(&[bad_blocks]);
+    assert_eq!(ext2().diff(5, Kind::Inodes, &[0; 1024], &new), [linked(10..11, Kind::Data)]);
+    for block in [6, 261, 262] {
+        assert_eq!(ext2().diff(block, Kind::Inodes, &[0; 1024], &new), [], "inode 1 is not in block {block}");
+    }
+}
+
+fn geometry(old: &[u8], new: &[u8]) -> Geometry {
+    ext2().geometry(1, old, new)
+}
+
+fn with(bytes: &[u8], at: usize, value: u16) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    put16(&mut bytes, at, value);
+    bytes
+}
+
+#[test]
+fn mounting_and_unmounting_are_told_from_checking() {
+    let clean = superblock();
+    let mounted = with(&with(&clean, 0x3A, 0), 0x34, 4);
+    let unmounted = with(&mounted, 0x3A, 1);
+    assert_eq!(geometry(&clean, &clean), Geometry::Same);
+    assert_eq!(geometry(&clean, &mounted), Geometry::Mounted);
+    assert_eq!(geometry(&mounted, &with(&mounted, 0xC, 99)), Geometry::InUse);
+    assert_eq!(geometry(&mounted, &unmounted), Geometry::Unmounted);
+    assert_eq!(geometry(&mounted, &with(&unmounted, 0x34, 0)), Geometry::Clean);
+    assert_eq!(geometry(&mounted, &with(&unmounted, 0x40, 1)), Geometry::Clean);
+    let never = |bytes: &[u8]| with(bytes, 0x34, 0);
+    assert_eq!(geometry(&never(&mounted), &never(&unmounted)), Geometry::Clean);
+    assert_eq!(geometry(&unmounted, &with(&unmounted, 0x78, 1)), Geometry::Clean);
+    assert_eq!(geometry(&mounted, &with(&unmounted, 0x3A, 3)), Geometry::Same);
+}
+
+#[test]
+fn every_field_of_the_layout_makes_it_another_file_system() {
+    let old = superblock();
+    let fields =
+        [0x0, 0x4, 0x14, 0x18, 0x20, 0x28, 0x38, 0x54, 0x58, 0x60, 0x64, 0x68, 0x76, 0xCE, 0x108, 0x24C];
+    for at in fields {
+        let new = with(&old, at, u16::from_le_bytes([old[at], old[at + 1]]) ^ 1);
+        assert_eq!(geometry(&old, &new), Geometry::Changed, "{at:#x}");
+    }
+    assert_eq!(geometry(&old, &[]), Geometry::Changed);
+    assert_eq!(geometry(&old, &[0; 1024]), Geometry::Changed);
+}
+
+#[test]
+fn fields_that_move_nothing_make_no_other_file_system() {
+    let mounted = with(&superblock(), 0x3A, 0);
+    for at in [0xC, 0x10, 0x2C, 0x30, 0x34, 0x40, 0x5A, 0x78, 0xE8, 0x174] {
+        assert_eq!(geometry(&mounted, &with(&mounted, at, 77)), Geometry::InUse, "{at:#x}");
+    }
+    let large_file = with(&mounted, 0x64, 2);
+    assert_eq!(geometry(&mounted, &large_file), Geometry::InUse);
+    let journal = with(&mounted, 0x5C, 4);
+    assert_eq!(geometry(&mounted, &journal), Geometry::Changed);
+}
+
+#[test]
+fn only_places_in_descriptors_matter() {
+    let (format, old) = (ext2(), descriptors());
+    for at in [0x0, 0x4, 0x8, 0x20, 0x24, 0x28] {
+        assert_eq!(format.geometry(2, &old, &with(&old, at, 99)), Geometry::Changed, "{at:#x}");
+    }
+    for at in [0xC, 0xE, 0x10, 0x12, 0x2C, 0x40, 0x3FE] {
+        assert_eq!(format.geometry(2, &old, &with(&old, at, 99)), Geometry::Same, "{at:#x}");
+    }
+    assert_eq!(format.geometry(2, &old, &old[..40]), Geometry::Changed);
+    assert_eq!(format.geometry(9, &old, &[]), Geometry::Changed);
+}
+
+/// Numbers from a seed.
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(limit)) as u32
+    }
+
+    pub(crate) fn bytes(&mut self, len: u32) -> Vec<u8> {
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+
+    /// `bytes` with some of them replaced.
+    fn spoil(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
+        for _ in 0..=self.below(6) {
+            let at = self.below(bytes.len() as u32) as usize;
+            bytes[at] = [0, 1, 0x7F, 0xFF, self.below(256) as u8][self.below(5) as usize];
+        }
+        bytes
+    }
+}
+
+#[test]
+fn random_content_makes_nothing_panic() {
+    let mut dice = Dice(1);
+    let format = ext2();
+    for _ in 0..4000 {
+        let (lens, block) = ([dice.below(1100), dice.below(1100)], dice.below(300));
+        let [old, new] = lens.map(|len| dice.bytes(len));
+        for level in (0..5).chain(0x10..0x17) {
+            format.diff(block, Kind::Pointers(level), &old, &new);
+        }
+        format.diff(block, Kind::Inodes, &old, &new);
+        format.geometry(block, &old, &new);
+        let at = Extent::new(u64::from(dice.below(400 * 1024)), new.len() as u64);
+        let _ = format.map(at, &new);
+    }
+}
+
+#[test]
+fn random_maps_are_refused() {
+    let mut dice = Dice(2);
+    for _ in 0..500 {
+        let content = dice.bytes(1024);
+        assert!(shown(3, 0, &content).is_err());
+        assert!(shown(259, 0, &content).is_err());
+    }
+}
+
+#[test]
+fn spoilt_superblocks_and_descriptors_are_refused_or_usable() {
+    let mut dice = Dice(3);
+    let (mut refused, mut usable) = (0, 0);
+    for _ in 0..20_000 {
+        let (head, groups) = (dice.spoil(superblock()), dice.spoil(descriptors()));
+        match probe(DISK_BYTES, &contents(head, groups)) {
+            Probe::Is(format) => {
+                usable += 1;
+                use_all(&*format, &mut dice);
+            }
+            Probe::Refused(_) => refused += 1,
+            Probe::Needs(asked) => assert!(asked.iter().all(|it| it.end() <= DISK_BYTES), "{asked:?}"),
+            Probe::IsNot => {}
+        }
+    }
+    assert!(refused > 1000 && usable > 1000, "{refused} {usable}");
+}
+
+fn use_all(format: &dyn Format, dice: &mut Dice) {
+    let bytes = format.block_bytes();
+    assert!(u64::from(format.blocks()) * u64::from(bytes) <= DISK_BYTES);
+    for kind in [Kind::Geometry, Kind::Map, Kind::Inodes, Kind::Fixed] {
+        for block in format.survey(kind).into_iter().flatten() {
+            assert_eq!(format.kind(block), kind);
+            assert!(block < format.blocks());
+        }
+    }
+    let (block, content) = (dice.below(format.blocks()), dice.bytes(bytes));
+    format.diff(block, format.kind(block), &vec![0; bytes as usize], &content);
+    let _ = format.map(Extent::new(u64::from(block) * u64::from(bytes), bytes.into()), &content);
+}
+
+/// Every single link in `changes`, unlinked or linked.
+fn counted(changes: &[Change], block: &mut std::collections::BTreeMap<(Block, Kind), i64>) {
+    for change in changes {
+        let (link, count) = match change {
+            Change::Unlinked(link) => (link, -1),
+            Change::Linked(link) => (link, 1),
+        };
+        for at in link.blocks.clone() {
+            *block.entry((at, link.kind)).or_default() += count;
+        }
+    }
+}
+
+#[test]
+fn what_is_linked_over_any_history_is_unlinked_by_the_way_back() {
+    let mut dice = Dice(4);
+    let format = ext2();
+    let kinds = [1, 2, 0x11, 0x12].map(Kind::Pointers);
+    for (block, kind) in kinds.into_iter().map(|kind| (9, kind)).chain([(TABLE, Kind::Inodes)]) {
+        for _ in 0..300 {
+            history_cancels(&*format, block, kind, &mut dice);
+        }
+    }
+}
+
+fn history_cancels(format: &dyn Format, block: Block, kind: Kind, dice: &mut Dice) {
+    let mut names = std::collections::BTreeMap::new();
+    let mut content = vec![0; 1024];
+    for _ in 0..8 {
+        let next = random_content(kind, dice);
+        counted(&format.diff(block, kind, &content, &next), &mut names);
+        assert!(names.values().all(|count| *count >= 0), "unlinked more often than linked");
+        content = next;
+    }
+    let mut once = std::collections::BTreeMap::new();
+    counted(&format.diff(block, kind, &[0; 1024], &content), &mut once);
+    names.retain(|_, count| *count != 0);
+    assert_eq!(names, once, "a history and a single look differ");
+    counted(&format.diff(block, kind, &content, &[0; 1024]), &mut names);
+    assert!(names.values().all(|count| *count == 0));
+}
+
+#[test]
+fn at_first_sight_a_block_names_what_it_gained_over_zeros() {
+    let mut dice = Dice(5);
+    let format = ext2();
+    let kinds = [(TABLE, Kind::Inodes), (9, Kind::Inodes), (9, Kind::Pointers(1)), (9, Kind::Pointers(3))];
+    let mut named = 0;
+    for (block, kind) in kinds {
+        for _ in 0..500 {
+            let mut content = random_content(kind, &mut dice);
+            content.truncate(1024 - dice.below(300) as usize * dice.below(2) as usize);
+            let content = if dice.below(4) == 0 { dice.spoil(content) } else { content };
+            let (mut seen, mut gained) = Default::default();
+            counted(&format.pointers(block, kind, &content), &mut seen);
+            counted(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
+            assert_eq!(seen, gained);
+            named += seen.len();
+        }
+    }
+    assert!(named > 10_000, "{named}");
+}
+
+/// Few different pointers, so that they meet.
+fn random_content(kind: Kind, dice: &mut Dice) -> Vec<u8> {
+    if kind >= Kind::Pointers(0x11) {
+        return ext4::random_node(1024, dice);
+    }
+    if kind != Kind::Inodes {
+        let blocks: Vec<u32> = (0..256).map(|_| dice.below(24)).collect();
+        return pointers(&blocks);
+    }
+    let inodes: Vec<Vec<u8>> = (0..8).map(|_| random_inode(dice)).collect();
+    table(&inodes)
+}
+
+fn random_inode(dice: &mut Dice) -> Vec<u8> {
+    let blocks: Vec<u32> = (0..15).map(|_| dice.below(24)).collect();
+    let mut bytes = inode(dice.below(2), &blocks);
+    if dice.below(2) == 0 {
+        put32(&mut bytes, 0x20, 0x8_0000);
+        bytes[0x28..0x64].copy_from_slice(&ext4::random_node(60, dice));
+    }
+    put16(&mut bytes, 0, [0, 0x41ED, 0x81A4, 0xA1FF, 0x61B0][dice.below(5) as usize]);
+    put16(&mut bytes, 0x1A, dice.below(3) as u16);
+    put32(&mut bytes, 0x14, dice.below(4) / 3);
+    put32(&mut bytes, 0x68, dice.below(12));
+    bytes
+}

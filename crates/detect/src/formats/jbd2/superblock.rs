@@ -1,0 +1,152 @@
+//! The journal's superblock: the format of the log, and the place of its tail.
+
+use crate::formats::format;
+use crate::formats::format::Reason;
+use crate::formats::jbd2::checksum::{Checksums, crc32c, with_hole};
+use crate::formats::jbd2::record::Records;
+use crate::formats::jbd2::{MAGIC, RawHeader, Tid};
+use crate::input::bytes::head;
+use std::fmt::Display;
+use std::mem::offset_of;
+use std::ops::Range;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const SUPERBLOCK_V1: u32 = 3;
+const SUPERBLOCK_V2: u32 = 4;
+const CHECKSUM_CRC32C: u8 = 4;
+
+const BIT_64: u32 = 0x2;
+const CSUM_V2: u32 = 0x8;
+const CSUM_V3: u32 = 0x10;
+
+/// The feature words (compatible, incompatible, read-only compatible), and the bits of each that
+/// are understood: checksums over a transaction in its commit block; revoke blocks, 64 bits,
+/// asynchronous commits, and the two forms of checksums; no read-only compatible feature.
+const WORDS: [(char, u32); 3] = [('C', 0x1), ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), ('R', 0)];
+/// The only other feature with a name.
+const FAST_COMMIT: (char, u32) = ('I', 0x20);
+
+/// A journal's superblock as it lies on the disk, whatever the size of a block.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawSuperblock {
+    header: RawHeader,
+    s_blocksize: U32,
+    s_maxlen: U32,
+    s_first: U32,
+    s_sequence: U32,
+    s_start: U32,
+    _s_errno: U32,
+    s_features: [U32; 3],
+    s_uuid: [u8; 16],
+    s_nr_users: U32,
+    _from_0x44: [u8; 12],
+    s_checksum_type: u8,
+    _from_0x51: [u8; 171],
+    s_checksum: U32,
+    _s_users: [u8; 768],
+}
+
+const _: () = {
+    assert!(offset_of!(RawSuperblock, s_features) == 0x24 && offset_of!(RawSuperblock, s_nr_users) == 0x40);
+    assert!(offset_of!(RawSuperblock, s_checksum_type) == 0x50);
+    assert!(offset_of!(RawSuperblock, s_checksum) == 0xFC && size_of::<RawSuperblock>() == 1024);
+};
+
+/// A journal's superblock, consistent in itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Superblock {
+    /// Format of the blocks of the log.
+    pub(crate) records: Records,
+    /// The blocks of the log, numbered from the superblock.
+    pub(crate) log: Range<u32>,
+    pub(crate) s_sequence: Tid,
+    /// The first block of the oldest transaction that counts, numbered in the same way; `None` if no
+    /// transaction counts.
+    pub(crate) s_start: Option<u32>,
+}
+
+const STRUCTURE: &str = "the journal's superblock";
+
+fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
+    format::ensure(holds, STRUCTURE, field, value)
+}
+
+impl Superblock {
+    /// The superblock in `block`, of a journal with blocks of this size and these `numbers`, the
+    /// first of which is the superblock's.
+    ///
+    /// # Errors
+    /// Names a feature that is not understood, or an impossible field.
+    pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
+        let block_bytes = block.len() as u32;
+        let raw = head::<RawSuperblock>(block);
+        let raw = raw.ok_or_else(|| Reason(format!("{STRUCTURE} is cut off")))?;
+        ensure(raw.header.h_magic == MAGIC, "h_magic", raw.header.h_magic)?;
+        let version = raw.header.h_blocktype.get();
+        ensure([SUPERBLOCK_V1, SUPERBLOCK_V2].contains(&version), "h_blocktype", version)?;
+        let [_, incompat, _] = features(raw, version)?;
+        check_users(raw, version)?;
+        ensure(raw.s_blocksize == block_bytes, "s_blocksize", raw.s_blocksize)?;
+        let (s_maxlen, s_first) = (raw.s_maxlen.get(), raw.s_first.get());
+        ensure(s_maxlen <= numbers.end, "s_maxlen", s_maxlen)?;
+        ensure(numbers.start < s_first && s_first < s_maxlen, "s_first", s_first)?;
+        let s_start = Some(raw.s_start.get()).filter(|start| *start != 0);
+        ensure(s_start.is_none_or(|start| (s_first..s_maxlen).contains(&start)), "s_start", raw.s_start)?;
+        let log = s_first - numbers.start..s_maxlen - numbers.start;
+        let s_start = s_start.map(|start| start - numbers.start);
+        let checksums = checksums(raw, incompat)?;
+        let records = Records { block_bytes, is_64bit: incompat & BIT_64 != 0, checksums };
+        Ok(Self { records, log, s_sequence: Tid(raw.s_sequence.get()), s_start })
+    }
+}
+
+/// The first version does not count users.
+fn check_users(raw: &RawSuperblock, version: u32) -> Result<(), Reason> {
+    let s_nr_users = if version == SUPERBLOCK_V1 { 0 } else { raw.s_nr_users.get() };
+    if s_nr_users <= 1 {
+        return Ok(());
+    }
+    Err(Reason(format!(
+        "the journal serves {s_nr_users} file systems (`s_nr_users`), of which one is supported"
+    )))
+}
+
+/// The feature words; the first version has none.
+fn features(raw: &RawSuperblock, version: u32) -> Result<[u32; 3], Reason> {
+    if version == SUPERBLOCK_V1 {
+        return Ok([0; 3]);
+    }
+    let features = raw.s_features.map(U32::get);
+    let unknown = WORDS.into_iter().zip(features).flat_map(|((word, known), bits)| {
+        (0..u32::BITS).filter(move |bit| bits & !known & 1 << bit != 0).map(move |bit| name(word, bit))
+    });
+    match unknown.collect::<Vec<_>>().as_slice() {
+        [] => Ok(features),
+        names => {
+            let names = names.join(", ");
+            Err(Reason(format!("the journal has features that are not understood: {names}")))
+        }
+    }
+}
+
+fn name(word: char, bit: u32) -> String {
+    if (word, 1 << bit) == FAST_COMMIT { "`fast_commit`".into() } else { format!("`FEATURE_{word}{bit}`") }
+}
+
+fn checksums(raw: &RawSuperblock, incompat: u32) -> Result<Checksums, Reason> {
+    let on = incompat & (CSUM_V2 | CSUM_V3);
+    if on == 0 {
+        return Ok(Checksums::No);
+    }
+    ensure(on != CSUM_V2 | CSUM_V3, "s_feature_incompat", format_args!("{incompat:#x}"))?;
+    ensure(raw.s_checksum_type == CHECKSUM_CRC32C, "s_checksum_type", raw.s_checksum_type)?;
+    let expected = with_hole(!0, raw.as_bytes(), offset_of!(RawSuperblock, s_checksum));
+    ensure(raw.s_checksum == expected, "s_checksum", raw.s_checksum)?;
+    let seed = crc32c(!0, &raw.s_uuid);
+    Ok(if on == CSUM_V2 { Checksums::V2 { seed } } else { Checksums::V3 { seed } })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! The kind of each block, by its place.
+
+use crate::formats::format::{Block, Kind, Reason};
+use crate::formats::ntfs::volume::Volume;
+use quietus_core::base::units::{Addr, Extent};
+use roaring::RoaringBitmap;
+use std::ops::Range;
+
+/// The places of everything but data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    geometry: RoaringBitmap,
+    maps: RoaringBitmap,
+    /// Blocks of `$MFT`, including those of the geometry.
+    inodes: RoaringBitmap,
+    /// The same blocks in the order of the records.
+    mft: Vec<Range<Block>>,
+}
+
+impl Layout {
+    pub(super) fn new(volume: &Volume) -> Result<Self, Reason> {
+        let block_bytes = volume.boot.block_bytes();
+        let blocks = |extents: &mut dyn Iterator<Item = Extent<Addr>>| -> Vec<Range<Block>> {
+            extents.map(|at| blocks_of(at, block_bytes)).collect()
+        };
+        let mft = joined(blocks(&mut volume.mft.extents(0, volume.mft_bytes)));
+        let bitmap_bytes = volume.boot.clusters.div_ceil(8);
+        let maps = set(&blocks(&mut volume.bitmap.extents(0, bitmap_bytes)));
+        let geometry = set(&blocks(&mut volume.sources.iter().copied()));
+        let inodes = set(&mft);
+        let claimed: u64 = mft.iter().map(|it| it.len() as u64).sum();
+        if claimed != inodes.len() || !maps.is_disjoint(&(&inodes | &geometry)) {
+            return Err(Reason("$MFT and $Bitmap claim the same clusters".into()));
+        }
+        Ok(Self { geometry, maps, inodes, mft })
+    }
+
+    pub(super) fn kind(&self, block: Block) -> Kind {
+        match block {
+            _ if self.geometry.contains(block) => Kind::Geometry,
+            _ if self.maps.contains(block) => Kind::Map,
+            _ if self.inodes.contains(block) => Kind::Inodes,
+            _ => Kind::Data,
+        }
+    }
+
+    pub(super) fn of(&self, kind: Kind) -> Vec<Range<Block>> {
+        match kind {
+            Kind::Geometry => ranges(&self.geometry),
+            Kind::Map => ranges(&self.maps),
+            Kind::Inodes => ranges(&self.inodes),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Blocks of the geometry and of the bitmap, which are never free.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = Range<Block>> {
+        [&self.geometry, &self.maps].into_iter().flat_map(ranges)
+    }
+
+    /// Whether `other` is the same, or its `$MFT` continues this one's.
+    pub(super) fn goes_on_in(&self, other: &Self) -> bool {
+        let is_same = self.geometry == other.geometry && self.maps == other.maps;
+        let Some((last, before)) = self.mft.split_last() else { return is_same };
+        let is_longer = |it: &Range<Block>| it.start == last.start && it.end >= last.end;
+        is_same && other.mft.starts_with(before) && other.mft.get(before.len()).is_some_and(is_longer)
+    }
+
+    pub(super) fn is_of_mft(&self, block: Block) -> bool {
+        self.inodes.contains(block)
+    }
+
+    pub(super) fn inodes(&self) -> u64 {
+        self.inodes.len()
+    }
+
+    /// Number of blocks of `$MFT` before `block`, which belongs to it.
+    pub(super) fn blocks_before(&self, block: Block) -> u64 {
+        let mut before = 0;
+        for range in &self.mft {
+            if range.contains(&block) {
+                return before + u64::from(block - range.start);
+            }
+            before += range.len() as u64;
+        }
+        before
+    }
+}
+
+fn blocks_of(at: Extent<Addr>, block_bytes: u64) -> Range<Block> {
+    (at.start.0 / block_bytes) as Block..at.end().div_ceil(block_bytes) as Block
+}
+
+/// The ranges in the same order, contiguous ones merged.
+fn joined(ranges: Vec<Range<Block>>) -> Vec<Range<Block>> {
+    let mut all: Vec<Range<Block>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if last.end == range.start => last.end = range.end,
+            _ => all.push(range),
+        }
+    }
+    all
+}
+
+fn set(ranges: &[Range<Block>]) -> RoaringBitmap {
+    let mut set = RoaringBitmap::new();
+    for range in ranges {
+        set.insert_range(range.clone());
+    }
+    set
+}
+
+fn ranges(set: &RoaringBitmap) -> Vec<Range<Block>> {
+    let mut runs = set.iter();
+    std::iter::from_fn(|| runs.next_range()).map(|run| *run.start()..*run.end() + 1).collect()
+}

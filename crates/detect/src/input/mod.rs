@@ -1,0 +1,4 @@
+//! Bytes that a guest has written, read without trust: numbers, bitmaps.
+
+pub(crate) mod bits;
+pub(crate) mod bytes;

@@ -1,0 +1,169 @@
+//! The thread that has the vault.
+
+use crate::vault::access::owner::request::{Ask, Fill, Refusal, Reply, Request};
+use crate::vault::access::owner::sanitizing::Sanitizing;
+use crate::vault::access::owner::share::Turn;
+use crate::vault::place::record::Entry;
+use crate::vault::{Error, Session};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use quietus_vault::VaultError;
+use quietus_vault::chunk::Bytes;
+use quietus_vault::client::{self, Access, Answer};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// How often a waiting command is told of progress.
+const TOLD_EVERY: Duration = Duration::from_millis(100);
+
+/// The owner's messages while a request is carried out, and at its end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::vault) enum Event {
+    /// The present phase, and how many of how many steps of it are done.
+    Progress(String, u64, u64),
+    /// The answer.
+    Done(Result<Reply, Refusal>),
+}
+
+/// A command that waits for an answer. The answer is not wanted any more once the receiver is gone.
+pub(super) struct Waiting {
+    events: Sender<Event>,
+    told: Instant,
+}
+
+impl Waiting {
+    pub(super) fn new(events: Sender<Event>) -> Self {
+        Self { events, told: Instant::now() }
+    }
+
+    /// Tells of progress, now and then; whether a client wants to go on.
+    pub(super) fn tell(&mut self, what: &str, done: u64, of: u64) -> bool {
+        if self.told.elapsed() < TOLD_EVERY {
+            return true;
+        }
+        self.told = Instant::now();
+        self.events.send(Event::Progress(what.into(), done, of)).is_ok()
+    }
+
+    /// Answers.
+    pub(super) fn answer(&self, answer: Result<Reply, impl Into<Refusal>>) {
+        // A client that has gone away wants no answer.
+        let _ = self.events.send(Event::Done(answer.map_err(Into::into)));
+    }
+}
+
+/// A request, its client, and where the answer goes.
+pub(in crate::vault) struct Job(pub Request, pub String, pub Sender<Event>);
+
+/// The owner of a vault.
+pub(super) struct Owner<'d> {
+    session: Session<'d>,
+    sanitizing: Option<Sanitizing>,
+}
+
+impl<'d> Owner<'d> {
+    pub(super) fn new(session: Session<'d>) -> Self {
+        Self { session, sanitizing: None }
+    }
+
+    /// Works until no requests can come any more.
+    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+        loop {
+            let due = self.sanitizing.as_ref().map(Sanitizing::due);
+            let job = match due {
+                Some(due) if due <= Instant::now() && !self.is_ahead() => Err(RecvTimeoutError::Timeout),
+                // A request that waits is taken even if the time is over.
+                Some(due) => jobs.recv_deadline(due),
+                None => jobs.recv().map_err(RecvTimeoutError::from),
+            };
+            match job {
+                Ok(job) => self.answer(job),
+                Err(RecvTimeoutError::Timeout) => self.step(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if let Some(sanitizing) = self.sanitizing.take() {
+            sanitizing.cancel(&mut self.session, Error::Interrupted);
+        }
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.sanitizing.as_ref().is_some_and(Sanitizing::is_ahead)
+    }
+
+    fn step(&mut self) {
+        self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session));
+    }
+
+    fn answer(&mut self, job: Job) {
+        let turn = self.sanitizing.is_some().then(|| Turn::begin(&self.session));
+        self.carry_out(job);
+        if let (Some(turn), Some(sanitizing)) = (turn, &mut self.sanitizing) {
+            sanitizing.note_request(&turn, &self.session);
+        }
+    }
+
+    fn carry_out(&mut self, Job(request, who, events): Job) {
+        let (session, mut waiting) = (&mut self.session, Waiting::new(events));
+        if request.writes()
+            && let Err(error) = session.dir.guard_write()
+        {
+            return waiting.answer(Err(error));
+        }
+        let ask = match request {
+            Request::Vault(request) => {
+                return waiting.answer(carry_out(session, request, &who).map(Reply::Vault));
+            }
+            Request::Owner(ask) => ask,
+        };
+        let answer = match ask {
+            Ask::Get(chunks) => {
+                let got = |chunk| session.vault.get(chunk).map(Bytes).map_err(Refusal::from);
+                Ok(Reply::Got(chunks.iter().map(got).collect()))
+            }
+            Ask::Weigh(snapshots) => {
+                let mut step = |done, of| waiting.tell("chunks", done, of);
+                session.vault.weigh(&snapshots, &mut step).map(Reply::Weight).map_err(Error::from)
+            }
+            Ask::Forget(snapshots) => session.forget(&snapshots, &who).map(Reply::Numbers),
+            Ask::Hold(name, snapshots, why) => {
+                session.hold(&name, &snapshots, (&why, &who)).map(|()| Reply::Done)
+            }
+            Ask::Release(name) => session.release(&name, &who).map(Reply::Numbers),
+            Ask::Status => Ok(Reply::Fill(fill(session))),
+            Ask::Sanitize(how) => match self.sanitizing {
+                Some(_) => Err(VaultError::Running.into()),
+                None => return self.sanitizing = Sanitizing::begin(session, how, waiting),
+            },
+            Ask::Watch => match &mut self.sanitizing {
+                Some(sanitizing) => return sanitizing.watched_by(waiting),
+                None => Err(VaultError::NotRunning.into()),
+            },
+            Ask::Control(control) => match self.sanitizing.take() {
+                Some(it) => return self.sanitizing = it.control(session, control, waiting),
+                None => Err(VaultError::NotRunning.into()),
+            },
+        };
+        waiting.answer(answer);
+    }
+}
+
+/// Carries out a request of the vault. The end of a put is on record then.
+fn carry_out(session: &mut Session<'_>, request: client::Request, who: &str) -> Result<Answer, Error> {
+    let left_out = if let client::Request::Commit(_, _, left_out) = request { left_out } else { 0 };
+    let answer = session.vault.ask(request)?;
+    match &answer {
+        Answer::Commit(snapshot) => {
+            let totals = session.vault.snapshot(*snapshot)?.totals;
+            let (files, bytes) = (totals.files, totals.bytes);
+            session.note(&[Entry::Put { snapshot: snapshot.0, files, bytes, left_out }])?;
+        }
+        Answer::Replace(forgets) => session.note_forgets(forgets, who)?,
+        _ => {}
+    }
+    Ok(answer)
+}
+
+fn fill(session: &Session<'_>) -> Fill {
+    let owed = session.vault.owed().map(Into::into).collect();
+    Fill { layout: session.vault.layout(), status: session.vault.status(), owed }
+}

@@ -1,0 +1,8 @@
+//! Trees of files and archives: what is put, and what a restore gives back.
+
+pub(super) mod choosing;
+pub(super) mod mounting;
+pub(super) mod repeating;
+pub(super) mod restoring;
+pub(super) mod tar;
+pub(super) mod unchanged;

@@ -1,0 +1,188 @@
+//! Snapshots as a file system.
+
+use crate::vault::files::restoring::{all, zoo};
+use crate::vault::program::{Vault, folder, noise};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+/// Whether this host lets FUSE be tested.
+fn has_fuse() -> bool {
+    let found = fs::File::options().read(true).write(true).open("/dev/fuse");
+    if let Err(error) = &found {
+        eprintln!("SKIPPED: /dev/fuse: {error}");
+    }
+    found.is_ok()
+}
+
+/// A vault that is mounted.
+struct Mounted {
+    program: Child,
+    at: PathBuf,
+}
+
+impl Mounted {
+    fn new(vault: &Vault, args: &[&str]) -> Self {
+        let at = vault.beside("mounted");
+        fs::create_dir_all(&at).expect("a folder");
+        let mut command = vault.command("mount");
+        let mut program = command.arg(&at).args(args).stdout(Stdio::piped()).spawn().expect("it runs");
+        let mut line = String::new();
+        BufReader::new(program.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
+        assert!(line.contains("\"mounted\""), "{line}");
+        Self { program, at }
+    }
+
+    /// Where a folder is in the mounted one.
+    fn inside(&self, snapshot: &str, path: &Path) -> PathBuf {
+        self.at.join(snapshot).join(path.strip_prefix("/").expect("an absolute path"))
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("a list");
+        mounts.lines().any(|line| line.split(' ').nth(1) == self.at.to_str())
+    }
+
+    /// Ctrl-C; the exit status.
+    fn interrupt(&mut self) -> Option<i32> {
+        let pid = Pid::from_child(&self.program);
+        kill_process(pid, Signal::INT).expect("it runs");
+        self.program.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+        if self.is_mounted() {
+            let _ = rustix::mount::unmount(&self.at, rustix::mount::UnmountFlags::DETACH);
+        }
+    }
+}
+
+#[test]
+fn snapshots_are_folders_with_all_that_was_put() {
+    if !has_fuse() {
+        return;
+    }
+    let vault = Vault::new(&[]);
+    let top = vault.beside("zoo");
+    zoo(&top);
+    vault.put("daily/odd", &top);
+    let before = all(&top);
+    folder(&top.join("later"), &[11, 12]);
+    vault.put("daily/odd", &top);
+    let mut mounted = Mounted::new(&vault, &[]);
+    let mut names: Vec<_> =
+        fs::read_dir(&mounted.at).expect("a folder").map(|it| it.expect("an entry").file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["0-daily_odd", "1-daily_odd"]);
+    for (snapshot, expected) in [("0-daily_odd", before), ("1-daily_odd", all(&top))] {
+        let found = all(&mounted.inside(snapshot, &top));
+        assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (path, mut about) in found {
+            let wanted = &expected[&path];
+            // A mount does not tell holes, nor how many names a folder has.
+            about.is_sparse = wanted.is_sparse;
+            about.names = wanted.names;
+            assert!(about == *wanted, "{path:?}");
+        }
+    }
+    let inside = mounted.inside("0-daily_odd", &top);
+    let number =
+        |name: &str| fs::metadata(inside.join(name)).map(|it| (it.ino(), it.nlink())).expect("a file");
+    assert_eq!(number("text"), number("deep/again"));
+    assert_eq!(number("text").1, 2);
+    for refused in [
+        fs::write(inside.join("new"), b"x"),
+        fs::remove_file(inside.join("text")),
+        fs::write(inside.join("text"), b"x"),
+    ] {
+        assert_eq!(refused.expect_err("read only").kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    }
+    assert!(fs::metadata(inside.join("nothing")).is_err());
+    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(2), "others are served");
+    vault.json("sanitize", &[]);
+    assert!(fs::metadata(inside.join("text")).is_ok());
+    assert_eq!(mounted.interrupt(), Some(0));
+    assert!(!mounted.is_mounted());
+    vault.sanitize();
+}
+
+#[test]
+fn any_part_of_a_large_file_is_read_as_it_was_put() {
+    if !has_fuse() {
+        return;
+    }
+    let vault = Vault::new(&[]);
+    let top = vault.beside("large");
+    fs::create_dir(&top).expect("a folder");
+    // Several layers of spans, and holes among them.
+    let mut content = noise(3, 30_000_000);
+    content[9_000_000..14_000_000].fill(0);
+    let file = fs::File::create(top.join("file")).expect("a file");
+    file.set_len(content.len() as u64).expect("a length");
+    file.write_all_at(&content[..9_000_000], 0).expect("content");
+    file.write_all_at(&content[14_000_000..], 14_000_000).expect("content");
+    vault.put("one", &top);
+    let mut mounted = Mounted::new(&vault, &["--snapshot", "one"]);
+    let path = mounted.inside("", &top).join("file");
+    let found = fs::File::open(&path).expect("a file");
+    let random = noise(4, 8 * 2 * 300);
+    let numbers: Vec<u64> =
+        random.chunks(8).map(|it| u64::from_le_bytes(it.try_into().expect("8 bytes"))).collect();
+    for pair in numbers.chunks(2) {
+        let at = pair[0] % (content.len() as u64 + 1000);
+        let mut bytes = vec![0; (pair[1] % 200_000) as usize];
+        let count = found.read_at(&mut bytes, at).expect("a read");
+        let rest = content.get(at as usize..).unwrap_or_default();
+        assert_eq!(count, bytes.len().min(rest.len()), "at {at}");
+        assert!(bytes[..count] == rest[..count], "at {at}");
+    }
+    assert!(fs::read(&path).expect("a file") == content);
+    // What is in the kernel's cache could be mapped, and shared.
+    let flags = (ProtFlags::READ, MapFlags::SHARED);
+    // SAFETY: no address is asked for, so that no other mapping is touched.
+    let mapped = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 4096, flags.0, flags.1, &found, 0) };
+    assert_eq!(mapped.err(), Some(Errno::NODEV), "content goes through the kernel's cache");
+    drop(found);
+    assert_eq!(mounted.interrupt(), Some(0));
+}
+
+#[test]
+fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
+    if !has_fuse() {
+        return;
+    }
+    let vault = Vault::new(&["--compress", "none"]);
+    let top = vault.beside("a");
+    folder(&top, &[1, 2, 3]);
+    vault.put("some", &top);
+    let pool = fs::read(vault.path().join("pool")).expect("a file");
+    let at = memchr::memmem::find(&pool, &noise(2, 64)).expect("stored as it is");
+    fs::File::options()
+        .write(true)
+        .open(vault.path().join("pool"))
+        .expect("a file")
+        .write_all_at(b"?", at as u64 + 5)
+        .expect("a write");
+    let mut mounted = Mounted::new(&vault, &[]);
+    let inside = mounted.inside("0-some", &top);
+    assert_eq!(fs::read(inside.join("file 2")).expect_err("damage").raw_os_error(), Some(5));
+    let open = fs::File::open(inside.join("file 1")).expect("a file");
+    assert!(
+        fs::read(inside.join("file 3")).expect("a file") == fs::read(top.join("file 3")).expect("a file")
+    );
+    assert_eq!(mounted.interrupt(), Some(0));
+    assert!(!mounted.is_mounted());
+    assert!(open.read_at(&mut [0; 10], 0).is_err(), "the server has ended");
+    vault.json("list", &[]);
+    assert!(vault.refused("mount", &["no folder"]).contains("no folder: cannot mount the vault there"));
+    assert!(vault.refused("mount", &["vault/key"]).contains("not a folder"));
+}

@@ -1,0 +1,260 @@
+//! Histories made from a seed.
+
+use crate::machine::content::{CELL_BYTES, Tag};
+use crate::machine::history::{Action, Ask, History, Origin, Setup, Step, Store};
+use crate::machine::medium::FaultKind;
+use crate::machine::remanence::SECTOR_BYTES;
+use crate::machine::rng::Rng;
+use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
+use quietus_core::media::MediumId;
+use quietus_core::store::overlay::Mode;
+use quietus_seal::Seal;
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+/// Chosen so that the seeds that found a defect before histories had epochs stay the same histories, without epochs.
+const EPOCHS_SALT: u64 = 5490 << 32;
+const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
+
+impl History {
+    pub fn from_seed(seed: u64) -> Self {
+        Self::made(seed, 0, Setup::perhaps_overlay)
+    }
+
+    /// The history of `seed` of a disk that keeps versions.
+    pub fn of_versions(seed: u64) -> Self {
+        Self::made(seed, epochs_weight(seed), Setup::with_versions)
+    }
+
+    /// The history of `seed` of a disk on media of which some places will not be erased; in slots that are written once if `spends`.
+    pub fn of_stubborn(seed: u64, spends: bool) -> Self {
+        let stubborn = |setup: Setup, rng: &mut Rng| Setup { remains: true, ..setup.perhaps_overlay(rng) };
+        let spent = |setup: Setup, _: &mut Rng| Setup {
+            remains: true,
+            store: Store::Spent,
+            origin: Origin::Empty,
+            ..setup
+        };
+        Self::made(seed, 0, if spends { spent } else { stubborn })
+    }
+
+    fn made(seed: u64, epochs_weight: u64, stored: fn(Setup, &mut Rng) -> Setup) -> Self {
+        let mut rng = Rng::new(seed);
+        let setup = stored(Setup::roll(&mut rng), &mut Rng::new(!seed));
+        let mut mood = Mood { epochs_weight, ..Mood::roll(&mut rng, &setup) };
+        if !setup.is_in_place() {
+            mood.full_weight = Rng::new(seed.reverse_bits()).pick(&[0, 0, 4, 12]);
+        }
+        if setup.remains {
+            mood.remains_weight = Rng::new(seed.rotate_left(32)).pick(&[2, 6, 15]);
+        }
+        let count = rng.range(5, 70) as u32;
+        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
+        Self { seed, setup, steps }
+    }
+}
+
+/// How often the history of `seed` is about epochs.
+fn epochs_weight(seed: u64) -> u64 {
+    Rng::new(seed ^ EPOCHS_SALT).pick(&[0, 10, 30, 60])
+}
+
+impl Setup {
+    /// A disk in place, as `seed` has it.
+    pub fn of_seed(seed: u64) -> Self {
+        Self::roll(&mut Rng::new(seed))
+    }
+
+    fn roll(rng: &mut Rng) -> Self {
+        let blocks = rng.range(4, 40);
+        let odd_end = if rng.chance(20) { rng.range(1, 7) * SECTOR } else { 0 };
+        Self {
+            disk_bytes: blocks * BLOCK_BYTES + odd_end,
+            policy: rng.pick(&POLICIES),
+            punch: rng.chance(50),
+            run_bytes_max: rng.pick(&[4096, 8192, 65536]),
+            batch_bytes_max: rng.pick(&[4096, 32768, 1 << 20]),
+            idle_after_ms: 250,
+            deadline_ms: rng.pick(&[1_000, 600_000]),
+            detect_zeroes: rng.chance(30),
+            half_bytes: rng.pick(&[8192, 8192, 16384]),
+            slots: rng.pick(&[1, 2, 4, 8]),
+            in_flight_max: rng.range(1, 6) as usize,
+            destage_percent: rng.pick(&[0, 5, 30]),
+            tells_holes: rng.chance(50),
+            origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
+            store: Store::InPlace,
+            remains: false,
+            base_bytes: 0,
+        }
+    }
+
+    fn with_versions(self, rng: &mut Rng) -> Self {
+        let seal = rng.pick(&[Seal::RandomKey, Seal::RandomKey, Seal::RandomKey, Seal::Aon, Seal::None]);
+        let store = Store::Versions { seal, log_bytes: rng.pick(&[16_384, 16_384, 32_768, 65_536]) };
+        Self { store, origin: Origin::Empty, ..self }
+    }
+
+    /// The same disk as an overlay, more often than not.
+    fn perhaps_overlay(self, rng: &mut Rng) -> Self {
+        let [packed, lazy, punch] = [Mode::Packed, Mode::Lazy, Mode::Punch].map(Store::Overlay);
+        let stores = [Store::InPlace, Store::InPlace, packed, lazy, lazy, punch];
+        let base_bytes =
+            if rng.chance(50) { self.disk_bytes } else { rng.range(1, self.disk_bytes / SECTOR) * SECTOR };
+        let store = rng.pick(&stores);
+        let policy = if store != Store::InPlace && rng.chance(15) { "none" } else { self.policy };
+        Self { store, policy, base_bytes, ..self }
+    }
+}
+
+/// Kind of a history: the same choices all along give the rare combinations a chance.
+struct Mood {
+    disk_bytes: u64,
+    /// Places where most things happen, so that they meet.
+    hot: Vec<u64>,
+    hot_percent: u64,
+    odd_percent: u64,
+    rewrite_weight: u64,
+    crash_weight: u64,
+    fault_weight: u64,
+    /// Weight of a full host, and of space on it again.
+    full_weight: u64,
+    epochs_weight: u64,
+    /// Weight of a place that will not be erased.
+    remains_weight: u64,
+    turns_max: u64,
+    targets: &'static [MediumId],
+}
+
+impl Mood {
+    fn roll(rng: &mut Rng, setup: &Setup) -> Self {
+        let blocks = setup.disk_bytes / BLOCK_BYTES;
+        Self {
+            disk_bytes: setup.disk_bytes,
+            hot: (0..rng.range(1, 3)).map(|_| rng.below(blocks) * BLOCK_BYTES).collect(),
+            hot_percent: rng.pick(&[0, 50, 90]),
+            odd_percent: rng.pick(&[0, 0, 10]),
+            rewrite_weight: rng.pick(&[0, 1, 12]),
+            crash_weight: rng.pick(&[0, 1, 5]),
+            fault_weight: rng.pick(&[0, 0, 0, 2]),
+            full_weight: 0,
+            epochs_weight: 0,
+            remains_weight: 0,
+            turns_max: rng.pick(&[2, 8, 40]),
+            targets: match setup.store {
+                Store::InPlace => &[MediumId::Data, MediumId::Journal],
+                Store::Overlay(_) => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base],
+                Store::Spent => &[MediumId::Data, MediumId::Journal, MediumId::Map],
+                Store::Versions { .. } => {
+                    &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
+                }
+            },
+        }
+    }
+
+    fn step(&self, tag: u32, rng: &mut Rng) -> Step {
+        let action = self.action(rng);
+        let turns = rng.below(self.turns_max + 1) as u8;
+        Step { tag: Tag(tag), turns, salt: rng.roll(), action }
+    }
+
+    fn action(&self, rng: &mut Rng) -> Action {
+        let [crash, full] = [self.crash_weight, self.full_weight];
+        let [epochs, remains] = [self.epochs_weight, self.remains_weight];
+        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains];
+        match weighted(rng, &weights) {
+            0 => self.request(rng),
+            1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
+            2 => Action::ShredNow,
+            3 => Action::Drain,
+            4 => Action::Restart,
+            5 => Action::Kill,
+            6 => Action::PowerCut { again_after: rng.chance(30).then(|| rng.below(25) as u32) },
+            7 => self.fault(rng),
+            8 => Action::Full,
+            9 => Action::Room,
+            10 => self.epoch_request(rng),
+            _ => {
+                let (target, after) = (MediumId::Data, rng.below(8) as u32);
+                Action::Fault { target, kind: FaultKind::Remains, after }
+            }
+        }
+    }
+
+    fn request(&self, rng: &mut Rng) -> Action {
+        let (ask, fua) = self.ask(rng);
+        let extent = if ask == Ask::Flush { Extent::default() } else { self.extent(rng) };
+        Action::Send { ask, extent, fua }
+    }
+
+    fn epoch_request(&self, rng: &mut Rng) -> Action {
+        // Few are near the newest, where most happens; some never closed.
+        let back = rng.pick(&[0, 1, 1, 1, 2, 2, 3, 4, 6]);
+        let ask = match weighted(rng, &[10, 7, 1, 5, 4]) {
+            0 => Ask::CloseEpoch,
+            1 => Ask::ReadPast { back },
+            2 => Ask::ListEpochs { back },
+            3 => Ask::Forget { back, count: rng.pick(&[1, 1, 2, 4]) },
+            _ => Ask::ForgetBlocks,
+        };
+        let extent = match ask {
+            Ask::ReadPast { .. } => self.extent(rng),
+            // The more blocks, the more surely the current state shows one of them, too.
+            Ask::ForgetBlocks => {
+                let start = self.extent(rng).start;
+                Extent::between(start.0, (start.0 + rng.pick(&[1, 4097, 12_289])).min(self.disk_bytes))
+            }
+            _ => Extent::default(),
+        };
+        Action::Send { ask, extent, fua: false }
+    }
+
+    fn ask(&self, rng: &mut Rng) -> (Ask, bool) {
+        let weights = [14, 34, 3, 18, 6, 3, self.rewrite_weight, 1, 8];
+        let ask = match weighted(rng, &weights) {
+            0 => Ask::Read,
+            1 => Ask::Write,
+            2 => Ask::WriteZeros,
+            3 => Ask::Trim,
+            4 => Ask::Zero { no_hole: rng.chance(50), fast: rng.chance(20) },
+            5 => Ask::Purge,
+            6 => Ask::ConservativeOverwrite,
+            7 => Ask::Cache,
+            _ => Ask::Flush,
+        };
+        (ask, rng.chance(15))
+    }
+
+    fn fault(&self, rng: &mut Rng) -> Action {
+        let target = rng.pick(self.targets);
+        let kinds = [FaultKind::Read, FaultKind::Write, FaultKind::Sync, FaultKind::Sync, FaultKind::Space];
+        Action::Fault { target, kind: rng.pick(&kinds), after: rng.below(8) as u32 }
+    }
+
+    fn extent(&self, rng: &mut Rng) -> Extent<Addr> {
+        let grain = match rng.below(100) {
+            n if n < self.odd_percent => rng.pick(&[1, CELL_BYTES]),
+            n if n < 35 => SECTOR,
+            _ => BLOCK_BYTES,
+        };
+        let longest = rng.pick(&[1, 2, 4, 4, 10]) * grain.max(SECTOR);
+        let at = if rng.chance(self.hot_percent) {
+            rng.pick(&self.hot) + rng.below(4) * grain
+        } else {
+            rng.below(self.disk_bytes)
+        };
+        let start = (at / grain * grain).min(self.disk_bytes - 1);
+        let len = (rng.range(1, longest).div_ceil(grain) * grain).min(self.disk_bytes - start);
+        Extent::new(start, len)
+    }
+}
+
+/// An index, as often as its weight says.
+fn weighted(rng: &mut Rng, weights: &[u64]) -> usize {
+    let mut left = rng.below(weights.iter().sum());
+    let mut index = 0;
+    while left >= weights[index] {
+        left -= weights[index];
+        index += 1;
+    }
+    index
+}
