@@ -91,7 +91,7 @@ fn a_chunk_that_is_not_what_it_says_is_refused_and_others_of_the_connection_are_
         let bad = postcard::from_bytes(&bytes).unwrap();
         refused(ask_vault(&stream, Store(put, vec![good.clone(), bad])), "does not decompress");
         ask_vault(&stream, Store(put, vec![good.clone()])).unwrap();
-        refused(ask_vault(&stream, Commit(put, good, 0)), "no snapshot");
+        refused(ask_vault(&stream, Commit(put, good, 0)), "not a snapshot");
         let root = postcard::to_allocvec(&packer().pack(Class::Metadata, b"nonsense")).unwrap();
         let root = postcard::from_bytes(&root).unwrap();
         ask_vault(&stream, Commit(put, root, 0)).expect_err("it is refused");
