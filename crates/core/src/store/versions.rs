@@ -91,7 +91,7 @@ pub struct VersionsStatus {
     pub index_resident_bytes: u64,
     /// How much of a half of the log of stubs is used, in percent.
     pub log_percent: u64,
-    /// Why no stubs are destroyed until the next start; `None` if they are.
+    /// Why no stubs are destroyed until the next start; absent if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
 }

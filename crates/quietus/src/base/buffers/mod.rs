@@ -14,13 +14,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const KEPT_BYTES_MAX: usize = 4 << 20;
 /// Most buffers that one [`Kept`] keeps.
 const KEPT_MAX: usize = 64;
-/// Most bytes that the process keeps.
+/// Most bytes that the process keeps, whatever [`keep_at_most`] was told.
 const KEPT_BYTES_ALL_MAX: usize = 16 << 20;
+
+/// Most bytes that the process keeps.
+static LIMIT: AtomicUsize = AtomicUsize::new(KEPT_BYTES_ALL_MAX);
 
 /// Bytes that the process keeps.
 static KEPT_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 thread_local!(static KEPT: RefCell<Kept> = const { RefCell::new(Kept::new()) });
+
+/// Lets the process keep no more than so many bytes: they are not in use, and come on top of those that are.
+pub fn keep_at_most(bytes: usize) {
+    LIMIT.store(bytes.min(KEPT_BYTES_ALL_MAX), Ordering::Relaxed);
+}
 
 /// A buffer of `len` bytes whose content is of no use.
 #[must_use]
@@ -64,7 +72,7 @@ impl Kept {
         while self.bufs.len() >= KEPT_MAX || self.bytes + bytes > KEPT_BYTES_MAX {
             self.remove(0);
         }
-        if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_BYTES_ALL_MAX {
+        if self.all.fetch_add(bytes, Ordering::Relaxed) + bytes > LIMIT.load(Ordering::Relaxed) {
             self.all.fetch_sub(bytes, Ordering::Relaxed);
             return;
         }

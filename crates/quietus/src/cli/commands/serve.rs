@@ -1,6 +1,6 @@
 //! `quietus serve`: disks, served until told to stop.
 
-use crate::base::naming;
+use crate::base::{buffers, naming};
 use crate::cli::args::{Detect, DetectArgs, GradeArg, MEMORY_BYTES, SensitiveArg, ServeArgs};
 use crate::cli::report::{Report, bytes};
 use crate::cli::{Failure, bar};
@@ -27,6 +27,8 @@ use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Buffers that are kept for later have this part of the memory for payloads, and come on top of it.
+const KEPT_PART: usize = 8;
 /// How often the rules of retention are carried out.
 const RETENTION: Duration = Duration::from_secs(60);
 /// Time that clients have at a stop to see the end of their requests.
@@ -157,10 +159,12 @@ fn serve_disks(
         let refused = |error| format!("{}: {error}; rename the directory", disk.dir.path().display());
         naming::check_disk(name).map_err(refused).map_err(Failure::Error)?;
     }
+    let payload_bytes = usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX);
+    buffers::keep_at_most(payload_bytes / KEPT_PART);
     let terms = Terms {
         exports: Exports::new(disks.iter().map(export).collect()),
         dir: disks[0].dir.path(),
-        memory_bytes_max: usize::try_from(payload_bytes(args, disks)).unwrap_or(usize::MAX),
+        memory_bytes_max: payload_bytes,
     };
     let services = Arc::new(args.front_ends.start(&terms)?);
     // A server that no client can reach forgets nothing.
