@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_words_of_files_that_are_left_out_are_not_looked_at() {
-        assert_eq!(check("crates/core/src/store/versions/stubs/log.rs", "/// Nobody.\n"), [""; 0]);
+        assert_eq!(check("xtask/src/words.rs", "/// Nobody.\n"), [""; 0]);
         assert!(
             check("crates/core/src/log.rs", "\n/// Nobody.\n")[0].starts_with("crates/core/src/log.rs:2: ")
         );
