@@ -8,8 +8,6 @@ quietus_core::mutants! {
     SkipDifference,
     /// Chunks that a running put refers to are not live.
     PutIsNoRoot,
-    /// Containers beyond the marker are judged.
-    CopyPastMarker,
     /// Sources are condemned before their copies are durable.
     CondemnBeforeSync,
     /// The index still finds chunks in condemned containers.
@@ -50,11 +48,10 @@ quietus_core::mutants! {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 21] = [
         Self::NotifyAfterCp1,
         Self::SkipDifference,
         Self::PutIsNoRoot,
-        Self::CopyPastMarker,
         Self::CondemnBeforeSync,
         Self::KeepCondemned,
         Self::ReuseUndestroyed,

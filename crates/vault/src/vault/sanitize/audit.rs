@@ -8,7 +8,6 @@ use super::{Findings, Phase, Run};
 use crate::catalog::SlotState;
 use crate::container::Class;
 use crate::live::Live;
-use crate::mutant::{self, Mutant};
 use crate::vault::{Directory, Vault};
 use crate::{ContainerSequence, Reference, SlotNumber, VaultError};
 
@@ -45,7 +44,8 @@ impl Audit {
 impl Vault<'_> {
     pub(super) fn audit(&mut self, run: &mut Run, set: Live, mut audit: Audit) -> Result<Phase, VaultError> {
         audit.found.resize(set.parts(), 0);
-        let is_below = |container| container < run.points.marker || mutant::is(Mutant::CopyPastMarker);
+        // What lies beyond counts as live: the set does not cover it. Judging it would be work for nothing.
+        let is_below = |container| container < run.points.marker;
         let containers = self.catalog.table().containers(audit.next);
         let some: Vec<_> = containers.take_while(|(it, _)| is_below(*it)).take(CONTAINERS_A_STEP).collect();
         let Some((last, _)) = some.last() else {
