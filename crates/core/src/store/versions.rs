@@ -173,7 +173,7 @@ impl Versions {
         if mutant::is(Mutant::ShowUndurable) { self.open } else { self.undurable }
     }
 
-    /// What is missing to know what `epoch` shows in `extent`, and how that was sealed.
+    /// The place that has to be read first, to know what `epoch` shows in `extent` and how that was sealed.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
         let Catalog { history, homes, log, .. } = &self.catalog;
         if self.stuck.is_none() && history.pages.is_whole() && homes.are_whole() {

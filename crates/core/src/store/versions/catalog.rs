@@ -26,7 +26,7 @@ use crate::store::versions::space::slots::Slots;
 use crate::store::versions::stubs::homes::{Doomed, Homes, Reader, Stub};
 use crate::store::versions::stubs::log::{Log, Turned};
 use crate::store::versions::stubs::sessions::Sessions;
-use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageNo, head_fault};
+use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageError, PageNo, head_fault};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -398,11 +398,19 @@ impl Catalog {
             return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
         }
         let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
+        self.page_loaded(page, bytes).map_err(|error| error.to_string())
+    }
+
+    /// Takes a page of the index, for which others make room.
+    ///
+    /// # Errors
+    /// The bytes are not that page.
+    pub(super) fn page_loaded(&mut self, page: PageNo, bytes: &[u8]) -> Result<(), PageError> {
         let (pages, most) = (&mut self.history.pages, self.limits.pages);
         if pages.in_memory() >= most {
             pages.evict(most - most / 16);
         }
-        pages.loaded(page, bytes).map_err(|error| error.to_string())
+        pages.loaded(page, bytes)
     }
 
     /// Begins a checkpoint of the index: all that has ended by now, and nothing that follows.

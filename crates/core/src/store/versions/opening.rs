@@ -319,9 +319,7 @@ impl<'a> Index<'a> {
                     let mut bytes = vec![0; PAGE_BYTES];
                     check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
                     self.map.read(Pos(page.position()), &mut bytes)?;
-                    let pages = &mut self.catalog.history.pages;
-                    pages.evict(self.catalog.limits.pages);
-                    pages.loaded(page, &bytes)?;
+                    self.catalog.page_loaded(page, &bytes)?;
                 }
             }
         }

@@ -53,8 +53,8 @@ fn what_is_free_waits_for_commits_then_for_proof_and_then_for_nothing() {
     assert_eq!(disk.rule.waiting().count(), 0);
 }
 
-#[test]
-fn a_copy_that_came_before_its_descriptor_is_read() {
+/// A commit that frees block 50: its copy of the map came before its descriptor, and was not read yet.
+fn copied_before_its_descriptor() -> Disk {
     let mut disk = mounted(&[]);
     disk.data(50);
     disk.commit_other(5, 1);
@@ -62,6 +62,12 @@ fn a_copy_that_came_before_its_descriptor_is_read() {
     disk.log(4, &descriptor(6, &[(MAP, 0)]));
     disk.is_lazy = true;
     disk.log(6, &header(2, 6));
+    disk
+}
+
+#[test]
+fn a_copy_that_came_before_its_descriptor_is_read() {
+    let mut disk = copied_before_its_descriptor();
     assert!(disk.rule.agenda().is_working);
     assert_eq!(disk.dead(), [0; 0]);
     disk.read();
@@ -70,13 +76,7 @@ fn a_copy_that_came_before_its_descriptor_is_read() {
 
 #[test]
 fn a_copy_that_is_overwritten_is_seen_before() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.log(5, &map(&[50]));
-    disk.log(4, &descriptor(6, &[(MAP, 0)]));
-    disk.is_lazy = true;
-    disk.log(6, &header(2, 6));
+    let mut disk = copied_before_its_descriptor();
     disk.log(5, &[0; BYTES]);
     assert_eq!(disk.dead(), [50]);
     assert_eq!(disk.rule.wants(), None);

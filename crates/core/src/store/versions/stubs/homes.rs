@@ -30,7 +30,7 @@ use table::Table;
 
 pub(in super::super) use table::Reader;
 
-/// What nothing but a defect breaks.
+/// The message of the panic of a defect.
 const HELD: &str = "the cell is held before it is needed";
 
 /// See the module's documentation. Of a disk without stubs there is no cell, and all homes are as they are.

@@ -58,7 +58,7 @@ struct Doubts {
     job: bool,
 }
 
-/// What has read a run.
+/// The reader of a run: each has at most one read of it under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::store::versions) enum Reader {
     Request,
@@ -91,7 +91,7 @@ impl Table {
     /// The cell of a page, if it has one.
     ///
     /// # Errors
-    /// It has one, which has to be read.
+    /// The page has a cell, and the cell has to be read first.
     pub(super) fn get(&self, page: HomePage) -> Result<Option<Home>, Missing> {
         let Some((run, n)) = self.run(page) else { return Ok(None) };
         let cell = match (self.held.get(&page), &run.cells) {
@@ -424,7 +424,7 @@ mod tests {
         let mut bytes = rig.read(place);
         bytes[0] ^= 1;
         let bad = CellOf(HomePage(0), 0).place().extent.start.0;
-        // What began before the cells were put there is not looked at.
+        // The first read may have begun before the cells were put there: it is ignored.
         rig.table.loaded(place, &bytes, Reader::Request).expect("not looked at");
         assert_eq!(rig.table.loaded(place, &bytes, Reader::Request), Err(RootError::NoCell { at: bad }));
         rig.check();
