@@ -192,6 +192,18 @@ pub enum StoreStatus {
 }
 
 impl StoreStatus {
+    /// The figures of a store that can shrink, if this is one.
+    #[must_use]
+    pub fn overlay(&self) -> Option<&OverlayStatus> {
+        if let Self::Overlay(it) = self { Some(it) } else { None }
+    }
+
+    /// The figures of a store that keeps epochs, if this is one.
+    #[must_use]
+    pub fn versions(&self) -> Option<&VersionsStatus> {
+        if let Self::Versions(it) = self { Some(it) } else { None }
+    }
+
     /// Bytes of residue: unallocated, and still to be destroyed.
     #[must_use]
     pub fn residue_bytes(&self) -> u64 {

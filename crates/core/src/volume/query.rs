@@ -150,13 +150,12 @@ impl Erasing {
 
     /// Whether nothing is left of versions that no epoch shows, or nothing more will be destroyed of them before the next start.
     fn owes_no_versions(&self, disk: &Disk) -> bool {
-        match disk.store.status() {
-            StoreStatus::Versions(it) => {
-                let has_left = it.owed_bytes > 0 || self.has_forgets(disk) || disk.store.has_residue();
-                it.stopped.is_some() || !has_left || disk.jobs_remain()
-            }
-            StoreStatus::InPlace | StoreStatus::Overlay(_) => true,
+        if disk.store.epochs().is_none() {
+            return true;
         }
+        let status = disk.store.status();
+        let has_left = status.residue_bytes() > 0 || self.has_forgets(disk) || disk.store.has_residue();
+        status.trouble().is_some() || !has_left || disk.jobs_remain()
     }
 }
 

@@ -207,6 +207,7 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         adopt: args.adopt.is_some(),
         store: args.store,
         base: args.base.clone(),
+        from: args.from.clone(),
         mode: args.mode.map(Into::into),
         policy: args.policy.clone(),
         idle_after_ms: args.idle_after,
@@ -214,18 +215,12 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         detect_zeroes: args.detect_zeroes,
         versions: args.versions.options(&args.credential),
     };
-    if args.from.is_some() && !args.store.keeps_versions() {
-        let what = "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay";
-        return Err(Failure::Usage(what.into()));
-    }
-    let sized =
-        CreateOptions { size: options.size.or(args.from.as_ref().map(|_| BLOCK_BYTES)), ..options.clone() };
-    let devices = DiskDir::plan(&args.disk, &sized)?;
+    let devices = DiskDir::plan(&args.disk, &options)?;
     let plan = || Ok(consent::making(&args.disk, &devices));
     if (args.consent.dry_run || !devices.is_empty()) && !consent::agreed(args.consent, out, plan)? {
         return Ok(());
     }
-    let toml = with_bar(|step| match &args.from {
+    let toml = with_bar(|step| match &options.from {
         Some(image) => Ok(offline::create_from(&args.disk, &options, image, step)?),
         None => Ok(DiskDir::create_with(&args.disk, &options, step)?),
     })?;

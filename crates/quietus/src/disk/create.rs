@@ -129,7 +129,12 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         _ if !is_overlay && options.policy == "none" => {
             "--policy none destroys nothing, and is for overlays only; choose clear, or another policy"
         }
-        _ if options.size.is_none() && options.base.is_none() && options.medium.is_none() => {
+        _ if !keeps && options.from.is_some() => {
+            "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay"
+        }
+        _ if [&options.base, &options.medium, &options.from].iter().all(|it| it.is_none())
+            && options.size.is_none() =>
+        {
             "--size is missing; give the size of the disk, such as --size 20G"
         }
         _ if !keeps && options.versions != VersionsOptions::default() => {

@@ -41,7 +41,6 @@ use quietus_core::media::sealing::Sealer;
 use quietus_core::media::{Media, MediaTable, MediumId};
 use quietus_core::owed::ledger::Obligation;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
-use quietus_core::store::StoreStatus;
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use routing::{is_pass, may_be_done_here};
@@ -201,10 +200,7 @@ impl Engine {
     /// The epoch that takes the changes that arrive; `None` if the disk keeps no epochs.
     #[must_use]
     pub fn open_epoch(&self) -> Option<Epoch> {
-        match self.status().store {
-            StoreStatus::Versions(it) => Some(Epoch(it.open_epoch)),
-            StoreStatus::InPlace | StoreStatus::Overlay(_) => None,
-        }
+        self.status().store.versions().map(|it| Epoch(it.open_epoch))
     }
 
     /// The answer to `question`, all of one moment: nothing else goes on meanwhile.

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub fn timers(disk: &Arc<OpenDisk>, retention: Duration) -> std::io::Result<Vec<Timer>> {
     let behaviour = &disk.dir.toml().behaviour;
     let mut timers = Vec::new();
-    if disk.dir.is_read_only() || !disk.dir.toml().store.keeps_versions() {
+    if disk.dir.is_read_only() || !disk.keeps_epochs() {
         return Ok(timers);
     }
     note_doubts(disk);

@@ -24,10 +24,6 @@ pub fn create_from(
     image: &Path,
     step: Step<'_>,
 ) -> Result<DiskToml, OfflineError> {
-    if !options.store.keeps_versions() {
-        let what = "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay";
-        return Err(DiskErrorKind::Usage(what.into()).at(image).into());
-    }
     paths::check_raw_image("--from", image).map_err(DiskError::from)?;
     let from = FileMedium::open(image, true).map_err(at(image))?;
     let content = from.size().next_multiple_of(512);

@@ -90,7 +90,7 @@ impl OpenDisk {
         let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
         let names = match names {
             Some(names) => names,
-            None if dir.toml().store.keeps_versions() => Self::names_of(&engine, &dir)?,
+            None if engine.open_epoch().is_some() => Self::names_of(&engine, &dir)?,
             None => Names::default(),
         };
         let (clock, gate) = (Clock::default(), Gate::default());
@@ -112,9 +112,15 @@ impl OpenDisk {
         })
     }
 
+    /// Whether the disk keeps its past as epochs.
+    #[must_use]
+    pub fn keeps_epochs(&self) -> bool {
+        self.engine.open_epoch().is_some()
+    }
+
     /// Sees to it that the file of the names and holds is there: what it had is known here.
     pub(crate) fn look_at_names(&self) {
-        if self.dir.toml().store.keeps_versions()
+        if self.keeps_epochs()
             && !self.dir.is_read_only()
             && let Err(error) = self.names.look(self.dir.directory())
         {

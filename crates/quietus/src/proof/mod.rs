@@ -229,7 +229,7 @@ pub fn prove(
 }
 
 fn epochs(store: &StoreStatus, live_bytes: u64) -> Option<EpochsProven> {
-    let StoreStatus::Versions(it) = store else { return None };
+    let it = store.versions()?;
     let (open, kept) = (it.open_epoch, it.epochs);
     let forgotten = open.saturating_sub(1 + kept);
     Some(EpochsProven { open, kept, forgotten, shown_bytes: live_bytes + it.retired_bytes })

@@ -68,14 +68,13 @@ impl OpenDisk {
     /// Which content is sensitive; `None` while the disk is not served, since no watcher follows marks.
     pub(crate) fn sensitivity(&self) -> Option<Sensitivity> {
         let status = self.served.then(|| self.engine.status())?;
-        let keeps_versions = self.dir.toml().store.keeps_versions();
-        let sensitivity = Sensitivity::of(self.sensitive, status.watch.as_ref(), keeps_versions);
+        let sensitivity = Sensitivity::of(self.sensitive, status.watch.as_ref(), self.keeps_epochs());
         Some(Sensitivity { epochs: self.epochs_showing_dead(), ..sensitivity })
     }
 
     /// See [`Sensitivity::epochs`].
     fn epochs_showing_dead(&self) -> Vec<ShowingDead> {
-        if self.sensitive == Sensitive::All || self.engine.open_epoch().is_none() {
+        if self.sensitive == Sensitive::All || !self.keeps_epochs() {
             return Vec::new();
         }
         // A disk that cannot answer says why in its status.
@@ -87,7 +86,7 @@ impl OpenDisk {
 
 impl Sensitivity {
     /// The sensitivity below a watcher of this status, if there is one.
-    fn of(mode: Sensitive, watch: Option<&WatchStatus>, keeps_versions: bool) -> Self {
+    fn of(mode: Sensitive, watch: Option<&WatchStatus>, keeps_epochs: bool) -> Self {
         if mode == Sensitive::All {
             return Self { mode, places: Vec::new(), limits: Vec::new(), epochs: Vec::new() };
         }
@@ -100,7 +99,7 @@ impl Sensitivity {
             }
         };
         let follows = places.iter().any(|it| it.everything.is_none());
-        let limits = LIMITS.into_iter().chain(Some(LIMIT_OF_VERSIONS).filter(|_| keeps_versions));
+        let limits = LIMITS.into_iter().chain(Some(LIMIT_OF_VERSIONS).filter(|_| keeps_epochs));
         let limits = limits.filter(|_| follows).map(String::from).collect();
         Self { mode, places, limits, epochs: Vec::new() }
     }

@@ -7,7 +7,6 @@ use crate::cli::output::Plan;
 use crate::cli::report::{Report, bytes};
 use crate::cli::{Failure, ask, with_bar};
 use crate::front::control::{self, Call, Diff, Restored, StatusAnswer};
-use quietus_core::store::StoreStatus;
 use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
@@ -96,10 +95,8 @@ fn plan(disk: &Path, at: &str) -> Result<Act, Failure> {
 fn stopped(disk: &Path, at: &str) -> String {
     let status: Result<StatusAnswer, _> = control::ask(disk, &Call::Status, None, &mut |_, _| true);
     // The restore began with closing this epoch.
-    let before = match status.map(|it| it.status.store) {
-        Ok(StoreStatus::Versions(store)) => (store.open_epoch - 1).to_string(),
-        _ => "EPOCH".into(),
-    };
+    let open = status.ok().and_then(|it| it.status.store.versions().map(|it| it.open_epoch));
+    let before = open.map_or("EPOCH".into(), |open| (open - 1).to_string());
     let disk = disk.display();
     format!(
         "interrupted: {disk} is in part as {at} and in part as before; run `quietus restore {disk}@{at}` to go on, or \

@@ -121,7 +121,7 @@ fn store_bytes(args: &ServeArgs) -> u64 {
 
 /// Memory for what clients read and write, in bytes: all but what stores of versions have.
 fn payload_bytes(args: &ServeArgs, disks: &[Arc<OpenDisk>]) -> u64 {
-    let stores = disks.iter().filter(|disk| disk.dir.toml().store.keeps_versions()).count() as u64;
+    let stores = disks.iter().filter(|disk| disk.keeps_epochs()).count() as u64;
     memory_bytes(args) - stores * store_bytes(args)
 }
 
@@ -190,7 +190,7 @@ fn serve_disks(
 
 /// The disk, as clients reach it.
 fn export(disk: &Arc<OpenDisk>) -> Arc<dyn Export> {
-    if disk.dir.toml().store.keeps_versions() {
+    if disk.keeps_epochs() {
         return Arc::new(Versioned::new(Arc::clone(disk)));
     }
     Arc::clone(&disk.engine) as Arc<dyn Export>

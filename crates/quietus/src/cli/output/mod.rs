@@ -293,9 +293,9 @@ impl HomeKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
-            Self::InPlace => "in-place",
-            Self::Overlay => "overlay",
-            Self::Versions => "versions",
+            Self::InPlace => StoreKind::InPlace.name(),
+            Self::Overlay => StoreKind::Overlay.name(),
+            Self::Versions => StoreKind::Versions.name(),
             Self::Vault => "vault",
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Report, bytes};
 use crate::cli::output::{Doctor, Home, Listing};
-use crate::disk::StoreKind;
 use crate::host::guarantees::{Finding, Severity};
 use std::fmt::{self, Write};
 
@@ -28,11 +27,11 @@ impl Report {
 }
 
 fn diagnosis(out: &mut String, it: &Doctor) -> fmt::Result {
-    let best: Vec<_> = it.best.iter().map(|it| name(*it)).collect();
+    let best: Vec<_> = it.best.iter().map(|it| it.name()).collect();
     writeln!(out, "at best      {} (store {})", it.most, best.join(", "))?;
     it.advice.iter().try_for_each(|advice| writeln!(out, "advice       {advice}"))?;
     for promise in &it.promises {
-        writeln!(out, "{:<12} {}: {}", name(promise.store), promise.level, promise.how)?;
+        writeln!(out, "{:<12} {}: {}", promise.store.name(), promise.level, promise.how)?;
     }
     findings(out, "here", &it.here.findings)?;
     it.root.iter().try_for_each(|root| findings(out, "root", &root.findings))
@@ -48,14 +47,6 @@ fn home(out: &mut String, it: &Home) -> fmt::Result {
     };
     let line = format!("{:<10} {size:>12}  {}  {state}", it.kind.name(), it.path.display());
     writeln!(out, "{}", line.trim_end())
-}
-
-fn name(store: StoreKind) -> &'static str {
-    match store {
-        StoreKind::InPlace => "in-place",
-        StoreKind::Overlay => "overlay",
-        StoreKind::Versions => "versions",
-    }
 }
 
 fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result {

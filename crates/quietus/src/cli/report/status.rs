@@ -10,7 +10,6 @@ use crate::host::attached::Finding;
 use crate::host::guarantees::{DiskGuarantees, Part};
 use quietus_core::base::units::Scope;
 use quietus_core::owed::ledger::{Cause, Counters};
-use quietus_core::store::StoreStatus;
 use quietus_core::store::overlay::{Mode, OverlayStatus};
 use quietus_core::store::versions::VersionsStatus;
 use quietus_core::watch::WatchStatus;
@@ -38,10 +37,10 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     if let Some(attached) = &now.attached {
         line(out, "attached", &attached_line(attached))?;
     }
-    if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
+    if let (Some(space), Some(overlay)) = (&now.space, it.store.overlay()) {
         line(out, "overlay", &overlay_line(space, overlay))?;
     }
-    if let (Some(epochs), StoreStatus::Versions(store)) = (&now.epochs, &it.store) {
+    if let (Some(epochs), Some(store)) = (&now.epochs, it.store.versions()) {
         versions(out, now, epochs, store)?;
     }
     line(out, "medium", &medium(now))?;
@@ -279,7 +278,7 @@ pub(super) fn details(out: &mut String, now: &StatusAnswer, before: Option<&Stat
     if let Some(watch) = &it.watch {
         watch_text(out, watch, counters)?;
     }
-    if let (Some(space), StoreStatus::Overlay(overlay)) = (&now.space, &it.store) {
+    if let (Some(space), Some(overlay)) = (&now.space, it.store.overlay()) {
         space_text(out, space, overlay)?;
     }
     guarantees(out, &now.guarantees)

@@ -74,9 +74,18 @@ pub enum StoreKind {
 
 impl StoreKind {
     /// Whether the store keeps versions.
-    #[must_use]
-    pub fn keeps_versions(self) -> bool {
+    pub(super) fn keeps_versions(self) -> bool {
         self == Self::Versions
+    }
+
+    /// The name, as in the file and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InPlace => "in-place",
+            Self::Overlay => "overlay",
+            Self::Versions => "versions",
+        }
     }
 }
 
@@ -131,6 +140,8 @@ pub struct CreateOptions {
     pub store: StoreKind,
     /// Image below an overlay, of any format that `qemu-img` knows.
     pub base: Option<PathBuf>,
+    /// Raw image whose content is copied to a disk that keeps versions.
+    pub from: Option<PathBuf>,
     /// How the file of an overlay stays small.
     pub mode: Option<Mode>,
     /// How versions are kept.

@@ -10,8 +10,6 @@ use crate::open_disk::OpenDisk;
 use crate::open_disk::copy::{self, Copied};
 use quietus_core::base::units::{BLOCK_BYTES, Epoch, EpochRange, Scope};
 use quietus_core::request::Weighing;
-use quietus_core::store::StoreStatus;
-use quietus_core::store::versions::VersionsStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -221,7 +219,7 @@ impl OpenDisk {
                 refused = format!("the disk is read-only: {reason}").into();
                 return false;
             }
-            if let StoreStatus::Versions(VersionsStatus { stopped: Some(why), .. }) = &status.store {
+            if let Some(why) = status.store.trouble() {
                 let noted = "the forget is noted, and not carried out before the server starts again";
                 refused = format!("{noted}: {why}; stop the server and run `quietus verify`").into();
                 return false;
