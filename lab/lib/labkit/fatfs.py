@@ -30,11 +30,6 @@ class Volume:
         self.bits = 32 if not _of(boot, 22, "H") else 12 if self.clusters < 4085 else 16
         self.root_cluster = _of(boot, 44, "I") if self.bits == 32 else None
 
-    @classmethod
-    def of(cls, raw):
-        """Of an image."""
-        return cls(raw[:512])
-
     def entry(self, raw, number):
         """The entry of cluster `number` in the first FAT."""
         at = self.fat + number * self.bits // 8

@@ -11,7 +11,7 @@ from .workspace import LabError
 
 GUEST_RUN = os.path.join(ROOT, "lab", "guest-run")
 WORKLOAD = os.path.join(ROOT, "lab", "lib", "workload")
-POWER_CUT, GUEST_DIED = 137, 125
+POWER_CUT = 137
 
 
 def add_guest_arguments(parser):

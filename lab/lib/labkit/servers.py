@@ -267,12 +267,6 @@ class Versions(Quietus):
         """Forgets an epoch; returns when what only it showed is destroyed."""
         subprocess.run([self.binary, "forget", f"{self.disk}@{epoch}", "--wait"], check=True, stdout=subprocess.DEVNULL)
 
-    def weigh(self, epochs):
-        """What forgetting them would destroy."""
-        done = subprocess.run([self.binary, "forget", f"{self.disk}@{epochs}", "--dry-run", "--json"], check=True, capture_output=True,
-                              text=True)
-        return _last_json(done.stdout)
-
     def kept(self, *more):
         """All kept epochs, as `versions` tells of them a page at a time; with `more` words to it."""
         first, found = 0, []

@@ -57,7 +57,6 @@ class Trace:
                 for at in range(0, len(data), block_bytes)
                 if (offset + at) // block_bytes in journal and data[at:at + 8] == head]
 
-
     def transactions(self, journal, block_bytes):
         """(index, kind, number) of each block of the log's own that was written into the journal."""
         for index, offset, data in self.writes():

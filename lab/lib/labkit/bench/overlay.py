@@ -34,7 +34,6 @@ The bars, of quietus alone: 99.9 % recovered, and 3 % more time than *none*.
 
 import contextlib
 import os
-import subprocess
 import sys
 import threading
 import time
