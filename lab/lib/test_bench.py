@@ -357,9 +357,9 @@ class TablesTest(unittest.TestCase):
     def test_detection_is_held_against_the_same_without(self):
         its = detect.Bench.Sample
         case = ("ext2", "PostMark", "implicit")
-        samples = {(*case, "1", ""): [its(10.3, 1, 1, 0, 0)]}
+        samples = {(*case, "1"): [its(10.3, 0, 0)]}
         self.assertNotIn("%", detect.running_times(samples))
-        samples[(*case, "none", "")] = [its(10, 1, 1, 0, 0)]
+        samples[(*case, "none")] = [its(10, 0, 0)]
         self.assertIn("10.3 s (+3.0%)", detect.running_times(samples))
         self.assertEqual(list(detect.Bench.missed(None, samples)), ["ext2, PostMark, 1 passes: detection costs 3.0% of the time"])
 

@@ -54,7 +54,7 @@ class Recording:
         """Seconds of the workload on a disk of its own."""
         server = self.bench.server(Quietus, NEVER, OFF)
         self.bench.workloads.make(self.fs, server.uri)
-        seconds = self.bench.workloads.run(self.fs.guest(self.bench.work, server.uri), self.workload).seconds
+        seconds = self.bench.workloads.run(self.fs.guest(self.bench.work, server.uri), self.workload)
         server.remove()
         return seconds
 

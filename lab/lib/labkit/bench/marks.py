@@ -87,7 +87,7 @@ class Bench(Benchmark):
         self.workloads.make(fs, server.uri, f"-d {self.tree}" if workload == "build" else "")
         os.sync()
         guest = Guest(self.work, server.uri, fs.driver, fs.mount())
-        took = self.workloads.measure(guest, workload, [*environment, *self.command(workload)]).seconds
+        took = self.workloads.measure(guest, workload, [*environment, *self.command(workload)])
         started = time.monotonic()
         server.tool("shred", "--now")
         both = took + time.monotonic() - started
