@@ -1,10 +1,12 @@
 """Guests for the lab's Python commands, and what the workload in them says."""
 
 import argparse
+import json
 import os
 import subprocess
 import time
 
+from . import sectors
 from .model import Model
 from .servers import ROOT
 from .workspace import LabError
@@ -87,6 +89,16 @@ class Guest:
         status = self.run(command, *options, hear=hear)
         if status != 0:
             raise LabError(f"the guest's {' '.join(command[:3])} ended with {status}")
+
+    def survey(self, share, *options, command=(WORKLOAD, "survey"), said=None):
+        """The files that it finds: by path, for each sector its tag, None for zeros, or a string. `share` is a folder for the
+        answer; what else `command` prints is added to `said`."""
+        said = [] if said is None else said
+        if self.run([*command, "/mnt/share/survey"], *options, "--share", share, hear=said.append):
+            raise LabError("check or mount failed:\n" + "\n".join(said[-15:]))
+        with open(os.path.join(share, "survey")) as file:
+            return {path: [sectors.Tag(*it) if isinstance(it, list) else it for it in found]
+                    for path, found in json.load(file).items()}
 
     def stay_active(self, seconds):
         """Another session, in which small files come and go for as long and a half: what is left in doubt settles."""

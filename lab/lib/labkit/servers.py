@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 
+from . import wire
 from .workspace import LabError, end, need, wait_until
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
@@ -99,16 +100,34 @@ class Server:
 
     def start(self):
         """Starts the server; returns when it accepts connections."""
+        self._start(f"{self.kind} on {self.socket}", lambda: accepts(self.socket), self.start_seconds_max)
+        return self
+
+    def connected(self, every=0.01):
+        """Starts the server, and tries it each `every` seconds; a client, once that has had its first reply."""
+        clients = []
+        self._start("a first reply", lambda: self._greeted(clients), 60, every)
+        return clients[0]
+
+    def _start(self, what, is_up, seconds, every=0.01):
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.launch()
-        wait_until(f"{self.kind} on {self.socket}", self._is_up, self.start_seconds_max)
-        return self
+        wait_until(what, lambda: self._lives() and is_up(), seconds, every)
 
-    def _is_up(self):
+    def _lives(self):
         if self.process.poll() is not None:
             raise LabError(f"{self.kind} ended with {self.process.returncode}:\n{self.said()}")
-        return accepts(self.socket)
+        return True
+
+    def _greeted(self, clients):
+        try:
+            client = wire.Client(self.socket)
+        except wire.Disconnected:
+            return False
+        client.call(wire.READ, 0, 4096)
+        clients.append(client)
+        return True
 
     def said(self):
         """The end of the server's log."""
