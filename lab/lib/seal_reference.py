@@ -75,7 +75,6 @@ class Aes:
         self.keys = [b"".join(words[at : at + 4]) for at in range(0, len(words), 4)]
 
     def encrypt(self, block):
-        """One block."""
         state = xor(block, self.keys[0])
         for key in self.keys[1:-1]:
             state = aes_round(state, key)

@@ -87,8 +87,6 @@ def options(**given):
 
 
 class RunTest(unittest.TestCase):
-    """One benchmark from its first repetition to its exit status."""
-
     def setUp(self):
         self.work = Workspace()
         self.addCleanup(self.work.close)
@@ -184,8 +182,6 @@ class RunTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    """The command line, and its end."""
-
     LAB_BENCH = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "bench")
 
     def test_every_benchmark_is_listed_and_has_the_options_that_it_gives_a_default(self):
@@ -246,15 +242,11 @@ class Copies(backups.Backup):
 
 
 class Forgetful(Copies):
-    """Forgets nothing."""
-
     def forget(self, snapshots):
         return self.run("true")[1]
 
 
 class BackupsTest(unittest.TestCase):
-    """The benchmark of backup programs, with a stand-in for them."""
-
     def setUp(self):
         self.work = Workspace()
         self.addCleanup(self.work.close)
@@ -342,8 +334,6 @@ class BackupsTest(unittest.TestCase):
 
 
 class TablesTest(unittest.TestCase):
-    """Figures of single benchmarks."""
-
     def test_io_compares_with_the_better_peer(self):
         profile, its = "read 1 MiB, depth 8", bench_io.Bench.Sample
         samples = {(profile, kind): [its(value)] for kind, value in (("quietus", 30), ("nbdkit", 20), ("qemu-nbd", 40))}

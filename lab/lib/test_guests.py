@@ -25,8 +25,6 @@ def qemu(kvm, tcg):
 
 
 class Choice(unittest.TestCase):
-    """Answers of `guest-run --which`."""
-
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)

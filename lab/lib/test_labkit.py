@@ -32,7 +32,6 @@ SIZE = 64 * 1024
 
 
 def write(shadow, number, offset, length):
-    """An acknowledged write."""
     content = tags.content(number, offset, length)
     shadow.sent(number, Request(wire.WRITE, offset, length, content))
     return shadow.acknowledged(number, b"") or content
@@ -115,8 +114,6 @@ class ForensicsTest(Rows):
 
 
 class EpochsTest(unittest.TestCase):
-    """The account of kept epochs."""
-
     def account(self, shown):
         """An account of a disk whose epochs show this, by number; None: not readable."""
         account = Epochs(None)
@@ -208,8 +205,6 @@ class StoryTest(unittest.TestCase):
 
 
 class ModelTest(unittest.TestCase):
-    """The workload's own account."""
-
     def test_the_last_of_two_names_takes_the_content_with_it(self):
         model = Model(1)
         for operation in ("create 1 a 2", "link 1 a b", "delete 1 a"):
@@ -242,8 +237,6 @@ class ModelTest(unittest.TestCase):
 
 
 class RelayTest(unittest.TestCase):
-    """The notes of a relay on writes."""
-
     def noted(self, *writes):
         """A relay that has seen writes of (offset, content), in blocks of 1 KiB."""
         with tempfile.TemporaryDirectory() as directory:
@@ -316,8 +309,6 @@ class VerdictsTest(Rows):
 
 
 class ClockTest(unittest.TestCase):
-    """When an operation was, by the guest's own time."""
-
     def test_what_is_heard_late_was_when_the_guest_says(self):
         story, now = Story(1, 1024), guest.time.time
         try:
@@ -331,8 +322,6 @@ class ClockTest(unittest.TestCase):
 
 
 class DifferenceTest(unittest.TestCase):
-    """How a promise was broken."""
-
     def test_each_way(self):
         one, other = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 1)
         self.assertIsNone(verdicts.difference([one, None], [one, None]))
@@ -401,8 +390,6 @@ class AccountsTest(Rows):
 
 
 class RecordTest(unittest.TestCase):
-    """Acts, from what the server wrote down."""
-
     def test_a_line_tells_of_every_place_and_instant(self):
         died = {"event": "died", "from_ms": 4000, "unit": 512, "kinds": [{"cause": "trim"}], "runs": [[0, 0, 8, 2]]}
         kinds = [{"act": act, "cause": "trim", "passes": 1} for act in ("shredded", "rewritten")]
@@ -432,8 +419,6 @@ class RecordTest(unittest.TestCase):
 
 
 class LatencyTest(Rows):
-    """When the last block of some had been overwritten."""
-
     destroyed = Destroyed([Act(5.0, 2048, 2048, True), Act(7.0, 1024, 1024, False)],
                           [Write(1.0, 1, None, False), Write(6.0, 3, None, False)], 1024)
 
@@ -455,8 +440,6 @@ class LatencyTest(Rows):
 
 
 class TraceTest(unittest.TestCase):
-    """Writes, in order."""
-
     def setUp(self):
         commit = struct.pack(">II", trace.JOURNAL_MAGIC, trace.COMMIT).ljust(1024, b"\0")
         tag = sectors.Tag(1, 1, 0, 0, 0, 1)
@@ -561,8 +544,6 @@ class CheckTest(Rows):
 
 
 class ReplayTest(unittest.TestCase):
-    """Counts of callgrind's."""
-
     OBSERVER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Observer>"
     WATCHER = OBSERVER.replace("Observer", "Watcher")
 
@@ -581,8 +562,6 @@ class ReplayTest(unittest.TestCase):
 
 
 class FatTest(unittest.TestCase):
-    """Which clusters are free, from the first bytes of a volume."""
-
     @staticmethod
     def volume(bits, entries):
         """A volume of clusters of 1 KiB, of which the FAT has these entries after the first two."""
@@ -622,8 +601,6 @@ class FatTest(unittest.TestCase):
 
 
 class FileSystemsTest(unittest.TestCase):
-    """File systems that the options name."""
-
     @staticmethod
     def chosen(fs, mode=None, discard=False):
         """The file systems, their words for mount."""
@@ -643,8 +620,6 @@ class FileSystemsTest(unittest.TestCase):
 
 
 class RecoveryTest(unittest.TestCase):
-    """Content that counts as brought back."""
-
     def setUp(self):
         self.home = tempfile.TemporaryDirectory()
         self.addCleanup(self.home.cleanup)
@@ -669,8 +644,6 @@ class RecoveryTest(unittest.TestCase):
 
 
 class MeasureTest(unittest.TestCase):
-    """Sizes and documents."""
-
     def test_sizes(self):
         self.assertEqual(parse_size("16T"), 1 << 44)
         self.assertRaises(LabError, parse_size, "16X")
@@ -726,8 +699,6 @@ class FlushedShadowTest(unittest.TestCase):
 
 
 class BaseTest(unittest.TestCase):
-    """The base of an overlay."""
-
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
@@ -763,8 +734,6 @@ class BaseTest(unittest.TestCase):
 
 
 class SuiteTest(unittest.TestCase):
-    """Whose programs a suite runs, and what it needs."""
-
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
@@ -810,8 +779,6 @@ class SuiteTest(unittest.TestCase):
 
 
 class ContainersTest(unittest.TestCase):
-    """The reader of a vault's containers, by the format's text."""
-
     # "abcd" ten times: four literals, a match of 32 bytes, four literals.
     BLOCK = b"\x4fabcd\x04\x00\x0d\x40abcd"
 

@@ -23,7 +23,6 @@ VECTOR = re.compile(r"```vector (\w+)\n(.*?)```", re.S)
 
 
 def value(name, text):
-    """A field of a vector."""
     if name in NUMBERS:
         return int(text)
     if name == "stretch":
@@ -58,7 +57,6 @@ def results(kind, v):
 
 
 def fields(body):
-    """The lines of a vector."""
     return dict(line.split(" = ", 1) for line in body.splitlines())
 
 
@@ -86,7 +84,6 @@ def check(name, update):
 
 
 def main():
-    """Checks both documents."""
     counts = [check(name, sys.argv[1:] == ["--update"]) for name in ("sealing.md", "keys.md")]
     print(f"{sum(counts)} vectors agree")
     return 0 if all(counts) else 1

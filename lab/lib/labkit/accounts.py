@@ -32,8 +32,6 @@ METADATA, ZEROS, COPY = "metadata", "zeros", "copy"
 
 
 class Block:
-    """One block's account."""
-
     def __init__(self, one_pass, is_plain):
         self.one_pass, self.is_plain = one_pass, is_plain
         self.layers = []
@@ -41,7 +39,6 @@ class Block:
         self.plain, self.plain_in_vain = set(), 0
 
     def written(self, layer):
-        """Content of `layer` came."""
         if self.one_pass:
             self.layers = []
         elif self.layers and self.layers[-1].owner == layer.owner:

@@ -76,8 +76,6 @@ class Backup:
 
 
 class Vault(Backup):
-    """A vault of quietus."""
-
     kind = "quietus"
     raw_search = "the content"
 
@@ -136,7 +134,6 @@ class Restic(Backup):
         return self.run("forget", "--prune", "--max-unused", "0", *snapshots)[1]
 
     def indexes(self):
-        """The names of the repository's indexes."""
         return self.run("list", "index")[0].decode().split()
 
     def needles(self, contents):
@@ -222,8 +219,6 @@ class Kopia(Backup):
 
 
 class Borg(Backup):
-    """A repository of borg."""
-
     kind = "borg"
     programs = ("borg",)
     raw_search = "the content"
@@ -257,7 +252,6 @@ BACKUPS = {it.kind: it for it in (Vault, Restic, Rustic, Kopia, Borg)}
 
 
 def sha256(content):
-    """The hexadecimal hash."""
     return hashlib.sha256(content).hexdigest()
 
 

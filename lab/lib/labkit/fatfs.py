@@ -64,7 +64,6 @@ def layout(image, block_bytes):
 
 
 def complaints(image):
-    """Complaints of fsck.vfat -n."""
     return complaints_of("fsck.vfat", "-n", image)
 
 
@@ -90,5 +89,4 @@ def exfat_layout(image, block_bytes):
 
 
 def exfat_complaints(image):
-    """Complaints of fsck.exfat -n."""
     return complaints_of("fsck.exfat", "-n", image)

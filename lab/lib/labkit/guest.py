@@ -129,7 +129,6 @@ class Story:
         self.notes = []
 
     def hear(self, line):
-        """Takes one line of its output."""
         word, _, rest = line.partition(" ")
         if word == "op":
             self._operation(*rest.split(" ", 1))

@@ -32,5 +32,4 @@ def _runs(image, record):
 
 
 def complaints(image):
-    """Complaints of ntfsfix --no-action."""
     return complaints_of("ntfsfix", "-n", image)

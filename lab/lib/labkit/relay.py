@@ -49,7 +49,6 @@ class Relay:
 
     @property
     def uri(self):
-        """The URI for clients."""
         return f"nbd+unix:///?socket={self.path}"
 
     def _accept(self):

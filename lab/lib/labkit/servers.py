@@ -139,7 +139,6 @@ class Server:
         end(self.process, 60)
 
     def kill(self):
-        """kill -9."""
         self.process.kill()
         self.process.wait()
 

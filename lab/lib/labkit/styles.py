@@ -65,7 +65,6 @@ class Mail(Style):
     folders = 16
 
     def begin(self):
-        """The folders."""
         for at in range(self.folders):
             yield f"mkdir {self.prefix}spool{at}"
 
@@ -200,7 +199,6 @@ class Log(Style):
     logs, kept = 8, 4
 
     def begin(self):
-        """The logs."""
         yield f"mkdir {self.prefix}log"
         self.generations = [[] for _ in range(self.logs)]
         for at in range(self.logs):
@@ -249,12 +247,10 @@ class Mixed:
         self.build = iter(())
 
     def begin(self):
-        """The beginnings of all styles."""
         for part in self.parts.values():
             yield from part.begin()
 
     def step(self):
-        """A step of one of the styles."""
         style = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
         if style is not Build:
             yield from self.parts[style].step()
@@ -281,7 +277,6 @@ class PartlyMarked:
         yield from self.plain.begin()
 
     def step(self):
-        """A step of either."""
         return (self.marked if self.rng.random() < self.share else self.plain).step()
 
 

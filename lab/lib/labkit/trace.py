@@ -135,7 +135,6 @@ class Ext:
         return Span(block * self.block, (block + 1) * self.block)
 
     def inode(self, image, number):
-        """An inode's fields."""
         return Inode(image.read(self.place(image, number), 128))
 
 

@@ -104,7 +104,6 @@ class Run:
         print(f"{peer} is skipped: {why}", file=sys.stderr, flush=True)
 
     def measure(self):
-        """Every case, over and over."""
         wanted = self.wanted()
         need(*sorted({program for case in wanted for program in self.bench.needs(case)}))
         self.recall(wanted)

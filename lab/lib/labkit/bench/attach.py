@@ -134,7 +134,6 @@ class Bench(Benchmark):
         return f"{text}\n\n{table(head, rows)}" if rows else text
 
     def row(self, samples, way):
-        """Of an attach with a client at work."""
         seconds, peak, marked, longest, progress = medians(samples[way,], "seconds", "peak_kib", "marked", "longest", "progress")
         return [way, f"{seconds:.2f}", f"{marked:,.0f}", f"{peak / 1024:.0f} MiB", f"{bits(samples[way,], self.options.large):.2f}",
                 f"{self.more(samples, way):+.2f}" if way in MARKS and (LARGE,) in samples else "", f"{longest * 1000:.0f} ms", f"{progress:.0f} times"]

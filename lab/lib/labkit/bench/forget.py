@@ -113,7 +113,6 @@ def settle(server):
 
 
 def passed_bytes(server):
-    """Bytes that passes have written."""
     return server.tool("status")["counters"]["passed_bytes"]
 
 

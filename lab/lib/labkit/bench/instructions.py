@@ -140,7 +140,6 @@ def share(samples):
 
 
 def in_words(case, samples):
-    """A row of the table."""
     requests, off, on, watcher, clock_off, clock_on, took = map(median, zip(*samples))
     return [*case, f"{requests:,.0f}", *(f"{count / 1e6:,.0f} M" for count in (off, on)),
             f"{watcher / 1e6:,.0f} M ({watcher // requests:,.0f})", f"{clock_off:.3f} s", f"{clock_on:.3f} s",

@@ -98,7 +98,6 @@ class Bench(Benchmark):
         return [(profile, kind) for profile in profiles for kind in self.kinds]
 
     def start(self, kind):
-        """A server of a new disk."""
         # The peers infer nothing; and with one connection at a time nbdcopy would compare that.
         words = ([self.options.create, OFF] if self.has_seals or kind == Quietus.kind else [])
         return self.server(self.kinds[kind], *words, **self.more)
@@ -160,7 +159,6 @@ class Bench(Benchmark):
 
 
 def in_words(profile, found):
-    """One cell of the table."""
     if not found:
         return "-"
     value, p99_us, cpu_us = medians(found, "value", "p99_us", "cpu_us")

@@ -143,6 +143,5 @@ def by_row(samples):
 
 
 def in_words(name, found):
-    """A row of the table."""
     times = [f"{percentile(found['seconds'], it):.2f} s" if found["seconds"] else "" for it in PERCENTILES]
     return [name, str(len(found["seconds"]) + found["never"]), *times, *(str(found[it]) for it in ("commits", "halt", "never", "left"))]

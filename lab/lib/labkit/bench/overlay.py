@@ -177,7 +177,6 @@ class Stand:
         self.files, self.uri = self.server.files, self.server.uri
 
     def space(self):
-        """Bytes that it takes on the host."""
         return allocated_bytes(self.files)
 
     def rest(self, unmounted=False):
@@ -206,7 +205,6 @@ class Stand:
         return found
 
     def end(self):
-        """Removes the overlay."""
         if self.server:
             self.server.remove()
         else:
@@ -233,7 +231,6 @@ def peak_of(space):
 
 
 def hear(line, said):
-    """Takes one line of the guest."""
     words = line.split()
     if len(words) == 3 and words[0] in ("took", "figure"):
         said[words[1]] = float(words[2])
@@ -248,7 +245,6 @@ def recovered(sample, when):
 
 
 def recovered_mostly(these, when):
-    """The median of `recovered`."""
     shares = [it for it in (recovered(sample, when) for sample in these) if it is not None]
     return median(shares) if shares else None
 
@@ -265,7 +261,6 @@ def against_none(samples, case):
 
 
 def share(value):
-    """A share for people."""
     return "-" if value is None else f"{value:.2%}"
 
 
@@ -276,7 +271,6 @@ def said(samples, name):
 
 
 def row(samples, case):
-    """A case's line."""
     these, against = samples[case], against_none(samples, case)
     throughput = said(these, "throughput")
     return [*case, *(f"{it / MIB:,.1f}" for it in medians(these, "fresh", "most", "rested", "unmounted", "alive")),

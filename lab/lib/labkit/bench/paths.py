@@ -63,7 +63,6 @@ class Bench(Benchmark):
         return self.Sample(cost.seconds, cost.cpu, cost.peak_mib, forgotten["files"], enumeration, self.put_seconds, allocated_bytes(first.path) / MIB)
 
     def make(self):
-        """A vault with all snapshots."""
         tree, rng = self.work.directory("tree"), random.Random(1)
         vault = Vault(self.work.file("vault"), self.work.file("home"))
         for number in range(self.options.files):

@@ -48,8 +48,6 @@ PHASES = ["merging the index", "analysing", "marking what is live", "judging con
 
 
 class Small(Vault):
-    """A vault with small containers."""
-
     def init(self):
         return [*super().init(), "--container", str(CONTAINER)]
 
@@ -109,7 +107,6 @@ class Bench(Benchmark):
         return self.Sample(seconds, logical / MIB, copied / MIB, destroyed / MIB, medium, space, put, [took.get(phase, 0) for phase in PHASES])
 
     def make(self, kind):
-        """A vault with all generations."""
         vault = Small(self.work.file(f"{kind}-vault"), self.work.file("home"))
         tree = self.work.directory(f"{kind}-tree")
         files = self.size // FILE
@@ -221,11 +218,9 @@ class Trees:
         self.done = 0
 
     def folder(self, number):
-        """The path of a tree."""
         return os.path.join(self.path, str(number))
 
     def next(self):
-        """The tree that is put next."""
         number = self.done
         self.done += 1
         if self.kind == "unique":
@@ -263,7 +258,6 @@ def dd(*words):
 
 
 def run_timed(*words):
-    """Seconds of one command."""
     started = time.monotonic()
     subprocess.run(words, check=True)
     return time.monotonic() - started

@@ -80,7 +80,6 @@ def rate(samples, case, other, way):
 
 
 def row(samples, case):
-    """A row of the table."""
     times = medians(samples[case,], "close", "open")
     ratios = [rate(samples, case, other, way) for other, way in (("xts", "close"), ("xts", "open"), ("hmac", "close"))]
     return [case, *(f"{time:,.0f} ns, {BLOCK_BYTES / time:.1f} GB/s" for time in times),

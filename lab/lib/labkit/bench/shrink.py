@@ -143,7 +143,6 @@ def seconds_small(samples):
 
 
 def in_words(samples):
-    """The figures of a line of the table."""
     before, after, alive, trims, written, one_pass = medians(samples, "before", "after", "alive", "trims", "written", "one_pass")
     small = seconds_small(samples)
     return [*(f"{it / MIB:,.0f}" for it in (before, after, alive)), f"{trims:.2f} s", "never" if small == inf else f"{small:.2f} s",

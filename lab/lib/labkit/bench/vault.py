@@ -212,7 +212,6 @@ def compared(samples, step, programs):
 
 
 def in_words(found):
-    """A cell of the table of steps."""
     seconds, cpu, peak, size = medians(found, "seconds", "cpu", "peak_mib", "repository_mib")
     return f"{seconds:.2f} s, CPU {cpu:.2f} s, {peak:,.0f} MiB of memory; repository {size:,.0f} MiB"
 
