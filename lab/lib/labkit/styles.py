@@ -53,9 +53,10 @@ class Style:
         if self.rng.random() < self.fsync_share:
             yield f"fsync {number}"
 
-    def delete(self, file):
+    @staticmethod
+    def delete(file, path=None):
         """Takes one name of the file away: the last one, mostly."""
-        yield f"delete {file.number} {file.path}"
+        yield f"delete {file.number} {path or file.path}"
 
 
 class Mail(Style):
@@ -136,21 +137,16 @@ class Build(Style):
         yield f"create {number} {tree}/program.new {self.size(200, 1200)}"
         old = held.get(f"{tree}/program")
         if old:
-            yield from self.delete_name(old, f"{tree}/program")
+            yield from self.delete(old, f"{tree}/program")
         yield f"rename {number} {tree}/program.new {tree}/program"
         if f"{tree}/program.so" not in held:
             yield f"link {number} {tree}/program {tree}/program.so"
-
-    @staticmethod
-    def delete_name(file, path):
-        """Removes that name of the file."""
-        yield f"delete {file.number} {path}"
 
     def remove(self, tree):
         """rm -r."""
         for path, file in sorted(self.model.by_path().items()):
             if path.startswith(tree + "/"):
-                yield from self.delete_name(file, path)
+                yield from self.delete(file, path)
         yield f"rmdir {tree}/obj"
         yield f"rmdir {tree}"
 
