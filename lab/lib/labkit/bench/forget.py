@@ -37,7 +37,6 @@ class Bench(Benchmark):
     def add_arguments(parser):
         parser.add_argument("--sizes", default="4K,64K,1M,16M,64M,256M,1G", help="of the data (default %(default)s)")
         parser.add_argument("--seals", default="random-key,aon,aon-2005", help="default %(default)s")
-        parser.set_defaults(size="4K")  # of no use: each case has its own
 
     def cases(self):
         hows = [*self.options.seals.split(","), IN_PLACE]

@@ -83,10 +83,7 @@ class Bench(Benchmark):
         self.recording = lru_cache(None)(lambda title, workload: Recording(self, self.known[title], workload))
         self.counts = lru_cache(None)(lambda *case: [self.count(*case, side) for side in (0, 1)])
 
-    @staticmethod
-    def add_arguments(parser):
-        workloads.add_arguments(parser)
-        parser.add_argument("--keep-profiles", metavar="DIR", help="callgrind's profiles, for callgrind_annotate")
+    add_arguments = staticmethod(workloads.add_arguments)
 
     def cases(self):
         return list(product(self.known, workloads.NAMES, workloads.POLICIES))
@@ -115,10 +112,6 @@ class Bench(Benchmark):
         server.zero()
         replay(server.socket, recording.within)
         counted = server.count()
-        if self.options.keep_profiles:
-            os.makedirs(self.options.keep_profiles, exist_ok=True)
-            name = f"{recording.fs.slug}-{workload.replace(' ', '-')}-{passes}-{SIDES[side][-1]}"
-            os.rename(server.dumped, os.path.join(self.options.keep_profiles, name))
         server.remove()
         return counted
 

@@ -21,7 +21,7 @@ from collections import namedtuple
 from itertools import product
 
 from .. import workloads
-from ..bases import upstream_tree
+from ..bases import COMPILER, upstream_tree
 from ..guest import Guest
 from ..measure import table
 from ..servers import MARKED, NEVER, OFF, ROOT, Quietus
@@ -64,21 +64,19 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.workloads = workloads.Workloads(options, work, POSTMARK, WRITE_BACK_MS)
         workloads.make_shim(self.workloads.share)
-        self.tree = options.tree or upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        self.tree = upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
 
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
         parser.add_argument("--cycles", type=int, default=10, help="of the build (default %(default)s)")
-        parser.add_argument("--compiler", default="tcc", help="of the build (default %(default)s: gcc takes five times as long in a guest)")
-        parser.add_argument("--tree", default=None, metavar="DIR", help="Lua's sources, if not to be fetched")
         parser.set_defaults(operations=0, small_files=0)
 
     def cases(self):
         return [(fs, workload, way) for fs in self.known for workload, ways in WAYS.items() for way in ways]
 
     def needs(self, case):
-        return [*self.programs, *(["make", self.options.compiler] if case[1] == "build" else ["postmark"])]
+        return [*self.programs, *(["make", COMPILER] if case[1] == "build" else ["postmark"])]
 
     def sample(self, title, workload, way):
         serve, environment = WAYS[workload][way]
@@ -98,7 +96,7 @@ class Bench(Benchmark):
     def command(self, workload):
         """What the guest runs, as `env` takes it."""
         if workload == "build":
-            return [BUILD_GUEST, str(self.options.cycles), self.options.compiler]
+            return [BUILD_GUEST, str(self.options.cycles), COMPILER]
         return ["LD_PRELOAD=/mnt/share/shim.so", "postmark"]
 
     def render(self, samples):

@@ -41,7 +41,7 @@ from collections import namedtuple
 from itertools import product
 
 from .. import extfs, filesystems
-from ..bases import Base, alive_bytes, upstream_tree
+from ..bases import COMPILER, Base, alive_bytes, upstream_tree
 from ..guest import Guest, add_guest_arguments
 from ..measure import allocated_bytes, median, table
 from ..options import add_more_options
@@ -82,21 +82,19 @@ class Bench(Benchmark):
                       for name in options.fs.split(",")}
         self.share = work.directory("share")
         make_shim(self.share)
-        tree = options.tree or upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        tree = upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
         self.bases = {name: self.base(name, tree) for name in self.known}
 
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--fs", default="ext2,ext4", help="some of ext2,ext3,ext4 (default %(default)s)")
         parser.add_argument("--cycles", type=int, default=10, help="of build (default %(default)s)")
-        parser.add_argument("--compiler", default="tcc", help="of build (default %(default)s: gcc takes five times as long in a guest)")
         parser.add_argument("--clients", type=int, default=4, help="of dbench (default %(default)s)")
         parser.add_argument("--mib", type=int, default=512, help="of bonnie++'s data (default %(default)s)")
         parser.add_argument("--thousands", type=int, default=16, help="of bonnie++'s small files, each 1,024 (default %(default)s)")
         parser.add_argument("--rest", type=float, default=6, metavar="SECONDS", help="default %(default)g")
         parser.add_argument("--settle", type=int, default=60, metavar="SECONDS", help="of quietus serve (default %(default)s)")
         add_more_options(parser, "create", "serve")
-        parser.add_argument("--tree", default=None, metavar="DIR", help="Lua's sources, if not to be fetched")
         add_guest_arguments(parser)
 
     def base(self, name, tree):
@@ -115,7 +113,7 @@ class Bench(Benchmark):
         return [it for it in product(self.known, PROGRAMS, WAYS) if "discard" not in WAYS[it[2]].mount or it[0] != "ext2"]
 
     def needs(self, case):
-        return PROGRAMS[case[1]] + [self.options.compiler] * (case[1] == "build")
+        return PROGRAMS[case[1]] + [COMPILER] * (case[1] == "build")
 
     def sample(self, name, workload, overlay):
         fs, way = self.known[name], WAYS[overlay]
@@ -136,8 +134,8 @@ class Bench(Benchmark):
 
     def words(self):
         """The sizes, for the guest."""
-        names = ["cycles", "compiler", "clients", "mib", "thousands"]
-        return ["--seconds", f"{self.options.seconds:.0f}",
+        names = ["cycles", "clients", "mib", "thousands"]
+        return ["--seconds", f"{self.options.seconds:.0f}", "--compiler", COMPILER,
                 *(word for name in names for word in (f"--{name}", str(getattr(self.options, name))))]
 
     def end(self):

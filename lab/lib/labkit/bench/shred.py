@@ -39,10 +39,6 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.size, self.living = parse_size(options.size), None
 
-    @staticmethod
-    def add_arguments(parser):
-        parser.add_argument("--latency-policy", default="purge-2", help="default %(default)s")
-
     def cases(self):
         return [("bandwidth", policy) for policy in PASSES] + [("latency", job) for job in JOBS]
 
@@ -54,7 +50,7 @@ class Bench(Benchmark):
             server.remove()
             return self.Sample(*medium, shred)
         if self.living is None:
-            self.living = self.start(self.options.latency_policy, 2 * self.size)
+            self.living = self.start("purge-2", 2 * self.size)
             fill(self.living)
         idle = self.foreground(JOBS[which], self.options.seconds)
         return self.Sample(idle_us=idle, busy_us=self.while_shredding(JOBS[which]))
