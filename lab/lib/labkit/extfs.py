@@ -3,7 +3,7 @@
 import re
 import tempfile
 
-from .layout import Layout, complaints_of, tool
+from .layout import Layout, tool
 from .workspace import LabError
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -78,8 +78,3 @@ def journal_content(image):
     if status != 0 or not content:
         raise LabError(f"debugfs {image}: {text[-300:]}")
     return content
-
-
-def complaints(image):
-    """Complaints of e2fsck -fn: lines, empty if the image is sound."""
-    return complaints_of("e2fsck", "-fn", image)

@@ -6,7 +6,7 @@ Overview of On-Disk Format" 1.03, and "exFAT file system specification".
 
 import struct
 
-from .layout import Layout, complaints_of
+from .layout import Layout
 from .workspace import LabError
 
 _ENDS = {12: 0xFFF, 16: 0xFFFF, 32: 0xFFFFFFF}
@@ -63,10 +63,6 @@ def layout(image, block_bytes):
     return Layout(free, set(range(first)))
 
 
-def complaints(image):
-    return complaints_of("fsck.vfat", "-n", image)
-
-
 def exfat_layout(image, block_bytes):
     """The `Layout` of an exFAT, whose clusters are the blocks."""
     with open(image, "rb") as file:
@@ -86,7 +82,3 @@ def exfat_layout(image, block_bytes):
         raise LabError(f"{image}: no allocation bitmap in the first cluster of the root directory")
     free = {first + number for number in range(clusters) if not bitmap[number // 8] >> number % 8 & 1}
     return Layout(free, fixed)
-
-
-def exfat_complaints(image):
-    return complaints_of("fsck.exfat", "-n", image)

@@ -24,9 +24,3 @@ def tool(*argv):
     """Runs a program; its exit status and all that it says."""
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout + done.stderr
-
-
-def complaints_of(*argv):
-    """Complaints of a checker that changes nothing: lines, empty if the image is sound."""
-    status, text = tool(*argv)
-    return [] if status == 0 else text.splitlines() or [f"{argv[0]} ended with {status}"]

@@ -63,6 +63,7 @@ class Server:
 
     kind = ""
     programs = ()  # that it needs
+    is_raw = True  # the medium: it holds the content in its order
     start_seconds_max = 20
 
     def __init__(self, work, name, size):
@@ -154,9 +155,8 @@ class Server:
 
     def flat(self):
         """The path of a raw image of the disk's content; where the medium is none, a copy made now."""
-        return self.medium
-
-    def _copied(self):
+        if self.is_raw:
+            return self.medium
         path = os.path.join(self.directory, "flat")
         if os.path.exists(path):
             os.unlink(path)
@@ -239,7 +239,7 @@ class Overlay(Quietus):
 
     `medium` holds what was written, in any order: the content is told by `flat`."""
 
-    keeps_unflushed = False
+    is_raw = keeps_unflushed = False
 
     def __init__(self, work, name, size, create_options=(), serve_options=(), base=None):
         self.base = base
@@ -255,18 +255,16 @@ class Overlay(Quietus):
         shutil.rmtree(self.disk)
         self.create()
 
-    def flat(self):
-        return self._copied()
-
 
 class Versions(Quietus):
     """Our server, of a store that keeps versions, with `seal`. Epochs close only on command, unless an option of
     `create` says otherwise."""
 
-    keeps_unflushed = False
+    is_raw = keeps_unflushed = False
+    seal = "random-key"
 
-    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="random-key"):
-        self.seal = seal
+    def __init__(self, work, name, size, create_options=(), serve_options=(), seal=None):
+        self.seal = seal or self.seal
         super().__init__(work, name, size, create_options, serve_options)
 
     def create(self, *words):
@@ -295,15 +293,11 @@ class Versions(Quietus):
                 return found
             first = found[-1]["epoch"] + 1
 
-    def flat(self):
-        return self._copied()
-
 
 class Unsealed(Versions):
     """The same, with the seal `none`: what is forgotten is overwritten."""
 
-    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="none"):
-        super().__init__(work, name, size, create_options, serve_options, seal)
+    seal = "none"
 
 
 class QemuOverlay(QemuNbd):
@@ -311,6 +305,7 @@ class QemuOverlay(QemuNbd):
 
     kind = "qcow2"
     programs = ("qemu-nbd", "qemu-img")
+    is_raw = False
 
     def __init__(self, work, name, size, base=None):
         self.base = base
@@ -325,9 +320,6 @@ class QemuOverlay(QemuNbd):
     def argv(self):
         argv = super().argv()
         return [*argv[:2], "qcow2", *argv[3:-1], "--detect-zeroes=unmap", self.medium]
-
-    def flat(self):
-        return self._copied()
 
 
 def _private(path, flags):

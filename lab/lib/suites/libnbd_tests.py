@@ -68,12 +68,12 @@ def _environment(stage):
     return {"LAB_RUN": stage.work.path, "QUIETUS": binary}
 
 
-def _compile(stage, source, program, *defines):
+def _compile(stage, source, *defines):
     """Compiles one of libnbd's interop programs against its own library."""
     tree = stage.prepared["build-suites"].path("libnbd")
     if not os.path.exists(os.path.join(tree, "lib", "libnbd.la")):
         raise Skip("libnbd was not built (see lib/build-suites)")
-    out = stage.work.file(program)
+    out = stage.work.file(source.removesuffix(".c"))
     extra = [path for path in [os.path.join(tree, "interop", "requires.c")] if os.path.exists(path)]
     stage.run("gcc", "-o", out, "-I", tree, "-I", os.path.join(tree, "include"),
               "-I", os.path.join(tree, "tests"), *defines,
@@ -108,15 +108,16 @@ def _patience(stage):
 
 @suite("libnbd: interop, socket activation")
 def interop_activation(stage):
-    program = _compile(stage, "interop.c", "interop", "-DSOCKET_ACTIVATION=1", *_patience(stage),
-                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=TMPFILE")
-    stage.run(program, env=_environment(stage))
+    _activated(stage, "interop.c", "-DSOCKET_ACTIVATION=1", "-DSERVER_PARAMS=TMPFILE", *_patience(stage))
 
 
 @suite("libnbd: socket-activation")
 def activation(stage):
-    program = _compile(stage, "socket-activation.c", "activation",
-                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=tmpfile")
+    _activated(stage, "socket-activation.c", "-DSERVER_PARAMS=tmpfile")
+
+
+def _activated(stage, source, *defines):
+    program = _compile(stage, source, f'-DSERVER="{wrapper(stage)}"', *defines)
     stage.run(program, env=_environment(stage))
 
 
