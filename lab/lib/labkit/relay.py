@@ -18,7 +18,7 @@ _OPTION = struct.Struct(">QII")
 _OPTION_MAGIC = 0x49484156454F5054
 _REQUEST = struct.Struct(">IHHQQI")
 _REQUEST_MAGIC = 0x25609513
-_WRITE, _TRIM, _ZEROES = 1, 4, 6
+_WRITE, _ZEROES = 1, 6
 _PIECE_BYTES = 1 << 20
 
 Write = namedtuple("Write", "time block tag is_zeros")
@@ -29,7 +29,7 @@ class Relay:
     """Listens on `path`, and passes each connection on to the socket `upstream`.
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
-    `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
+    `block_bytes`. With `keep`, `kept` lists every request
     as a `Kept`, with all that it wrote: for small disks. With `carry`, `carried`
     has the tag that each sector of the disk was last written with as part of a block that
     begins with another file's.
@@ -37,7 +37,7 @@ class Relay:
 
     def __init__(self, path, upstream, block_bytes, keep=False, carry=False):
         self.path, self.upstream, self.block_bytes = path, upstream, block_bytes
-        self.writes, self.trimmed_bytes, self.requests = [], 0, 0
+        self.writes = []
         self.kept = [] if keep else None
         self.carry, self.carried = carry, {}
         self.noted = set()
@@ -101,7 +101,6 @@ class Relay:
         magic, flags, command, _, offset, length = _REQUEST.unpack(head)
         if magic != _REQUEST_MAGIC:
             raise ValueError(f"neither an option nor a request: {head.hex()}")
-        self.requests += 1
         payload = _exactly(client, length) if command == _WRITE else b""
         self._note(Kept(time.time(), command, offset, length, payload, flags))
         server.sendall(head + payload)
@@ -111,8 +110,6 @@ class Relay:
             self.kept.append(request)
         if request.command == _WRITE:
             self._note_write(request.time, request.offset, request.payload)
-        elif request.command == _TRIM:
-            self.trimmed_bytes += request.length
         elif request.command == _ZEROES:
             first, end = request.offset // self.block_bytes, -(-(request.offset + request.length) // self.block_bytes)
             self.writes += [Write(request.time, block, None, True) for block in range(first, end)]

@@ -64,7 +64,7 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.workloads = workloads.Workloads(options, work, POSTMARK, WRITE_BACK_MS)
         workloads.make_shim(self.workloads.share)
-        self.tree = upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        self.tree = upstream_tree("lua5.4")
 
     @staticmethod
     def add_arguments(parser):

@@ -82,7 +82,7 @@ class Bench(Benchmark):
                       for name in options.fs.split(",")}
         self.share = work.directory("share")
         make_shim(self.share)
-        tree = upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        tree = upstream_tree("lua5.4")
         self.bases = {name: self.base(name, tree) for name in self.known}
 
     @staticmethod
