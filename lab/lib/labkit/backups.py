@@ -1,5 +1,6 @@
 """Backup programs behind one face, and what the benchmarks put into them: ours, and the peers it is compared with."""
 
+import copy
 import hashlib
 import json
 import os
@@ -101,6 +102,13 @@ class Vault(Backup):
 
     def forget(self, snapshots):
         return add_costs([self.run("forget", *snapshots)[1], self.run("sanitize")[1]])
+
+    def copied(self, path):
+        """A copy of the vault."""
+        vault = copy.copy(self)
+        vault.path = path
+        subprocess.run(["cp", "-a", "--sparse=always", self.path, path], check=True)
+        return vault
 
 
 class Restic(Backup):

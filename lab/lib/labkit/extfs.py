@@ -28,13 +28,14 @@ def make(path, kind, size, *words):
 
 def layout(image, unit_bytes):
     """The `Layout` of an ext2, ext3 or ext4, in its blocks or clusters; LabError if dumpe2fs cannot tell."""
-    text = _dumped(image)
+    text = dumped(image)
     found = parse(text)
     found.journal = _journal(image) if _JOURNAL in text else set()
     return found.in_clusters(unit_bytes // int(_BLOCK.search(text)[1]))
 
 
-def _dumped(image):
+def dumped(image):
+    """What dumpe2fs prints of an image or a device; LabError if it cannot."""
     status, text = tool("dumpe2fs", image)
     if status != 0:
         raise LabError(f"dumpe2fs {image}: {text[-300:]}")
@@ -43,7 +44,7 @@ def _dumped(image):
 
 def free_ranges(device):
     """(start, length) in bytes of all that no file has; of a file system that is frozen or not mounted."""
-    text = _dumped(device)
+    text = dumped(device)
     block_bytes = int(_BLOCK.search(text)[1])
     return [(span.start * block_bytes, len(span) * block_bytes) for span in _free_spans(text)]
 

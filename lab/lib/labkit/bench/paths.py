@@ -7,12 +7,10 @@ snapshots, each chunk once. The time of the forget is that of the whole command.
 The bar: a forget takes no more than two enumerations.
 """
 
-import copy
 import json
 import os
 import random
 import shutil
-import subprocess
 from collections import namedtuple
 
 from ..backups import MIB, Vault
@@ -47,9 +45,7 @@ class Bench(Benchmark):
 
     def sample(self, what):
         first = self.made = self.made or self.make()
-        vault = copy.copy(first)
-        vault.path = self.work.file(self.next_name())
-        subprocess.run(["cp", "-a", "--sparse=always", first.path, vault.path], check=True)
+        vault = first.copied(self.work.file(self.next_name()))
         said, cost = vault.run("forget", "--path", PATHS[what])
         forgotten = json.loads(said)
         if len(forgotten["snapshots"]) != self.options.snapshots:

@@ -16,7 +16,6 @@ The bars: the sanitization takes no more than the medium / 0.8, where anything i
 without deduplication; beside puts, it and they are at least 0.7 times as fast as alone.
 """
 
-import copy
 import json
 import os
 import random
@@ -69,9 +68,7 @@ class Bench(Benchmark):
 
     def sample(self, kind, what):
         first = self.made.get(kind) or self.made.setdefault(kind, self.make(kind))
-        vault = copy.copy(first)
-        vault.path = self.work.file(self.next_name())
-        subprocess.run(["cp", "-a", "--sparse=always", first.path, vault.path], check=True)
+        vault = first.copied(self.work.file(self.next_name()))
         trees = Trees(self, kind) if what in (ALONE, BESIDE) else None
         try:
             return self.put_alone(vault, trees) if what == ALONE else self.sanitized(kind, what, vault, trees)
