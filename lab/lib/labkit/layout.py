@@ -2,6 +2,8 @@
 
 import subprocess
 
+from .workspace import LabError
+
 
 class Layout:
     """Sets of blocks, counted from the start of the disk.
@@ -24,3 +26,11 @@ def tool(*argv):
     """Runs a program; its exit status and all that it says."""
     done = subprocess.run(argv, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout + done.stderr
+
+
+def said_by(*argv):
+    """All that a program says; LabError unless it ends well."""
+    status, text = tool(*argv)
+    if status != 0:
+        raise LabError(f"{' '.join(argv)}: {text[-300:].strip()}")
+    return text

@@ -23,6 +23,7 @@ import time
 from collections import namedtuple
 
 from .. import extfs, wire
+from ..layout import said_by
 from ..marking import mark_image
 from ..measure import table
 from ..servers import MARKED, Quietus, parse_size
@@ -223,7 +224,7 @@ def all_that_is_known(server, progress):
 
 def dump_and_read(image):
     """dumpe2fs, and then the inode tables read once, in order."""
-    text = subprocess.run(["dumpe2fs", image], check=True, capture_output=True, text=True).stdout
+    text = said_by("dumpe2fs", image)
     with open(image, "rb", buffering=0) as file:
         for line in text.splitlines():
             if "Inode table at" in line:
