@@ -62,7 +62,6 @@ class Choice(unittest.TestCase):
         return first, {line.split()[0]: line.partition("): ")[2] for line in rest}
 
     def all_three(self, kvm, uml, tcg):
-        """Programs for each form."""
         self.program(QEMU, qemu(kvm, tcg))
         self.program("linux.uml", uml)
 

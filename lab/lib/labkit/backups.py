@@ -68,7 +68,6 @@ class Backup:
         return timed(self.argv(*words), self.env(), cwd)
 
     def env(self):
-        """What the program finds in its environment."""
         return {"HOME": self.home, "XDG_CACHE_HOME": os.path.join(self.home, "cache")}
 
     def needles(self, contents):
@@ -104,7 +103,6 @@ class Vault(Backup):
         return add_costs([self.run("forget", *snapshots)[1], self.run("sanitize")[1]])
 
     def copied(self, path):
-        """A copy of the vault."""
         vault = copy.copy(self)
         vault.path = path
         subprocess.run(["cp", "-a", "--sparse=always", self.path, path], check=True)

@@ -144,7 +144,6 @@ class Server:
         self.process.wait()
 
     def remove(self):
-        """Stops the server, and deletes its disk."""
         self.stop()
         shutil.rmtree(self.directory)
 

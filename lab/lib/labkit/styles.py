@@ -143,7 +143,6 @@ class Build(Style):
             yield f"link {number} {tree}/program {tree}/program.so"
 
     def remove(self, tree):
-        """rm -r."""
         for path, file in sorted(self.model.by_path().items()):
             if path.startswith(tree + "/"):
                 yield from self.delete(file, path)

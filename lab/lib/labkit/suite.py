@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections import namedtuple
 
 from .servers import KINDS, ROOT, STORES, Quietus
 from .workspace import LabError, Workspace, end_session
@@ -21,23 +22,19 @@ class Failure(Exception):
     """The server did not do as the suite wants; the message says what."""
 
 
-class Suite:
+class Suite(namedtuple("Suite", "name function needs only newest")):
     """A function of a `Stage`, under a name.
 
     `needs`: programs without which it is skipped. `only`: the one kind of
     server that it is for. `newest`: the programs are those of the newest release.
     """
 
-    def __init__(self, name, function, needs, only, newest):
-        self.name, self.function, self.needs, self.only, self.newest = name, function, needs, only, newest
-
     def with_newest(self):
         """The same suite by the newest release's programs."""
-        return Suite(f"{NEWEST} {self.name}", self.function, self.needs, self.only, True)
+        return self._replace(name=f"{NEWEST} {self.name}", newest=True)
 
 
 def suite(name, needs=(), only=None, newest=False):
-    """Registers a function as a `Suite`."""
     def register(function):
         SUITES.append(Suite(name, function, needs, only, newest))
         return function
@@ -159,11 +156,8 @@ def expect(what, true, found=""):
         raise Failure(f"{what}{': ' if found != '' else ''}{found}")
 
 
-class Outcome:
-    """How one suite ended: PASS, FAIL or SKIP, with a reason for the latter two."""
-
-    def __init__(self, name, verdict, seconds, reason=""):
-        self.name, self.verdict, self.seconds, self.reason = name, verdict, seconds, reason
+# How one suite ended: PASS, FAIL or SKIP, with a reason for the latter two.
+Outcome = namedtuple("Outcome", "name verdict seconds reason")
 
 
 def run_suite(it, options, prepared):

@@ -117,7 +117,6 @@ class Run:
         self.bench.end()
 
     def wanted(self):
-        """The cases that the options leave."""
         cases, peers = self.bench.cases(), self.bench.peers()
         named = peers if self.options.peers is None else list(filter(None, self.options.peers.replace("none", "").split(",")))
         unknown = set(named) - set(peers)

@@ -98,7 +98,6 @@ class Bench(Benchmark):
             raise LabError(f"the disk keeps {kept} epochs, not {self.options.epochs}")
 
     def step(self, stage, what, action):
-        """How long an action takes."""
         started = time.monotonic()
         value = action()
         self.steps[f"{stage}: {what}"] = time.monotonic() - started

@@ -74,8 +74,6 @@ class Bench(Benchmark):
 
 
 class Deletions:
-    """One guest's deletions above a server."""
-
     def __init__(self, options, work, fs, server):
         self.options, self.work, self.fs, self.server = options, work, fs, server
         self.relay = Relay(os.path.join(server.directory, "relay.sock"), server.socket, fs.block, keep=True)

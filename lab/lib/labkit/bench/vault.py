@@ -85,7 +85,6 @@ class Bench(Benchmark):
         return found
 
     def end_story(self, first, program):
-        """Removes what a story has left."""
         if story := self.stories.pop((first, program), None):
             story.close()
 
