@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 from collections import namedtuple
+from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -292,14 +293,10 @@ class BackupsTest(unittest.TestCase):
         trees[0].edit(0.1)
         self.assertRaisesRegex(LabError, "differs", backups.same, trees[0].path, trees[1].path)
         changed = sum(a != b for one, other in zip(*(tree.files for tree in trees))
-                      for a, b in zip(self.content(one[0]), self.content(other[0])))
+                      for a, b in zip(Path(one[0]).read_bytes(), Path(other[0]).read_bytes()))
         self.assertTrue((2 << 20) // 20 < changed <= (2 << 20) // 10, changed)
         trees[1].edit(0.1)
         backups.same(trees[0].path, trees[1].path)
-
-    def content(self, path):
-        with open(path, "rb") as file:
-            return file.read()
 
     def bench_of(self, program):
         self.addCleanup(setattr, bench_vault, "is_root", bench_vault.is_root)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -404,8 +405,7 @@ class RecordTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             for name, number in (("audit.jsonl", 3), ("audit-000000000000.jsonl", 0), ("audit-000000000002.jsonl", 2),
                                  ("audit-aside-0.jsonl", 9)):
-                with open(os.path.join(directory, name), "w") as file:
-                    file.write(json.dumps({"n": number, "event": "opened"}) + "\n")
+                Path(directory, name).write_text(json.dumps({"n": number, "event": "opened"}) + "\n")
             record = Record.read(os.path.join(directory, "audit.jsonl"))
         self.assertEqual([line["n"] for line in record.lines], [0, 2, 3])
 
@@ -703,8 +703,7 @@ class BaseTest(unittest.TestCase):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
         self.path = os.path.join(self.directory.name, "base")
-        with open(self.path, "wb") as file:
-            file.write(b"golden" * 4096)
+        Path(self.path).write_bytes(b"golden" * 4096)
 
     def test_a_base_that_was_changed_is_told(self):
         base = Base(self.path)
@@ -716,8 +715,7 @@ class BaseTest(unittest.TestCase):
 
     def test_only_blocks_in_use_that_differ_are_alive(self):
         image = self.path + ".new"
-        with open(image, "wb") as file:
-            file.write(b"golden" * 4096)
+        Path(image).write_bytes(b"golden" * 4096)
         for block in (1, 3):
             with open(image, "r+b") as file:
                 file.seek(block * 4096 + 7)
@@ -742,8 +740,7 @@ class SuiteTest(unittest.TestCase):
     def prepared(self, last):
         """A directory made by a script that says something, and then does `last`."""
         script = os.path.join(self.directory.name, "script")
-        with open(script, "w") as file:
-            file.write(f"#!/bin/sh\necho called >> {self.calls}\necho one\necho 'no mirror' >&2\n{last}\n")
+        Path(script).write_text(f"#!/bin/sh\necho called >> {self.calls}\necho one\necho 'no mirror' >&2\n{last}\n")
         os.chmod(script, 0o700)
         return Prepared(script, os.path.join(self.directory.name, "made"))
 
@@ -755,15 +752,13 @@ class SuiteTest(unittest.TestCase):
         made = self.prepared("true")
         self.assertFalse(os.path.exists(self.calls))
         self.assertEqual([made.path("bin", "x") for _ in range(2)], [os.path.join(made.directory, "bin", "x")] * 2)
-        with open(self.calls) as calls:
-            self.assertEqual(calls.read(), "called\n")
+        self.assertEqual(Path(self.calls).read_text(), "called\n")
 
     def test_a_directory_that_cannot_be_made_is_skipped_with_the_reason_and_not_tried_again(self):
         made = self.prepared("exit 3")
         for _ in range(2):
             self.assertRaisesRegex(Skip, "^no mirror ", made.path)
-        with open(self.calls) as calls:
-            self.assertEqual(calls.read(), "called\n")
+        self.assertEqual(Path(self.calls).read_text(), "called\n")
 
     def test_the_newest_programs_come_first_and_only_where_they_are_meant(self):
         it = Suite("thing", None, ["nbd-thing"], None, False)

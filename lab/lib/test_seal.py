@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import sys
+from pathlib import Path
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
@@ -70,13 +71,11 @@ def updated(match):
 
 def check(name, update):
     """How many vectors of a document agree; 0 if one does not."""
-    path = os.path.join(DOCUMENTS, name)
-    with open(path, encoding="utf-8") as file:
-        document = file.read()
+    path = Path(DOCUMENTS, name)
+    document = path.read_text(encoding="utf-8")
     checked = VECTOR.sub(updated, document)
     if update:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(checked)
+        path.write_text(checked, encoding="utf-8")
     for old, new in zip(document.splitlines(), checked.splitlines()):
         if old != new:
             print(f"docs/formats/{name}: found {new!r}\n  instead of {old!r}")

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import time
 from collections import namedtuple
+from pathlib import Path
 
 from .workspace import LabError
 
@@ -94,10 +95,8 @@ def publish(document, section, text):
     if not document:
         return
     begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
-    with open(document) as file:
-        before, found, rest = file.read().partition(begin)
+    before, found, rest = Path(document).read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise LabError(f"{document}: no section between <!-- {section}: begin --> and <!-- {section}: end -->")
-    with open(document, "w") as file:
-        file.write(f"{before}{begin}\n{text}\n{end}{after}")
+    Path(document).write_text(f"{before}{begin}\n{text}\n{end}{after}")

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections import namedtuple
+from pathlib import Path
 
 from .canaries import SECTOR
 
@@ -39,8 +40,7 @@ def _command(*words, on_copy=False):
 def scalpel(image, out):
     """Carves by rules of our own."""
     rules = os.path.join(out, "rules")
-    with open(rules, "w") as file:
-        file.write(_SCALPEL)
+    Path(rules).write_text(_SCALPEL)
     _run("scalpel", "-c", rules, "-o", os.path.join(out, "found"), image)
 
 
@@ -90,8 +90,7 @@ def brought_back(directory, canaries):
         for name in names:
             path = os.path.join(root, name)
             if os.path.isfile(path) and not os.path.islink(path):
-                with open(path, "rb") as file:
-                    found = compare(file.read(), canaries)
+                found = compare(Path(path).read_bytes(), canaries)
                 exact |= found.exact
                 part |= found.part
     return Recovered(exact, part)
@@ -103,8 +102,7 @@ def raw(paths, canaries):
 
 
 def _held(path, canaries):
-    with open(path, "rb") as file:
-        data = file.read()
+    data = Path(path).read_bytes()
     return Recovered({it.name for it in canaries if it.content in data}, compare(data, canaries).part)
 
 

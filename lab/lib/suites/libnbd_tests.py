@@ -3,8 +3,9 @@
 import os
 import struct
 import textwrap
+from pathlib import Path
 
-from labkit.servers import quietus_binary
+from labkit.servers import quietus_binary, sparse
 from labkit.suite import MIB, Skip, suite
 
 
@@ -16,8 +17,7 @@ def pattern(size):
 def _filled(stage, size):
     server = stage.serve_shared(size)
     image = stage.work.file("pattern")
-    with open(image, "wb") as file:
-        file.write(pattern(size))
+    Path(image).write_bytes(pattern(size))
     stage.run("nbdcopy", image, server.uri)
     return server
 
@@ -57,8 +57,7 @@ WRAPPERS = {
 def wrapper(stage):
     """A program that serves the image named by its argument."""
     path = stage.work.file("serve-image")
-    with open(path, "w") as file:
-        file.write("#!/bin/bash\n" + textwrap.dedent(WRAPPERS[stage.kind]))
+    Path(path).write_text("#!/bin/bash\n" + textwrap.dedent(WRAPPERS[stage.kind]))
     os.chmod(path, 0o755)
     return path
 
@@ -101,8 +100,7 @@ def _patience(stage):
     if stage.kind != "quietus":
         return []
     path = stage.work.file("patience.h")
-    with open(path, "w") as file:
-        file.write(PATIENCE)
+    Path(path).write_text(PATIENCE)
     return ["-include", path]
 
 
@@ -125,8 +123,6 @@ def _activated(stage, source, *defines):
 def extended_headers(stage):
     if stage.kind != "quietus":
         raise Skip(f"{stage.kind} here has no extended headers")
-    image = stage.work.file("image")
-    with open(image, "wb") as file:
-        file.truncate(MIB)
+    image = sparse(stage.work.file("image"), MIB)
     # Each connection of the test is a server of its own.
     stage.run(stage.built("opt-extended-headers"), wrapper(stage), image, env=_environment(stage))

@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 from collections import namedtuple
+from pathlib import Path
 
 from ..backups import MIB, Vault
 from ..measure import allocated_bytes, table
@@ -52,8 +53,7 @@ class Bench(Benchmark):
             raise LabError(f"{PATHS[what]} is in {len(forgotten['snapshots'])} snapshots")
         path = self.work.file(f"{self.next_name()}-receipt")
         vault.run("sanitize", "--output", path)
-        with open(path) as file:
-            phases = json.load(file)["statement"]["phases"]
+        phases = json.loads(Path(path).read_text())["statement"]["phases"]
         enumeration = next(it["us"] for it in phases if it["phase"] == "marking what is live") / 1e6
         shutil.rmtree(vault.path)
         return self.Sample(cost.seconds, cost.cpu, cost.peak_mib, forgotten["files"], enumeration, self.put_seconds, allocated_bytes(first.path) / MIB)
@@ -89,5 +89,4 @@ def write(tree, number, generation):
     """A file of some bytes that are nowhere else."""
     folder = os.path.join(tree, f"{number // A_FOLDER // FOLDERS_A_FOLDER:02}", f"{number // A_FOLDER:06}")
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{number:06}"), "w") as file:
-        file.write(f"file {number} of generation {generation}\n" * 4)
+    Path(folder, f"{number:06}").write_text(f"file {number} of generation {generation}\n" * 4)

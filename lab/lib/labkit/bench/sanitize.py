@@ -24,6 +24,7 @@ import subprocess
 import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from ..backups import MIB, Vault
 from ..epochs import seconds as instant
@@ -94,8 +95,7 @@ class Bench(Benchmark):
                 time.sleep(0.001)
             put = trees.put(vault, lambda: not run.done() and not os.path.exists(path)) if trees else 0
             run.result()
-        with open(path) as file:
-            receipt = json.load(file)["statement"]
+        receipt = json.loads(Path(path).read_text())["statement"]
         seconds = instant(receipt["to"]) - instant(receipt["from"])
         copied, destroyed = receipt["copied_bytes"], receipt["destroyed_containers"] * CONTAINER
         logical = count * GENERATIONS[kind] * self.size / QUARTERS
@@ -240,8 +240,7 @@ def write(folder, numbers):
     """Writes these files anew; quarter by quarter in turns."""
     os.makedirs(folder, exist_ok=True)
     for number in numbers:
-        with open(os.path.join(folder, f"{number % QUARTERS}-{number}"), "wb") as file:
-            file.write(content(FILE))
+        Path(folder, f"{number % QUARTERS}-{number}").write_bytes(content(FILE))
 
 
 def content(length):
