@@ -44,6 +44,13 @@ def fill(server, offset=0, length=None):
         f"--offset={offset}", f"--size={length}", "--end_fsync=1")
 
 
+def seconds_of(*argv):
+    """How long a command takes, which has to succeed."""
+    started = time.monotonic()
+    subprocess.run(argv, check=True)
+    return time.monotonic() - started
+
+
 def random_file(path, size):
     """Makes a file of random bytes, in whole MiB; its path."""
     with open(path, "wb") as file:

@@ -210,6 +210,11 @@ def ratio(samples, case, base, figure):
     return ours / theirs if theirs else None
 
 
+def in_times(found):
+    """A ratio in words."""
+    return "-" if found is None else f"{found:.2f}"
+
+
 def arguments(name, words):
     """The benchmark's class, and its options."""
     module = importlib.import_module(f"{__name__}.{name}")

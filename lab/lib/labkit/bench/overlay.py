@@ -48,7 +48,7 @@ from ..options import add_more_options
 from ..servers import OFF, ROOT, Overlay, QemuOverlay, parse_size
 from ..workloads import make_shim
 from ..workspace import LabError
-from . import Benchmark, medians
+from . import Benchmark, in_times, medians
 
 GUEST = os.path.join(ROOT, "lab", "lib", "overlay-guest")
 MIB = 1 << 20
@@ -274,7 +274,7 @@ def row(samples, case):
     return [*case, *(f"{it / MIB:,.1f}" for it in medians(these, "fresh", "most", "rested", "unmounted", "alive")),
             *(share(recovered_mostly(these, it)) for it in ("rested", "unmounted")),
             f"{said(these, 'all'):,.1f} s" if throughput is None else f"{throughput:,.1f} MiB/s",
-            "-" if against is None else f"{against:.2f}"]
+            in_times(against)]
 
 
 def figure_12(samples):

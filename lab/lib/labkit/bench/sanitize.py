@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ..backups import MIB, Vault
 from ..epochs import seconds as instant
-from ..measure import table
+from ..measure import seconds_of, table
 from ..servers import parse_size
 from . import Benchmark, medians
 
@@ -124,7 +124,7 @@ class Bench(Benchmark):
                 seconds += dd(f"if={source}", f"of={target}", f"count={copied // MIB}", "conv=fdatasync")
             if destroyed >= MIB:
                 seconds += dd("if=/dev/zero", f"of={source}", f"count={destroyed // MIB}", "oflag=direct", "conv=notrunc,fdatasync")
-                space = run_timed("fallocate", "--punch-hole", "--length", f"{destroyed // MIB}MiB", source)
+                space = seconds_of("fallocate", "--punch-hole", "--length", f"{destroyed // MIB}MiB", source)
             for path in filter(os.path.exists, (source, target)):
                 os.unlink(path)
         return seconds, space
@@ -250,10 +250,4 @@ def content(length):
 
 def dd(*words):
     """Seconds of one dd in pieces of 1 MiB."""
-    return run_timed("dd", "bs=1M", "status=none", *words)
-
-
-def run_timed(*words):
-    started = time.monotonic()
-    subprocess.run(words, check=True)
-    return time.monotonic() - started
+    return seconds_of("dd", "bs=1M", "status=none", *words)

@@ -16,7 +16,7 @@ from collections import namedtuple
 from ..measure import table
 from ..servers import ROOT
 from ..workspace import LabError
-from . import Benchmark, medians, ratio
+from . import Benchmark, in_times, medians, ratio
 
 MANIFEST = os.path.join(ROOT, "crates/seal/bench/Cargo.toml")
 BLOCK_BYTES = 4096
@@ -73,6 +73,6 @@ def openssl():
 
 def row(samples, case):
     times = medians(samples[case,], "close", "open")
-    ratios = [ratio(samples, (other,), (case,), way) for other, way in (("xts", "close"), ("xts", "open"), ("hmac", "close"))]
+    rates = [ratio(samples, (other,), (case,), way) for other, way in (("xts", "close"), ("xts", "open"), ("hmac", "close"))]
     return [case, *(f"{time:,.0f} ns, {BLOCK_BYTES / time:.1f} GB/s" for time in times),
-            *("" if it is None else f"{it:.2f}" for it in ratios)]
+            *map(in_times, rates)]
