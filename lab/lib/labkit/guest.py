@@ -67,10 +67,6 @@ class Guest:
             hear(line.rstrip("\n"))
         return process.wait()
 
-    def must_hold(self, command, meanwhile, hear):
-        """As `must`; a command that waits for a line once it has said `end`: `meanwhile()` comes before that."""
-        self.converse(command, {"end": meanwhile}, hear=hear)
-
     def converse(self, command, answers, *options, hear=lambda line: None):
         """As `must`; a command that waits for a line after each of those in `answers`, until that was called."""
         process = self.work.spawn(self.argv(command, "--stdin", *options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -115,11 +115,6 @@ class Stage:
             err.seek(0)
             return subprocess.CompletedProcess(argv, client.returncode, _text(out), _text(err))
 
-    def nbdsh(self, script, server):
-        """Runs the text of a script in nbdsh, which has `nbd` and a handle `h`."""
-        self.run("nbdsh", "-c", script, env={"NBD_URI": server.uri, "NBD_SOCKET": server.socket,
-                                             "SERVER_KIND": self.kind})
-
     def built(self, program):
         """The path of a program that lib/build-suites made."""
         path = self.prepared["build-suites"].path("bin", program)
