@@ -143,7 +143,7 @@ class Accounts:
                     yield number, "unseen" if after and after.place == layer.place else "missed"
 
     def totals(self):
-        """Blocks overwritten, needlessly so, missed; missed blocks that no observer can see; plain content that died, and how much of it was destroyed needlessly."""
+        """Blocks overwritten, in excess, missed, unseen; plain content that died, and how much of it was destroyed in vain."""
         counts = Counter(kind for _, kind in self.missed())
         return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
                       counts["missed"], counts["unseen"],

@@ -44,11 +44,16 @@ def fill(server, offset=0, length=None):
         f"--offset={offset}", f"--size={length}", "--end_fsync=1")
 
 
+def elapsed(action):
+    """How many seconds an action takes."""
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
 def seconds_of(*argv):
     """How long a command takes, which has to succeed."""
-    started = time.monotonic()
-    subprocess.run(argv, check=True)
-    return time.monotonic() - started
+    return elapsed(lambda: subprocess.run(argv, check=True))
 
 
 def random_file(path, size):

@@ -22,13 +22,12 @@ The bar: 2 % of PostMark's time, 5 % of that of small files.
 """
 
 import os
-import time
 from collections import namedtuple
 from itertools import product
 
 from .. import workloads
 from ..guest import Guest
-from ..measure import table
+from ..measure import elapsed, table
 from ..options import add_more_options
 from ..servers import NEVER, OFF, STORES
 from . import Benchmark, medians, ratio
@@ -76,10 +75,7 @@ class Bench(Benchmark):
         before = server.cpu_ms()
         took = self.workloads.run(guest, workload)
         cpu_ms = server.cpu_ms() - before
-        started = time.monotonic()
-        if passes != "none":
-            server.tool("shred", "--now")
-        shred = time.monotonic() - started
+        shred = elapsed(lambda: server.tool("shred", "--now")) if passes != "none" else 0
         server.remove()
         return self.Sample(took, shred, cpu_ms)
 

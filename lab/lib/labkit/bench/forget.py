@@ -14,7 +14,7 @@ import os
 import time
 from collections import namedtuple
 
-from ..measure import fill, table
+from ..measure import elapsed, fill, table
 from ..servers import NEVER, OFF, Quietus, Versions, parse_size
 from . import Benchmark, medians
 from .shred import trim
@@ -56,12 +56,7 @@ class Bench(Benchmark):
         sync_ms = self.sync_ms()
         watched = [(server.medium, length)] if how == IN_PLACE else [(server.stubs, None), (server.root, None)]
         before, passed = [pages_of(path, most) for path, most in watched], passed_bytes(server)
-        started = time.monotonic()
-        if how == IN_PLACE:
-            server.tool("shred", "--now")
-        else:
-            server.forget(1)
-        seconds = time.monotonic() - started
+        seconds = elapsed(lambda: server.tool("shred", "--now") if how == IN_PLACE else server.forget(1))
         pages = sum(changed(pages, path) for pages, (path, _) in zip(before, watched))
         found = self.Sample(seconds, passed_bytes(server) - passed, pages, sync_ms)
         server.remove()

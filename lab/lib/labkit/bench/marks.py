@@ -16,14 +16,13 @@ The bars: with overwrites 1.01 of the time without detection where nothing is ma
 """
 
 import os
-import time
 from collections import namedtuple
 from itertools import product
 
 from .. import workloads
 from ..bases import COMPILER, upstream_tree
 from ..guest import Guest
-from ..measure import table
+from ..measure import elapsed, table
 from ..servers import MARKED, NEVER, OFF, ROOT, Quietus
 from . import Benchmark, medians
 
@@ -86,9 +85,7 @@ class Bench(Benchmark):
         os.sync()
         guest = Guest(self.work, server.uri, fs.driver, fs.mount())
         took = self.workloads.measure(guest, workload, [*environment, *self.command(workload)])
-        started = time.monotonic()
-        server.tool("shred", "--now")
-        both = took + time.monotonic() - started
+        both = took + elapsed(lambda: server.tool("shred", "--now"))
         counters = server.tool("status")["counters"]
         server.remove()
         return self.Sample(took, both, counters["destroyed_bytes"] + counters["rewritten_bytes"])

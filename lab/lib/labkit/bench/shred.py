@@ -12,11 +12,10 @@ The bars: over all passes 80 % of the bandwidth around the cache, and twice the 
 
 import os
 import subprocess
-import time
 from collections import namedtuple
 
 from .. import wire
-from ..measure import fill, fio, fio_nbd, median, table
+from ..measure import elapsed, fill, fio, fio_nbd, median, table
 from ..servers import NEVER, STORES, parse_size
 from ..workspace import LabError
 from . import Benchmark, medians
@@ -129,9 +128,7 @@ def shred_bandwidth(server):
     fill(server)
     trim(server, 0, server.size)
     os.sync()
-    started = time.monotonic()
-    server.tool("shred", "--now")
-    return (server.size >> 20) / (time.monotonic() - started)
+    return (server.size >> 20) / elapsed(lambda: server.tool("shred", "--now"))
 
 
 def share(policy, samples):
