@@ -69,16 +69,8 @@ start_nbdfuse() {
 # to wait for a server that is gone.
 start_vhost_user_blk() {
 	local server name
-	case $1 in
-	nbd+unix://*\?socket=*)
-		server="server.type=unix,server.path=$(uri_socket "$1")"
-		name=$(uri_export "$1")
-		[ -z "$name" ] || server+=",export=$name" ;;
-	nbd://*)
-		local a=${1#nbd://}; a=${a%%/*}
-		server="server.type=inet,server.host=${a%:*},server.port=${a##*:}" ;;
-	*) die "cannot parse $1" ;;
-	esac
+	server="server.type=unix,server.path=$(uri_socket "$1")" name=$(uri_export "$1")
+	[ -z "$name" ] || server+=",export=$name"
 	qemu-storage-daemon \
 		--blockdev "driver=nbd,node-name=disk,discard=unmap,reconnect-delay=${3:-0},$server" \
 		--export "type=vhost-user-blk,id=disk,node-name=disk,writable=on,addr.type=unix,addr.path=$2" &

@@ -123,12 +123,7 @@ cause_of_death() {
 }
 
 # The next thing to try when a guest of form $1 died.
-advice() {
-	case $1 in
-	tcg) echo "lab/guest-run --which --again" ;;
-	*) echo "LAB_GUEST=tcg" ;;
-	esac
-}
+advice() { if [ "$1" = tcg ]; then echo "lab/guest-run --which --again"; else echo "LAB_GUEST=tcg"; fi; }
 
 # The command of the guest, in the array `machine`.
 uml_machine() {

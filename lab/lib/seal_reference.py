@@ -38,11 +38,8 @@ def make_sbox():
 
 
 SBOX = make_sbox()
-UNBOX = [SBOX.index(value) for value in range(256)]
 TWICE, THRICE = ([times(value, factor) for value in range(256)] for factor in (2, 3))
-BACK = [[times(value, factor) for value in range(256)] for factor in (14, 11, 13, 9)]
 SHIFTED = [(4 * (column + row) + row) % 16 for column in range(4) for row in range(4)]
-UNSHIFTED = [SHIFTED.index(place) for place in range(16)]
 
 
 def substitute(state):
@@ -78,7 +75,6 @@ class Aes:
         self.keys = [b"".join(words[at : at + 4]) for at in range(0, len(words), 4)]
 
     def encrypt(self, block):
-        """One block."""
         state = xor(block, self.keys[0])
         for key in self.keys[1:-1]:
             state = aes_round(state, key)

@@ -25,8 +25,6 @@ def qemu(kvm, tcg):
 
 
 class Choice(unittest.TestCase):
-    """Answers of `guest-run --which`."""
-
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
@@ -64,7 +62,6 @@ class Choice(unittest.TestCase):
         return first, {line.split()[0]: line.partition("): ")[2] for line in rest}
 
     def all_three(self, kvm, uml, tcg):
-        """Programs for each form."""
         self.program(QEMU, qemu(kvm, tcg))
         self.program("linux.uml", uml)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -32,7 +33,6 @@ SIZE = 64 * 1024
 
 
 def write(shadow, number, offset, length):
-    """An acknowledged write."""
     content = tags.content(number, offset, length)
     shadow.sent(number, Request(wire.WRITE, offset, length, content))
     return shadow.acknowledged(number, b"") or content
@@ -44,6 +44,16 @@ def in_file(raw, read):
         file.write(raw)
         file.flush()
         return read(file.name)
+
+
+class Rows(unittest.TestCase):
+    """Tests with tables."""
+
+    def rows(self, look, *rows):
+        """Each row has its name, what `look` is given, and what it has to answer."""
+        for name, *given, wanted in rows:
+            with self.subTest(name):
+                self.assertEqual(look(*given), wanted)
 
 
 class ShadowTest(unittest.TestCase):
@@ -86,42 +96,25 @@ class ShadowTest(unittest.TestCase):
         self.assertTrue(self.shadow.is_free(12288, 512))
 
 
-class ForensicsTest(unittest.TestCase):
+class ForensicsTest(Rows):
     """Dead content is found wherever it lies."""
 
-    def setUp(self):
-        self.shadow = Shadow(SIZE)
-        self.old = write(self.shadow, 1, 4096, 4096)
-        self.new = write(self.shadow, 2, 4096, 2048)
-
-    def found(self, raw):
-        """The dead tags in a file with the content `raw`."""
-        return in_file(raw, lambda path: forensics.dead_tags(path, self.shadow))
-
-    def test_live_content_is_no_find(self):
-        self.assertEqual(self.found(bytes(self.shadow.live)), set())
-
-    def test_dead_content_in_place_is_found(self):
-        raw = bytearray(self.shadow.live)
-        raw[4096:4608] = self.old[:512]
-        self.assertEqual(self.found(raw), {(1, 8)})
-
-    def test_dead_content_at_an_odd_place_is_found(self):
-        self.assertEqual(self.found(b"journal " * 3 + self.old[1024:1536]), {(1, 10)})
-
-    def test_half_a_sector_is_found(self):
-        self.assertEqual(self.found(bytes(512) + self.old[:100]), {(1, 8)})
-
-    def test_dead_content_across_two_pieces_is_found(self):
-        raw = bytearray(forensics.PIECE_BYTES + 4096)
-        at = forensics.PIECE_BYTES - 8
-        raw[at:at + 16] = self.old[:16]
-        self.assertEqual(self.found(raw), {(1, 8)})
+    def test_dead_content_and_nothing_else_is_found(self):
+        shadow = Shadow(SIZE)
+        old = write(shadow, 1, 4096, 4096)
+        write(shadow, 2, 4096, 2048)
+        in_place, across = bytearray(shadow.live), bytearray(forensics.PIECE_BYTES + 4096)
+        in_place[4096:4608] = old[:512]
+        across[forensics.PIECE_BYTES - 8:forensics.PIECE_BYTES + 8] = old[:16]
+        self.rows(lambda raw: in_file(raw, lambda path: forensics.dead_tags(path, shadow)),
+                  ("live content", bytes(shadow.live), set()),
+                  ("in place", in_place, {(1, 8)}),
+                  ("at an odd place", b"journal " * 3 + old[1024:1536], {(1, 10)}),
+                  ("half a sector", bytes(512) + old[:100], {(1, 8)}),
+                  ("across two pieces", across, {(1, 8)}))
 
 
 class EpochsTest(unittest.TestCase):
-    """The account of kept epochs."""
-
     def account(self, shown):
         """An account of a disk whose epochs show this, by number; None: not readable."""
         account = Epochs(None)
@@ -213,8 +206,6 @@ class StoryTest(unittest.TestCase):
 
 
 class ModelTest(unittest.TestCase):
-    """The workload's own account."""
-
     def test_the_last_of_two_names_takes_the_content_with_it(self):
         model = Model(1)
         for operation in ("create 1 a 2", "link 1 a b", "delete 1 a"):
@@ -247,8 +238,6 @@ class ModelTest(unittest.TestCase):
 
 
 class RelayTest(unittest.TestCase):
-    """The notes of a relay on writes."""
-
     def noted(self, *writes):
         """A relay that has seen writes of (offset, content), in blocks of 1 KiB."""
         with tempfile.TemporaryDirectory() as directory:
@@ -268,7 +257,7 @@ class RelayTest(unittest.TestCase):
         self.assertEqual(self.noted((2048, mixed), (4096, alone)).carried, {5: other})
 
 
-class VerdictsTest(unittest.TestCase):
+class VerdictsTest(Rows):
     """Missed, lost and damaged, from raw content."""
 
     def setUp(self):
@@ -277,65 +266,50 @@ class VerdictsTest(unittest.TestCase):
         self.live = sectors.content(self.story.model.files[2].tags)
 
     def judged(self, raw):
-        """The verdict on a medium with that content."""
-        return in_file(raw, lambda path: verdicts.judge_disk(self.story.model.live(), path, [])[0])
+        """How many sectors of a medium with that content are dead, and how many are lost."""
+        return in_file(raw, lambda path: tuple(map(len, verdicts.judge_disk(self.story.model.live(), path, [])[0])))
 
-    def test_all_is_well(self):
-        self.assertEqual(self.judged(bytes(512) + self.live), (set(), set()))
-
-    def test_a_sector_left_over_is_found(self):
-        self.assertEqual(len(self.judged(self.live + self.dead[:512]).dead), 1)
-
-    def test_32_bytes_left_over_are_found(self):
-        self.assertEqual(len(self.judged(self.live + bytes(3) + self.dead[1000:1064]).dead), 1)
+    def test_what_is_left_and_what_is_lost_is_counted(self):
+        live, dead = self.live, self.dead
+        self.rows(self.judged,
+                  ("all is well", bytes(512) + live, (0, 0)),
+                  ("a sector left over", live + dead[:512], (1, 0)),
+                  ("32 bytes left over", live + bytes(3) + dead[1000:1064], (1, 0)),
+                  ("a live sector that is gone", live[512:], (0, 1)),
+                  ("a live sector that is damaged", live[:1000] + bytes(24) + live[1024:], (0, 1)))
 
     def slack(self, raw, dead, carried=None):
         """The slack among `dead` on a medium with that content, in blocks of 1 KiB."""
         return in_file(raw, lambda path: verdicts.slack(path, dead, self.story.model.live(), 1024, carried=carried))
 
-    def test_slack_is_only_what_lies_in_its_own_files_last_block(self):
-        cut = sectors.Tag(1, 2, 0, 7, 0, 2)
-        self.assertEqual(self.slack(self.live[:512] + sectors.content([cut]), {cut}), {cut})
-        self.assertEqual(self.slack(self.live + sectors.content([cut]), {cut}), set())
-        other = sectors.Tag(1, 1, 0, 1, 0, 1)
-        self.assertEqual(self.slack(self.live[:512] + self.dead[512:1024], {other}), set())
-        everywhere = self.live[:512] + sectors.content([cut]) + sectors.content([cut])
-        self.assertEqual(self.slack(everywhere, {cut}), set(), "a copy elsewhere is left")
-
-    def test_what_a_guest_wrote_again_with_a_living_file_is_slack(self):
-        other = sectors.Tag(1, 1, 0, 1, 0, 1)
-        behind = self.live[:512] + self.dead[512:1024]
-        self.assertEqual(self.slack(behind, {other}, {1: other}), {other})
-        self.assertEqual(self.slack(behind, {other}, {0: other}), set(), "another sector was")
-        self.assertEqual(self.slack(bytes(512) + self.dead[512:1024], {other}, {1: other}), set(), "no file lives there")
-
-    def residue(self, raw):
-        """How many of a journal's blocks, 1 and 2 (1 KiB), hold residue."""
-        return in_file(raw, lambda path: len(verdicts.residue(path, {1, 2}, 1024)))
+    def test_slack_is_only_what_lies_in_its_own_files_last_block_or_was_written_again(self):
+        cut, other = sectors.Tag(1, 2, 0, 7, 0, 2), sectors.Tag(1, 1, 0, 1, 0, 1)
+        head, rest, behind = self.live[:512], sectors.content([cut]), self.live[:512] + self.dead[512:1024]
+        self.rows(self.slack,
+                  ("in the last block", head + rest, {cut}, {cut}),
+                  ("in the next block", self.live + rest, {cut}, set()),
+                  ("of another file", behind, {other}, set()),
+                  ("a copy elsewhere is left", head + rest + rest, {cut}, set()),
+                  ("the guest wrote it again", behind, {other}, {1: other}, {other}),
+                  ("it wrote another sector again", behind, {other}, {0: other}, set()),
+                  ("no file lives there", bytes(512) + self.dead[512:1024], {other}, {1: other}, set()))
 
     def test_a_journal_may_hold_neither_content_nor_names(self):
-        self.assertEqual(self.residue(self.dead + bytes(2048)), 1, "content in block 1; block 0 is no journal")
-        self.assertEqual(self.residue(bytes(1024) + bytes(7) + self.live + bytes(1017)), 2, "nor of the living")
-        self.assertEqual(self.residue(bytes(2048) + b"....spool7...." + bytes(1010)), 1)
-        self.assertEqual(self.residue(self.dead[:1024] + bytes(2048)), 0)
-
-    def test_a_live_sector_that_is_gone_is_lost(self):
-        self.assertEqual(len(self.judged(self.live[512:]).lost), 1)
-
-    def test_a_live_sector_that_is_damaged_is_lost(self):
-        self.assertEqual(len(self.judged(self.live[:1000] + bytes(24) + self.live[1024:]).lost), 1)
+        self.rows(lambda raw: in_file(raw, lambda path: len(verdicts.residue(path, {1, 2}, 1024))),
+                  ("content in block 1; block 0 is no journal", self.dead + bytes(2048), 1),
+                  ("nor of the living", bytes(1024) + bytes(7) + self.live + bytes(1017), 2),
+                  ("a name", bytes(2048) + b"....spool7...." + bytes(1010), 1),
+                  ("content in block 0 alone", self.dead[:1024] + bytes(2048), 0))
 
     def test_a_file_that_changed_is_damaged(self):
         tags_of_b = self.story.model.files[2].tags
-        damaged = lambda found: verdicts.damaged(self.story.model, found)  # noqa: E731
-        self.assertEqual(damaged({"b": list(tags_of_b)}), [])
-        self.assertEqual(damaged({"b": tags_of_b[:3] + [None]}), ["b"])
-        self.assertEqual(damaged({"b": list(tags_of_b), "a": []}), ["a"])
+        self.rows(lambda found: verdicts.damaged(self.story.model, found),
+                  ("as it was", {"b": list(tags_of_b)}, []),
+                  ("zeros at its end", {"b": tags_of_b[:3] + [None]}, ["b"]),
+                  ("a file that was deleted", {"b": list(tags_of_b), "a": []}, ["a"]))
 
 
 class ClockTest(unittest.TestCase):
-    """When an operation was, by the guest's own time."""
-
     def test_what_is_heard_late_was_when_the_guest_says(self):
         story, now = Story(1, 1024), guest.time.time
         try:
@@ -349,8 +323,6 @@ class ClockTest(unittest.TestCase):
 
 
 class DifferenceTest(unittest.TestCase):
-    """How a promise was broken."""
-
     def test_each_way(self):
         one, other = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 1)
         self.assertIsNone(verdicts.difference([one, None], [one, None]))
@@ -360,83 +332,65 @@ class DifferenceTest(unittest.TestCase):
         self.assertIn("file=2", verdicts.difference([one], [other]))
 
 
-class AccountsTest(unittest.TestCase):
+class AccountsTest(Rows):
     """Table 8's columns, from histories of one block."""
 
-    def totals(self, story, writes, acts, grade="generation", free=False, one_pass=False, journal=()):
-        """(overwrites, excess, missed, unseen) of block 7; writes are (time, tag), of zeros with (); acts (time, shredded)."""
-        accounts = Accounts(story, 1024, grade, lambda _: free, lambda _: False, journal.__contains__, one_pass)
+    first, second = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 3)
+
+    @staticmethod
+    def totals(operations, writes, acts, grade="generation", **options):
+        """(overwrites, excess, missed, unseen) of block 7. Operation n happened at time 10 n; writes are (time, tag), of zeros
+        with (); acts (time, shredded)."""
+        story = told(*operations)
+        story.times = {order: 10 * order for order in story.times}
+        accounts = Accounts(story, 1024, grade, lambda _: False, lambda _: False, options.pop("journal", ()).__contains__, **options)
         accounts.feed([Write(time, 7, tag or None, tag == ()) for time, tag in writes],
                       [Act(time, 7 * 1024, 1024, shredded) for time, shredded in acts])
         return tuple(accounts.totals())[:4]
 
-    def story(self, *operations):
-        """A story whose operation n happened at time 10 n."""
-        story = told(*operations)
-        story.times = {order: 10 * order for order in story.times}
-        return story
+    def of_reused(self, *rows, **options):
+        """Rows of writes, acts and totals: file 1 is deleted at 20, and file 2 takes its block."""
+        operations = ("create 1 a 2", "delete 1 a", "create 2 b 2")
+        self.rows(lambda writes, acts: self.totals(operations, writes, acts, **options), *rows)
 
-    first, second = sectors.Tag(1, 1, 0, 0, 0, 1), sectors.Tag(1, 2, 0, 0, 0, 3)
-
-    def reused(self):
-        """File 1 is deleted at 20, and file 2 takes its block."""
-        return self.story("create 1 a 2", "delete 1 a", "create 2 b 2")
-
-    def test_a_death_that_is_overwritten_is_neither_missed_nor_in_vain(self):
-        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [(25, True)]), (1, 0, 0, 0))
-
-    def test_an_unseen_death_is_missed(self):
-        self.assertEqual(self.totals(self.reused(), [(15, self.first)], []), (0, 0, 1, 0))
-
-    def test_content_that_never_came_need_not_be_overwritten(self):
-        self.assertEqual(self.totals(self.reused(), [], []), (0, 0, 0, 0))
-
-    def test_another_files_content_does_not_hide_a_miss(self):
-        self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], []), (0, 0, 1, 0))
+    def test_what_dies_in_a_block_is_overwritten_once_or_missed(self):
+        came, taken = (15, self.first), (35, self.second)
+        self.of_reused(("a death that is overwritten is neither missed nor in vain", [came], [(25, True)], (1, 0, 0, 0)),
+                       ("an unseen death is missed", [came], [], (0, 0, 1, 0)),
+                       ("content that never came need not be overwritten", [], [], (0, 0, 0, 0)),
+                       ("another file's content does not hide a miss", [came, taken], [], (0, 0, 1, 0)),
+                       ("a conservative overwrite reaches what lies below", [came, taken], [(36, False)], (1, 0, 0, 0)),
+                       ("a second overwrite is in vain", [came], [(25, True), (26, True)], (2, 1, 0, 0)),
+                       ("overwriting what lives is in vain", [taken], [(36, False)], (1, 1, 0, 0)),
+                       ("an untagged block dies when a file takes it", [(5, None), taken], [(30, False)], (1, 0, 0, 0)),
+                       ("an untagged block lives until then", [(5, None)], [(30, False)], (1, 1, 0, 0)))
 
     def test_where_one_pass_is_due_the_next_write_is_that_pass(self):
-        writes = [(15, self.first), (35, self.second)]
-        self.assertEqual(self.totals(self.reused(), writes, [], one_pass=True), (0, 0, 0, 0))
-        self.assertEqual(self.totals(self.reused(), writes, [(36, False)], one_pass=True), (1, 1, 0, 0))
-        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [], one_pass=True), (0, 0, 1, 0))
-
-    def test_a_conservative_overwrite_reaches_what_lies_below(self):
-        self.assertEqual(self.totals(self.reused(), [(15, self.first), (35, self.second)], [(36, False)]), (1, 0, 0, 0))
-
-    def test_a_second_overwrite_is_in_vain(self):
-        self.assertEqual(self.totals(self.reused(), [(15, self.first)], [(25, True), (26, True)]), (2, 1, 0, 0))
-
-    def test_overwriting_what_lives_is_in_vain(self):
-        self.assertEqual(self.totals(self.reused(), [(35, self.second)], [(36, False)]), (1, 1, 0, 0))
-
-    def test_a_block_that_one_file_frees_and_takes_again_is_unseen(self):
-        story = self.story("create 1 a 2", "truncate 1 0", "append 1 2")
-        again = sectors.Tag(1, 1, 1, 0, 0, 3)
-        self.assertEqual(self.totals(story, [(15, self.first), (35, again)], []), (0, 0, 0, 1))
-
-    def test_overwriting_in_place_is_a_death_for_one_grade_only(self):
-        story = self.story("create 1 a 2", "overwrite 1 0 2")
-        writes = [(15, self.first), (25, sectors.Tag(1, 1, 0, 0, 1, 2))]
-        self.assertEqual(self.totals(story, writes, []), (0, 0, 0, 0))
-        self.assertEqual(self.totals(story, writes, [], "content"), (0, 0, 0, 1))
-        self.assertEqual(self.totals(story, writes, [(26, False)], "content"), (1, 0, 0, 0))
+        came, taken = (15, self.first), (35, self.second)
+        self.of_reused(("nothing more is due", [came, taken], [], (0, 0, 0, 0)),
+                       ("an overwrite is in vain", [came, taken], [(36, False)], (1, 1, 0, 0)),
+                       ("without that write the death is missed", [came], [], (0, 0, 1, 0)), one_pass=True)
 
     def test_a_copy_in_the_journal_may_be_destroyed_once_and_is_missed_by_the_search_alone(self):
-        writes = [(15, self.first), (35, None), (36, self.second)]
-        self.assertEqual(self.totals(self.reused(), writes, [(36, False), (37, True), (38, True)], journal={7}), (3, 1, 0, 0))
-        self.assertEqual(self.totals(self.reused(), writes, [], journal={7}), (0, 0, 0, 0))
-        self.assertEqual(self.totals(self.reused(), [], [(37, True)], journal={7}), (1, 1, 0, 0))
-        self.assertEqual(self.totals(self.reused(), [(5, ())], [(37, True), (38, True)], journal={7}), (2, 1, 0, 0))
+        writes, acts = [(15, self.first), (35, None), (36, self.second)], [(36, False), (37, True), (38, True)]
+        self.of_reused(("three acts on three copies", writes, acts, (3, 1, 0, 0)),
+                       ("no act", writes, [], (0, 0, 0, 0)),
+                       ("no copy", [], [(37, True)], (1, 1, 0, 0)),
+                       ("zeros", [(5, ())], [(37, True), (38, True)], (2, 1, 0, 0)), journal={7})
 
-    def test_an_untagged_block_dies_when_a_file_takes_it(self):
-        writes = [(5, None), (35, self.second)]
-        self.assertEqual(self.totals(self.reused(), writes, [(30, False)]), (1, 0, 0, 0))
-        self.assertEqual(self.totals(self.reused(), writes[:1], [(30, False)]), (1, 1, 0, 0))
+    def test_a_block_that_one_file_frees_and_takes_again_is_unseen(self):
+        writes = [(15, self.first), (35, sectors.Tag(1, 1, 1, 0, 0, 3))]
+        self.assertEqual(self.totals(("create 1 a 2", "truncate 1 0", "append 1 2"), writes, []), (0, 0, 0, 1))
+
+    def test_overwriting_in_place_is_a_death_for_one_grade_only(self):
+        writes = [(15, self.first), (25, sectors.Tag(1, 1, 0, 0, 1, 2))]
+        self.rows(lambda acts, grade: self.totals(("create 1 a 2", "overwrite 1 0 2"), writes, acts, grade),
+                  ("for others it is none", [], "generation", (0, 0, 0, 0)),
+                  ("it is unseen", [], "content", (0, 0, 0, 1)),
+                  ("it is seen", [(26, False)], "content", (1, 0, 0, 0)))
 
 
 class RecordTest(unittest.TestCase):
-    """Acts, from what the server wrote down."""
-
     def test_a_line_tells_of_every_place_and_instant(self):
         died = {"event": "died", "from_ms": 4000, "unit": 512, "kinds": [{"cause": "trim"}], "runs": [[0, 0, 8, 2]]}
         kinds = [{"act": act, "cause": "trim", "passes": 1} for act in ("shredded", "rewritten")]
@@ -451,8 +405,7 @@ class RecordTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             for name, number in (("audit.jsonl", 3), ("audit-000000000000.jsonl", 0), ("audit-000000000002.jsonl", 2),
                                  ("audit-aside-0.jsonl", 9)):
-                with open(os.path.join(directory, name), "w") as file:
-                    file.write(json.dumps({"n": number, "event": "opened"}) + "\n")
+                Path(directory, name).write_text(json.dumps({"n": number, "event": "opened"}) + "\n")
             record = Record.read(os.path.join(directory, "audit.jsonl"))
         self.assertEqual([line["n"] for line in record.lines], [0, 2, 3])
 
@@ -465,30 +418,28 @@ class RecordTest(unittest.TestCase):
         self.assertEqual(Layout({3, 4, 5, 6, 7, 8}, {0}, {1, 9}).in_clusters(4).free, {1})
 
 
-class LatencyTest(unittest.TestCase):
-    """When the last block of some had been overwritten."""
-
+class LatencyTest(Rows):
     destroyed = Destroyed([Act(5.0, 2048, 2048, True), Act(7.0, 1024, 1024, False)],
                           [Write(1.0, 1, None, False), Write(6.0, 3, None, False)], 1024)
 
-    def test_the_last_block_counts(self):
-        self.assertAlmostEqual(self.destroyed.at({1, 2}, 2), 7, 2)
-        self.assertAlmostEqual(self.destroyed.at({2, 3}, 2), 5, 2)
+    def at(self, blocks, since):
+        """The instant, to a hundredth of a second."""
+        found = self.destroyed.at(blocks, since)
+        return found and round(found, 2)
 
-    def test_what_came_before_the_deletion_does_not_count(self):
-        self.assertAlmostEqual(self.destroyed.at({3}, 5.5), 6, 2)
-        self.assertIsNone(self.destroyed.at({1, 2}, 6))
-
-    def test_a_block_without_an_overwrite_is_never_destroyed(self):
-        self.assertIsNone(self.destroyed.at({1, 9}, 0))
+    def test_the_last_block_that_was_overwritten_since_counts(self):
+        self.rows(self.at,
+                  ("the last of two", {1, 2}, 2, 7),
+                  ("the last of two others", {2, 3}, 2, 5),
+                  ("what came before does not count", {3}, 5.5, 6),
+                  ("nor does it for one of two", {1, 2}, 6, None),
+                  ("a block without an overwrite is never destroyed", {1, 9}, 0, None))
 
     def test_percentiles_are_values(self):
         self.assertEqual([percentile([5, 1, 3, 2], it) for it in (50, 75, 99, 100)], [2, 3, 5, 5])
 
 
 class TraceTest(unittest.TestCase):
-    """Writes, in order."""
-
     def setUp(self):
         commit = struct.pack(">II", trace.JOURNAL_MAGIC, trace.COMMIT).ljust(1024, b"\0")
         tag = sectors.Tag(1, 1, 0, 0, 0, 1)
@@ -548,7 +499,7 @@ class TraceTest(unittest.TestCase):
         self.assertEqual(self.trace.spans_of(2), set())
 
 
-class CheckTest(unittest.TestCase):
+class CheckTest(Rows):
     """Content that a checker took is not lost by the disk; all else is."""
 
     def setUp(self):
@@ -560,22 +511,18 @@ class CheckTest(unittest.TestCase):
     def check(self, offset, payload, before=None):
         return Check(before or self.before, [Kept(0, wire.WRITE, offset, len(payload), payload)])
 
-    def explains(self, check, found):
-        return check.explains("a/letter", self.tags, found)
-
-    def test_content_that_was_there_and_that_the_check_overwrote_is_taken(self):
-        self.assertTrue(self.explains(self.check(0, self.damaged), ["foreign", self.tags[1]]))
-
-    def test_content_that_was_not_there_before_the_check_is_lost(self):
-        before = self.damaged + self.before[512:]
-        self.assertFalse(self.explains(self.check(0, bytes(512), before), ["foreign", self.tags[1]]))
-
-    def test_content_that_the_check_did_not_touch_is_lost(self):
-        self.assertFalse(self.explains(self.check(0, self.damaged), ["foreign", "foreign"]))
-        self.assertFalse(self.explains(self.check(0, self.before[:512]), ["foreign", self.tags[1]]))
-
-    def test_a_file_that_is_shorter_is_lost(self):
-        self.assertFalse(self.explains(self.check(0, self.damaged), ["foreign"]))
+    def test_content_is_taken_if_it_was_there_and_the_check_overwrote_it(self):
+        damaged, of_one = self.damaged, ["foreign", self.tags[1]]
+        renamed = self.directory.replace(b"\0\0\0\0", b"\0\1\0\0")
+        self.rows(lambda found, *check: self.check(*check).explains("a/letter", self.tags, found),
+                  ("it was there, and overwritten", of_one, 0, damaged, True),
+                  ("it was not there before", of_one, 0, bytes(512), damaged + self.before[512:], False),
+                  ("the check touched one of two sectors", ["foreign", "foreign"], 0, damaged, False),
+                  ("the check wrote what was there", of_one, 0, self.before[:512], False),
+                  ("the file is shorter", ["foreign"], 0, damaged, False),
+                  ("the check removed the name", None, 1024, bytes(512), True),
+                  ("the check changed the folder and left the name", None, 1024, renamed, False),
+                  ("the name is gone, and the check did not touch the folder", None, 0, damaged, False))
 
     def test_what_is_left_of_a_damaged_sector_is_known_by_what_it_is_now(self):
         self.assertEqual(self.check(0, self.damaged).damaged(), {self.tags[0]: self.damaged[:16].hex()})
@@ -595,15 +542,8 @@ class CheckTest(unittest.TestCase):
         self.check(0, bytes(1024), Disk(self.before))
         self.assertEqual(lengths, [512, 512])
 
-    def test_a_name_is_taken_if_the_check_removed_it(self):
-        self.assertTrue(self.explains(self.check(1024, bytes(512)), None))
-        self.assertFalse(self.explains(self.check(1024, self.directory.replace(b"\0\0\0\0", b"\0\1\0\0")), None))
-        self.assertFalse(self.explains(self.check(0, self.damaged), None))
-
 
 class ReplayTest(unittest.TestCase):
-    """Counts of callgrind's."""
-
     OBSERVER = "quietus_detect/src/disk/mod.rs:<quietus_detect::disk::Disk as quietus_core::watch::Observer>"
     WATCHER = OBSERVER.replace("Observer", "Watcher")
 
@@ -622,8 +562,6 @@ class ReplayTest(unittest.TestCase):
 
 
 class FatTest(unittest.TestCase):
-    """Which clusters are free, from the first bytes of a volume."""
-
     @staticmethod
     def volume(bits, entries):
         """A volume of clusters of 1 KiB, of which the FAT has these entries after the first two."""
@@ -663,8 +601,6 @@ class FatTest(unittest.TestCase):
 
 
 class FileSystemsTest(unittest.TestCase):
-    """File systems that the options name."""
-
     @staticmethod
     def chosen(fs, mode=None, discard=False):
         """The file systems, their words for mount."""
@@ -684,8 +620,6 @@ class FileSystemsTest(unittest.TestCase):
 
 
 class RecoveryTest(unittest.TestCase):
-    """Content that counts as brought back."""
-
     def setUp(self):
         self.home = tempfile.TemporaryDirectory()
         self.addCleanup(self.home.cleanup)
@@ -710,8 +644,6 @@ class RecoveryTest(unittest.TestCase):
 
 
 class MeasureTest(unittest.TestCase):
-    """Sizes and documents."""
-
     def test_sizes(self):
         self.assertEqual(parse_size("16T"), 1 << 44)
         self.assertRaises(LabError, parse_size, "16X")
@@ -767,14 +699,11 @@ class FlushedShadowTest(unittest.TestCase):
 
 
 class BaseTest(unittest.TestCase):
-    """The base of an overlay."""
-
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
         self.path = os.path.join(self.directory.name, "base")
-        with open(self.path, "wb") as file:
-            file.write(b"golden" * 4096)
+        Path(self.path).write_bytes(b"golden" * 4096)
 
     def test_a_base_that_was_changed_is_told(self):
         base = Base(self.path)
@@ -786,8 +715,7 @@ class BaseTest(unittest.TestCase):
 
     def test_only_blocks_in_use_that_differ_are_alive(self):
         image = self.path + ".new"
-        with open(image, "wb") as file:
-            file.write(b"golden" * 4096)
+        Path(image).write_bytes(b"golden" * 4096)
         for block in (1, 3):
             with open(image, "r+b") as file:
                 file.seek(block * 4096 + 7)
@@ -804,8 +732,6 @@ class BaseTest(unittest.TestCase):
 
 
 class SuiteTest(unittest.TestCase):
-    """Whose programs a suite runs, and what it needs."""
-
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
@@ -814,8 +740,7 @@ class SuiteTest(unittest.TestCase):
     def prepared(self, last):
         """A directory made by a script that says something, and then does `last`."""
         script = os.path.join(self.directory.name, "script")
-        with open(script, "w") as file:
-            file.write(f"#!/bin/sh\necho called >> {self.calls}\necho one\necho 'no mirror' >&2\n{last}\n")
+        Path(script).write_text(f"#!/bin/sh\necho called >> {self.calls}\necho one\necho 'no mirror' >&2\n{last}\n")
         os.chmod(script, 0o700)
         return Prepared(script, os.path.join(self.directory.name, "made"))
 
@@ -827,15 +752,13 @@ class SuiteTest(unittest.TestCase):
         made = self.prepared("true")
         self.assertFalse(os.path.exists(self.calls))
         self.assertEqual([made.path("bin", "x") for _ in range(2)], [os.path.join(made.directory, "bin", "x")] * 2)
-        with open(self.calls) as calls:
-            self.assertEqual(calls.read(), "called\n")
+        self.assertEqual(Path(self.calls).read_text(), "called\n")
 
     def test_a_directory_that_cannot_be_made_is_skipped_with_the_reason_and_not_tried_again(self):
         made = self.prepared("exit 3")
         for _ in range(2):
             self.assertRaisesRegex(Skip, "^no mirror ", made.path)
-        with open(self.calls) as calls:
-            self.assertEqual(calls.read(), "called\n")
+        self.assertEqual(Path(self.calls).read_text(), "called\n")
 
     def test_the_newest_programs_come_first_and_only_where_they_are_meant(self):
         it = Suite("thing", None, ["nbd-thing"], None, False)
@@ -851,8 +774,6 @@ class SuiteTest(unittest.TestCase):
 
 
 class ContainersTest(unittest.TestCase):
-    """The reader of a vault's containers, by the format's text."""
-
     # "abcd" ten times: four literals, a match of 32 bytes, four literals.
     BLOCK = b"\x4fabcd\x04\x00\x0d\x40abcd"
 

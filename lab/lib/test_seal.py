@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import sys
+from pathlib import Path
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path.insert(0, HERE)
@@ -23,7 +24,6 @@ VECTOR = re.compile(r"```vector (\w+)\n(.*?)```", re.S)
 
 
 def value(name, text):
-    """A field of a vector."""
     if name in NUMBERS:
         return int(text)
     if name == "stretch":
@@ -58,7 +58,6 @@ def results(kind, v):
 
 
 def fields(body):
-    """The lines of a vector."""
     return dict(line.split(" = ", 1) for line in body.splitlines())
 
 
@@ -72,13 +71,11 @@ def updated(match):
 
 def check(name, update):
     """How many vectors of a document agree; 0 if one does not."""
-    path = os.path.join(DOCUMENTS, name)
-    with open(path, encoding="utf-8") as file:
-        document = file.read()
+    path = Path(DOCUMENTS, name)
+    document = path.read_text(encoding="utf-8")
     checked = VECTOR.sub(updated, document)
     if update:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(checked)
+        path.write_text(checked, encoding="utf-8")
     for old, new in zip(document.splitlines(), checked.splitlines()):
         if old != new:
             print(f"docs/formats/{name}: found {new!r}\n  instead of {old!r}")
@@ -86,7 +83,6 @@ def check(name, update):
 
 
 def main():
-    """Checks both documents."""
     counts = [check(name, sys.argv[1:] == ["--update"]) for name in ("sealing.md", "keys.md")]
     print(f"{sum(counts)} vectors agree")
     return 0 if all(counts) else 1

@@ -42,34 +42,20 @@ const CIRCLES: &[Exception] = &[
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
-    let complaints = match std::env::args().nth(1).as_deref() {
-        Some("tidy") => tidy(root),
-        Some("mutants") => mutants(),
-        Some("matrix") => match (std::env::args().nth(2), std::env::args().nth(3)) {
-            (Some(package), Some(krate)) => matrix::print(root, &package, &krate),
-            _ => usage(),
-        },
-        Some("man") => std::env::args().nth(2).map_or_else(usage, |dir| man(&dir)),
-        Some("deny") => deny(),
-        _ => usage(),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let complaints = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["tidy"] => tidy(root),
+        // Of all packages, so that what was built for the tests serves.
+        ["mutants"] => cargo(&["run", "--locked", "--bin", "quietus-sim", "--", "mutants"]),
+        ["matrix", package, krate] => matrix::print(root, package, krate),
+        ["man", dir] => cargo(&["run", "--quiet", "--release", "--locked", "-p", "quietus-man", "--", dir]),
+        ["deny"] => deny(),
+        _ => vec!["usage: cargo xtask tidy | mutants | matrix PACKAGE CRATE | man DIR | deny".into()],
     };
     for complaint in &complaints {
         eprintln!("{complaint}");
     }
     if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-fn usage() -> Vec<String> {
-    vec!["usage: cargo xtask tidy | mutants | matrix PACKAGE CRATE | man DIR | deny".into()]
-}
-
-fn mutants() -> Vec<String> {
-    // Of all packages, so that what was built for the tests serves.
-    cargo(&["run", "--locked", "--bin", "quietus-sim", "--", "mutants"])
-}
-
-fn man(dir: &str) -> Vec<String> {
-    cargo(&["run", "--quiet", "--release", "--locked", "-p", "quietus-man", "--", dir])
 }
 
 /// A lack of network is no failure, and neither is a machine without cargo-deny.

@@ -62,24 +62,21 @@ fn failing(binary: &Path, mutant: &str) -> std::io::Result<Failing> {
     let mut failing = Failing::new();
     if output.contains("test result:") {
         let failed = output.lines().filter_map(|it| it.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
-        failed.for_each(|it| failing.entry(suite(it)).or_default().push(name(it)));
+        failed.for_each(|it| note(&mut failing, it));
         return Ok(failing);
     }
     let list = run(binary, &["--list", "--format", "terse"], mutant)?;
     for test in list.lines().filter_map(|it| it.strip_suffix(": test")) {
         if !run(binary, &["--exact", test], mutant)?.contains("test result: ok") {
-            failing.entry(suite(test)).or_default().push(name(test));
+            note(&mut failing, test);
         }
     }
     Ok(failing)
 }
 
-fn suite(test: &str) -> String {
-    test.rsplit_once("::").map_or(test, |it| it.0).into()
-}
-
-fn name(test: &str) -> String {
-    test.rsplit("::").next().unwrap_or(test).into()
+fn note(failing: &mut Failing, test: &str) {
+    let (suite, name) = test.rsplit_once("::").unwrap_or((test, test));
+    failing.entry(suite.into()).or_default().push(name.into());
 }
 
 /// What `binary` prints below `mutant` until its end, or until it has taken too long.

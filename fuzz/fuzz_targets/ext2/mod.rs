@@ -7,26 +7,16 @@ use quietus_detect::formats::format::{Contents, Probe};
 use std::process::Command;
 
 const SIZE: &str = "600k";
-const SORTS: [&[&str]; 8] = [
-    &["-b", "1024", "-g", "256", "-N", "64", "-O", "sparse_super,resize_inode,filetype"],
-    &["-b", "1024", "-g", "256", "-N", "64", "-r", "0"],
-    &["-b", "1024", "-g", "256", "-N", "64", "-I", "256", "-O", "meta_bg,^resize_inode,flex_bg"],
-    &["-b", "4096", "-N", "64", "-O", "ext_attr,large_file,sparse_super2"],
-    &[
-        "-b",
-        "1024",
-        "-g",
-        "256",
-        "-N",
-        "64",
-        "-I",
-        "256",
-        "-O",
-        "extent,64bit,flex_bg,metadata_csum,sparse_super",
-    ],
-    &["-b", "1024", "-g", "256", "-N", "64", "-O", "extent,uninit_bg,mmp"],
-    &["-b", "1024", "-C", "2048", "-g", "256", "-N", "64", "-O", "extent,bigalloc,metadata_csum"],
-    &["-b", "1024", "-g", "256", "-N", "64", "-O", "extent,64bit,meta_bg,^resize_inode,inline_data,ea_inode"],
+/// Arguments of mke2fs.
+const SORTS: [&str; 8] = [
+    "-b 1024 -g 256 -O sparse_super,resize_inode,filetype",
+    "-b 1024 -g 256 -r 0",
+    "-b 1024 -g 256 -I 256 -O meta_bg,^resize_inode,flex_bg",
+    "-b 4096 -O ext_attr,large_file,sparse_super2",
+    "-b 1024 -g 256 -I 256 -O extent,64bit,flex_bg,metadata_csum,sparse_super",
+    "-b 1024 -g 256 -O extent,uninit_bg,mmp",
+    "-b 1024 -g 256 -C 2048 -O extent,bigalloc,metadata_csum",
+    "-b 1024 -g 256 -O extent,64bit,meta_bg,^resize_inode,inline_data,ea_inode",
 ];
 
 /// Small file systems of several sorts, always the same bytes.
@@ -34,13 +24,14 @@ pub fn images() -> Vec<Vec<u8>> {
     SORTS.iter().map(|args| image(args)).collect()
 }
 
-fn image(args: &[&str]) -> Vec<u8> {
+fn image(args: &str) -> Vec<u8> {
     let path = std::env::temp_dir().join(format!("quietus-fuzz-{}.ext2", std::process::id()));
     let _ = std::fs::remove_file(&path);
     let uuid = "12345678-9abc-def0-1234-56789abcdef0";
     let mut command = Command::new("mke2fs");
     command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
-    command.args(["-q", "-F", "-U", uuid, "-E"]).arg(format!("hash_seed={uuid}")).args(args);
+    command.args(["-q", "-F", "-U", uuid, "-N", "64", "-E"]).arg(format!("hash_seed={uuid}"));
+    command.args(args.split(' '));
     command.arg(&path).arg(SIZE).env("SOURCE_DATE_EPOCH", "1").env("E2FSPROGS_FAKE_TIME", "1");
     assert!(command.status().expect("mke2fs runs").success());
     let bytes = std::fs::read(&path).expect("mke2fs made it");

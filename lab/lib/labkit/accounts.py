@@ -27,13 +27,11 @@ from collections import Counter, namedtuple
 
 Layer = namedtuple("Layer", "owner place died")
 Act = namedtuple("Act", "time start length shredded")
-Totals = namedtuple("Totals", "overwrites excess missed unseen missed_metadata plain plain_in_vain")
+Totals = namedtuple("Totals", "overwrites excess missed unseen plain plain_in_vain")
 METADATA, ZEROS, COPY = "metadata", "zeros", "copy"
 
 
 class Block:
-    """One block's account."""
-
     def __init__(self, one_pass, is_plain):
         self.one_pass, self.is_plain = one_pass, is_plain
         self.layers = []
@@ -41,7 +39,6 @@ class Block:
         self.plain, self.plain_in_vain = set(), 0
 
     def written(self, layer):
-        """Content of `layer` came."""
         if self.one_pass:
             self.layers = []
         elif self.layers and self.layers[-1].owner == layer.owner:
@@ -137,23 +134,19 @@ class Accounts:
         return Layer((*place, epoch, write.time), place, died)
 
     def missed(self):
-        """(block, layer, kind) of all that died and was never overwritten; kind: missed, unseen, missed_metadata."""
+        """(block, kind) of all content of files that died and was never overwritten; kind: missed, or unseen."""
         for number, block in self.blocks.items():
             if block.layers and self.is_gone(number):
                 continue
             for layer, after in zip(block.dead(float("inf")), [*block.layers[1:], None]):
-                if layer.place is None:
-                    if layer.owner[0] == METADATA:
-                        yield number, layer, "missed_metadata"
-                elif not self._is_plain(layer):
-                    yield number, layer, "unseen" if after and after.place == layer.place else "missed"
+                if layer.place is not None and not self._is_plain(layer):
+                    yield number, "unseen" if after and after.place == layer.place else "missed"
 
     def totals(self):
-        """Blocks overwritten, needlessly so, missed; missed blocks that no observer can see; indirect blocks and folders;
-        plain content that died, and how much of it was destroyed needlessly."""
-        counts = Counter(kind for _, _, kind in self.missed())
+        """Blocks overwritten, in excess, missed, unseen; plain content that died, and how much of it was destroyed in vain."""
+        counts = Counter(kind for _, kind in self.missed())
         return Totals(sum(it.acts for it in self.blocks.values()), sum(it.excess for it in self.blocks.values()),
-                      counts["missed"], counts["unseen"], counts["missed_metadata"],
+                      counts["missed"], counts["unseen"],
                       sum(len(it.plain) for it in self.blocks.values()), sum(it.plain_in_vain for it in self.blocks.values()))
 
     def history(self, number):

@@ -1,5 +1,6 @@
 """Backup programs behind one face, and what the benchmarks put into them: ours, and the peers it is compared with."""
 
+import copy
 import hashlib
 import json
 import os
@@ -67,7 +68,6 @@ class Backup:
         return timed(self.argv(*words), self.env(), cwd)
 
     def env(self):
-        """What the program finds in its environment."""
         return {"HOME": self.home, "XDG_CACHE_HOME": os.path.join(self.home, "cache")}
 
     def needles(self, contents):
@@ -76,8 +76,6 @@ class Backup:
 
 
 class Vault(Backup):
-    """A vault of quietus."""
-
     kind = "quietus"
     raw_search = "the content"
 
@@ -103,6 +101,12 @@ class Vault(Backup):
 
     def forget(self, snapshots):
         return add_costs([self.run("forget", *snapshots)[1], self.run("sanitize")[1]])
+
+    def copied(self, path):
+        vault = copy.copy(self)
+        vault.path = path
+        subprocess.run(["cp", "-a", "--sparse=always", self.path, path], check=True)
+        return vault
 
 
 class Restic(Backup):
@@ -136,7 +140,6 @@ class Restic(Backup):
         return self.run("forget", "--prune", "--max-unused", "0", *snapshots)[1]
 
     def indexes(self):
-        """The names of the repository's indexes."""
         return self.run("list", "index")[0].decode().split()
 
     def needles(self, contents):
@@ -222,8 +225,6 @@ class Kopia(Backup):
 
 
 class Borg(Backup):
-    """A repository of borg."""
-
     kind = "borg"
     programs = ("borg",)
     raw_search = "the content"
@@ -257,7 +258,6 @@ BACKUPS = {it.kind: it for it in (Vault, Restic, Rustic, Kopia, Borg)}
 
 
 def sha256(content):
-    """The hexadecimal hash."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -4,9 +4,12 @@ import hashlib
 import os
 import subprocess
 
+from .servers import ROOT
 from .workspace import LabError
 
 _PIECE_BYTES = 1 << 20
+# Of what guests build: gcc takes five times as long in a guest.
+COMPILER = "tcc"
 
 
 def digest(path):
@@ -44,11 +47,12 @@ def alive_bytes(base, image, free, block_bytes):
     return count * block_bytes
 
 
-def upstream_tree(directory, package):
-    """The sources of a Debian package as its authors released them, fetched into `directory` once; the tree."""
+def upstream_tree(package):
+    """The sources of a Debian package as its authors released them, fetched once; the tree."""
+    directory = os.path.join(ROOT, "target", "lab-sources")
     tree = os.path.join(directory, package)
     if not os.path.exists(tree):
-        fetch = os.path.join(os.path.dirname(__file__), "..", "fetch-sources")
+        fetch = os.path.join(ROOT, "lab", "lib", "fetch-sources")
         done = subprocess.run([fetch, directory, package], capture_output=True, text=True)
         released = sorted(name for name in os.listdir(directory) if ".orig.tar" in name and name.startswith(package))
         if done.returncode != 0 or not released:

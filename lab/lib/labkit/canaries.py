@@ -22,7 +22,6 @@ class Canary:
 
 
 def text(rng, token):
-    """Lines of words."""
     words = "the quick brown fox jumps over a lazy dog and wonders why".split()
     lines = (f"{token} {number} " + " ".join(rng.choices(words, k=12)) for number in range(240))
     return "\n".join(lines).encode() + b"\n"

@@ -28,7 +28,6 @@ class Epochs:
         self.server, self.shown, self.compared = server, {}, 0
 
     def kept(self):
-        """The numbers of the kept epochs."""
         return [number for number, _ in self.closed()]
 
     def closed(self):

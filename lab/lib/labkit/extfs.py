@@ -3,7 +3,8 @@
 import re
 import tempfile
 
-from .layout import Layout, complaints_of, tool
+from .layout import Layout, said_by
+from .servers import sparse
 from .workspace import LabError
 
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -19,31 +20,20 @@ def _spans(text):
 
 def make(path, kind, size, *words):
     """An image of `size` bytes with an ext2, ext3 or ext4, blocks of 4 KiB; `words` are more arguments of mke2fs."""
-    with open(path, "wb") as file:
-        file.truncate(size)
-    status, text = tool("mke2fs", "-q", "-F", "-t", kind, "-b", "4096", *words, path)
-    if status != 0:
-        raise LabError(f"mke2fs {path}: {text[-300:]}")
+    said_by("mke2fs", "-q", "-F", "-t", kind, "-b", "4096", *words, sparse(path, size))
 
 
 def layout(image, unit_bytes):
     """The `Layout` of an ext2, ext3 or ext4, in its blocks or clusters; LabError if dumpe2fs cannot tell."""
-    text = _dumped(image)
+    text = said_by("dumpe2fs", image)
     found = parse(text)
     found.journal = _journal(image) if _JOURNAL in text else set()
     return found.in_clusters(unit_bytes // int(_BLOCK.search(text)[1]))
 
 
-def _dumped(image):
-    status, text = tool("dumpe2fs", image)
-    if status != 0:
-        raise LabError(f"dumpe2fs {image}: {text[-300:]}")
-    return text
-
-
 def free_ranges(device):
     """(start, length) in bytes of all that no file has; of a file system that is frozen or not mounted."""
-    text = _dumped(device)
+    text = said_by("dumpe2fs", device)
     block_bytes = int(_BLOCK.search(text)[1])
     return [(span.start * block_bytes, len(span) * block_bytes) for span in _free_spans(text)]
 
@@ -63,9 +53,9 @@ def parse(text):
 
 
 def _journal(image):
-    status, text = tool("debugfs", "-R", "blocks <8>", image)
+    text = said_by("debugfs", "-R", "blocks <8>", image)
     blocks = {int(word) for line in text.splitlines() if _LIST.fullmatch(line) for word in line.split()}
-    if status != 0 or not blocks:
+    if not blocks:
         raise LabError(f"debugfs {image}: {text[-300:]}")
     return blocks
 
@@ -73,13 +63,8 @@ def _journal(image):
 def journal_content(image):
     """The content of the journal, as it lies in the image: mounted or not."""
     with tempfile.NamedTemporaryFile() as copy:
-        status, text = tool("debugfs", "-c", "-R", f"dump <8> {copy.name}", image)
+        text = said_by("debugfs", "-c", "-R", f"dump <8> {copy.name}", image)
         content = copy.read()
-    if status != 0 or not content:
+    if not content:
         raise LabError(f"debugfs {image}: {text[-300:]}")
     return content
-
-
-def complaints(image):
-    """Complaints of e2fsck -fn: lines, empty if the image is sound."""
-    return complaints_of("e2fsck", "-fn", image)

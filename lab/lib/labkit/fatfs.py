@@ -6,7 +6,7 @@ Overview of On-Disk Format" 1.03, and "exFAT file system specification".
 
 import struct
 
-from .layout import Layout, complaints_of
+from .layout import Layout
 from .workspace import LabError
 
 _ENDS = {12: 0xFFF, 16: 0xFFFF, 32: 0xFFFFFFF}
@@ -29,11 +29,6 @@ class Volume:
         self.clusters = (total * sector - self.data) // self.cluster
         self.bits = 32 if not _of(boot, 22, "H") else 12 if self.clusters < 4085 else 16
         self.root_cluster = _of(boot, 44, "I") if self.bits == 32 else None
-
-    @classmethod
-    def of(cls, raw):
-        """Of an image."""
-        return cls(raw[:512])
 
     def entry(self, raw, number):
         """The entry of cluster `number` in the first FAT."""
@@ -68,11 +63,6 @@ def layout(image, block_bytes):
     return Layout(free, set(range(first)))
 
 
-def complaints(image):
-    """Complaints of fsck.vfat -n."""
-    return complaints_of("fsck.vfat", "-n", image)
-
-
 def exfat_layout(image, block_bytes):
     """The `Layout` of an exFAT, whose clusters are the blocks."""
     with open(image, "rb") as file:
@@ -92,8 +82,3 @@ def exfat_layout(image, block_bytes):
         raise LabError(f"{image}: no allocation bitmap in the first cluster of the root directory")
     free = {first + number for number in range(clusters) if not bitmap[number // 8] >> number % 8 & 1}
     return Layout(free, fixed)
-
-
-def exfat_complaints(image):
-    """Complaints of fsck.exfat -n."""
-    return complaints_of("fsck.exfat", "-n", image)

@@ -1,17 +1,19 @@
 """Guests for the lab's Python commands, and what the workload in them says."""
 
 import argparse
+import json
 import os
 import subprocess
 import time
 
+from . import sectors
 from .model import Model
 from .servers import ROOT
 from .workspace import LabError
 
 GUEST_RUN = os.path.join(ROOT, "lab", "guest-run")
 WORKLOAD = os.path.join(ROOT, "lab", "lib", "workload")
-POWER_CUT, GUEST_DIED = 137, 125
+POWER_CUT = 137
 
 
 def add_guest_arguments(parser):
@@ -65,10 +67,6 @@ class Guest:
             hear(line.rstrip("\n"))
         return process.wait()
 
-    def must_hold(self, command, meanwhile, hear):
-        """As `must`; a command that waits for a line once it has said `end`: `meanwhile()` comes before that."""
-        self.converse(command, {"end": meanwhile}, hear=hear)
-
     def converse(self, command, answers, *options, hear=lambda line: None):
         """As `must`; a command that waits for a line after each of those in `answers`, until that was called."""
         process = self.work.spawn(self.argv(command, "--stdin", *options), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -87,6 +85,16 @@ class Guest:
         status = self.run(command, *options, hear=hear)
         if status != 0:
             raise LabError(f"the guest's {' '.join(command[:3])} ended with {status}")
+
+    def survey(self, share, *options, command=(WORKLOAD, "survey"), said=None):
+        """The files that it finds: by path, for each sector its tag, None for zeros, or a string. `share` is a folder for the
+        answer; what else `command` prints is added to `said`."""
+        said = [] if said is None else said
+        if self.run([*command, "/mnt/share/survey"], *options, "--share", share, hear=said.append):
+            raise LabError("check or mount failed:\n" + "\n".join(said[-15:]))
+        with open(os.path.join(share, "survey")) as file:
+            return {path: [sectors.Tag(*it) if isinstance(it, list) else it for it in found]
+                    for path, found in json.load(file).items()}
 
     def stay_active(self, seconds):
         """Another session, in which small files come and go for as long and a half: what is left in doubt settles."""
@@ -117,7 +125,6 @@ class Story:
         self.notes = []
 
     def hear(self, line):
-        """Takes one line of its output."""
         word, _, rest = line.partition(" ")
         if word == "op":
             self._operation(*rest.split(" ", 1))

@@ -2,6 +2,8 @@
 
 import subprocess
 
+from .workspace import LabError
+
 
 class Layout:
     """Sets of blocks, counted from the start of the disk.
@@ -26,7 +28,9 @@ def tool(*argv):
     return done.returncode, done.stdout + done.stderr
 
 
-def complaints_of(*argv):
-    """Complaints of a checker that changes nothing: lines, empty if the image is sound."""
+def said_by(*argv):
+    """All that a program says; LabError unless it ends well."""
     status, text = tool(*argv)
-    return [] if status == 0 else text.splitlines() or [f"{argv[0]} ended with {status}"]
+    if status != 0:
+        raise LabError(f"{' '.join(argv)}: {text[-300:].strip()}")
+    return text

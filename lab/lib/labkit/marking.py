@@ -5,8 +5,7 @@ import os
 import re
 import struct
 
-from .layout import tool
-from .workspace import LabError
+from .layout import said_by
 
 FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, SECRM = 0x80086601, 0x40086602, 1
 # Of an inode of ext: its mode, how many names it has, its flags.
@@ -33,9 +32,7 @@ def make_marked(path):
 def mark_image(image, every):
     """Marks each `every`th file and folder of an ext2 image without checksums, and takes the mark from all others (0: from all);
     how many are marked."""
-    status, text = tool("dumpe2fs", image)
-    if status != 0:
-        raise LabError(f"dumpe2fs {image}: {text[-300:]}")
+    text = said_by("dumpe2fs", image)
     block, size, per_group = (int(found.search(text)[1]) for found in _SIZES.values())
     marked = 0
     with open(image, "r+b") as file:

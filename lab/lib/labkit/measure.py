@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import time
 from collections import namedtuple
+from pathlib import Path
 
 from .workspace import LabError
 
@@ -41,6 +42,18 @@ def fill(server, offset=0, length=None):
     length = length or server.size
     fio("--ioengine=nbd", f"--uri={server.uri}", "--rw=write", f"--bs={min(length, 1 << 20)}", "--iodepth=8", "--refill_buffers",
         f"--offset={offset}", f"--size={length}", "--end_fsync=1")
+
+
+def elapsed(action):
+    """How many seconds an action takes."""
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
+def seconds_of(*argv):
+    """How long a command takes, which has to succeed."""
+    return elapsed(lambda: subprocess.run(argv, check=True))
 
 
 def random_file(path, size):
@@ -94,10 +107,8 @@ def publish(document, section, text):
     if not document:
         return
     begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
-    with open(document) as file:
-        before, found, rest = file.read().partition(begin)
+    before, found, rest = Path(document).read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
         raise LabError(f"{document}: no section between <!-- {section}: begin --> and <!-- {section}: end -->")
-    with open(document, "w") as file:
-        file.write(f"{before}{begin}\n{text}\n{end}{after}")
+    Path(document).write_text(f"{before}{begin}\n{text}\n{end}{after}")

@@ -3,7 +3,7 @@
 import re
 import subprocess
 
-from .layout import Layout, complaints_of, tool
+from .layout import Layout, tool
 from .workspace import LabError
 
 _RUN = re.compile(r"^\s+0x[0-9a-f]+\s+0x([0-9a-f]+)\s+0x([0-9a-f]+)\s*$", re.MULTILINE)
@@ -29,8 +29,3 @@ def layout(image, block_bytes):
 def _runs(image, record):
     text = tool("ntfsinfo", "-f", "-v", "-i", str(record), image)[1]
     return [range(int(match[1], 16), int(match[1], 16) + int(match[2], 16)) for match in _RUN.finditer(text)]
-
-
-def complaints(image):
-    """Complaints of ntfsfix --no-action."""
-    return complaints_of("ntfsfix", "-n", image)

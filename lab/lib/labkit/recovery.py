@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections import namedtuple
+from pathlib import Path
 
 from .canaries import SECTOR
 
@@ -24,22 +25,22 @@ def _run(*argv, cwd=None, stdout=subprocess.DEVNULL):
         return b""
 
 
-def photorec(image, out):
-    """Carves the whole space, corrupted files too."""
-    _run("photorec", "/d", os.path.join(out, "found"), "/cmd", image,
-         "partition_none,options,paranoid,keep_corrupted_file,fileopt,everything,enable,wholespace,search", cwd=out)
-
-
-def foremost(image, out):
-    """Carves by headers and footers."""
-    _run("foremost", "-Q", "-t", "png,pdf,all", "-i", image, "-o", os.path.join(out, "found"))
+def _command(*words, on_copy=False):
+    """A tool that is one command: `{image}` and `{out}` stand for the image, or for a copy of it, and for a folder."""
+    def run(image, out):
+        source = os.path.join(out, "copy") if on_copy else image
+        if on_copy:
+            _run("cp", "--sparse=always", image, source)
+        _run(*(word.format(image=source, out=out) for word in words), cwd=out)
+        if on_copy:
+            os.unlink(source)
+    return run
 
 
 def scalpel(image, out):
-    """The same, by rules of our own."""
+    """Carves by rules of our own."""
     rules = os.path.join(out, "rules")
-    with open(rules, "w") as file:
-        file.write(_SCALPEL)
+    Path(rules).write_text(_SCALPEL)
     _run("scalpel", "-c", rules, "-o", os.path.join(out, "found"), image)
 
 
@@ -53,34 +54,21 @@ def sleuthkit(image, out):
         _run("blkls", image, stdout=file)
 
 
-def ext4magic(image, out):
-    """The tool's last resort, on a copy."""
-    copy = os.path.join(out, "copy")
-    _run("cp", "--sparse=always", image, copy)
-    _run("ext4magic", copy, "-M", "-d", os.path.join(out, "found"))
-    os.unlink(copy)
-
-
-def extundelete(image, out):
-    """All that it finds, on a copy, as it replays a journal."""
-    copy = os.path.join(out, "copy")
-    _run("cp", "--sparse=always", image, copy)
-    _run("extundelete", "--restore-all", "-o", os.path.join(out, "found"), copy, cwd=out)
-    os.unlink(copy)
-
-
-def ntfsundelete(image, out):
-    """Every deleted file of which anything is left."""
-    _run("ntfsundelete", "-f", "-u", "-m", "*", "-d", out, image)
-
-
-def magicrescue(image, out):
-    """Pictures by their first bytes."""
-    _run("magicrescue", "-r", "png", "-d", out, image)
-
-
-TOOLS = {"photorec": photorec, "foremost": foremost, "scalpel": scalpel, "sleuthkit": sleuthkit,
-         "ext4magic": ext4magic, "extundelete": extundelete, "ntfsundelete": ntfsundelete, "magicrescue": magicrescue}
+TOOLS = {
+    # The whole space, corrupted files too.
+    "photorec": _command("photorec", "/d", "{out}/found", "/cmd", "{image}",
+                         "partition_none,options,paranoid,keep_corrupted_file,fileopt,everything,enable,wholespace,search"),
+    "foremost": _command("foremost", "-Q", "-t", "png,pdf,all", "-i", "{image}", "-o", "{out}/found"),
+    "scalpel": scalpel,
+    "sleuthkit": sleuthkit,
+    # The tool's last resort.
+    "ext4magic": _command("ext4magic", "{image}", "-M", "-d", "{out}/found", on_copy=True),
+    # It replays a journal.
+    "extundelete": _command("extundelete", "--restore-all", "-o", "{out}/found", "{image}", on_copy=True),
+    # Every deleted file of which anything is left.
+    "ntfsundelete": _command("ntfsundelete", "-f", "-u", "-m", "*", "-d", "{out}", "{image}"),
+    "magicrescue": _command("magicrescue", "-r", "png", "-d", "{out}", "{image}"),
+}
 # Those that know one family of file systems only.
 _ONLY = {"ext4magic": "ext", "extundelete": "ext", "ntfsundelete": "ntfs"}
 PROGRAMS = ["photorec", "foremost", "scalpel", "fls", "icat", "blkls", "ext4magic", "extundelete", "ntfsundelete",
@@ -102,8 +90,7 @@ def brought_back(directory, canaries):
         for name in names:
             path = os.path.join(root, name)
             if os.path.isfile(path) and not os.path.islink(path):
-                with open(path, "rb") as file:
-                    found = compare(file.read(), canaries)
+                found = compare(Path(path).read_bytes(), canaries)
                 exact |= found.exact
                 part |= found.part
     return Recovered(exact, part)
@@ -111,21 +98,17 @@ def brought_back(directory, canaries):
 
 def raw(paths, canaries):
     """By file: which of the canaries it holds, wherever they lie in it."""
-    found = {}
-    for path in paths:
-        with open(path, "rb") as file:
-            data = file.read()
-        whole = {it.name for it in canaries if it.content in data}
-        found[f"raw {os.path.basename(path)}"] = Recovered(whole, compare(data, canaries).part)
-    return found
+    return {f"raw {os.path.basename(path)}": _held(path, canaries) for path in paths}
+
+
+def _held(path, canaries):
+    data = Path(path).read_bytes()
+    return Recovered({it.name for it in canaries if it.content in data}, compare(data, canaries).part)
 
 
 def all_tools(image, canaries, work, fs):
     """By tool for that file system: what it brings back of the canaries. The first is no tool but the image itself."""
-    with open(image, "rb") as file:
-        data = file.read()
-    whole = {it.name for it in canaries if it.content in data}
-    found = {"raw image": Recovered(whole, compare(data, canaries).part)}
+    found = {"raw image": _held(image, canaries)}
     for name, tool in TOOLS.items():
         if not fs.name.startswith(_ONLY.get(name, "")):
             continue

@@ -12,13 +12,8 @@ import threading
 import time
 from collections import namedtuple
 
-from . import sectors
+from . import sectors, wire
 
-_OPTION = struct.Struct(">QII")
-_OPTION_MAGIC = 0x49484156454F5054
-_REQUEST = struct.Struct(">IHHQQI")
-_REQUEST_MAGIC = 0x25609513
-_WRITE, _TRIM, _ZEROES = 1, 4, 6
 _PIECE_BYTES = 1 << 20
 
 Write = namedtuple("Write", "time block tag is_zeros")
@@ -29,7 +24,7 @@ class Relay:
     """Listens on `path`, and passes each connection on to the socket `upstream`.
 
     `writes` lists what was written, in order of arrival: a `Write` a block of
-    `block_bytes`. `trimmed_bytes` counts discards. With `keep`, `kept` lists every request
+    `block_bytes`. With `keep`, `kept` lists every request
     as a `Kept`, with all that it wrote: for small disks. With `carry`, `carried`
     has the tag that each sector of the disk was last written with as part of a block that
     begins with another file's.
@@ -37,7 +32,7 @@ class Relay:
 
     def __init__(self, path, upstream, block_bytes, keep=False, carry=False):
         self.path, self.upstream, self.block_bytes = path, upstream, block_bytes
-        self.writes, self.trimmed_bytes, self.requests = [], 0, 0
+        self.writes = []
         self.kept = [] if keep else None
         self.carry, self.carried = carry, {}
         self.noted = set()
@@ -49,7 +44,6 @@ class Relay:
 
     @property
     def uri(self):
-        """The URI for clients."""
         return f"nbd+unix:///?socket={self.path}"
 
     def _accept(self):
@@ -94,27 +88,24 @@ class Relay:
 
     def _message(self, client, server):
         head = _exactly(client, 16)
-        if struct.unpack_from(">Q", head)[0] == _OPTION_MAGIC:
-            length = _OPTION.unpack(head)[2]
+        option, _, length = struct.unpack(">QII", head)
+        if option == wire.OPTION_MAGIC:
             server.sendall(head + _exactly(client, length))
             return
-        head += _exactly(client, _REQUEST.size - 16)
-        magic, flags, command, _, offset, length = _REQUEST.unpack(head)
-        if magic != _REQUEST_MAGIC:
+        head += _exactly(client, wire.REQUEST.size - 16)
+        magic, flags, command, _, offset, length = wire.REQUEST.unpack(head)
+        if magic != wire.REQUEST_MAGIC:
             raise ValueError(f"neither an option nor a request: {head.hex()}")
-        self.requests += 1
-        payload = _exactly(client, length) if command == _WRITE else b""
+        payload = _exactly(client, length) if command == wire.WRITE else b""
         self._note(Kept(time.time(), command, offset, length, payload, flags))
         server.sendall(head + payload)
 
     def _note(self, request):
         if self.kept is not None:
             self.kept.append(request)
-        if request.command == _WRITE:
+        if request.command == wire.WRITE:
             self._note_write(request.time, request.offset, request.payload)
-        elif request.command == _TRIM:
-            self.trimmed_bytes += request.length
-        elif request.command == _ZEROES:
+        elif request.command == wire.ZERO:
             first, end = request.offset // self.block_bytes, -(-(request.offset + request.length) // self.block_bytes)
             self.writes += [Write(request.time, block, None, True) for block in range(first, end)]
 

@@ -8,7 +8,6 @@ from . import wire
 from .servers import Quietus
 from .workspace import LabError, end, need
 
-_FUA = 1
 _WATCHER = re.compile(r"^\s*([\d,]+) .*<quietus_detect::disk::Disk as quietus_core::watch::(?:Observer|Watcher)>::(\w+)", re.MULTILINE)
 
 
@@ -82,5 +81,5 @@ def replay(path, requests):
     client = wire.Client(path, timeout=600)
     for it in requests:
         if it.command != wire.DISCONNECT:
-            client.call(it.command, it.offset, it.length, it.payload, it.flags & _FUA)
+            client.call(it.command, it.offset, it.length, it.payload, it.flags & wire.FUA)
     client.close()

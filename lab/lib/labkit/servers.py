@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 
+from . import wire
 from .workspace import LabError, end, need, wait_until
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
@@ -62,6 +63,7 @@ class Server:
 
     kind = ""
     programs = ()  # that it needs
+    is_raw = True  # the medium: it holds the content in its order
     start_seconds_max = 20
 
     def __init__(self, work, name, size):
@@ -99,16 +101,34 @@ class Server:
 
     def start(self):
         """Starts the server; returns when it accepts connections."""
+        self._start(f"{self.kind} on {self.socket}", lambda: accepts(self.socket), self.start_seconds_max)
+        return self
+
+    def connected(self, every=0.01):
+        """Starts the server, and tries it each `every` seconds; a client, once that has had its first reply."""
+        clients = []
+        self._start("a first reply", lambda: self._greeted(clients), 60, every)
+        return clients[0]
+
+    def _start(self, what, is_up, seconds, every=0.01):
         if os.path.exists(self.socket):
             os.unlink(self.socket)
         self.launch()
-        wait_until(f"{self.kind} on {self.socket}", self._is_up, self.start_seconds_max)
-        return self
+        wait_until(what, lambda: self._lives() and is_up(), seconds, every)
 
-    def _is_up(self):
+    def _lives(self):
         if self.process.poll() is not None:
             raise LabError(f"{self.kind} ended with {self.process.returncode}:\n{self.said()}")
-        return accepts(self.socket)
+        return True
+
+    def _greeted(self, clients):
+        try:
+            client = wire.Client(self.socket)
+        except wire.Disconnected:
+            return False
+        client.call(wire.READ, 0, 4096)
+        clients.append(client)
+        return True
 
     def said(self):
         """The end of the server's log."""
@@ -120,12 +140,10 @@ class Server:
         end(self.process, 60)
 
     def kill(self):
-        """kill -9."""
         self.process.kill()
         self.process.wait()
 
     def remove(self):
-        """Stops the server, and deletes its disk."""
         self.stop()
         shutil.rmtree(self.directory)
 
@@ -136,9 +154,8 @@ class Server:
 
     def flat(self):
         """The path of a raw image of the disk's content; where the medium is none, a copy made now."""
-        return self.medium
-
-    def _copied(self):
+        if self.is_raw:
+            return self.medium
         path = os.path.join(self.directory, "flat")
         if os.path.exists(path):
             os.unlink(path)
@@ -221,7 +238,7 @@ class Overlay(Quietus):
 
     `medium` holds what was written, in any order: the content is told by `flat`."""
 
-    keeps_unflushed = False
+    is_raw = keeps_unflushed = False
 
     def __init__(self, work, name, size, create_options=(), serve_options=(), base=None):
         self.base = base
@@ -237,18 +254,16 @@ class Overlay(Quietus):
         shutil.rmtree(self.disk)
         self.create()
 
-    def flat(self):
-        return self._copied()
-
 
 class Versions(Quietus):
     """Our server, of a store that keeps versions, with `seal`. Epochs close only on command, unless an option of
     `create` says otherwise."""
 
-    keeps_unflushed = False
+    is_raw = keeps_unflushed = False
+    seal = "random-key"
 
-    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="random-key"):
-        self.seal = seal
+    def __init__(self, work, name, size, create_options=(), serve_options=(), seal=None):
+        self.seal = seal or self.seal
         super().__init__(work, name, size, create_options, serve_options)
 
     def create(self, *words):
@@ -267,12 +282,6 @@ class Versions(Quietus):
         """Forgets an epoch; returns when what only it showed is destroyed."""
         subprocess.run([self.binary, "forget", f"{self.disk}@{epoch}", "--wait"], check=True, stdout=subprocess.DEVNULL)
 
-    def weigh(self, epochs):
-        """What forgetting them would destroy."""
-        done = subprocess.run([self.binary, "forget", f"{self.disk}@{epochs}", "--dry-run", "--json"], check=True, capture_output=True,
-                              text=True)
-        return _last_json(done.stdout)
-
     def kept(self, *more):
         """All kept epochs, as `versions` tells of them a page at a time; with `more` words to it."""
         first, found = 0, []
@@ -283,15 +292,11 @@ class Versions(Quietus):
                 return found
             first = found[-1]["epoch"] + 1
 
-    def flat(self):
-        return self._copied()
-
 
 class Unsealed(Versions):
     """The same, with the seal `none`: what is forgotten is overwritten."""
 
-    def __init__(self, work, name, size, create_options=(), serve_options=(), seal="none"):
-        super().__init__(work, name, size, create_options, serve_options, seal)
+    seal = "none"
 
 
 class QemuOverlay(QemuNbd):
@@ -299,6 +304,7 @@ class QemuOverlay(QemuNbd):
 
     kind = "qcow2"
     programs = ("qemu-nbd", "qemu-img")
+    is_raw = False
 
     def __init__(self, work, name, size, base=None):
         self.base = base
@@ -313,9 +319,6 @@ class QemuOverlay(QemuNbd):
     def argv(self):
         argv = super().argv()
         return [*argv[:2], "qcow2", *argv[3:-1], "--detect-zeroes=unmap", self.medium]
-
-    def flat(self):
-        return self._copied()
 
 
 def _private(path, flags):

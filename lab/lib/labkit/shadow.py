@@ -39,7 +39,6 @@ class Shadow:
                    for other in self.in_flight.values())
 
     def sent(self, cookie, request):
-        """`request` is on its way."""
         self.in_flight[cookie] = request
 
     def acknowledged(self, cookie, data):

@@ -53,9 +53,10 @@ class Style:
         if self.rng.random() < self.fsync_share:
             yield f"fsync {number}"
 
-    def delete(self, file):
+    @staticmethod
+    def delete(file, path=None):
         """Takes one name of the file away: the last one, mostly."""
-        yield f"delete {file.number} {file.path}"
+        yield f"delete {file.number} {path or file.path}"
 
 
 class Mail(Style):
@@ -65,7 +66,6 @@ class Mail(Style):
     folders = 16
 
     def begin(self):
-        """The folders."""
         for at in range(self.folders):
             yield f"mkdir {self.prefix}spool{at}"
 
@@ -137,21 +137,15 @@ class Build(Style):
         yield f"create {number} {tree}/program.new {self.size(200, 1200)}"
         old = held.get(f"{tree}/program")
         if old:
-            yield from self.delete_name(old, f"{tree}/program")
+            yield from self.delete(old, f"{tree}/program")
         yield f"rename {number} {tree}/program.new {tree}/program"
         if f"{tree}/program.so" not in held:
             yield f"link {number} {tree}/program {tree}/program.so"
 
-    @staticmethod
-    def delete_name(file, path):
-        """Removes that name of the file."""
-        yield f"delete {file.number} {path}"
-
     def remove(self, tree):
-        """rm -r."""
         for path, file in sorted(self.model.by_path().items()):
             if path.startswith(tree + "/"):
-                yield from self.delete_name(file, path)
+                yield from self.delete(file, path)
         yield f"rmdir {tree}/obj"
         yield f"rmdir {tree}"
 
@@ -200,7 +194,6 @@ class Log(Style):
     logs, kept = 8, 4
 
     def begin(self):
-        """The logs."""
         yield f"mkdir {self.prefix}log"
         self.generations = [[] for _ in range(self.logs)]
         for at in range(self.logs):
@@ -249,12 +242,10 @@ class Mixed:
         self.build = iter(())
 
     def begin(self):
-        """The beginnings of all styles."""
         for part in self.parts.values():
             yield from part.begin()
 
     def step(self):
-        """A step of one of the styles."""
         style = self.rng.choices(list(self.weights), list(self.weights.values()))[0]
         if style is not Build:
             yield from self.parts[style].step()
@@ -281,7 +272,6 @@ class PartlyMarked:
         yield from self.plain.begin()
 
     def step(self):
-        """A step of either."""
         return (self.marked if self.rng.random() < self.share else self.plain).step()
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections import namedtuple
 
 from .servers import KINDS, ROOT, STORES, Quietus
 from .workspace import LabError, Workspace, end_session
@@ -21,23 +22,19 @@ class Failure(Exception):
     """The server did not do as the suite wants; the message says what."""
 
 
-class Suite:
+class Suite(namedtuple("Suite", "name function needs only newest")):
     """A function of a `Stage`, under a name.
 
     `needs`: programs without which it is skipped. `only`: the one kind of
     server that it is for. `newest`: the programs are those of the newest release.
     """
 
-    def __init__(self, name, function, needs, only, newest):
-        self.name, self.function, self.needs, self.only, self.newest = name, function, needs, only, newest
-
     def with_newest(self):
         """The same suite by the newest release's programs."""
-        return Suite(f"{NEWEST} {self.name}", self.function, self.needs, self.only, True)
+        return self._replace(name=f"{NEWEST} {self.name}", newest=True)
 
 
 def suite(name, needs=(), only=None, newest=False):
-    """Registers a function as a `Suite`."""
     def register(function):
         SUITES.append(Suite(name, function, needs, only, newest))
         return function
@@ -79,26 +76,23 @@ class Stage:
         self.path = os.pathsep.join([*first, "/usr/bin", os.environ["PATH"]])
         self.servers = 0
 
-    def serve(self, size=64 * MIB, name=None, fill=None, **options):
-        """A running server of a new disk, of zeros or with the bytes `fill`."""
+    def serve(self, size=64 * MIB, name=None, **options):
+        """A running server of a new disk."""
         self.servers += 1
         name = name or f"disk{self.servers}"
         is_ours = self.kind == Quietus.kind
-        server = (self.store if is_ours else KINDS[self.kind])(self.work, name, size, **(options if is_ours else {}))
-        if fill is not None:
-            server.put(fill)
-        return server.start()
+        return (self.store if is_ours else KINDS[self.kind])(self.work, name, size, **(options if is_ours else {})).start()
 
     def serve_shared(self, size):
         """A server that takes several connections: a disk that is watched does not."""
         return self.serve(size, serve_options=["--detect", "off"])
 
-    def run(self, *argv, timeout=300, env=None, cwd=None, expect=0):
-        """Runs a client; its output. Failure unless it ends with `expect`."""
+    def run(self, *argv, timeout=300, env=None, cwd=None):
+        """Runs a client; its output. Failure unless it ends well."""
         done = self._finish(argv, timeout, env, cwd)
         if done.returncode == 77:
             raise Skip(_last_line(done))
-        if expect is not None and done.returncode != expect:
+        if done.returncode != 0:
             raise Failure(f"{' '.join(argv)}: status {done.returncode}: {_tail(done)}")
         return done.stdout
 
@@ -120,11 +114,6 @@ class Stage:
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess(argv, client.returncode, _text(out), _text(err))
-
-    def nbdsh(self, script, server):
-        """Runs the text of a script in nbdsh, which has `nbd` and a handle `h`."""
-        self.run("nbdsh", "-c", script, env={"NBD_URI": server.uri, "NBD_SOCKET": server.socket,
-                                             "SERVER_KIND": self.kind})
 
     def built(self, program):
         """The path of a program that lib/build-suites made."""
@@ -162,11 +151,8 @@ def expect(what, true, found=""):
         raise Failure(f"{what}{': ' if found != '' else ''}{found}")
 
 
-class Outcome:
-    """How one suite ended: PASS, FAIL or SKIP, with a reason for the latter two."""
-
-    def __init__(self, name, verdict, seconds, reason=""):
-        self.name, self.verdict, self.seconds, self.reason = name, verdict, seconds, reason
+# How one suite ended: PASS, FAIL or SKIP, with a reason for the latter two.
+Outcome = namedtuple("Outcome", "name verdict seconds reason")
 
 
 def run_suite(it, options, prepared):

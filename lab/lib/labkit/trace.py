@@ -52,15 +52,11 @@ class Trace:
 
     def journal_blocks(self, kind, journal, block_bytes, start=0):
         """Indices of writes that put such a block (`COMMIT`, `REVOKE`) into the journal."""
-        head = struct.pack(">II", JOURNAL_MAGIC, kind)
-        return [index for index, offset, data in self.writes(start)
-                for at in range(0, len(data), block_bytes)
-                if (offset + at) // block_bytes in journal and data[at:at + 8] == head]
+        return [index for index, found, _ in self.transactions(journal, block_bytes, start) if found == kind]
 
-
-    def transactions(self, journal, block_bytes):
+    def transactions(self, journal, block_bytes, start=0):
         """(index, kind, number) of each block of the log's own that was written into the journal."""
-        for index, offset, data in self.writes():
+        for index, offset, data in self.writes(start):
             for at in range(0, len(data), block_bytes):
                 magic, kind, number = struct.unpack_from(">3I", data, at)
                 if magic == JOURNAL_MAGIC and kind in (DESCRIPTOR, COMMIT, REVOKE) and (offset + at) // block_bytes in journal:
@@ -136,7 +132,6 @@ class Ext:
         return Span(block * self.block, (block + 1) * self.block)
 
     def inode(self, image, number):
-        """An inode's fields."""
         return Inode(image.read(self.place(image, number), 128))
 
 

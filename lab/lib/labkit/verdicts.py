@@ -96,12 +96,6 @@ def files_of(server):
     return [path for path in raw_files(server) if path != server.medium]
 
 
-def as_tags(survey):
-    """A survey as read from JSON, with tags in place of lists."""
-    return {path: [sectors.Tag(*it) if isinstance(it, list) else it for it in found]
-            for path, found in survey.items()}
-
-
 def damaged(model, survey):
     """The names whose file is not as the model says, and those that should not be there."""
     wanted = {path: file.tags for path, file in model.by_path().items()}

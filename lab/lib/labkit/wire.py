@@ -8,12 +8,11 @@ import os
 import socket
 import struct
 
-READ, WRITE, DISCONNECT, FLUSH, TRIM, CACHE, ZERO = 0, 1, 2, 3, 4, 5, 6
+READ, WRITE, DISCONNECT, FLUSH, TRIM, ZERO = 0, 1, 2, 3, 4, 6
 FUA, NO_HOLE = 1, 2
 
-_OPTION_MAGIC = 0x49484156454F5054
-_OPTION_REPLY_MAGIC = 0x0003E889045565A9
-_REQUEST_MAGIC = 0x25609513
+OPTION_MAGIC = 0x49484156454F5054
+REQUEST, REQUEST_MAGIC = struct.Struct(">IHHQQI"), 0x25609513
 _REPLY_MAGIC = 0x67446698
 _OPT_GO = 7
 _REP_ACK, _REP_INFO = 1, 3
@@ -61,9 +60,9 @@ class Client:
 
     def _negotiate(self, name):
         magic, option_magic, _ = struct.unpack(">8sQH", self._receive(18))
-        assert magic == b"NBDMAGIC" and option_magic == _OPTION_MAGIC, "not a newstyle server"
+        assert magic == b"NBDMAGIC" and option_magic == OPTION_MAGIC, "not a newstyle server"
         go = struct.pack(">I", len(name)) + name + struct.pack(">H", 0)
-        self.socket.sendall(struct.pack(">IQII", 3, _OPTION_MAGIC, _OPT_GO, len(go)) + go)
+        self.socket.sendall(struct.pack(">IQII", 3, OPTION_MAGIC, _OPT_GO, len(go)) + go)
         export = None
         while True:
             _, _, kind, length = struct.unpack(">QIII", self._receive(20))
@@ -78,7 +77,7 @@ class Client:
     def send(self, command, offset, length, payload=b"", flags=0):
         """Sends one request; its cookie."""
         self.cookie += 1
-        header = struct.pack(">IHHQQI", _REQUEST_MAGIC, flags, command, self.cookie, offset, length)
+        header = REQUEST.pack(REQUEST_MAGIC, flags, command, self.cookie, offset, length)
         if command == READ:
             self.read_lengths[self.cookie] = length
         try:

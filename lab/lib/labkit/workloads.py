@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections import namedtuple
 
 from .guest import WORKLOAD
 from .servers import ROOT, parse_size
@@ -15,8 +14,6 @@ NAMES = ["PostMark", "busy hour", "small files"]
 PROGRAMS = {"PostMark": ["postmark"]}
 # By their passes.
 POLICIES = {"1": "clear", "2": "purge-2", "4": "4", "6": "6"}
-
-Took = namedtuple("Took", "seconds blocks_read blocks_written")
 
 
 def add_arguments(parser):
@@ -49,18 +46,17 @@ class Workloads:
         fs.make(self.work, uri, more=f"{inodes} {more}".strip())
 
     def run(self, guest, name):
-        """Runs one of `NAMES` in a guest; what it took."""
+        """Runs one of `NAMES` in a guest; how many seconds it took."""
         return self.measure(guest, name, self._command(name))
 
     def measure(self, guest, name, command):
-        """Runs a command in a guest, as `env` takes it; what it took."""
+        """Runs a command in a guest, as `env` takes it; how many seconds it took."""
         said = []
         guest.must([BENCH_GUEST, str(self.write_back_ms), "env", *command], "--share", self.share, hear=said.append)
-        found = [line.split()[1:] for line in said if line.startswith("took ")]
+        found = [float(line.split()[1]) for line in said if line.startswith("took ")]
         if not found:
             raise LabError(f"{name} did not end: {said[-5:]}")
-        per_block = self.options.block // 512
-        return Took(float(found[0][0]), int(found[0][1]) // per_block, int(found[0][2]) // per_block)
+        return found[0]
 
     def _command(self, name):
         options = self.options

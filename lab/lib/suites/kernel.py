@@ -31,44 +31,21 @@ def _guest(stage, attach, *arguments, size=256 * MIB, shared=False):
     return server, said
 
 
-@suite("kernel nbd.ko: raw disk, FUA, discard, zeroes", needs=["socat", "nbd-client"])
-def nbd_raw(stage):
-    _guest(stage, "nbd", "--", DISK_TEST)
-
-
-@suite("kernel nbd.ko: four connections", needs=["socat", "nbd-client"])
-def nbd_connections(stage):
-    _guest(stage, "nbd", "--connections", "4", "--", DISK_TEST, shared=True)
-
-
-@suite("kernel nbd.ko: ext4 with discard, files, fsck", needs=["socat", "nbd-client"])
-def nbd_files(stage):
-    _files(stage, "nbd")
-
-
-@suite("kernel virtio: raw disk, discard, zeroes", needs=["qemu-storage-daemon"])
-def virtio_raw(stage):
-    _guest(stage, "virtio", "--", DISK_TEST)
-
-
-@suite("kernel virtio: ext4 with discard, files, fsck", needs=["qemu-storage-daemon"])
-def virtio_files(stage):
-    _files(stage, "virtio")
-
-
 def _files(stage, attach):
     server, _ = _guest(stage, attach, "--fs", "ext4", "--mkfs", "", "--mount-opts", "discard", "--", FILES_TEST, "write")
     stage.run(GUEST_RUN, "--attach", attach, "--disk", server.uri, "--fs", "ext4", "--fsck", "--", FILES_TEST, "check")
 
 
-QEMU = f"qemu-system-{os.uname().machine}"
+def _register(attach, client, needs, raw="raw disk, discard, zeroes", newest=False):
+    suite(f"{client}: {raw}", needs, newest=newest)(lambda stage: _guest(stage, attach, "--", DISK_TEST))
+    suite(f"{client}: ext4 with discard, files, fsck", needs, newest=newest)(lambda stage: _files(stage, attach))
 
 
-@suite(f"{NEWEST} kernel in QEMU, which is the client: raw disk, discard, zeroes", needs=[QEMU], newest=True)
-def qemu_raw(stage):
-    _guest(stage, "qemu", "--", DISK_TEST)
+_register("nbd", "kernel nbd.ko", ["socat", "nbd-client"], raw="raw disk, FUA, discard, zeroes")
+_register("virtio", "kernel virtio", ["qemu-storage-daemon"])
+_register("qemu", f"{NEWEST} kernel in QEMU, which is the client", [f"qemu-system-{os.uname().machine}"], newest=True)
 
 
-@suite(f"{NEWEST} kernel in QEMU, which is the client: ext4 with discard, files, fsck", needs=[QEMU], newest=True)
-def qemu_files(stage):
-    _files(stage, "qemu")
+@suite("kernel nbd.ko: four connections", needs=["socat", "nbd-client"])
+def nbd_connections(stage):
+    _guest(stage, "nbd", "--connections", "4", "--", DISK_TEST, shared=True)

@@ -3,8 +3,9 @@
 import os
 import struct
 import textwrap
+from pathlib import Path
 
-from labkit.servers import quietus_binary
+from labkit.servers import quietus_binary, sparse
 from labkit.suite import MIB, Skip, suite
 
 
@@ -16,8 +17,7 @@ def pattern(size):
 def _filled(stage, size):
     server = stage.serve_shared(size)
     image = stage.work.file("pattern")
-    with open(image, "wb") as file:
-        file.write(pattern(size))
+    Path(image).write_bytes(pattern(size))
     stage.run("nbdcopy", image, server.uri)
     return server
 
@@ -57,8 +57,7 @@ WRAPPERS = {
 def wrapper(stage):
     """A program that serves the image named by its argument."""
     path = stage.work.file("serve-image")
-    with open(path, "w") as file:
-        file.write("#!/bin/bash\n" + textwrap.dedent(WRAPPERS[stage.kind]))
+    Path(path).write_text("#!/bin/bash\n" + textwrap.dedent(WRAPPERS[stage.kind]))
     os.chmod(path, 0o755)
     return path
 
@@ -68,12 +67,12 @@ def _environment(stage):
     return {"LAB_RUN": stage.work.path, "QUIETUS": binary}
 
 
-def _compile(stage, source, program, *defines):
+def _compile(stage, source, *defines):
     """Compiles one of libnbd's interop programs against its own library."""
     tree = stage.prepared["build-suites"].path("libnbd")
     if not os.path.exists(os.path.join(tree, "lib", "libnbd.la")):
         raise Skip("libnbd was not built (see lib/build-suites)")
-    out = stage.work.file(program)
+    out = stage.work.file(source.removesuffix(".c"))
     extra = [path for path in [os.path.join(tree, "interop", "requires.c")] if os.path.exists(path)]
     stage.run("gcc", "-o", out, "-I", tree, "-I", os.path.join(tree, "include"),
               "-I", os.path.join(tree, "tests"), *defines,
@@ -101,22 +100,22 @@ def _patience(stage):
     if stage.kind != "quietus":
         return []
     path = stage.work.file("patience.h")
-    with open(path, "w") as file:
-        file.write(PATIENCE)
+    Path(path).write_text(PATIENCE)
     return ["-include", path]
 
 
 @suite("libnbd: interop, socket activation")
 def interop_activation(stage):
-    program = _compile(stage, "interop.c", "interop", "-DSOCKET_ACTIVATION=1", *_patience(stage),
-                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=TMPFILE")
-    stage.run(program, env=_environment(stage))
+    _activated(stage, "interop.c", "-DSOCKET_ACTIVATION=1", "-DSERVER_PARAMS=TMPFILE", *_patience(stage))
 
 
 @suite("libnbd: socket-activation")
 def activation(stage):
-    program = _compile(stage, "socket-activation.c", "activation",
-                       f'-DSERVER="{wrapper(stage)}"', "-DSERVER_PARAMS=tmpfile")
+    _activated(stage, "socket-activation.c", "-DSERVER_PARAMS=tmpfile")
+
+
+def _activated(stage, source, *defines):
+    program = _compile(stage, source, f'-DSERVER="{wrapper(stage)}"', *defines)
     stage.run(program, env=_environment(stage))
 
 
@@ -124,8 +123,6 @@ def activation(stage):
 def extended_headers(stage):
     if stage.kind != "quietus":
         raise Skip(f"{stage.kind} here has no extended headers")
-    image = stage.work.file("image")
-    with open(image, "wb") as file:
-        file.truncate(MIB)
+    image = sparse(stage.work.file("image"), MIB)
     # Each connection of the test is a server of its own.
     stage.run(stage.built("opt-extended-headers"), wrapper(stage), image, env=_environment(stage))

@@ -3,6 +3,7 @@
 import filecmp
 import json
 import os
+from itertools import pairwise
 
 from labkit.suite import MIB, expect, suite
 
@@ -20,6 +21,15 @@ def holey_file(path, size):
             file.write(os.urandom(min(MIB, size - start)))
 
 
+def comes_back(stage, *uris):
+    """Copies a file into the first server, from each to the next, and out of the last one: it has to be as it was."""
+    source, back = stage.work.file("source"), stage.work.file("back")
+    holey_file(source, 64 * MIB)
+    for one, other in pairwise([source, *uris, back]):
+        stage.run("nbdcopy", one, other)
+    expect("comes back as it was", filecmp.cmp(source, back, shallow=False))
+
+
 @suite("nbdinfo: size, list, capabilities", needs=["nbdinfo"])
 def information(stage):
     server = stage.serve(64 * MIB)
@@ -27,9 +37,7 @@ def information(stage):
     listed = json.loads(stage.run("nbdinfo", "--json", "--list", server.uri))
     expect("no export is listed", listed["exports"])
     expect("export size", listed["exports"][0]["export-size"] == 64 * MIB, listed)
-    lacking = [it for it in CAPABILITIES
-               if not _can(stage, it, server.uri)]
-    lacking = set(lacking) - PEERS_LACK.get(stage.kind, set())
+    lacking = {it for it in CAPABILITIES if not _can(stage, it, server.uri)} - PEERS_LACK.get(stage.kind, set())
     expect("lacks", not lacking, ", ".join(sorted(lacking)))
 
 
@@ -75,13 +83,7 @@ def copies(stage):
 
 @suite("nbdcopy: from server to server", needs=["nbdcopy"])
 def between_servers(stage):
-    first, second = stage.serve(64 * MIB), stage.serve(64 * MIB)
-    source, back = stage.work.file("source"), stage.work.file("back")
-    holey_file(source, 64 * MIB)
-    stage.run("nbdcopy", source, first.uri)
-    stage.run("nbdcopy", first.uri, second.uri)
-    stage.run("nbdcopy", second.uri, back)
-    expect("comes back as it was", filecmp.cmp(source, back, shallow=False))
+    comes_back(stage, stage.serve(64 * MIB).uri, stage.serve(64 * MIB).uri)
 
 
 @suite("nbdinfo: a map beyond 4 GiB", needs=["nbdinfo"])

@@ -1,7 +1,8 @@
-"""Every script in lab/nbdsh, run by nbdsh; a suite each."""
+"""Every script in lab/nbdsh, run by nbdsh, which has `nbd` and a handle `h`; a suite each."""
 
 import glob
 import os
+from pathlib import Path
 
 from labkit.servers import ROOT
 from labkit.suite import MIB, suite
@@ -13,9 +14,8 @@ def _register(path):
     @suite(f"nbdsh: {name.replace('_', ' ')}", needs=["nbdsh"])
     def run(stage):
         server = stage.serve(64 * MIB)
-        with open(path) as script:
-            stage.nbdsh(script.read(), server)
-    return run
+        stage.run("nbdsh", "-c", Path(path).read_text(), env={"NBD_URI": server.uri, "NBD_SOCKET": server.socket,
+                                                              "SERVER_KIND": stage.kind})
 
 
 for script in sorted(glob.glob(os.path.join(ROOT, "lab", "nbdsh", "*.py"))):

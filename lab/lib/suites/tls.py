@@ -5,6 +5,8 @@ import os
 from labkit.servers import Quietus
 from labkit.suite import MIB, Failure, Skip, expect, suite
 
+from .libnbd_tools import comes_back
+
 _SUBJECT = "/CN=localhost"
 
 
@@ -50,13 +52,7 @@ def _secure(server, directory):
 def client_certificates(stage):
     directory = _certificates(stage)
     server = _serve(stage, directory)
-    source, back = stage.work.file("source"), stage.work.file("back")
-    with open(source, "wb") as file:
-        file.write(os.urandom(64 * MIB))
-    uri = _secure(server, directory)
-    stage.run("nbdcopy", source, uri)
-    stage.run("nbdcopy", uri, back)
-    stage.run("cmp", source, back)
+    comes_back(stage, _secure(server, directory))
     _refused(stage, server.uri, "a client without TLS")
     stranger = stage.work.directory("stranger")
     os.symlink(f"{directory}/ca-cert.pem", f"{stranger}/ca-cert.pem")

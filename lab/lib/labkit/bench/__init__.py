@@ -104,7 +104,6 @@ class Run:
         print(f"{peer} is skipped: {why}", file=sys.stderr, flush=True)
 
     def measure(self):
-        """Every case, over and over."""
         wanted = self.wanted()
         need(*sorted({program for case in wanted for program in self.bench.needs(case)}))
         self.recall(wanted)
@@ -118,7 +117,6 @@ class Run:
         self.bench.end()
 
     def wanted(self):
-        """The cases that the options leave."""
         cases, peers = self.bench.cases(), self.bench.peers()
         named = peers if self.options.peers is None else list(filter(None, self.options.peers.replace("none", "").split(",")))
         unknown = set(named) - set(peers)
@@ -210,6 +208,11 @@ def ratio(samples, case, base, figure):
         return None
     (ours,), (theirs,) = medians(samples[case], figure), medians(samples[base], figure)
     return ours / theirs if theirs else None
+
+
+def in_times(found):
+    """A ratio in words."""
+    return "-" if found is None else f"{found:.2f}"
 
 
 def arguments(name, words):

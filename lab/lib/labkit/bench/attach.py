@@ -23,6 +23,7 @@ import time
 from collections import namedtuple
 
 from .. import extfs, wire
+from ..layout import said_by
 from ..marking import mark_image
 from ..measure import table
 from ..servers import MARKED, Quietus, parse_size
@@ -134,7 +135,6 @@ class Bench(Benchmark):
         return f"{text}\n\n{table(head, rows)}" if rows else text
 
     def row(self, samples, way):
-        """Of an attach with a client at work."""
         seconds, peak, marked, longest, progress = medians(samples[way,], "seconds", "peak_kib", "marked", "longest", "progress")
         return [way, f"{seconds:.2f}", f"{marked:,.0f}", f"{peak / 1024:.0f} MiB", f"{bits(samples[way,], self.options.large):.2f}",
                 f"{self.more(samples, way):+.2f}" if way in MARKS and (LARGE,) in samples else "", f"{longest * 1000:.0f} ms", f"{progress:.0f} times"]
@@ -224,7 +224,7 @@ def all_that_is_known(server, progress):
 
 def dump_and_read(image):
     """dumpe2fs, and then the inode tables read once, in order."""
-    text = subprocess.run(["dumpe2fs", image], check=True, capture_output=True, text=True).stdout
+    text = said_by("dumpe2fs", image)
     with open(image, "rb", buffering=0) as file:
         for line in text.splitlines():
             if "Inode table at" in line:

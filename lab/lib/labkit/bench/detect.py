@@ -1,6 +1,6 @@
 """what it costs to know of deaths, and to destroy: time below a guest, beside the paper's
 
-After "Life or Death at Block-Level", section 7.7, tables 9, 10 and 11. Workloads in a guest:
+After "Life or Death at Block-Level", section 7.7, tables 10 and 11. Workloads in a guest:
 
 - PostMark: --files files in one directory and as many transactions, its other settings as they come
   (0.5 to 9.77 KiB a file, half reads and appends, half creates and deletes), then all files deleted,
@@ -22,32 +22,28 @@ The bar: 2 % of PostMark's time, 5 % of that of small files.
 """
 
 import os
-import time
 from collections import namedtuple
 from itertools import product
 
 from .. import workloads
 from ..guest import Guest
-from ..measure import table
+from ..measure import elapsed, table
 from ..options import add_more_options
 from ..servers import NEVER, OFF, STORES
 from . import Benchmark, medians, ratio
 
-SWITCHES = {"": [], "version": ["ext2.truncate_generation=1"],
-            "both": ["ext2.sync_indirect_bitmap=1", "ext2.truncate_generation=1"]}
-# The paper's tables 10 and 11, in seconds, by workload and system; and table 9.
+# The paper's tables 10 and 11, in seconds, by workload and system.
 PAPER = {("PostMark", "implicit"): {"none": (166.8, 166.8), "2": (177.7, 466.6), "4": (178.4, 626.4), "6": (179.0, 789.3)},
          ("busy hour", "implicit"): {"none": (200.0, 200.0), "2": (209.6, 302.8), "4": (209.0, 345.6), "6": (209.3, 394.3)},
          ("busy hour", "explicit"): {"none": (195.0, 195.0), "2": (195.5, 280.0), "4": (196.8, 316.2), "6": (196.4, 346.1)}}
-PAPER_CHANGES = {"": "394971, 234664, 195.0 s", "version": "394931, 234648, 195.5 s", "both": "394899, 235031, 200.0 s"}
 COST_MAX = {"PostMark": 0.02, "small files": 0.05}
 
 
 class Bench(Benchmark):
-    """A case is (file system, workload, way, passes or none, change of the kernel)."""
+    """A case is (file system, workload, way, passes or none)."""
 
-    # Seconds, blocks read and written, seconds of `shred --now`, the server's processor time.
-    Sample = namedtuple("Sample", "took read written shred cpu_ms")
+    # Seconds, seconds of `shred --now`, the server's processor time.
+    Sample = namedtuple("Sample", "took shred cpu_ms")
     defaults = {"store": "in-place", "size": "1G", "fs": "ext2", "block": 4096, "repetitions": 3}
     short = {"size": "128M", "files": 300, "operations": 300, "small_files": 1000, "repetitions": 1, "only": "none|1$"}
 
@@ -58,18 +54,15 @@ class Bench(Benchmark):
     @staticmethod
     def add_arguments(parser):
         workloads.add_arguments(parser)
-        parser.add_argument("--changes", action="store_true",
-                            help="Table 9 too: needs a kernel with ext2.sync_indirect_bitmap and ext2.truncate_generation")
         add_more_options(parser, "serve")
 
     def cases(self):
-        cases = [(*it, "") for it in product(self.known, workloads.NAMES, ["implicit", "explicit"], ["none", *workloads.POLICIES])]
-        return cases + [("ext2", "busy hour", "implicit", "none", change) for change in SWITCHES if change and self.options.changes]
+        return list(product(self.known, workloads.NAMES, ["implicit", "explicit"], ["none", *workloads.POLICIES]))
 
     def needs(self, case):
         return workloads.PROGRAMS.get(case[1], ())
 
-    def sample(self, title, workload, way, passes, change):
+    def sample(self, title, workload, way, passes):
         infers = way == "implicit" and passes != "none"
         server = self.server(STORES[self.options.store], ["--policy", workloads.POLICIES.get(passes, "clear"), *NEVER],
                              self.options.serve if infers else OFF)
@@ -77,24 +70,21 @@ class Bench(Benchmark):
         self.workloads.make(fs, server.uri)
         told = ["discard"] if way == "explicit" and passes != "none" else []
         driver = "ext4" if way == "explicit" and fs.name == "ext2" else fs.driver
-        guest = Guest(self.work, server.uri, driver, fs.mount(*told), SWITCHES[change])
+        guest = Guest(self.work, server.uri, driver, fs.mount(*told))
         os.sync()
         before = server.cpu_ms()
         took = self.workloads.run(guest, workload)
         cpu_ms = server.cpu_ms() - before
-        started = time.monotonic()
-        if passes != "none":
-            server.tool("shred", "--now")
-        shred = time.monotonic() - started
+        shred = elapsed(lambda: server.tool("shred", "--now")) if passes != "none" else 0
         server.remove()
-        return self.Sample(*took, shred, cpu_ms)
+        return self.Sample(took, shred, cpu_ms)
 
     def render(self, samples):
-        return running_times(samples) + (f"\n\n{changes(samples)}" if self.options.changes else "")
+        return running_times(samples)
 
     def missed(self, samples):
-        for (fs, workload, way, passes, change), found in samples.items():
-            took = ratio(samples, (fs, workload, way, passes, change), (fs, workload, way, "none", ""), "took")
+        for fs, workload, way, passes in samples:
+            took = ratio(samples, (fs, workload, way, passes), (fs, workload, way, "none"), "took")
             if way == "implicit" and took and took - 1 > COST_MAX.get(workload, took):
                 yield f"{fs}, {workload}, {passes} passes: detection costs {took - 1:.1%} of the time"
 
@@ -108,22 +98,11 @@ def system(fs, way, passes):
 def running_times(samples):
     """Tables 10 and 11."""
     rows = []
-    for (fs, workload, way, passes, change), found in samples.items():
-        if not change:
-            took, shred, cpu_ms = medians(found, "took", "shred", "cpu_ms")
-            more = ratio(samples, (fs, workload, way, passes, ""), (fs, workload, way, "none", ""), "took")
-            paper = PAPER.get((workload, way), {}).get(passes) if fs == "ext2" else None
-            rows.append([fs, workload, system(fs, way, passes), f"{took:.1f} s" + (f" ({more - 1:+.1%})" if more else ""),
-                         f"{took + shred:.1f} s", f"{cpu_ms / 1000:.2f} s", f"{paper[0]} s, {paper[1]} s" if paper else ""])
+    for (fs, workload, way, passes), found in samples.items():
+        took, shred, cpu_ms = medians(found, "took", "shred", "cpu_ms")
+        more = ratio(samples, (fs, workload, way, passes), (fs, workload, way, "none"), "took")
+        paper = PAPER.get((workload, way), {}).get(passes) if fs == "ext2" else None
+        rows.append([fs, workload, system(fs, way, passes), f"{took:.1f} s" + (f" ({more - 1:+.1%})" if more else ""),
+                     f"{took + shred:.1f} s", f"{cpu_ms / 1000:.2f} s", f"{paper[0]} s, {paper[1]} s" if paper else ""])
     return table(["file system", "workload", "detection", "foreground", "with overwrites", "server's CPU",
                   "the paper's (foreground, with overwrites)"], rows)
-
-
-def changes(samples):
-    """Table 9: reads, writes and time of the changed kernels."""
-    rows = []
-    for change, paper in PAPER_CHANGES.items():
-        found = samples.get(("ext2", "busy hour", "implicit", "none", change), [])
-        took, read, written = medians(found, "took", "read", "written")
-        rows.append([change or "no changes", f"{read:,.0f}", f"{written:,.0f}", f"{took:.1f} s", paper])
-    return table(["kernel", "blocks read", "written", "time", "the paper's"], rows)

@@ -77,7 +77,6 @@ class Bench(Benchmark):
         return self.Sample(self.steps, self.rates, self.memory, metadata, filled)
 
     def places(self, epoch):
-        """Where the blocks of an epoch lie."""
         rng = random.Random(self.options.seed << 40 | epoch)
         size = parse_size(self.options.size) // BLOCK
         spread = min(parse_size(self.options.spread) // BLOCK, size)
@@ -85,7 +84,6 @@ class Bench(Benchmark):
         return [(first + rng.randrange(spread)) * BLOCK for _ in range(self.options.writes)]
 
     def fill(self, server):
-        """Writes and closes all epochs."""
         client = wire.Client(server.socket)
         for epoch in range(1, self.options.epochs + 1):
             for place in self.places(epoch):
@@ -100,7 +98,6 @@ class Bench(Benchmark):
             raise LabError(f"the disk keeps {kept} epochs, not {self.options.epochs}")
 
     def step(self, stage, what, action):
-        """How long an action takes."""
         started = time.monotonic()
         value = action()
         self.steps[f"{stage}: {what}"] = time.monotonic() - started
@@ -192,7 +189,6 @@ def open_disk(server):
 
 
 def content(epoch):
-    """What each block of an epoch has."""
     return epoch.to_bytes(8, "big") * (BLOCK // 8)
 
 

@@ -14,7 +14,7 @@ import os
 import time
 from collections import namedtuple
 
-from ..measure import fill, table
+from ..measure import elapsed, fill, table
 from ..servers import NEVER, OFF, Quietus, Versions, parse_size
 from . import Benchmark, medians
 from .shred import trim
@@ -37,7 +37,6 @@ class Bench(Benchmark):
     def add_arguments(parser):
         parser.add_argument("--sizes", default="4K,64K,1M,16M,64M,256M,1G", help="of the data (default %(default)s)")
         parser.add_argument("--seals", default="random-key,aon,aon-2005", help="default %(default)s")
-        parser.set_defaults(size="4K")  # of no use: each case has its own
 
     def cases(self):
         hows = [*self.options.seals.split(","), IN_PLACE]
@@ -57,12 +56,7 @@ class Bench(Benchmark):
         sync_ms = self.sync_ms()
         watched = [(server.medium, length)] if how == IN_PLACE else [(server.stubs, None), (server.root, None)]
         before, passed = [pages_of(path, most) for path, most in watched], passed_bytes(server)
-        started = time.monotonic()
-        if how == IN_PLACE:
-            server.tool("shred", "--now")
-        else:
-            server.forget(1)
-        seconds = time.monotonic() - started
+        seconds = elapsed(lambda: server.tool("shred", "--now") if how == IN_PLACE else server.forget(1))
         pages = sum(changed(pages, path) for pages, (path, _) in zip(before, watched))
         found = self.Sample(seconds, passed_bytes(server) - passed, pages, sync_ms)
         server.remove()
@@ -113,7 +107,6 @@ def settle(server):
 
 
 def passed_bytes(server):
-    """Bytes that passes have written."""
     return server.tool("status")["counters"]["passed_bytes"]
 
 

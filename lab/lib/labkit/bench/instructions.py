@@ -54,7 +54,7 @@ class Recording:
         """Seconds of the workload on a disk of its own."""
         server = self.bench.server(Quietus, NEVER, OFF)
         self.bench.workloads.make(self.fs, server.uri)
-        seconds = self.bench.workloads.run(self.fs.guest(self.bench.work, server.uri), self.workload).seconds
+        seconds = self.bench.workloads.run(self.fs.guest(self.bench.work, server.uri), self.workload)
         server.remove()
         return seconds
 
@@ -83,10 +83,7 @@ class Bench(Benchmark):
         self.recording = lru_cache(None)(lambda title, workload: Recording(self, self.known[title], workload))
         self.counts = lru_cache(None)(lambda *case: [self.count(*case, side) for side in (0, 1)])
 
-    @staticmethod
-    def add_arguments(parser):
-        workloads.add_arguments(parser)
-        parser.add_argument("--keep-profiles", metavar="DIR", help="callgrind's profiles, for callgrind_annotate")
+    add_arguments = staticmethod(workloads.add_arguments)
 
     def cases(self):
         return list(product(self.known, workloads.NAMES, workloads.POLICIES))
@@ -115,10 +112,6 @@ class Bench(Benchmark):
         server.zero()
         replay(server.socket, recording.within)
         counted = server.count()
-        if self.options.keep_profiles:
-            os.makedirs(self.options.keep_profiles, exist_ok=True)
-            name = f"{recording.fs.slug}-{workload.replace(' ', '-')}-{passes}-{SIDES[side][-1]}"
-            os.rename(server.dumped, os.path.join(self.options.keep_profiles, name))
         server.remove()
         return counted
 
@@ -140,7 +133,6 @@ def share(samples):
 
 
 def in_words(case, samples):
-    """A row of the table."""
     requests, off, on, watcher, clock_off, clock_on, took = map(median, zip(*samples))
     return [*case, f"{requests:,.0f}", *(f"{count / 1e6:,.0f} M" for count in (off, on)),
             f"{watcher / 1e6:,.0f} M ({watcher // requests:,.0f})", f"{clock_off:.3f} s", f"{clock_on:.3f} s",

@@ -17,17 +17,15 @@ and random-key and r-aon 85 % of `none`.
 """
 
 import os
-import subprocess
-import time
 from collections import namedtuple
 from functools import partial
 
 from ..bases import Base
-from ..measure import fill, fio_nbd, random_file, table
+from ..measure import fill, fio_nbd, random_file, seconds_of, table
 from ..options import add_more_options
 from ..servers import OFF, PEERS, STORES, Overlay, Quietus, Versions, parse_size
 from ..workspace import LabError
-from . import Benchmark, medians, ratio
+from . import Benchmark, in_times, medians, ratio
 
 # One half of the disk each; both run at once.
 PAIRS = ["--rw=randtrimwrite", "--bs=4k", "--iodepth=16", "--size=50%"]
@@ -98,7 +96,6 @@ class Bench(Benchmark):
         return [(profile, kind) for profile in profiles for kind in self.kinds]
 
     def start(self, kind):
-        """A server of a new disk."""
         # The peers infer nothing; and with one connection at a time nbdcopy would compare that.
         words = ([self.options.create, OFF] if self.has_seals or kind == Quietus.kind else [])
         return self.server(self.kinds[kind], *words, **self.more)
@@ -134,16 +131,15 @@ class Bench(Benchmark):
         """One nbdcopy of the whole disk out, or of the source in."""
         is_out = direction == "nbdcopy out"
         size = server.size if is_out else os.path.getsize(self.source)
-        started = time.monotonic()
-        subprocess.run(["nbdcopy", *([server.uri, "null:"] if is_out else [self.source, server.uri])], check=True)
-        return self.Sample(size / (1 << 20) / (time.monotonic() - started))
+        seconds = seconds_of("nbdcopy", *([server.uri, "null:"] if is_out else [self.source, server.uri]))
+        return self.Sample(size / (1 << 20) / seconds)
 
     def render(self, samples):
         kinds = [kind for kind in self.kinds if any(case[1] == kind for case in samples)]
         if self.has_seals:
             return seals_table(samples, kinds)
         rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
-                 "-" if (found := compared(samples, profile)) is None else f"{found:.2f}"]
+                 in_times(compared(samples, profile))]
                 for profile in dict.fromkeys(case[0] for case in samples)]
         return table(["profile", *kinds, "ours / better peer"], rows)
 
@@ -160,7 +156,6 @@ class Bench(Benchmark):
 
 
 def in_words(profile, found):
-    """One cell of the table."""
     if not found:
         return "-"
     value, p99_us, cpu_us = medians(found, "value", "p99_us", "cpu_us")
@@ -180,15 +175,9 @@ def seals_table(samples, kinds):
     """A profile a row: every seal, then `none` over the overlay, and the other seals over `none`."""
     pairs = [(kind, "overlay" if kind == "none" else "none") for kind in kinds if kind != "overlay"]
     rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
-             *(share(samples, profile, *pair) for pair in pairs)]
+             *(in_times(ratio(samples, (profile, kind), (profile, base), "value")) for kind, base in pairs)]
             for profile in dict.fromkeys(case[0] for case in samples)]
     return table(["profile", *kinds, *(f"{kind} / {base}" for kind, base in pairs)], rows)
-
-
-def share(samples, profile, kind, base):
-    """One median over another, in words."""
-    found = ratio(samples, (profile, kind), (profile, base), "value")
-    return "-" if found is None else f"{found:.2f}"
 
 
 def seals_missed(samples):

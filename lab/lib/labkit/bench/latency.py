@@ -74,8 +74,6 @@ class Bench(Benchmark):
 
 
 class Deletions:
-    """One guest's deletions above a server."""
-
     def __init__(self, options, work, fs, server):
         self.options, self.work, self.fs, self.server = options, work, fs, server
         self.relay = Relay(os.path.join(server.directory, "relay.sock"), server.socket, fs.block, keep=True)
@@ -143,6 +141,5 @@ def by_row(samples):
 
 
 def in_words(name, found):
-    """A row of the table."""
     times = [f"{percentile(found['seconds'], it):.2f} s" if found["seconds"] else "" for it in PERCENTILES]
     return [name, str(len(found["seconds"]) + found["never"]), *times, *(str(found[it]) for it in ("commits", "halt", "never", "left"))]

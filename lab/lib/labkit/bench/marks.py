@@ -16,14 +16,13 @@ The bars: with overwrites 1.01 of the time without detection where nothing is ma
 """
 
 import os
-import time
 from collections import namedtuple
 from itertools import product
 
 from .. import workloads
-from ..bases import upstream_tree
+from ..bases import COMPILER, upstream_tree
 from ..guest import Guest
-from ..measure import table
+from ..measure import elapsed, table
 from ..servers import MARKED, NEVER, OFF, ROOT, Quietus
 from . import Benchmark, medians
 
@@ -64,21 +63,19 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.workloads = workloads.Workloads(options, work, POSTMARK, WRITE_BACK_MS)
         workloads.make_shim(self.workloads.share)
-        self.tree = options.tree or upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        self.tree = upstream_tree("lua5.4")
 
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--files", type=int, help="PostMark's files and transactions (default %(default)s)")
         parser.add_argument("--cycles", type=int, default=10, help="of the build (default %(default)s)")
-        parser.add_argument("--compiler", default="tcc", help="of the build (default %(default)s: gcc takes five times as long in a guest)")
-        parser.add_argument("--tree", default=None, metavar="DIR", help="Lua's sources, if not to be fetched")
         parser.set_defaults(operations=0, small_files=0)
 
     def cases(self):
         return [(fs, workload, way) for fs in self.known for workload, ways in WAYS.items() for way in ways]
 
     def needs(self, case):
-        return [*self.programs, *(["make", self.options.compiler] if case[1] == "build" else ["postmark"])]
+        return [*self.programs, *(["make", COMPILER] if case[1] == "build" else ["postmark"])]
 
     def sample(self, title, workload, way):
         serve, environment = WAYS[workload][way]
@@ -87,10 +84,8 @@ class Bench(Benchmark):
         self.workloads.make(fs, server.uri, f"-d {self.tree}" if workload == "build" else "")
         os.sync()
         guest = Guest(self.work, server.uri, fs.driver, fs.mount())
-        took = self.workloads.measure(guest, workload, [*environment, *self.command(workload)]).seconds
-        started = time.monotonic()
-        server.tool("shred", "--now")
-        both = took + time.monotonic() - started
+        took = self.workloads.measure(guest, workload, [*environment, *self.command(workload)])
+        both = took + elapsed(lambda: server.tool("shred", "--now"))
         counters = server.tool("status")["counters"]
         server.remove()
         return self.Sample(took, both, counters["destroyed_bytes"] + counters["rewritten_bytes"])
@@ -98,7 +93,7 @@ class Bench(Benchmark):
     def command(self, workload):
         """What the guest runs, as `env` takes it."""
         if workload == "build":
-            return [BUILD_GUEST, str(self.options.cycles), self.options.compiler]
+            return [BUILD_GUEST, str(self.options.cycles), COMPILER]
         return ["LD_PRELOAD=/mnt/share/shim.so", "postmark"]
 
     def render(self, samples):

@@ -34,7 +34,6 @@ The bars, of quietus alone: 99.9 % recovered, and 3 % more time than *none*.
 
 import contextlib
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -42,14 +41,14 @@ from collections import namedtuple
 from itertools import product
 
 from .. import extfs, filesystems
-from ..bases import Base, alive_bytes, upstream_tree
+from ..bases import COMPILER, Base, alive_bytes, upstream_tree
 from ..guest import Guest, add_guest_arguments
 from ..measure import allocated_bytes, median, table
 from ..options import add_more_options
 from ..servers import OFF, ROOT, Overlay, QemuOverlay, parse_size
 from ..workloads import make_shim
 from ..workspace import LabError
-from . import Benchmark, medians
+from . import Benchmark, in_times, medians
 
 GUEST = os.path.join(ROOT, "lab", "lib", "overlay-guest")
 MIB = 1 << 20
@@ -83,21 +82,19 @@ class Bench(Benchmark):
                       for name in options.fs.split(",")}
         self.share = work.directory("share")
         make_shim(self.share)
-        tree = options.tree or upstream_tree(os.path.join(ROOT, "target", "lab-sources"), "lua5.4")
+        tree = upstream_tree("lua5.4")
         self.bases = {name: self.base(name, tree) for name in self.known}
 
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--fs", default="ext2,ext4", help="some of ext2,ext3,ext4 (default %(default)s)")
         parser.add_argument("--cycles", type=int, default=10, help="of build (default %(default)s)")
-        parser.add_argument("--compiler", default="tcc", help="of build (default %(default)s: gcc takes five times as long in a guest)")
         parser.add_argument("--clients", type=int, default=4, help="of dbench (default %(default)s)")
         parser.add_argument("--mib", type=int, default=512, help="of bonnie++'s data (default %(default)s)")
         parser.add_argument("--thousands", type=int, default=16, help="of bonnie++'s small files, each 1,024 (default %(default)s)")
         parser.add_argument("--rest", type=float, default=6, metavar="SECONDS", help="default %(default)g")
         parser.add_argument("--settle", type=int, default=60, metavar="SECONDS", help="of quietus serve (default %(default)s)")
         add_more_options(parser, "create", "serve")
-        parser.add_argument("--tree", default=None, metavar="DIR", help="Lua's sources, if not to be fetched")
         add_guest_arguments(parser)
 
     def base(self, name, tree):
@@ -116,7 +113,7 @@ class Bench(Benchmark):
         return [it for it in product(self.known, PROGRAMS, WAYS) if "discard" not in WAYS[it[2]].mount or it[0] != "ext2"]
 
     def needs(self, case):
-        return PROGRAMS[case[1]] + [self.options.compiler] * (case[1] == "build")
+        return PROGRAMS[case[1]] + [COMPILER] * (case[1] == "build")
 
     def sample(self, name, workload, overlay):
         fs, way = self.known[name], WAYS[overlay]
@@ -137,8 +134,8 @@ class Bench(Benchmark):
 
     def words(self):
         """The sizes, for the guest."""
-        names = ["cycles", "compiler", "clients", "mib", "thousands"]
-        return ["--seconds", f"{self.options.seconds:.0f}",
+        names = ["cycles", "clients", "mib", "thousands"]
+        return ["--seconds", f"{self.options.seconds:.0f}", "--compiler", COMPILER,
                 *(word for name in names for word in (f"--{name}", str(getattr(self.options, name))))]
 
     def end(self):
@@ -178,7 +175,6 @@ class Stand:
         self.files, self.uri = self.server.files, self.server.uri
 
     def space(self):
-        """Bytes that it takes on the host."""
         return allocated_bytes(self.files)
 
     def rest(self, unmounted=False):
@@ -207,7 +203,6 @@ class Stand:
         return found
 
     def end(self):
-        """Removes the overlay."""
         if self.server:
             self.server.remove()
         else:
@@ -234,7 +229,6 @@ def peak_of(space):
 
 
 def hear(line, said):
-    """Takes one line of the guest."""
     words = line.split()
     if len(words) == 3 and words[0] in ("took", "figure"):
         said[words[1]] = float(words[2])
@@ -249,7 +243,6 @@ def recovered(sample, when):
 
 
 def recovered_mostly(these, when):
-    """The median of `recovered`."""
     shares = [it for it in (recovered(sample, when) for sample in these) if it is not None]
     return median(shares) if shares else None
 
@@ -266,7 +259,6 @@ def against_none(samples, case):
 
 
 def share(value):
-    """A share for people."""
     return "-" if value is None else f"{value:.2%}"
 
 
@@ -277,13 +269,12 @@ def said(samples, name):
 
 
 def row(samples, case):
-    """A case's line."""
     these, against = samples[case], against_none(samples, case)
     throughput = said(these, "throughput")
     return [*case, *(f"{it / MIB:,.1f}" for it in medians(these, "fresh", "most", "rested", "unmounted", "alive")),
             *(share(recovered_mostly(these, it)) for it in ("rested", "unmounted")),
             f"{said(these, 'all'):,.1f} s" if throughput is None else f"{throughput:,.1f} MiB/s",
-            "-" if against is None else f"{against:.2f}"]
+            in_times(against)]
 
 
 def figure_12(samples):

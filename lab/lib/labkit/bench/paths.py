@@ -7,13 +7,12 @@ snapshots, each chunk once. The time of the forget is that of the whole command.
 The bar: a forget takes no more than two enumerations.
 """
 
-import copy
 import json
 import os
 import random
 import shutil
-import subprocess
 from collections import namedtuple
+from pathlib import Path
 
 from ..backups import MIB, Vault
 from ..measure import allocated_bytes, table
@@ -47,23 +46,19 @@ class Bench(Benchmark):
 
     def sample(self, what):
         first = self.made = self.made or self.make()
-        vault = copy.copy(first)
-        vault.path = self.work.file(self.next_name())
-        subprocess.run(["cp", "-a", "--sparse=always", first.path, vault.path], check=True)
+        vault = first.copied(self.work.file(self.next_name()))
         said, cost = vault.run("forget", "--path", PATHS[what])
         forgotten = json.loads(said)
         if len(forgotten["snapshots"]) != self.options.snapshots:
             raise LabError(f"{PATHS[what]} is in {len(forgotten['snapshots'])} snapshots")
         path = self.work.file(f"{self.next_name()}-receipt")
         vault.run("sanitize", "--output", path)
-        with open(path) as file:
-            phases = json.load(file)["statement"]["phases"]
+        phases = json.loads(Path(path).read_text())["statement"]["phases"]
         enumeration = next(it["us"] for it in phases if it["phase"] == "marking what is live") / 1e6
         shutil.rmtree(vault.path)
         return self.Sample(cost.seconds, cost.cpu, cost.peak_mib, forgotten["files"], enumeration, self.put_seconds, allocated_bytes(first.path) / MIB)
 
     def make(self):
-        """A vault with all snapshots."""
         tree, rng = self.work.directory("tree"), random.Random(1)
         vault = Vault(self.work.file("vault"), self.work.file("home"))
         for number in range(self.options.files):
@@ -94,5 +89,4 @@ def write(tree, number, generation):
     """A file of some bytes that are nowhere else."""
     folder = os.path.join(tree, f"{number // A_FOLDER // FOLDERS_A_FOLDER:02}", f"{number // A_FOLDER:06}")
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{number:06}"), "w") as file:
-        file.write(f"file {number} of generation {generation}\n" * 4)
+    Path(folder, f"{number:06}").write_text(f"file {number} of generation {generation}\n" * 4)

@@ -16,7 +16,6 @@ The bars: the sanitization takes no more than the medium / 0.8, where anything i
 without deduplication; beside puts, it and they are at least 0.7 times as fast as alone.
 """
 
-import copy
 import json
 import os
 import random
@@ -25,10 +24,11 @@ import subprocess
 import time
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from ..backups import MIB, Vault
 from ..epochs import seconds as instant
-from ..measure import table
+from ..measure import seconds_of, table
 from ..servers import parse_size
 from . import Benchmark, medians
 
@@ -48,8 +48,6 @@ PHASES = ["merging the index", "analysing", "marking what is live", "judging con
 
 
 class Small(Vault):
-    """A vault with small containers."""
-
     def init(self):
         return [*super().init(), "--container", str(CONTAINER)]
 
@@ -71,9 +69,7 @@ class Bench(Benchmark):
 
     def sample(self, kind, what):
         first = self.made.get(kind) or self.made.setdefault(kind, self.make(kind))
-        vault = copy.copy(first)
-        vault.path = self.work.file(self.next_name())
-        subprocess.run(["cp", "-a", "--sparse=always", first.path, vault.path], check=True)
+        vault = first.copied(self.work.file(self.next_name()))
         trees = Trees(self, kind) if what in (ALONE, BESIDE) else None
         try:
             return self.put_alone(vault, trees) if what == ALONE else self.sanitized(kind, what, vault, trees)
@@ -99,8 +95,7 @@ class Bench(Benchmark):
                 time.sleep(0.001)
             put = trees.put(vault, lambda: not run.done() and not os.path.exists(path)) if trees else 0
             run.result()
-        with open(path) as file:
-            receipt = json.load(file)["statement"]
+        receipt = json.loads(Path(path).read_text())["statement"]
         seconds = instant(receipt["to"]) - instant(receipt["from"])
         copied, destroyed = receipt["copied_bytes"], receipt["destroyed_containers"] * CONTAINER
         logical = count * GENERATIONS[kind] * self.size / QUARTERS
@@ -109,7 +104,6 @@ class Bench(Benchmark):
         return self.Sample(seconds, logical / MIB, copied / MIB, destroyed / MIB, medium, space, put, [took.get(phase, 0) for phase in PHASES])
 
     def make(self, kind):
-        """A vault with all generations."""
         vault = Small(self.work.file(f"{kind}-vault"), self.work.file("home"))
         tree = self.work.directory(f"{kind}-tree")
         files = self.size // FILE
@@ -130,7 +124,7 @@ class Bench(Benchmark):
                 seconds += dd(f"if={source}", f"of={target}", f"count={copied // MIB}", "conv=fdatasync")
             if destroyed >= MIB:
                 seconds += dd("if=/dev/zero", f"of={source}", f"count={destroyed // MIB}", "oflag=direct", "conv=notrunc,fdatasync")
-                space = run_timed("fallocate", "--punch-hole", "--length", f"{destroyed // MIB}MiB", source)
+                space = seconds_of("fallocate", "--punch-hole", "--length", f"{destroyed // MIB}MiB", source)
             for path in filter(os.path.exists, (source, target)):
                 os.unlink(path)
         return seconds, space
@@ -221,11 +215,9 @@ class Trees:
         self.done = 0
 
     def folder(self, number):
-        """The path of a tree."""
         return os.path.join(self.path, str(number))
 
     def next(self):
-        """The tree that is put next."""
         number = self.done
         self.done += 1
         if self.kind == "unique":
@@ -248,8 +240,7 @@ def write(folder, numbers):
     """Writes these files anew; quarter by quarter in turns."""
     os.makedirs(folder, exist_ok=True)
     for number in numbers:
-        with open(os.path.join(folder, f"{number % QUARTERS}-{number}"), "wb") as file:
-            file.write(content(FILE))
+        Path(folder, f"{number % QUARTERS}-{number}").write_bytes(content(FILE))
 
 
 def content(length):
@@ -259,11 +250,4 @@ def content(length):
 
 def dd(*words):
     """Seconds of one dd in pieces of 1 MiB."""
-    return run_timed("dd", "bs=1M", "status=none", *words)
-
-
-def run_timed(*words):
-    """Seconds of one command."""
-    started = time.monotonic()
-    subprocess.run(words, check=True)
-    return time.monotonic() - started
+    return seconds_of("dd", "bs=1M", "status=none", *words)

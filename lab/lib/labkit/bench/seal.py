@@ -14,10 +14,10 @@ import subprocess
 from collections import namedtuple
 
 from ..measure import table
+from ..servers import ROOT
 from ..workspace import LabError
-from . import Benchmark, medians
+from . import Benchmark, in_times, medians, ratio
 
-ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../..")
 MANIFEST = os.path.join(ROOT, "crates/seal/bench/Cargo.toml")
 BLOCK_BYTES = 4096
 AGAINST = {"random-key": ("xts", 1), "r-aon": ("xts", 1), "aon": ("hmac", 0.95)}
@@ -56,7 +56,7 @@ class Bench(Benchmark):
     def missed(self, samples):
         for case, (other, bar) in AGAINST.items():
             for way in ("close", "open"):
-                found = rate(samples, case, other, way)
+                found = ratio(samples, (other,), (case,), way)
                 if found is not None and found < bar:
                     yield f"{case}: {way} at {found:.2f} of {other}'s rate, less than {bar}"
 
@@ -71,17 +71,8 @@ def openssl():
     return Bench.Sample(*(BLOCK_BYTES / float(it.group(1)) / 1e3 * 1e9 for it in rates))
 
 
-def rate(samples, case, other, way):
-    """How fast a case is beside another; None where one was not measured."""
-    if (case,) not in samples or (other,) not in samples:
-        return None
-    (ours,), (theirs,) = medians(samples[case,], way), medians(samples[other,], way)
-    return theirs / ours
-
-
 def row(samples, case):
-    """A row of the table."""
     times = medians(samples[case,], "close", "open")
-    ratios = [rate(samples, case, other, way) for other, way in (("xts", "close"), ("xts", "open"), ("hmac", "close"))]
+    rates = [ratio(samples, (other,), (case,), way) for other, way in (("xts", "close"), ("xts", "open"), ("hmac", "close"))]
     return [case, *(f"{time:,.0f} ns, {BLOCK_BYTES / time:.1f} GB/s" for time in times),
-            *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+            *map(in_times, rates)]

@@ -12,11 +12,10 @@ The bars: over all passes 80 % of the bandwidth around the cache, and twice the 
 
 import os
 import subprocess
-import time
 from collections import namedtuple
 
 from .. import wire
-from ..measure import fill, fio, fio_nbd, median, table
+from ..measure import elapsed, fill, fio, fio_nbd, median, table
 from ..servers import NEVER, STORES, parse_size
 from ..workspace import LabError
 from . import Benchmark, medians
@@ -39,10 +38,6 @@ class Bench(Benchmark):
         super().__init__(options, work)
         self.size, self.living = parse_size(options.size), None
 
-    @staticmethod
-    def add_arguments(parser):
-        parser.add_argument("--latency-policy", default="purge-2", help="default %(default)s")
-
     def cases(self):
         return [("bandwidth", policy) for policy in PASSES] + [("latency", job) for job in JOBS]
 
@@ -54,7 +49,7 @@ class Bench(Benchmark):
             server.remove()
             return self.Sample(*medium, shred)
         if self.living is None:
-            self.living = self.start(self.options.latency_policy, 2 * self.size)
+            self.living = self.start("purge-2", 2 * self.size)
             fill(self.living)
         idle = self.foreground(JOBS[which], self.options.seconds)
         return self.Sample(idle_us=idle, busy_us=self.while_shredding(JOBS[which]))
@@ -133,9 +128,7 @@ def shred_bandwidth(server):
     fill(server)
     trim(server, 0, server.size)
     os.sync()
-    started = time.monotonic()
-    server.tool("shred", "--now")
-    return (server.size >> 20) / (time.monotonic() - started)
+    return (server.size >> 20) / elapsed(lambda: server.tool("shred", "--now"))
 
 
 def share(policy, samples):

@@ -14,7 +14,6 @@ host frees); a delete of everything moves nothing.
 import os
 import random
 import re
-import subprocess
 import time
 from collections import namedtuple
 from itertools import product
@@ -22,7 +21,7 @@ from math import inf
 
 from .. import wire
 from ..bases import Base
-from ..measure import allocated_bytes, fill, median, random_file, table
+from ..measure import allocated_bytes, fill, median, random_file, seconds_of, table
 from ..servers import OFF, Overlay, QemuOverlay, parse_size, sparse
 from ..workspace import LabError, wait_until
 from . import Benchmark, medians
@@ -78,9 +77,7 @@ class Bench(Benchmark):
             return 0.0
         source = random_file(self.work.file("source"), length)
         os.sync()
-        started = time.monotonic()
-        subprocess.run(["dd", f"if={source}", f"of={source}.copy", "bs=1M", "conv=fdatasync", "status=none"], check=True)
-        took = time.monotonic() - started
+        took = seconds_of("dd", f"if={source}", f"of={source}.copy", "bs=1M", "conv=fdatasync", "status=none")
         os.unlink(source)
         os.unlink(f"{source}.copy")
         return took
@@ -143,7 +140,6 @@ def seconds_small(samples):
 
 
 def in_words(samples):
-    """The figures of a line of the table."""
     before, after, alive, trims, written, one_pass = medians(samples, "before", "after", "alive", "trims", "written", "one_pass")
     small = seconds_small(samples)
     return [*(f"{it / MIB:,.0f}" for it in (before, after, alive)), f"{trims:.2f} s", "never" if small == inf else f"{small:.2f} s",

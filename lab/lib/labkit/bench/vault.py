@@ -31,7 +31,7 @@ from itertools import product
 from ..backups import BACKUPS, MIB, Cost, Tree, Vault, add_costs, files_below, same
 from ..measure import allocated_bytes, table
 from ..servers import parse_size, sparse
-from . import Benchmark, medians, ratio
+from . import Benchmark, in_times, medians, ratio
 
 EDITS = 0.02
 FIRST, AGAIN, UNCHANGED, RESTORE, LIST = EVERYDAY = ["first put", "incremental put", "unchanged put", "restore", "list"]
@@ -85,7 +85,6 @@ class Bench(Benchmark):
         return found
 
     def end_story(self, first, program):
-        """Removes what a story has left."""
         if story := self.stories.pop((first, program), None):
             story.close()
 
@@ -208,11 +207,10 @@ def costs(samples):
 def compared(samples, step, programs):
     """How long quietus takes, in times of each peer."""
     times = [ratio(samples, (step, Vault.kind), (step, it), "seconds") for it in programs if it != Vault.kind]
-    return ["-" if it is None else f"{it:.2f}" for it in times]
+    return list(map(in_times, times))
 
 
 def in_words(found):
-    """A cell of the table of steps."""
     seconds, cpu, peak, size = medians(found, "seconds", "cpu", "peak_mib", "repository_mib")
     return f"{seconds:.2f} s, CPU {cpu:.2f} s, {peak:,.0f} MiB of memory; repository {size:,.0f} MiB"
 
