@@ -62,7 +62,7 @@ impl Descriptor {
         let (bg_flags, features) = (raw.bg_flags.get(), superblock.features);
         let is_lazy = bg_flags & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0;
         if features.lazy_bg && !features.group_csum && is_lazy {
-            return Err(not_understood(&["lazy_bg".into()]));
+            return Err(not_understood(&["`lazy_bg`".into()]));
         }
         let place = |of: fn(&RawPlaces) -> U32| place(of(&raw.low), high.map(of));
         Ok(Self {

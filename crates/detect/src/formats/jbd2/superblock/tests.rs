@@ -114,7 +114,7 @@ fn each_field_that_lies_is_named() {
 
 #[test]
 fn features_that_are_not_understood_are_named() {
-    assert!(refusal(&with(0x28, FAST_COMMIT.1)).ends_with("`fast_commit`"));
+    assert!(refusal(&with(0x28, FAST_COMMIT)).ends_with("`fast_commit`"));
     assert!(refusal(&with(0x24, 0x2)).ends_with("`FEATURE_C1`"));
     assert!(refusal(&with(0x28, 0x40)).ends_with("`FEATURE_I6`"));
     assert!(refusal(&with(0x2C, 0x1)).ends_with("`FEATURE_R0`"));
