@@ -348,6 +348,22 @@ pub enum Probe {
     Refused(Reason),
 }
 
+impl From<Reason> for Probe {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason)
+    }
+}
+
+impl Probe {
+    /// The result of a search that found a file system, or ended before.
+    pub(crate) fn of<F: Format + 'static>(found: Result<F, Self>) -> Self {
+        match found {
+            Ok(format) => Self::Is(Box::new(format)),
+            Err(ended) => ended,
+        }
+    }
+}
+
 /// Parts of the disk's content, by the address of their first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Contents(BTreeMap<u64, Vec<u8>>);
@@ -376,6 +392,25 @@ impl Contents {
         self.0.iter().fold(0, |crc, (start, part)| {
             crc32c::crc32c_append(crc32c::crc32c_append(crc, &start.to_le_bytes()), part)
         })
+    }
+
+    /// The `len` bytes at `start` of a disk of `disk_bytes`, which tell whether a file system is there at all.
+    pub(crate) fn head(&self, start: u64, len: u64, disk_bytes: u64) -> Result<&[u8], Probe> {
+        self.needed(Extent::within(start, len, disk_bytes).ok_or(Probe::IsNot)?)
+    }
+
+    /// The content of `extent`, without which a search cannot go on.
+    pub(crate) fn needed(&self, extent: Extent<Addr>) -> Result<&[u8], Probe> {
+        self.get(extent).ok_or_else(|| Probe::Needs(vec![extent]))
+    }
+
+    /// As [`Self::needed`], for all of `extents`.
+    pub(crate) fn all_needed(&self, extents: &[Extent<Addr>]) -> Result<Vec<&[u8]>, Probe> {
+        let missing: Vec<_> = extents.iter().copied().filter(|at| self.get(*at).is_none()).collect();
+        if !missing.is_empty() {
+            return Err(Probe::Needs(missing));
+        }
+        Ok(extents.iter().filter_map(|at| self.get(*at)).collect())
     }
 
     /// The content of `extent`, if one part holds all of it.

@@ -43,35 +43,7 @@ pub struct ExFat {
 /// directory, then for the chain of the bitmap.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    let Some(at) = Extent::within(0, BOOT_BYTES, disk_bytes) else { return Probe::IsNot };
-    match contents.get(at) {
-        None => Probe::Needs(vec![at]),
-        Some(bytes) if is_boot(bytes) => {
-            probe_volume(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
-        }
-        Some(_) => Probe::IsNot,
-    }
-}
-
-fn probe_volume(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
-    let boot = Boot::from_bytes(bytes, disk_bytes)?;
-    let region = Extent::new(BOOT_BYTES, boot.region_bytes() - BOOT_BYTES);
-    let root = boot.cluster_at(boot.first_cluster_of_root_directory);
-    let root = Extent::new(root, boot.cluster_bytes().min(ROOT_BYTES_MAX));
-    let (Some(rest), Some(root)) = (contents.get(region), contents.get(root)) else {
-        return Ok(Probe::Needs(vec![region, root]));
-    };
-    if !boot.is_summed(&[bytes, rest].concat()) {
-        return Err(Reason("the checksum of the boot region is wrong".into()));
-    }
-    let (first, len) =
-        bitmap_entry(root).ok_or_else(|| Reason("the root directory names no bitmap".into()))?;
-    let chain = bitmap_chain(&boot, first, len)?;
-    let Some(table) = contents.get(chain) else { return Ok(Probe::Needs(vec![chain])) };
-    check_chain(first, table)?;
-    let start = boot.cluster_at(first);
-    let block_bytes = boot.block_bytes();
-    Ok(Probe::Is(Box::new(ExFat { boot, block_bytes, bitmap: start..start + len, disk_bytes })))
+    Probe::of(ExFat::find(disk_bytes, contents))
 }
 
 /// A directory's entry of an allocation bitmap (specification, section 7.1).
@@ -116,6 +88,27 @@ fn check_chain(first: u32, table: &[u8]) -> Result<(), Reason> {
 }
 
 impl ExFat {
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let bytes = contents.head(0, BOOT_BYTES, disk_bytes)?;
+        if !is_boot(bytes) {
+            return Err(Probe::IsNot);
+        }
+        let boot = Boot::from_bytes(bytes, disk_bytes)?;
+        let region = Extent::new(BOOT_BYTES, boot.region_bytes() - BOOT_BYTES);
+        let root = boot.cluster_at(boot.first_cluster_of_root_directory);
+        let root = Extent::new(root, boot.cluster_bytes().min(ROOT_BYTES_MAX));
+        let read = contents.all_needed(&[region, root])?;
+        if !boot.is_summed(&[bytes, read[0]].concat()) {
+            return Err(Reason("the checksum of the boot region is wrong".into()).into());
+        }
+        let (first, len) =
+            bitmap_entry(read[1]).ok_or_else(|| Reason("the root directory names no bitmap".into()))?;
+        let chain = bitmap_chain(&boot, first, len)?;
+        check_chain(first, contents.needed(chain)?)?;
+        let start = boot.cluster_at(first);
+        Ok(Self { block_bytes: boot.block_bytes(), bitmap: start..start + len, disk_bytes, boot })
+    }
+
     /// The blocks that `bytes` touch.
     fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
         (bytes.start / self.block_bytes) as Block..bytes.end.div_ceil(self.block_bytes) as Block

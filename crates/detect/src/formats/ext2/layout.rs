@@ -131,12 +131,6 @@ impl Layout {
         start..self.0.get(behind).map_or(Block::MAX, |region| region.blocks.start)
     }
 
-    /// The inode table of `group`.
-    pub(super) fn table(&self, group: u32) -> Option<Range<Block>> {
-        let mut tables = self.0.iter().filter(|region| region.kind == Kind::Inodes);
-        tables.find(|region| region.group == group).map(|region| region.blocks.clone())
-    }
-
     /// The fixed metadata within `blocks`, ascending.
     pub(super) fn within(&self, blocks: Range<Block>) -> impl Iterator<Item = Range<Block>> {
         let Range { start, end } = blocks;

@@ -49,27 +49,11 @@ pub struct Fat {
 /// Looks for FAT: asks for the boot sector, then for the head of the table.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    let Some(at) = Extent::within(0, HEAD_BYTES, disk_bytes) else { return Probe::IsNot };
-    match contents.get(at) {
-        None => Probe::Needs(vec![at]),
-        Some(bytes) if is_boot(bytes) && !has_ext2_magic(bytes) => {
-            probe_table(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
-        }
-        Some(_) => Probe::IsNot,
-    }
+    Probe::of(Fat::find(disk_bytes, contents))
 }
 
 fn has_ext2_magic(bytes: &[u8]) -> bool {
     bytes.get(EXT2_MAGIC_AT..).and_then(head::<U16>).is_some_and(|it| *it == EXT2_MAGIC)
-}
-
-fn probe_table(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
-    let boot = Boot::from_bytes(bytes, disk_bytes)?;
-    let at = Extent::new(boot.fat().start, BOOT_BYTES);
-    let Some(table) = contents.get(at) else { return Ok(Probe::Needs(vec![at])) };
-    let fat = Fat::new(boot, disk_bytes, table);
-    fat.check_head(table)?;
-    Ok(Probe::Is(Box::new(fat)))
 }
 
 /// Clusters named before, and clusters named now, contiguous ones merged.
@@ -95,6 +79,18 @@ impl Difference {
 }
 
 impl Fat {
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let head = contents.head(0, HEAD_BYTES, disk_bytes)?;
+        if !is_boot(head) || has_ext2_magic(head) {
+            return Err(Probe::IsNot);
+        }
+        let boot = Boot::from_bytes(head, disk_bytes)?;
+        let table = contents.needed(Extent::new(boot.fat().start, BOOT_BYTES))?;
+        let fat = Self::new(boot, disk_bytes, table);
+        fat.check_head(table)?;
+        Ok(fat)
+    }
+
     fn new(boot: Boot, disk_bytes: u64, table: &[u8]) -> Self {
         let clean = boot.width.clean_bits();
         let is_clean = boot.width.entry(table, 0, 1).value & clean == clean;

@@ -17,7 +17,7 @@ use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Pr
 use crate::formats::ntfs::layout::Layout;
 use crate::formats::ntfs::lie::Lie;
 use crate::formats::ntfs::record::{Record, Value};
-use crate::formats::ntfs::volume::{Found, Volume};
+use crate::formats::ntfs::volume::Volume;
 use crate::formats::properties::{NTFS, Properties};
 use crate::input::bits;
 use quietus_core::base::units::{Addr, Extent};
@@ -45,15 +45,7 @@ pub struct Ntfs {
 /// of `$MFT` and the head of `$LogFile`.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    match volume::find(disk_bytes, contents) {
-        Ok(None) => Probe::IsNot,
-        Ok(Some(Found::Needs(missing))) => Probe::Needs(missing),
-        Ok(Some(Found::Volume(volume))) => match Ntfs::new(disk_bytes, *volume, contents) {
-            Ok(found) => Probe::Is(Box::new(found)),
-            Err(reason) => Probe::Refused(reason),
-        },
-        Err(reason) => Probe::Refused(reason),
-    }
+    Probe::of(Ntfs::find(disk_bytes, contents))
 }
 
 /// The driver above the volume.
@@ -72,7 +64,8 @@ impl Volume {
 }
 
 impl Ntfs {
-    fn new(disk_bytes: u64, volume: Volume, contents: &Contents) -> Result<Self, Reason> {
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let volume = volume::find(disk_bytes, contents)?;
         let layout = Layout::new(&volume)?;
         let mut head = Contents::default();
         for at in &volume.sources {
@@ -88,10 +81,7 @@ impl Ntfs {
         let mut head = self.head.clone();
         let bytes = u64::from(self.block_bytes());
         head.overwrite(Extent::new(u64::from(block) * bytes, bytes), content);
-        match volume::find(self.disk_bytes, &head) {
-            Ok(Some(Found::Volume(volume))) => Self::new(self.disk_bytes, *volume, &head).ok(),
-            _ => None,
-        }
+        Self::find(self.disk_bytes, &head).ok()
     }
 
     /// Whether `other` is this file system at another time.

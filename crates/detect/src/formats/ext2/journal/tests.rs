@@ -1,7 +1,7 @@
 use crate::formats::ext2::journal::*;
 use crate::formats::ext2::probe;
 use crate::formats::ext2::tests::{descriptors, inode, put16, put32, superblock};
-use crate::formats::format::{Format, Geometry, Probe};
+use crate::formats::format::{Format, Geometry};
 
 const DISK_BYTES: u64 = 300 * 1024;
 const TABLE: u64 = 5 * 1024;
