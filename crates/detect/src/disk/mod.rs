@@ -159,7 +159,7 @@ impl Disk {
             };
             self.parts.push(part);
         }
-        self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, search.contents()));
+        self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, &search.contents));
     }
 
     /// A watch over `extent`, while the parts in `old` are being dropped (invariant 4).
@@ -253,7 +253,7 @@ impl Disk {
 
     /// The status of a disk with this `basis`.
     fn decided(&self, basis: &Basis) -> WatchStatus {
-        let plan = basis.plan();
+        let plan = &basis.plan;
         match (&plan.table, self.parts.first()) {
             (None, Some(part)) => part.watch.status(),
             (None, None) => WatchStatus { state: plan.why_none(), ..WatchStatus::default() },
@@ -321,7 +321,7 @@ impl Observer for Disk {
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
-        let search = self.search.as_mut().and_then(|search| Some((search.id, search.wants()?)));
+        let search = self.search.as_mut().and_then(|search| Some((search.id, search.queue.pop_front()?)));
         let next = search.or_else(|| {
             self.round_robin(|part| {
                 let wanted = part.watch.wants()?;

@@ -118,7 +118,7 @@ impl Tail {
 
     pub(crate) fn agenda(&self) -> Agenda {
         let is_working = !self.deaths.is_idle();
-        Agenda { unproven_since: self.deaths.unproven_since(), wakes_at: None, is_working }
+        Agenda { unproven_since: self.deaths.since, wakes_at: None, is_working }
     }
 
     pub(crate) fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {

@@ -134,7 +134,7 @@ impl Ext {
     pub(super) fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
         let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
         let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);
-        let table = self.descriptors.get(group as usize)?.inode_table();
+        let table = self.descriptors.get(group as usize)?.bg_inode_table;
         let in_block = self.superblock.inodes_in_block();
         Some((table + n / in_block, n % in_block))
     }

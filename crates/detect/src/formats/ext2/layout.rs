@@ -39,7 +39,7 @@ const _: () = assert!(offset_of!(RawDescriptor, bg_flags) == 0x12 && size_of::<R
 pub(super) struct Descriptor {
     bg_block_bitmap: Block,
     bg_inode_bitmap: Block,
-    bg_inode_table: Block,
+    pub bg_inode_table: Block,
     /// The map has never been written: every block that can be free is free.
     pub is_uninit: bool,
 }
@@ -71,11 +71,6 @@ impl Descriptor {
             bg_inode_table: place(|it| it.bg_inode_table),
             is_uninit: features.group_csum && bg_flags & BG_BLOCK_UNINIT != 0,
         })
-    }
-
-    /// The first block of the inode table.
-    pub(super) fn inode_table(self) -> Block {
-        self.bg_inode_table
     }
 
     /// Whether `other` has its metadata in the same places.

@@ -12,7 +12,7 @@ pub(super) struct Layout {
     geometry: RoaringBitmap,
     maps: RoaringBitmap,
     /// Blocks of `$MFT`, including those of the geometry.
-    inodes: RoaringBitmap,
+    pub inodes: RoaringBitmap,
     /// The same blocks in the order of the records.
     mft: Vec<Range<Block>>,
 }
@@ -64,14 +64,6 @@ impl Layout {
         let Some((last, before)) = self.mft.split_last() else { return is_same };
         let is_longer = |it: &Range<Block>| it.start == last.start && it.end >= last.end;
         is_same && other.mft.starts_with(before) && other.mft.get(before.len()).is_some_and(is_longer)
-    }
-
-    pub(super) fn is_of_mft(&self, block: Block) -> bool {
-        self.inodes.contains(block)
-    }
-
-    pub(super) fn inodes(&self) -> u64 {
-        self.inodes.len()
     }
 
     /// Number of blocks of `$MFT` before `block`, which belongs to it.

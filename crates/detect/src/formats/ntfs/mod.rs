@@ -227,14 +227,14 @@ impl Format for Ntfs {
     }
 
     fn diff(&self, block: Block, _: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        if !self.layout.is_of_mft(block) {
+        if !self.layout.inodes.contains(block) {
             return Vec::new();
         }
         self.diff_records(old, new).changes()
     }
 
     fn unknown(&self, block: Block, content: &[u8]) -> Option<Reason> {
-        if !self.layout.is_of_mft(block) {
+        if !self.layout.inodes.contains(block) {
             return None;
         }
         let in_block = u64::from(self.block_bytes()) / self.volume.boot.record_bytes;
@@ -263,11 +263,11 @@ impl Format for Ntfs {
     }
 
     fn learn(&mut self, block: Block, content: &[u8]) -> bool {
-        let before = self.layout.inodes();
+        let before = self.layout.inodes.len();
         if let Some(now) = self.with(block, content).filter(|now| self.goes_on_in(now)) {
             *self = now;
         }
-        self.layout.inodes() > before
+        self.layout.inodes.len() > before
     }
 
     fn hidden(&self) -> &'static [&'static str] {

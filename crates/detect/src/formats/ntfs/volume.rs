@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
         let record = record.ok_or_else(|| lies(number, Lie::of("it does not extend $MFT")))?;
         let data = self.data(&record, number)?;
         let runs = data.runs(self.boot.clusters).map_err(|lie| lies(number, lie))?;
-        if data.lowest_vcn != vcn || mft.runs().len() + runs.len() > PIECES_MAX {
+        if data.lowest_vcn != vcn || mft.runs.len() + runs.len() > PIECES_MAX {
             return Err(lies(number, Lie::field("lowest_vcn", data.lowest_vcn)));
         }
         mft.extend(runs).ok_or_else(|| lies(number, Lie::of("its $DATA has holes")))

@@ -17,15 +17,15 @@ pub(crate) struct Classes {
     /// Blocks that hold no content of files by their place.
     pub(crate) fixed: RoaringBitmap,
     /// The file system had a mark, at some time since the attach. Until then no set is kept.
-    pub(super) has_any: bool,
+    pub(crate) has_any: bool,
     /// One overwrite does not destroy all content of a block.
-    pub(super) has_layers: bool,
+    pub(crate) has_layers: bool,
     /// Blocks with sensitive content.
     pub(super) sensitive: RoaringBitmap,
     /// Sensitive blocks that were overwritten from end to end since: their present content is of an unknown owner.
     pub(super) buried: RoaringBitmap,
     /// Blocks with content whose owner is not known; disjoint from the sensitive ones.
-    pub(super) unsettled: RoaringBitmap,
+    pub(crate) unsettled: RoaringBitmap,
     /// Blocks handed out as dead, and not written since.
     pub(super) handed_out: RoaringBitmap,
 }
@@ -43,26 +43,6 @@ impl Classes {
             unsettled: RoaringBitmap::new(),
             handed_out: RoaringBitmap::new(),
         }
-    }
-
-    /// Whether classes are kept.
-    pub(crate) fn has_any(&self) -> bool {
-        self.has_any
-    }
-
-    /// Whether one overwrite leaves something of the old content.
-    pub(crate) fn has_layers(&self) -> bool {
-        self.has_layers
-    }
-
-    /// Blocks with content whose owner is not known.
-    pub(crate) fn unsettled(&self) -> &RoaringBitmap {
-        &self.unsettled
-    }
-
-    /// Begins to keep classes, at the first mark.
-    pub(crate) fn begin(&mut self) {
-        self.has_any = true;
     }
 
     /// Takes content of `blocks` for that of an unknown owner, unless it is sensitive.
@@ -168,11 +148,6 @@ impl Classes {
     pub(crate) fn below_destroyed(&mut self, blocks: RangeInclusive<Block>) {
         let buried: RoaringBitmap = self.buried.range(blocks).collect();
         self.taken(&buried);
-    }
-
-    /// Notes whether one overwrite leaves something of the old content.
-    pub(crate) fn set_layers(&mut self, has_layers: bool) {
-        self.has_layers = has_layers;
     }
 
     /// The members of `blocks` whose content is plain.

@@ -54,11 +54,11 @@ impl Marks {
 
     /// Whether a name that was seen is yet to be followed.
     pub(crate) fn is_reading(&self) -> bool {
-        !self.tree.is_known()
+        !self.tree.needed.is_empty()
     }
 
     pub(crate) fn next_read(&mut self, most: u32) -> Option<RangeInclusive<Block>> {
-        self.tree.next_read(most)
+        self.tree.needed.next_read(most)
     }
 
     pub(crate) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
@@ -94,7 +94,7 @@ impl Marks {
         if !self.classes.has_any && !self.tree.flagged.is_empty() {
             self.unsettle_all();
         }
-        self.classes.named(self.tree.take_gained());
+        self.classes.named(std::mem::take(&mut self.tree.gained));
         if mutant::is(Mutant::SensitiveTakenBack) {
             self.classes.sensitive &= &self.tree.blocks.all;
         }
@@ -102,7 +102,7 @@ impl Marks {
 
     /// Begins to keep classes, at the first mark.
     fn unsettle_all(&mut self) {
-        self.classes.begin();
+        self.classes.has_any = true;
         let all = self.classes.all();
         if self.is_doubtful && !self.is_known {
             self.classes.named(all);

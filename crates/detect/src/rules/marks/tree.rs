@@ -33,7 +33,7 @@ pub(super) struct Tree {
     pub(super) nodes: BTreeMap<(Block, Role), Node>,
     /// Blocks whose content is needed.
     pub(super) needed: Needed,
-    /// Blocks that gained a name and were not taken by [`Tree::take_gained`].
+    /// Blocks that gained a name and do not count as sensitive yet.
     pub(super) gained: RoaringBitmap,
     /// Limits were exceeded: what is missing is not known.
     pub(super) is_overfull: bool,
@@ -49,21 +49,6 @@ pub(super) struct Node {
 }
 
 impl Tree {
-    /// Whether every known name was followed.
-    pub(super) fn is_known(&self) -> bool {
-        self.needed.is_empty()
-    }
-
-    /// The blocks that gained a name since the last call.
-    pub(super) fn take_gained(&mut self) -> RoaringBitmap {
-        std::mem::take(&mut self.gained)
-    }
-
-    /// The next contiguous blocks to read, at most `most`.
-    pub(super) fn next_read(&mut self, most: u32) -> Option<RangeInclusive<Block>> {
-        self.needed.next_read(most)
-    }
-
     /// The blocks within `blocks` whose old content is needed before they change.
     pub(super) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
         let nodes = self.nodes.range((*blocks.start(), Role::MIN)..=(*blocks.end(), Role::MAX));

@@ -94,9 +94,7 @@ impl Marks {
         let mut fresh = Self::new(self.classes.blocks, self.classes.fixed.clone(), self.is_doubtful);
         let [owned] = take_sets(fields, self.classes.blocks)?;
         fresh.classes.restore(fields)?;
-        if has_any != 0 {
-            fresh.classes.begin();
-        }
+        fresh.classes.has_any = has_any != 0;
         let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
         let blocks = Counted { all: owned, again: take_pairs(fields, self.classes.blocks)? };
         let nodes = take_nodes(fields, self.classes.blocks)?;

@@ -73,17 +73,6 @@ impl Deaths {
         sets.into_iter().map(std::mem::take).fold(RoaringBitmap::new(), |all, set| all | set)
     }
 
-    /// Notes that a live block lost a name.
-    pub(crate) fn unlink(&mut self, block: Block) {
-        self.unlinked.insert(block..=block);
-    }
-
-    /// Notes condemned blocks that are allocated again: content below the present one is still
-    /// dead.
-    pub(crate) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
-        self.unlinked.extend(blocks);
-    }
-
     /// Drops `run`: nothing below its present content needs a conservative overwrite any more.
     pub(crate) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());
@@ -134,10 +123,6 @@ impl Deaths {
         self.conservative |= self.unlinked.expire(now, period);
     }
 
-    pub(crate) fn unproven_since(&self) -> Option<Millis> {
-        self.since
-    }
-
     pub(crate) fn cut(&mut self) {
         self.syncing |= std::mem::take(&mut self.unsynced);
         self.since = None;
@@ -182,10 +167,6 @@ impl Deaths {
 
     pub(crate) fn unproven(&self) -> u64 {
         self.unsynced.len() + self.syncing.len()
-    }
-
-    pub(crate) fn still_named(&self) -> u64 {
-        self.referenced.len()
     }
 
     /// The runs of `grid` on their way to a verdict. Runs that no known name holds up wait for

@@ -26,7 +26,6 @@ mod names;
 mod observing;
 mod refused;
 mod replay;
-mod told;
 mod unwritten;
 mod view;
 
@@ -280,7 +279,8 @@ impl RuleE {
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
         let mut uncertain = self.deaths.revoke(revoked);
         if self.options.grade != Grade::Block {
-            self.deaths.unlink_all(&uncertain);
+            // Content below the present one is still dead.
+            self.deaths.unlinked.extend(&uncertain);
         }
         uncertain |= self.unconfirmed.within(&allocated);
         self.unconfirmed.subtract(&allocated);
@@ -289,7 +289,8 @@ impl RuleE {
         }
         let freed = self.trusted(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
-        let needs_rest = needs_rest || self.comes_again(map);
+        // The write may be one that was refused.
+        let needs_rest = needs_rest || self.refused.remove(map);
         let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.unconfirmed.extend(&unconfirmed);
         self.condemn(freed - unconfirmed);
@@ -362,7 +363,7 @@ impl RuleE {
     fn cleaned(&mut self, in_order: bool) {
         (self.in_use, self.mount_observed) = (false, false);
         let in_order = in_order && self.keeps_order();
-        self.unwritten_rests(in_order);
+        self.unwritten.rest = in_order.then(RoaringBitmap::new);
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 

@@ -57,14 +57,6 @@ impl Task {
 }
 
 impl Names {
-    pub(super) fn len(&self) -> u64 {
-        self.referenced.len()
-    }
-
-    pub(super) fn pointer_blocks(&self) -> u64 {
-        self.pointers.len() as u64
-    }
-
     /// Whether an observed pointer, certain to be one, names `block`.
     pub(super) fn owns(&self, block: Block) -> bool {
         let guessed = self.guessed.contains(block) && !mutant::is(Mutant::GuessesAreCertain);
@@ -278,7 +270,7 @@ impl RuleE {
             live &= &self.live;
             live -= self.plain(&live);
             self.figures.unlinked += live.len();
-            self.deaths.unlink_all(&live);
+            self.deaths.unlinked.extend(&live);
         }
     }
 
@@ -303,7 +295,7 @@ impl RuleE {
         let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored);
         if counts && self.live.contains(block) && !self.is_plain(block) {
             self.figures.unlinked += 1;
-            self.deaths.unlink(block);
+            self.deaths.unlinked.insert(block..=block);
         }
     }
 

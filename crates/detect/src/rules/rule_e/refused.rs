@@ -67,7 +67,7 @@ impl RuleE {
     fn suspect(&mut self, blocks: &RoaringBitmap) {
         if self.options.grade != Grade::Block {
             self.suspicious |= blocks;
-            self.deaths.unlink_all(blocks);
+            self.deaths.unlinked.extend(blocks);
         }
     }
 
@@ -89,10 +89,5 @@ impl RuleE {
         self.survey.again(self.format.survey(Kind::Inodes), self.format.block_bytes());
         self.unknown.clear();
         self.surveyed = false;
-    }
-
-    /// Whether the write of `map` that arrives now may be one that was refused.
-    pub(super) fn comes_again(&mut self, map: Block) -> bool {
-        self.refused.remove(map)
     }
 }

@@ -42,8 +42,9 @@ pub(super) struct Unwritten {
     meanwhile: RoaringBitmap,
     /// A pointer that is read counts like one that comes: all names were known once, or nothing is mounted.
     pub(super) reads_count: bool,
-    /// Blocks written since the file system came to rest, until all names are known.
-    rest: Option<RoaringBitmap>,
+    /// Blocks written since the file system came to rest in order, until all names are known: nothing writes below
+    /// what is not mounted.
+    pub(super) rest: Option<RoaringBitmap>,
 }
 
 impl Unwritten {
@@ -77,11 +78,6 @@ impl Unwritten {
     pub(super) fn refused(&mut self) {
         let (named, again) = (std::mem::take(&mut self.named), std::mem::take(&mut self.again));
         *self = Self { named, again, ..Self::default() };
-    }
-
-    /// The blocks that are dead, unless their owner's word has yet to come.
-    pub(super) fn waiting(&self) -> RoaringBitmap {
-        &self.empty & &self.named
     }
 
     /// The blocks whose names say that an owner has content there.
@@ -213,12 +209,6 @@ impl RuleE {
         let stirred: RoaringBitmap = self.unwritten.empty.range(run).collect();
         self.lately.extend(&stirred);
         self.unwritten.calm -= stirred;
-    }
-
-    /// Nothing is mounted, so that nothing writes below the file system; `in_order` says that everything has
-    /// been written.
-    pub(super) fn unwritten_rests(&mut self, in_order: bool) {
-        self.unwritten.rest = in_order.then(RoaringBitmap::new);
     }
 
     /// Notes that nothing stirred `calm` for the settling time, and condemns what that makes certain.

@@ -75,7 +75,7 @@ impl Marked {
 
     /// Whether no file has had a mark, by all commits that have settled.
     pub(super) fn is_none(&self) -> bool {
-        self.is_known && !self.classes.has_any()
+        self.is_known && !self.classes.has_any
     }
 
     /// Notes that transactions may be missed.
@@ -136,7 +136,7 @@ impl Marked {
     fn copy_in_turn(&mut self, format: &dyn Format, copy: Copy, found: &MarkedCopies) {
         match found.contents.get(&copy.block()) {
             Some(content) => self.seen(format, copy.block(), content),
-            None => self.tree.need(copy.block()),
+            None => drop(self.tree.needed.insert(copy.block())),
         }
     }
 
@@ -152,13 +152,13 @@ impl Marked {
     /// Content that marked files name from now on is sensitive. `written` is what was written since the last
     /// commit that settled; `None` if that is not known.
     fn named(&mut self, written: impl FnOnce() -> Option<RoaringBitmap>) {
-        if self.tree.has_any() && !self.classes.has_any() {
-            self.classes.begin();
+        if !self.tree.inodes.is_empty() && !self.classes.has_any {
+            self.classes.has_any = true;
             let written = written().filter(|_| self.settles);
             let unsettled = written.unwrap_or_else(|| self.classes.all());
             self.classes.unsettle(&unsettled);
         }
-        let gained = self.tree.take_gained() - &self.classes.fixed;
+        let gained = std::mem::take(&mut self.tree.gained) - &self.classes.fixed;
         self.classes.named(gained);
     }
 
@@ -182,8 +182,8 @@ impl Marked {
 
     /// The state of marks, or why everything is sensitive.
     pub(super) fn note(&self) -> Result<&'static str, &'static str> {
-        match (self.is_known, self.classes.has_any()) {
-            _ if self.tree.is_overfull() => Err("too many files or folders are marked"),
+        match (self.is_known, self.classes.has_any) {
+            _ if self.tree.is_overfull => Err("too many files or folders are marked"),
             (true, false) => Ok("no file has a mark: nothing has to be destroyed"),
             (true, true) if !self.settles => Err(
                 "a file has a mark, and freed blocks may be used again at once (`data=writeback`, `bigalloc`)",
@@ -196,11 +196,10 @@ impl Marked {
 
     /// Figures for the status.
     pub(super) fn figures(&self) -> [(&'static str, u64); 3] {
-        let unsettled = self.classes.unsettled().len();
         [
-            ("marked inodes", self.tree.inodes()),
-            ("marked blocks", self.tree.blocks().len()),
-            ("unsettled blocks", unsettled),
+            ("marked inodes", self.tree.inodes.len() as u64),
+            ("marked blocks", self.tree.blocks.len()),
+            ("unsettled blocks", self.classes.unsettled.len()),
         ]
     }
 }
@@ -241,7 +240,7 @@ impl RuleJ {
         if let Some(marked) = self.marked.as_mut().filter(|_| !self.in_use) {
             marked.in_place.want(block);
             marked.is_known = false;
-            marked.is_doubtful |= marked.classes.has_any();
+            marked.is_doubtful |= marked.classes.has_any;
         }
     }
 
@@ -253,7 +252,7 @@ impl RuleJ {
         data.insert_range(blocks.clone());
         let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
         let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
-        let over = if marked.classes.has_layers() {
+        let over = if marked.classes.has_layers {
             &whole_set - ((&whole_set & &self.live) - &marked.taken)
         } else {
             whole_set
@@ -265,8 +264,8 @@ impl RuleJ {
             self.commits.close_window(blocks.clone());
         }
         marked.taken -= &data;
-        if marked.classes.has_any() {
-            let named = (&data & marked.tree.blocks()) | (&data & &marked.freed);
+        if marked.classes.has_any {
+            let named = (&data & &marked.tree.blocks) | (&data & &marked.freed);
             marked.classes.written(blocks, whole, &self.live, &named);
         }
         if !self.in_use && data.iter().any(|block| marked.tree.is_node(block)) {
@@ -324,7 +323,7 @@ impl RuleJ {
         let Some(marked) = &mut self.marked else { return };
         let is_followed = marked.is_known && self.in_use && !self.attached.is_cached();
         marked.named(|| is_followed.then(|| self.commits.windows()));
-        let needed = marked.tree.take_needed() - &self.journal;
+        let needed = std::mem::take(&mut marked.tree.needed) - &self.journal;
         if marked.is_lost {
             return;
         }
@@ -387,7 +386,7 @@ impl RuleJ {
             return;
         }
         let blind = mutant::is(Mutant::OlderContentSettles);
-        let mut owned = if blind { marked.classes.unsettled().clone() } else { window.clone() };
+        let mut owned = if blind { marked.classes.unsettled.clone() } else { window.clone() };
         if !mutant::is(Mutant::FreeSettles) {
             owned -= &self.free;
         }
@@ -446,7 +445,7 @@ impl RuleJ {
     pub(super) fn plain(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         match &self.marked {
             Some(marked) if marked.is_none() && self.knows_position() => blocks.clone(),
-            Some(marked) if marked.is_known && self.knows_position() && !marked.tree.is_overfull() => {
+            Some(marked) if marked.is_known && self.knows_position() && !marked.tree.is_overfull => {
                 marked.classes.plain(&(blocks - &marked.classes.fixed))
             }
             _ => RoaringBitmap::new(),
@@ -474,8 +473,8 @@ impl RuleJ {
         };
         let knows_all = marked.is_known && self.knows_position() && self.has_seen_all();
         match marked.classes.class(block) {
-            _ if marked.tree.is_overfull() => Class::Sensitive,
-            _ if marked.classes.has_any() && marked.classes.fixed.contains(block) => Class::Sensitive,
+            _ if marked.tree.is_overfull => Class::Sensitive,
+            _ if marked.classes.has_any && marked.classes.fixed.contains(block) => Class::Sensitive,
             Class::Plain if !knows_all && !mutant::is(Mutant::UnsettledIsPlain) => Class::Unsettled,
             class => class,
         }

@@ -207,7 +207,7 @@ impl RuleJ {
             self.candidates.extend(self.free.range(run.clone()));
         }
         if !mutant::is(Mutant::WriteOutsideWindow) {
-            self.commits.write(run.clone());
+            self.commits.written.insert_range(run.clone());
         }
         self.lately.insert(run.clone());
         self.unwritten.written(run.clone());
@@ -245,7 +245,7 @@ impl RuleJ {
             }
             self.settle_content(&settled.window);
             let since =
-                if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
+                if mutant::is(Mutant::OneCommitProves) { &self.commits.written } else { &settled.written };
             let dead = self.passed_cache(&self.candidates - since);
             self.condemn(dead);
             self.unwritten_settles(&mut settled);
@@ -487,11 +487,7 @@ impl Observer for RuleJ {
     fn agenda(&self) -> Agenda {
         let is_reading = !self.reads.is_empty() || self.marked.as_ref().is_some_and(Marked::is_reading);
         let is_idle = self.survey.is_idle() && !is_reading && self.deaths.is_idle();
-        Agenda {
-            unproven_since: self.deaths.unproven_since(),
-            wakes_at: self.survey.begins_at(),
-            is_working: !is_idle,
-        }
+        Agenda { unproven_since: self.deaths.since, wakes_at: self.survey.begins_at(), is_working: !is_idle }
     }
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
@@ -502,7 +498,7 @@ impl Observer for RuleJ {
             self.suspicious.clear();
         }
         if let Some(marked) = &mut self.marked {
-            marked.classes.set_layers(scope.layers);
+            marked.classes.has_layers = scope.layers;
         }
         let (grid, reads) = (&self.grid, &self.reads);
         let is_wanted = |extent| grid.touched(extent).is_some_and(|blocks| reads.hold_copy(blocks));

@@ -12,7 +12,8 @@ pub(super) struct Place {
     pieces: Vec<(u32, Range<Block>)>,
     /// The same pieces in the file system's order.
     sorted: Vec<(u32, Range<Block>)>,
-    len: u32,
+    /// Number of blocks.
+    pub(super) len: u32,
 }
 
 impl Place {
@@ -27,11 +28,6 @@ impl Place {
         let mut sorted = pieces.clone();
         sorted.sort_unstable_by_key(|(_, range)| range.start);
         Self { pieces, sorted, len }
-    }
-
-    /// Number of blocks.
-    pub(super) fn len(&self) -> u32 {
-        self.len
     }
 
     /// The journal's number for `block`.

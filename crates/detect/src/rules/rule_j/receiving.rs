@@ -62,7 +62,7 @@ impl RuleJ {
 
     fn superblock_seen(&mut self, content: &[u8], read: bool) {
         let first = self.format.journal_first();
-        match Superblock::from_bytes(content, first..first.saturating_add(self.place.len())) {
+        match Superblock::from_bytes(content, first..first.saturating_add(self.place.len)) {
             Ok(superblock) => {
                 let news = match &mut self.log {
                     Some(log) => log.tail_moved(superblock, read),
@@ -135,7 +135,7 @@ impl RuleJ {
             return;
         }
         self.free.clear();
-        let uncertain = std::mem::take(&mut self.candidates) - self.commits.written();
+        let uncertain = std::mem::take(&mut self.candidates) - &self.commits.written;
         self.suspect(uncertain);
     }
 
@@ -173,7 +173,7 @@ impl RuleJ {
 
     pub(super) fn copy_seen(&mut self, wanted: Wanted, copy: &[u8]) {
         let Wanted { serial, copy: from @ Copy { tid, tag, .. } } = wanted;
-        let records = self.log.as_ref().map(|log| &log.superblock().records);
+        let records = self.log.as_ref().map(|log| &log.superblock.records);
         let known = records.filter(|it| self.knows_copies(it.checksums.are_on()));
         let restored = known.and_then(|it| it.restored(tid, &tag, copy));
         let Some(bytes) = restored else { return self.lose() };

@@ -31,7 +31,7 @@ pub(super) struct Unwritten {
     /// Blocks written since nothing was mounted, or perhaps written.
     touched: RoaringBitmap,
     /// See the module.
-    empty: RoaringBitmap,
+    pub(super) empty: RoaringBitmap,
     /// Empty blocks not written for the settling time, and the commit that condemns them.
     calm: VecDeque<(u64, RoaringBitmap)>,
     /// Condemned blocks that a map shows allocated.
@@ -59,11 +59,6 @@ impl Unwritten {
                 set.remove_range(run.clone());
             }
         }
-    }
-
-    /// The blocks that are dead, unless their owner's word has yet to come.
-    pub(super) fn waiting(&self) -> &RoaringBitmap {
-        &self.empty
     }
 
     /// Drops what is known of inodes: commits may be missed, or a tool writes.
@@ -193,7 +188,7 @@ impl RuleJ {
         let calm = &self.unwritten.empty - queued;
         if !calm.is_empty() {
             let margin = if mutant::is(Mutant::UnwrittenAtOnceJ) { 0 } else { COMMITS };
-            self.unwritten.calm.push_back((self.commits.received() + margin, calm));
+            self.unwritten.calm.push_back((self.commits.received + margin, calm));
         }
     }
 

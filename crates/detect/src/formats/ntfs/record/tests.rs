@@ -74,7 +74,7 @@ macro_rules! lies {
         fn $name() {
             let mut bytes = sound();
             put(&mut bytes, $at, &$value);
-            assert_eq!(read(&bytes).unwrap_err().what(), $field);
+            assert_eq!(read(&bytes).unwrap_err().what, $field);
         })*
     };
 }

@@ -61,14 +61,14 @@ fn each_write_changes_what_the_rules_say_and_nothing_else() {
     let mut choices = Choices(1);
     let fixed = choices.set();
     let mut classes = Classes::new(BLOCKS, fixed.clone());
-    classes.begin();
+    classes.has_any = true;
     for step in 0..3000 {
         match choices.below(6) {
             0 => classes.named(choices.set()),
             1 => classes.handed_out(choices.run()),
             2 => classes.settled(&choices.set()),
             _ => {
-                classes.set_layers(choices.below(2) == 0);
+                classes.has_layers = choices.below(2) == 0;
                 let (blocks, live, named) = (choices.run(), choices.set(), choices.set());
                 // Its ends may be parts of blocks.
                 let (first, last) = (

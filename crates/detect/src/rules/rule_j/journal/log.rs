@@ -24,7 +24,7 @@ const COPIES_BYTES_MAX: usize = 16 << 20;
 /// The log.
 #[derive(Debug)]
 pub(in super::super) struct Log {
-    superblock: Superblock,
+    pub(in super::super) superblock: Superblock,
     position: Position,
     /// Blocks written, and not part of a transaction received since.
     fresh: RoaringBitmap,
@@ -134,10 +134,6 @@ impl Log {
         };
         let news = log.tail_moved(superblock, false);
         (log, news)
-    }
-
-    pub(in super::super) fn superblock(&self) -> &Superblock {
-        &self.superblock
     }
 
     /// Whether no transaction in the log counts.
