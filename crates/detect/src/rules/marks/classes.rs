@@ -1,6 +1,7 @@
 //! The class of all content of one file system, whatever says which blocks marked files name.
 
 use crate::formats::format::Block;
+use crate::input::sets::{runs, set_of};
 use crate::mutant::{self, Mutant};
 use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
@@ -65,9 +66,7 @@ impl Classes {
 
     /// The blocks within `blocks` that may hold content of files.
     pub(super) fn data_within(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks.clone());
-        data - members(&self.fixed, blocks)
+        set_of([blocks.clone()]) - members(&self.fixed, blocks)
     }
 
     /// Notes that marked files name `blocks` from now on.
@@ -188,11 +187,6 @@ fn take(set: &mut RoaringBitmap, few: &RoaringBitmap) {
     for run in runs(few) {
         set.remove_range(run);
     }
-}
-
-fn runs(set: &RoaringBitmap) -> impl Iterator<Item = RangeInclusive<Block>> {
-    let mut members = set.iter();
-    std::iter::from_fn(move || members.next_range())
 }
 
 #[cfg(test)]

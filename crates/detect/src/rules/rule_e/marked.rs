@@ -1,7 +1,7 @@
 //! Marks below rule E: classes of content, by what the rule knows of names and of time
 //! (`docs/decisions/0025-marks.md`).
 
-use crate::formats::format::{Block, Format, Geometry, Kind};
+use crate::formats::format::{Block, Format, Geometry, Kind, Marking};
 use crate::mutant::{self, Mutant};
 use crate::rules::marks::Marks;
 use crate::rules::options::{Options, Sensitive};
@@ -20,28 +20,9 @@ impl RuleE {
         Some(Marks::new(format.blocks(), fixed, is_in_use))
     }
 
-    pub(super) fn table_seen(&mut self, block: Block, content: &[u8], is_first: bool) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.table_seen(marking, block, content, is_first);
-        }
-    }
-
-    pub(super) fn table_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.table_written(marking, block, old, new);
-        }
-    }
-
-    pub(super) fn tree_seen(&mut self, block: Block, content: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.seen(marking, block, content);
-        }
-    }
-
-    pub(super) fn tree_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.block_written(marking, block, old, new);
-        }
+    /// The marks, and how the format follows them, if they are followed.
+    pub(super) fn followed_marks(&mut self) -> Option<(&mut Marks, &dyn Marking)> {
+        Some((self.classes.as_mut()?, self.format.marking()?))
     }
 
     /// Takes content for its owner's, if the owner has no mark, and would have written it by now.

@@ -30,6 +30,7 @@ mod unwritten;
 mod view;
 
 use crate::formats::format::{Block, Format, Geometry, Kind, Reason, Shown};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::marks::Marks;
 use crate::rules::options::{Grade, Options};
@@ -109,9 +110,8 @@ impl RuleE {
     /// disk was opened.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        let (mut live, mut lately, mut recent) =
-            (RoaringBitmap::new(), RecentBlocks::new(0), RecentBlocks::new(now.0));
-        live.insert_range(0..format.blocks());
+        let (mut lately, mut recent) = (RecentBlocks::new(0), RecentBlocks::new(now.0));
+        let live = set_of([0..format.blocks()]);
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
         let in_order = seen_from_start && format.tells_of_mounts();
@@ -369,7 +369,9 @@ impl RuleE {
 
     fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
         self.inodes_read(block, kind, old);
-        self.table_written(block, old, new);
+        if let Some((marks, marking)) = self.followed_marks() {
+            marks.table_written(marking, block, old, new);
+        }
         let unwritten = self.unwritten_lost(block, kind, old, new);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
@@ -392,7 +394,9 @@ impl RuleE {
     /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         let is_first = self.survey.owes_inodes(block);
-        self.table_seen(block, content, is_first);
+        if let Some((marks, marking)) = self.followed_marks() {
+            marks.table_seen(marking, block, content, is_first);
+        }
         if is_first {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);

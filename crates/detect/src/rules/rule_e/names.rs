@@ -5,6 +5,7 @@
 //! they cancel exactly.
 
 use crate::formats::format::{Block, Change, Format, Kind, Link, Reason};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule::history::RecentBlocks;
@@ -265,9 +266,7 @@ impl RuleE {
         self.stirred(blocks.start..=blocks.end - 1);
         self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
         if self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored) {
-            let mut live = RoaringBitmap::new();
-            live.insert_range(blocks.clone());
-            live &= &self.live;
+            let mut live = set_of([blocks.clone()]) & &self.live;
             live -= self.plain(&live);
             self.figures.unlinked += live.len();
             self.deaths.unlinked.extend(&live);

@@ -51,7 +51,9 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => {
                     self.pointers_written(block, old, &new);
-                    self.tree_written(block, old, &new);
+                    if let Some((marks, marking)) = self.followed_marks() {
+                        marks.block_written(marking, block, old, &new);
+                    }
                 }
             }
         }
@@ -73,7 +75,9 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
                 _ => {
                     self.pointers_read(block, part);
-                    self.tree_seen(block, part);
+                    if let Some((marks, marking)) = self.followed_marks() {
+                        marks.seen(marking, block, part);
+                    }
                 }
             }
         }

@@ -8,6 +8,7 @@
 //!    is condemned once nothing stirred it for the settling time, or at rest.
 
 use crate::formats::format::{Block, Kind};
+use crate::input::sets::{runs, set_of};
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule_e::RuleE;
@@ -15,15 +16,7 @@ use crate::rules::rule_e::names::{Names, take_one};
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
-
-fn set_of(runs: Vec<Range<Block>>) -> RoaringBitmap {
-    let mut set = RoaringBitmap::new();
-    for run in runs {
-        set.insert_range(run);
-    }
-    set
-}
+use std::ops::RangeInclusive;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -173,10 +166,7 @@ impl RuleE {
     }
 
     fn young_again(&mut self, blocks: &RoaringBitmap) {
-        let mut runs = blocks.iter();
-        while let Some(run) = runs.next_range() {
-            self.deaths.renamed_all(run, self.clock.now);
-        }
+        runs(blocks).for_each(|run| self.deaths.renamed_all(run, self.clock.now));
     }
 
     /// Takes `gained`, which a pointer names as unwritten; `came` says that the pointer came in a write.

@@ -8,6 +8,7 @@
 //! 3. While no file has had a mark, all content is plain, if no commit was missed.
 
 use crate::formats::format::{Block, Format, Geometry, Kind};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::marks::NOT_COVERED;
 use crate::rules::marks::classes::Classes;
@@ -248,9 +249,7 @@ impl RuleJ {
     pub(super) fn content_written(&mut self, extent: Extent<Addr>) {
         let Some(marked) = &mut self.marked else { return };
         let (Some(blocks), whole) = (self.grid.touched(extent), self.grid.covered(extent)) else { return };
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks.clone());
-        let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
+        let (data, whole_set) = (set_of([blocks.clone()]), set_of(whole.clone()));
         let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
         let over = if marked.classes.has_layers {
             &whole_set - ((&whole_set & &self.live) - &marked.taken)

@@ -25,6 +25,7 @@ mod view;
 
 use crate::formats::format::{Block, Format, Kind, Reason};
 use crate::formats::jbd2::Tid;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::{Grade, Options};
 use crate::rules::rule::deaths::Deaths;
@@ -120,8 +121,6 @@ impl RuleJ {
         seen_from_start: bool,
     ) -> Self {
         let place = Place::new(journal);
-        let mut live = RoaringBitmap::new();
-        live.insert_range(0..format.blocks());
         let mut rule = Self {
             grid: Grid::of(&*format),
             options,
@@ -145,8 +144,8 @@ impl RuleJ {
             in_use: !format.was_clean(),
             marks: RoaringBitmap::new(),
             attached: Attached::Direct,
+            live: set_of([0..format.blocks()]),
             format,
-            live,
             changed: false,
             broken: None,
             figures: Figures::default(),

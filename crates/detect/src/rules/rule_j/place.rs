@@ -1,6 +1,7 @@
 //! Where the blocks of a journal lie.
 
 use crate::formats::format::Block;
+use crate::input::sets::set_of;
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
@@ -59,10 +60,6 @@ impl Place {
 
     /// All blocks of the journal.
     pub(super) fn all(&self) -> RoaringBitmap {
-        let mut all = RoaringBitmap::new();
-        self.pieces.iter().for_each(|(_, range)| {
-            all.insert_range(range.clone());
-        });
-        all
+        set_of(self.pieces.iter().map(|(_, range)| range.clone()))
     }
 }

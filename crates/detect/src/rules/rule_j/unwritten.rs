@@ -8,6 +8,7 @@
 //!    when the block had not been written for the settling time, or at rest.
 
 use crate::formats::format::Block;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule_j::RuleJ;
@@ -99,8 +100,8 @@ impl Unwritten {
         named: Vec<Range<Block>>,
         after: &RoaringBitmap,
     ) -> (RoaringBitmap, RoaringBitmap) {
-        let new = set_of(&named);
-        let old = set_of(self.tables.get(&table).map_or(&[], Vec::as_slice));
+        let new = set_of(named.iter().cloned());
+        let old = set_of(self.tables.get(&table).into_iter().flatten().cloned());
         let is_first = self.seen.insert(table) && !mutant::is(Mutant::UnwrittenAtFirstSightJ);
         if named.is_empty() {
             self.tables.remove(&table);
@@ -113,9 +114,7 @@ impl Unwritten {
 
     /// Blocks that inodes name as unwritten, but for those that were written since the file system was last at rest.
     fn at_rest(&self) -> RoaringBitmap {
-        let mut named = RoaringBitmap::new();
-        self.tables.values().for_each(|it| named |= set_of(it));
-        named - &self.touched
+        set_of(self.tables.values().flatten().cloned()) - &self.touched
     }
 
     fn gained(&mut self, gained: &RoaringBitmap) {
@@ -131,14 +130,6 @@ impl Unwritten {
         }
         due & &self.empty
     }
-}
-
-fn set_of(runs: &[Range<Block>]) -> RoaringBitmap {
-    let mut set = RoaringBitmap::new();
-    for run in runs {
-        set.insert_range(run.clone());
-    }
-    set
 }
 
 impl RuleJ {

@@ -30,10 +30,7 @@ impl Choices {
     }
 
     fn set(&mut self) -> RoaringBitmap {
-        (0..10).fold(RoaringBitmap::new(), |mut set, _| {
-            set.insert_range(self.run());
-            set
-        })
+        set_of((0..10).map(|_| self.run()))
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::formats::jbd2::Tid;
 use crate::formats::jbd2::record::{Record, RecordKind, Tag};
 use crate::formats::jbd2::superblock::Superblock;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::rule_j::journal::parts::Parts;
 use roaring::RoaringBitmap;
@@ -456,9 +457,7 @@ impl Log {
     }
 
     fn everything(&self) -> RoaringBitmap {
-        let mut all = RoaringBitmap::new();
-        all.insert_range(self.superblock.log.clone());
-        all
+        set_of([self.superblock.log.clone()])
     }
 
     /// The blocks that no longer count, if the log counts from `tail` up to `begin`.
