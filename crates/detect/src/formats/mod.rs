@@ -10,3 +10,5 @@ pub mod format;
 pub(crate) mod jbd2;
 pub mod ntfs;
 pub mod properties;
+#[cfg(test)]
+pub(crate) mod testing;

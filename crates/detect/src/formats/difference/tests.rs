@@ -1,8 +1,6 @@
 use crate::formats::difference::*;
-use crate::formats::ext2::tests::Dice;
+use crate::formats::testing::{Counts, Dice};
 use std::collections::BTreeMap;
-
-type Counts = BTreeMap<(Block, Kind), i64>;
 
 type Named = (Range<Block>, u8);
 

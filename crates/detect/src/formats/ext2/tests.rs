@@ -5,20 +5,13 @@
 
 use crate::formats::ext2::*;
 use crate::formats::format::Link;
+use crate::formats::testing::{Dice, count, history_cancels, put16, put32};
 
 mod ext4;
 
 const DISK_BYTES: u64 = 300 * 1024;
 /// Where its inodes are.
 const TABLE: Block = 5;
-
-pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 pub(super) fn superblock() -> Vec<u8> {
     let mut bytes = vec![0; 1024];
@@ -48,10 +41,7 @@ fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
 }
 
 pub(super) fn ext2() -> Box<dyn Format> {
-    match probe(DISK_BYTES, &contents(superblock(), descriptors())) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    probe(DISK_BYTES, &contents(superblock(), descriptors())).found()
 }
 
 /// An inode in use, of a regular file.
@@ -85,13 +75,6 @@ fn linked(blocks: Range<Block>, kind: Kind) -> Change {
     Change::Linked(Link { blocks, kind })
 }
 
-fn refusal(disk_bytes: u64, contents: &Contents) -> String {
-    match probe(disk_bytes, contents) {
-        Probe::Refused(reason) => reason.0,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn superblock_then_descriptors_are_asked_for() {
     let mut seen = Contents::default();
@@ -115,7 +98,7 @@ fn other_content_is_not_ext2() {
 fn a_file_system_ends_within_the_disk() {
     let all = contents(superblock(), descriptors());
     assert!(matches!(probe(DISK_BYTES, &all), Probe::Is(_)));
-    assert_eq!(refusal(DISK_BYTES - 1, &all), "the file system ends beyond the disk");
+    assert_eq!(probe(DISK_BYTES - 1, &all).refusal(), "the file system ends beyond the disk");
 }
 
 #[test]
@@ -399,29 +382,6 @@ fn only_places_in_descriptors_matter() {
     assert_eq!(format.geometry(9, &old, &[]), Geometry::Changed);
 }
 
-/// Numbers from a seed.
-pub(crate) struct Dice(pub u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % u64::from(limit)) as u32
-    }
-
-    pub(crate) fn bytes(&mut self, len: u32) -> Vec<u8> {
-        (0..len).map(|_| self.below(256) as u8).collect()
-    }
-
-    /// `bytes` with some of them replaced.
-    fn spoil(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        for _ in 0..=self.below(6) {
-            let at = self.below(bytes.len() as u32) as usize;
-            bytes[at] = [0, 1, 0x7F, 0xFF, self.below(256) as u8][self.below(5) as usize];
-        }
-        bytes
-    }
-}
-
 #[test]
 fn random_content_makes_nothing_panic() {
     let mut dice = Dice(1);
@@ -482,19 +442,6 @@ fn use_all(format: &dyn Format, dice: &mut Dice) {
     let _ = format.map(Extent::new(u64::from(block) * u64::from(bytes), bytes.into()), &content);
 }
 
-/// Every single link in `changes`, unlinked or linked.
-fn counted(changes: &[Change], block: &mut std::collections::BTreeMap<(Block, Kind), i64>) {
-    for change in changes {
-        let (link, count) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        for at in link.blocks.clone() {
-            *block.entry((at, link.kind)).or_default() += count;
-        }
-    }
-}
-
 #[test]
 fn what_is_linked_over_any_history_is_unlinked_by_the_way_back() {
     let mut dice = Dice(4);
@@ -502,26 +449,10 @@ fn what_is_linked_over_any_history_is_unlinked_by_the_way_back() {
     let kinds = [1, 2, 0x11, 0x12].map(Kind::Pointers);
     for (block, kind) in kinds.into_iter().map(|kind| (9, kind)).chain([(TABLE, Kind::Inodes)]) {
         for _ in 0..300 {
-            history_cancels(&*format, block, kind, &mut dice);
+            let contents: Vec<_> = (0..8).map(|_| random_content(kind, &mut dice)).collect();
+            history_cancels(&*format, block, kind, &contents);
         }
     }
-}
-
-fn history_cancels(format: &dyn Format, block: Block, kind: Kind, dice: &mut Dice) {
-    let mut names = std::collections::BTreeMap::new();
-    let mut content = vec![0; 1024];
-    for _ in 0..8 {
-        let next = random_content(kind, dice);
-        counted(&format.diff(block, kind, &content, &next), &mut names);
-        assert!(names.values().all(|count| *count >= 0), "unlinked more often than linked");
-        content = next;
-    }
-    let mut once = std::collections::BTreeMap::new();
-    counted(&format.diff(block, kind, &[0; 1024], &content), &mut once);
-    names.retain(|_, count| *count != 0);
-    assert_eq!(names, once, "a history and a single look differ");
-    counted(&format.diff(block, kind, &content, &[0; 1024]), &mut names);
-    assert!(names.values().all(|count| *count == 0));
 }
 
 #[test]
@@ -536,8 +467,8 @@ fn at_first_sight_a_block_names_what_it_gained_over_zeros() {
             content.truncate(1024 - dice.below(300) as usize * dice.below(2) as usize);
             let content = if dice.below(4) == 0 { dice.spoil(content) } else { content };
             let (mut seen, mut gained) = Default::default();
-            counted(&format.pointers(block, kind, &content), &mut seen);
-            counted(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
+            count(&format.pointers(block, kind, &content), &mut seen);
+            count(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
             assert_eq!(seen, gained);
             named += seen.len();
         }

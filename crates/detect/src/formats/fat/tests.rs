@@ -1,17 +1,10 @@
 //! Small file systems made by hand.
 
 use crate::formats::fat::*;
+use crate::formats::testing::{probed, put16, put32};
 use quietus_core::base::units::Extent;
 
 const DISK_BYTES: u64 = 64 << 20;
-
-pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 fn head(sectors_in_cluster: u8, reserved: u16) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -64,23 +57,11 @@ fn found(boot: &[u8], table: &[u8]) -> Probe {
     disk.resize(1 << 20, 0);
     let fat = usize::from(u16::from_le_bytes([boot[0x0E], boot[0x0F]])) * 512;
     disk[fat..fat + table.len()].copy_from_slice(table);
-    let mut contents = Contents::default();
-    loop {
-        match probe(DISK_BYTES, &contents) {
-            Probe::Needs(extents) => {
-                let [Extent { start: Addr(start), len }] = extents[..] else { panic!("{extents:?}") };
-                contents.insert(Addr(start), disk[start as usize..(start + len) as usize].to_vec());
-            }
-            other => return other,
-        }
-    }
+    probed(probe, DISK_BYTES, &disk)
 }
 
 fn fat(boot: &[u8], table: &[u8]) -> Box<dyn Format> {
-    match found(boot, table) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    found(boot, table).found()
 }
 
 fn fat16() -> Box<dyn Format> {
@@ -324,10 +305,7 @@ fn ext2_that_kept_a_boot_sector_is_not_fat() {
 fn a_refusal_names_the_field() {
     let mut boot = boot32();
     put16(&mut boot, 0x2A, 1);
-    match found(&boot, &[]) {
-        Probe::Refused(reason) => assert!(reason.0.contains("BPB_FSVer"), "{reason}"),
-        other => panic!("{other:?}"),
-    }
+    assert!(found(&boot, &[]).refusal().contains("BPB_FSVer"));
 }
 
 #[test]

@@ -1,6 +1,5 @@
-use crate::formats::ext2::tests::Dice;
 use crate::formats::ntfs::*;
-use std::collections::BTreeMap;
+use crate::formats::testing::{Dice, history_cancels, probed};
 
 pub(super) const CLUSTER: usize = 4096;
 pub(super) const CLUSTERS: u64 = 64;
@@ -150,31 +149,12 @@ impl Disk {
         &self.0[block as usize * CLUSTER..][..CLUSTER]
     }
 
-    pub(super) fn probe(&self) -> Probe {
-        let mut contents = Contents::default();
-        for _ in 0..64 {
-            match probe(DISK_BYTES, &contents) {
-                Probe::Needs(extents) => extents.iter().for_each(|it| {
-                    contents.insert(it.start, self.0[it.start.0 as usize..it.end() as usize].to_vec());
-                }),
-                other => return other,
-            }
-        }
-        panic!("it asks for ever")
-    }
-
     pub(super) fn found(&self) -> Box<dyn Format> {
-        match self.probe() {
-            Probe::Is(format) => format,
-            other => panic!("{other:?}"),
-        }
+        probed(probe, DISK_BYTES, &self.0).found()
     }
 
     pub(super) fn refused(&self) -> String {
-        match self.probe() {
-            Probe::Refused(reason) => reason.0,
-            other => panic!("{other:?}"),
-        }
+        probed(probe, DISK_BYTES, &self.0).refusal()
     }
 }
 
@@ -410,34 +390,18 @@ fn any_record(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-fn count(changes: Vec<Change>, counts: &mut BTreeMap<Block, i64>) {
-    for change in changes {
-        let (link, by) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        link.blocks.for_each(|block| *counts.entry(block).or_default() += by);
-    }
-    counts.retain(|_, count| *count != 0);
-}
-
 #[test]
 fn what_a_history_links_is_what_its_end_shows() {
     let format = Disk::new().found();
     let mut dice = Dice(11);
     for _ in 0..300 {
-        let (mut content, mut history) = (vec![0; CLUSTER], BTreeMap::new());
-        for _ in 0..8 {
-            let mut next = content.clone();
+        let mut content = vec![0; CLUSTER];
+        let contents = (0..8).map(|_| {
             let record = any_record(&mut dice);
-            put(&mut next, dice.below(4) as usize * RECORD, &record);
-            count(format.diff(7, Kind::Inodes, &content, &next), &mut history);
-            content = next;
-        }
-        let mut look = BTreeMap::new();
-        count(format.pointers(7, Kind::Inodes, &content), &mut look);
-        assert_eq!(history, look);
-        assert!(look.keys().all(|block| *block < format.blocks()));
+            put(&mut content, dice.below(4) as usize * RECORD, &record);
+            content.clone()
+        });
+        history_cancels(&*format, 7, Kind::Inodes, &contents.collect::<Vec<_>>());
     }
 }
 

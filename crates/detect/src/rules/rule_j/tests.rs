@@ -1,6 +1,7 @@
 //! What a differential test cannot show: reads that come late, what is waited for, stops and starts, refusals, marks, and
 //! what ends the inference. All else both versions of the rule are shown (`sim/src/rules/rule_j/fuzz.rs`), and have to agree on.
 
+use crate::formats::testing::Dice;
 use crate::rules::rule_j::*;
 use quietus_core::watch::WaitsFor;
 use toy::*;
@@ -285,11 +286,8 @@ fn only_so_many_commits_wait() {
 
 #[test]
 fn nothing_that_is_written_makes_it_panic() {
-    let mut state = 11_u32;
-    let mut random = move |below: u32| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) % below
-    };
+    let mut dice = Dice(11);
+    let mut random = |below| dice.below(below);
     for _ in 0..300 {
         let mut disk = mounted(&[50]);
         for _ in 0..60 {

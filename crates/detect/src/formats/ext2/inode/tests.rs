@@ -1,6 +1,7 @@
 use crate::formats::ext2::inode::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
-use crate::formats::ext2::tests::{inode, put16, put32, superblock};
+use crate::formats::ext2::tests::{inode, superblock};
+use crate::formats::testing::{put16, put32};
 
 /// The first block and the level of each pointer, under these incompatible and
 /// read-only compatible features.

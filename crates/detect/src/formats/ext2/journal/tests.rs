@@ -1,7 +1,8 @@
 use crate::formats::ext2::journal::*;
 use crate::formats::ext2::probe;
-use crate::formats::ext2::tests::{descriptors, inode, put16, put32, superblock};
+use crate::formats::ext2::tests::{descriptors, inode, superblock};
 use crate::formats::format::{Format, Geometry};
+use crate::formats::testing::{put16, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 const TABLE: u64 = 5 * 1024;
@@ -36,10 +37,7 @@ fn journaled() -> Vec<u8> {
 }
 
 fn found(contents: &Contents) -> Box<dyn Format> {
-    match probe(DISK_BYTES, contents) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    probe(DISK_BYTES, contents).found()
 }
 
 fn needs(contents: &Contents) -> Vec<Extent<Addr>> {
@@ -49,15 +47,8 @@ fn needs(contents: &Contents) -> Vec<Extent<Addr>> {
     }
 }
 
-fn refusal(contents: &Contents) -> String {
-    match probe(DISK_BYTES, contents) {
-        Probe::Refused(reason) => reason.0,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn nonsense(contents: &Contents) -> bool {
-    refusal(contents) == "the journal's inode is invalid"
+    probe(DISK_BYTES, contents).refusal() == "the journal's inode is invalid"
 }
 
 /// Block numbers, as a block of pointers has them.
@@ -191,7 +182,7 @@ fn a_journal_says_whether_it_is_mounted() {
     assert_eq!(format.geometry(1, &mounted, &clean), Geometry::Unmounted);
     let without_it = block(&|bytes| put16(bytes, 0x3A, 0));
     assert_eq!(format.geometry(1, &clean, &without_it), Geometry::Changed);
-    assert!(refusal(&with_superblock(without_it)).contains("without its journal"));
+    assert!(probe(DISK_BYTES, &with_superblock(without_it)).refusal().contains("without its journal"));
     let another = block(&|bytes| put32(bytes, 0x10C, 77));
     assert_eq!(format.geometry(1, &clean, &another), Geometry::Changed);
 }

@@ -1,6 +1,7 @@
 use crate::formats::ext2::layout::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
-use crate::formats::ext2::tests::{descriptors, put16, put32, superblock};
+use crate::formats::ext2::tests::{descriptors, superblock};
+use crate::formats::testing::{put16, put32};
 
 fn layout(descriptors: &[u8]) -> Result<Layout, Reason> {
     let superblock = from_bytes(&superblock(), 300 * 1024)?;

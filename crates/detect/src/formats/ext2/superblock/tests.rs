@@ -1,5 +1,6 @@
 use crate::formats::ext2::superblock::*;
-use crate::formats::ext2::tests::{put16, put32, superblock};
+use crate::formats::ext2::tests::superblock;
+use crate::formats::testing::{put16, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 

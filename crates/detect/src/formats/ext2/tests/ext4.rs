@@ -15,10 +15,7 @@ fn superblock() -> Vec<u8> {
 }
 
 fn format(superblock: Vec<u8>, descriptors: Vec<u8>) -> Box<dyn Format> {
-    match probe(DISK_BYTES, &contents(superblock, descriptors)) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    probe(DISK_BYTES, &contents(superblock, descriptors)).found()
 }
 
 fn ext4() -> Box<dyn Format> {

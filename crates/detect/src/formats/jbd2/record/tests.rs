@@ -1,23 +1,13 @@
 use crate::formats::jbd2::checksum::{crc32c, with_hole};
 use crate::formats::jbd2::record::*;
+use crate::formats::jbd2::tests::{header, put};
+use crate::formats::testing::Dice;
 
 const BLOCK: usize = 1024;
 const SEED: u32 = 0x1234_5678;
 
 fn records(is_64bit: bool, checksums: Checksums) -> Records {
     Records { block_bytes: BLOCK as u32, is_64bit, checksums }
-}
-
-fn put(block: &mut [u8], at: usize, value: u32) {
-    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}
-
-fn header(kind: u32, tid: u32) -> Vec<u8> {
-    let mut block = vec![0; BLOCK];
-    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
-        put(&mut block, at, value);
-    }
-    block
 }
 
 fn tailed(mut block: Vec<u8>) -> Vec<u8> {
@@ -171,19 +161,14 @@ fn an_escaped_copy_gets_the_magic_number_back() {
 
 #[test]
 fn no_block_makes_it_panic() {
-    let mut state = 7_u32;
-    let mut random = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as usize
-    };
+    let mut dice = Dice(7);
+    let mut random = |below: usize| dice.below(below as u32) as usize;
     for _ in 0..2000 {
-        let mut block = header([DESCRIPTOR, REVOKE, COMMIT][random() % 3], 3);
-        for _ in 0..40 {
-            block[12 + random() % (BLOCK - 12)] = random() as u8;
-        }
+        let mut block = header([DESCRIPTOR, REVOKE, COMMIT][random(3)], 3);
+        (0..40).for_each(|_| block[12 + random(BLOCK - 12)] = random(256) as u8);
         let checksums =
-            [Checksums::No, Checksums::V2 { seed: SEED }, Checksums::V3 { seed: SEED }][random() % 3];
-        let records = records(random() % 2 == 0, checksums);
+            [Checksums::No, Checksums::V2 { seed: SEED }, Checksums::V3 { seed: SEED }][random(3)];
+        let records = records(random(2) == 0, checksums);
         if let Some(tags) = blocks(records, &tailed(block)) {
             assert!(tags.len() <= BLOCK / 8);
         }

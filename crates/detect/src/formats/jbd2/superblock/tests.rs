@@ -1,11 +1,8 @@
 use crate::formats::jbd2::superblock::*;
+use crate::formats::jbd2::tests::put;
 
 const BLOCK: usize = 4096;
 const BLOCKS: u32 = 2048;
-
-fn put(block: &mut [u8], at: usize, value: u32) {
-    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}
 
 /// A journal's superblock as mke2fs writes it.
 fn fresh() -> Vec<u8> {
@@ -134,12 +131,7 @@ fn a_checksum_is_verified() {
 }
 
 #[test]
-fn no_block_makes_it_panic() {
-    let mut state = 7_u32;
-    for _ in 0..2000 {
-        let mut block = with_checksums(CSUM_V3);
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        block.truncate((state >> 8) as usize % 300);
-        assert!(Superblock::from_bytes(&block, 0..BLOCKS).is_err());
-    }
+fn a_block_that_is_cut_off_is_refused() {
+    let block = with_checksums(CSUM_V3);
+    assert!((0..300).all(|len| Superblock::from_bytes(&block[..len], 0..BLOCKS).is_err()));
 }

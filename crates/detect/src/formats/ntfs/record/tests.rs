@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
 use crate::formats::ntfs::record::*;
 use crate::formats::ntfs::tests::{elsewhere, protect, put, record, resident};
 

@@ -3,7 +3,7 @@
 use crate::formats::format::{
     Block, Branch, Change, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown,
 };
-use crate::formats::jbd2::MAGIC;
+pub(super) use crate::formats::jbd2::tests::{header, put};
 use crate::formats::properties::{EXT3_WRITEBACK, Properties};
 use crate::rules::options::{Options, Sensitive};
 use crate::rules::rule::Rule;
@@ -451,18 +451,6 @@ pub(super) fn table(inodes: &[Inode]) -> Vec<u8> {
 pub(super) fn inodes(is_marked: bool) -> Vec<u8> {
     let used = Inode { number: 1, is_marked, ..Inode::default() };
     table(&[used, Inode { number: 2, is_free: true, is_marked: true, ..Inode::default() }])
-}
-
-pub(super) fn put(block: &mut [u8], at: usize, value: u32) {
-    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}
-
-pub(super) fn header(kind: u32, tid: u32) -> Vec<u8> {
-    let mut block = vec![0; BYTES];
-    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
-        put(&mut block, at, value);
-    }
-    block
 }
 
 /// A descriptor with tags of blocks, each with further flags.
