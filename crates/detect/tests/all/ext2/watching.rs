@@ -350,22 +350,6 @@ impl Scene {
 }
 
 #[test]
-fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
-    let (image, blocks) = image_with_external_journal("mount_observed");
-    let format = image.ext2();
-    let mut scene = Scene::new(image);
-    scene.in_use(1);
-    assert_eq!(scene.watch.status().state, "watching it");
-    scene.delete(&*format, &blocks);
-    assert!(
-        scene.dead(&*format).is_disjoint(&blocks),
-        "a replay whose beginning was not seen may have written it"
-    );
-    scene.be_active();
-    assert!(scene.dead(&*format).is_superset(&blocks));
-}
-
-#[test]
 fn above_an_external_journal_that_may_be_replayed_maps_do_not_count() {
     let (image, blocks) = image_with_external_journal("mount_not_observed");
     let format = image.ext2();
