@@ -29,7 +29,7 @@ pub(super) const LOG: u32 = 20;
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
 
 /// A file system whose maps are bytes, so that each test can state their meaning.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Toy {
     was_clean: bool,
     /// There are inodes.
@@ -155,62 +155,75 @@ impl Format for Toy {
     }
 }
 
+/// Without inodes, not mounted.
+const PLAIN: Toy = Toy { was_clean: true, has_inodes: false, frees_wait: true, has_extents: false };
+
 /// The disk, and the rule above it.
 pub(super) struct Disk {
     pub(super) rule: RuleJ,
+    toy: Toy,
     bytes: Vec<u8>,
     pub(super) now: Millis,
     attached: Attached,
-    options: Options,
     /// Reads wait until [`Disk::read`].
     pub(super) is_lazy: bool,
+}
+
+/// The rule above `toy`. Only marked content is sensitive where there are inodes.
+fn rule(toy: Toy, now: Millis, from_start: bool) -> RuleJ {
+    let sensitive = if toy.has_inodes { Sensitive::Marked } else { Sensitive::All };
+    let options = Options { settle_ms: 10_000, sensitive, ..Options::default() };
+    RuleJ::attach(Box::new(toy), JOURNAL.to_vec(), options, now, from_start)
 }
 
 impl Disk {
     /// A file system that is not mounted, whose map has `free` free, with an
     /// empty journal whose next transaction is 5.
     pub(super) fn new(free: &[Block]) -> Self {
-        Self::with(free, 0, &superblock(5, 0), true, true)
+        Self::of(PLAIN, free, &superblock(5, 0), true)
     }
 
-    pub(super) fn with(free: &[Block], mounted: u8, log: &[u8], was_clean: bool, from_start: bool) -> Self {
-        Self::below(Options::default(), free, mounted, log, was_clean, from_start)
+    /// As [`Disk::new`], with this superblock of the journal.
+    pub(super) fn with(log: &[u8], was_clean: bool, from_start: bool) -> Self {
+        Self::of(Toy { was_clean, ..PLAIN }, &[], log, from_start)
     }
 
     /// As [`Disk::new`], where only marked content is sensitive, and no file has a mark.
     pub(super) fn of_marks(free: &[Block], was_clean: bool) -> Self {
-        let options = Options { sensitive: Sensitive::Marked, ..Options::default() };
-        Self::below(options, free, u8::from(!was_clean), &superblock(5, 0), was_clean, true)
+        Self::of(Toy { was_clean, has_inodes: true, ..PLAIN }, free, &superblock(5, 0), true)
     }
 
-    fn below(
-        options: Options,
-        free: &[Block],
-        mounted: u8,
-        log: &[u8],
-        was_clean: bool,
-        from_start: bool,
-    ) -> Self {
+    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
+    pub(super) fn of_writeback() -> Self {
+        Self::of(Toy { has_inodes: true, frees_wait: false, ..PLAIN }, &[], &superblock(5, 0), true)
+    }
+
+    /// As [`Disk::new`], with extents.
+    pub(super) fn of_extents() -> Self {
+        Self::of(Toy { has_extents: true, ..PLAIN }, &[], &superblock(5, 0), true)
+    }
+
+    fn of(toy: Toy, free: &[Block], log: &[u8], from_start: bool) -> Self {
         let mut bytes = vec![0; BYTES * BLOCKS as usize];
-        bytes[0] = mounted;
+        bytes[0] = u8::from(!toy.was_clean);
         bytes[BYTES..2 * BYTES].copy_from_slice(&map(free));
         bytes[LOG as usize * BYTES..][..BYTES].copy_from_slice(log);
-        let options = Options { settle_ms: 10_000, ..options };
-        let toy = toy(was_clean, options);
-        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, Millis(0), from_start);
-        let mut disk =
-            Self { rule, bytes, now: Millis(0), attached: Attached::Direct, options, is_lazy: false };
+        let (now, attached) = (Millis(0), Attached::Direct);
+        let mut disk = Self { rule: rule(toy, now, from_start), toy, bytes, now, attached, is_lazy: false };
         disk.read();
         disk
+    }
+
+    /// The rule at a start, while the file system is mounted or not.
+    fn started(&self, mounted: bool) -> RuleJ {
+        rule(Toy { was_clean: !mounted, ..self.toy }, self.now, true)
     }
 
     /// The same disk after a clean stop and start.
     pub(super) fn restarted(self, mounted: bool) -> Self {
         let view = self.rule.view().expect("it is calm");
-        let toy = self.toy(!mounted);
-        let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), self.options, self.now, true);
-        assert!(rule.resume(&view));
-        let mut disk = Self { rule, ..self };
+        let mut disk = Self { rule: self.started(mounted), ..self };
+        assert!(disk.rule.resume(&view));
         if !disk.is_lazy {
             disk.read();
         }
@@ -219,39 +232,15 @@ impl Disk {
 
     /// Whether a start takes `view`.
     pub(super) fn takes(&self, view: &[u8]) -> bool {
-        RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true).resume(view)
+        self.started(true).resume(view)
     }
 
     /// The same disk, mounted, after a kill of the server.
     pub(super) fn killed(self) -> Self {
-        let rule = RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true);
-        let mut disk = Self { rule, ..self };
+        let mut disk = Self { rule: self.started(true), ..self };
         disk.attach(disk.attached);
         disk.read();
         disk
-    }
-
-    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
-    pub(super) fn of_writeback() -> Self {
-        let mut disk = Self::of_marks(&[], true);
-        let format =
-            Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false, has_extents: false });
-        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
-        disk.read();
-        disk
-    }
-
-    /// As [`Disk::new`], with extents.
-    pub(super) fn of_extents() -> Self {
-        let mut disk = Self::new(&[]);
-        let format = Box::new(Toy { has_extents: true, ..*disk.toy(true) });
-        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
-        disk.read();
-        disk
-    }
-
-    fn toy(&self, was_clean: bool) -> Box<Toy> {
-        toy(was_clean, self.options)
     }
 
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
@@ -402,11 +391,9 @@ pub(super) fn place(index: u32) -> Block {
     if index < 10 { 20 + index } else { 8 + index - 10 }
 }
 
-/// All of the journal but its superblock and what lies in `live`.
-pub(super) fn residue_without(live: &[u32]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = (1..20).filter(|index| !live.contains(index)).map(place).collect();
-    blocks.sort_unstable();
-    blocks
+/// All of the journal but its superblock.
+pub(super) fn residue() -> Vec<Block> {
+    (1..20).map(place).collect()
 }
 
 /// A map that has `free` free.
@@ -414,11 +401,6 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
     let mut bytes = vec![1; BYTES];
     free.iter().for_each(|block| bytes[*block as usize] = 0);
     bytes
-}
-
-fn toy(was_clean: bool, options: Options) -> Box<Toy> {
-    let has_inodes = options.sensitive == Sensitive::Marked;
-    Box::new(Toy { was_clean, has_inodes, frees_wait: true, has_extents: false })
 }
 
 /// An inode.
