@@ -56,7 +56,6 @@ pub struct Disk {
     left: Vec<Extent<Addr>>,
     /// Reads under way, and who asked for each.
     asked: VecDeque<(Asker, Extent<Addr>)>,
-    /// Number of the next asker.
     next_id: u64,
     /// Index of the part that comes first next time.
     turn: usize,
@@ -195,7 +194,6 @@ impl Disk {
         }
     }
 
-    /// The parts that `extent` touches.
     fn touched(&self, extent: Extent<Addr>) -> std::ops::Range<usize> {
         let first = self.parts.partition_point(|part| part.extent.end() <= extent.start.0);
         let end = self.parts.partition_point(|part| part.extent.start.0 < extent.end());

@@ -12,7 +12,6 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(super) const BOOT_BYTES: u64 = 512;
 /// Number of sectors under the checksum, which fills the next sector.
 const SUMMED_SECTORS: u64 = 11;
-/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// The first cluster's number.
 pub(super) const FIRST_CLUSTER: u32 = 2;
@@ -163,7 +162,6 @@ impl Boot {
         sectors << self.bytes_per_sector_shift
     }
 
-    /// Whether `cluster` exists.
     pub(super) fn is_cluster(&self, cluster: u32) -> bool {
         cluster >= FIRST_CLUSTER && cluster - FIRST_CLUSTER < self.cluster_count
     }
@@ -186,7 +184,6 @@ impl Boot {
         self.bytes(self.fat_offset.into()) + u64::from(cluster) * 4
     }
 
-    /// Bytes in a cluster.
     pub(super) fn cluster_bytes(&self) -> u64 {
         self.bytes(1 << self.sectors_per_cluster_shift)
     }

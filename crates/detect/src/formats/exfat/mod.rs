@@ -24,9 +24,7 @@ mod boot;
 const ROOT_BYTES_MAX: u64 = 4096;
 /// Type of the entry of the bitmap.
 const ALLOCATION_BITMAP: u8 = 0x81;
-/// Most clusters of a bitmap.
 const BITMAP_CLUSTERS_MAX: u64 = 1 << 14;
-/// The end of a chain.
 const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 
 /// An exFAT file system from the first byte of the disk on.
@@ -34,7 +32,6 @@ const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 pub struct ExFat {
     boot: Boot,
     block_bytes: u64,
-    /// The bytes of the bitmap.
     bitmap: Range<u64>,
     disk_bytes: u64,
 }
@@ -109,7 +106,6 @@ impl ExFat {
         Ok(Self { block_bytes: boot.block_bytes(), bitmap: start..start + len, disk_bytes, boot })
     }
 
-    /// The blocks that `bytes` touch.
     fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
         (bytes.start / self.block_bytes) as Block..bytes.end.div_ceil(self.block_bytes) as Block
     }

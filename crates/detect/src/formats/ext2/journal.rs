@@ -35,7 +35,6 @@ impl Claim {
         }
     }
 
-    /// Whether the journal is external.
     pub(super) fn is_external(&self) -> bool {
         self.s_journal_inum == 0
     }

@@ -114,7 +114,6 @@ impl Layout {
         draft.finish()
     }
 
-    /// The region in which `block` lies.
     pub(super) fn region(&self, block: Block) -> Option<&Region> {
         self.from(block).next().filter(|region| region.blocks.contains(&block))
     }

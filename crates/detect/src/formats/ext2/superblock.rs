@@ -14,7 +14,6 @@ use zerocopy::little_endian::U32;
 
 /// The first byte of the superblock on the disk.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
-/// Bytes of the superblock.
 pub(super) const SUPERBLOCK_BYTES: u64 = 1024;
 /// Bytes of a group descriptor without `64bit`.
 const EXT2_MIN_DESC_SIZE: u32 = 32;
@@ -180,7 +179,6 @@ impl Superblock {
         ensure(is_block || !self.features.mmp, "s_mmp_block", self.s_mmp_block)
     }
 
-    /// Bytes in a block.
     pub(super) fn block_bytes(&self) -> u32 {
         1024 << self.s_log_block_size
     }
@@ -195,12 +193,10 @@ impl Superblock {
         u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
     }
 
-    /// Number of groups.
     pub(super) fn groups(&self) -> u32 {
         (self.s_blocks_count - self.s_first_data_block).div_ceil(self.s_blocks_per_group)
     }
 
-    /// The blocks of `group`.
     pub(super) fn group(&self, group: u32) -> Range<Block> {
         let first =
             u64::from(self.s_first_data_block) + u64::from(group) * u64::from(self.s_blocks_per_group);
@@ -214,12 +210,10 @@ impl Superblock {
         self.s_inodes_per_group.div_ceil(self.inodes_in_block())
     }
 
-    /// Inodes in a block.
     pub(super) fn inodes_in_block(&self) -> u32 {
         self.block_bytes() / self.s_inode_size
     }
 
-    /// Descriptors in a block.
     pub(super) fn descriptors_in_block(&self) -> u32 {
         self.block_bytes() / self.s_desc_size
     }

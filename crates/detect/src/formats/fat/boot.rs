@@ -14,9 +14,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(super) const BOOT_BYTES: u64 = 512;
 /// Largest block: a write of the table is compared with this much old content.
 const BLOCK_BYTES_MAX: u64 = 4096;
-/// Smallest block.
 const BLOCK_BYTES_MIN: u64 = 512;
-/// Bytes of an entry of a directory.
 const DIR_ENTRY_BYTES: u64 = 32;
 /// The table's first entry for a cluster.
 pub(super) const FIRST_CLUSTER: u32 = 2;
@@ -215,7 +213,6 @@ impl Boot {
         self.sectors(self.bpb_tot_sec.into())
     }
 
-    /// Bytes in one table.
     fn fat_bytes(&self) -> u64 {
         self.sectors(self.bpb_fat_sz.into())
     }
@@ -237,12 +234,10 @@ impl Boot {
         self.root().end
     }
 
-    /// Bytes in a cluster.
     pub(super) fn cluster_bytes(&self) -> u64 {
         self.sectors(self.bpb_sec_per_clus.into())
     }
 
-    /// Number of clusters.
     pub(super) fn clusters(&self) -> u64 {
         self.bytes().saturating_sub(self.heap()) / self.cluster_bytes()
     }

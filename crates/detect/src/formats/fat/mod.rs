@@ -127,13 +127,11 @@ impl Fat {
         self.boot.width == Width::Fat32 && cluster == self.boot.bpb_root_clus
     }
 
-    /// The bytes of `block`.
     fn bytes_of(&self, block: Block) -> Range<u64> {
         let start = u64::from(block) * self.block_bytes;
         start..start + self.block_bytes
     }
 
-    /// The blocks that `bytes` touch.
     fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
         let end = if bytes.is_empty() {
             bytes.start / self.block_bytes
@@ -344,7 +342,6 @@ impl Format for Fat {
     }
 }
 
-/// Adds `blocks` to `shown`.
 fn show(shown: &mut Vec<Shown>, blocks: Range<Block>, allocated: bool) {
     match shown.last_mut() {
         Some(last) if last.allocated == allocated && last.blocks.end == blocks.start => {

@@ -14,7 +14,6 @@ pub(super) const BOOT_BYTES: u64 = 512;
 const CLUSTER_BYTES_MAX: u64 = 2 << 20;
 /// Possible sizes of a record.
 const RECORD_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
-/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// Numbers of sectors from this one on stand for powers of two.
 const SHIFTS_FROM: u8 = 0xF4;
@@ -128,7 +127,6 @@ impl Boot {
         self.cluster_bytes.min(BLOCK_BYTES_MAX)
     }
 
-    /// Number of blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.clusters * (self.cluster_bytes / self.block_bytes())
     }

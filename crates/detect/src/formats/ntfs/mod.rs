@@ -143,7 +143,6 @@ impl Ntfs {
         Ok((first * 8, &bytes[..len]))
     }
 
-    /// The blocks of `clusters`.
     fn blocks_of(&self, clusters: Range<u64>) -> Range<Block> {
         let blocks = self.volume.boot.cluster_bytes / self.volume.boot.block_bytes();
         (clusters.start * blocks) as Block..(clusters.end * blocks) as Block

@@ -193,7 +193,6 @@ impl Record {
         (self.sequence_number, self.base_mft_record)
     }
 
-    /// The attributes, in order.
     pub(super) fn attributes(&self) -> impl Iterator<Item = Result<Attribute<'_>, Lie>> {
         let mut rest = self.bytes.get(self.attributes.clone());
         std::iter::from_fn(move || {

@@ -140,7 +140,6 @@ impl<'a> Reader<'a> {
         Ok(self.read_all(&[place])?.first().copied().unwrap_or_default())
     }
 
-    /// The place of `count` records from `lcn` on.
     fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Probe> {
         let end = self.boot.clusters * self.boot.cluster_bytes;
         let place = Extent::within(lcn * self.boot.cluster_bytes, count * self.boot.record_bytes, end);

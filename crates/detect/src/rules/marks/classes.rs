@@ -13,7 +13,6 @@ const FEW: u64 = 256;
 /// The classes, once a file has had a mark.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    /// Number of blocks.
     pub(super) blocks: Block,
     /// Blocks that hold no content of files by their place.
     pub(crate) fixed: RoaringBitmap,
@@ -158,7 +157,6 @@ impl Classes {
         if mutant::is(Mutant::UnsettledIsPlain) { plain } else { plain - &self.unsettled }
     }
 
-    /// The class of the content of `block`.
     pub(crate) fn class(&self, block: Block) -> Class {
         if self.sensitive.contains(block) {
             Class::Sensitive
@@ -170,7 +168,6 @@ impl Classes {
     }
 }
 
-/// The members of `set` within `blocks`.
 fn members(set: &RoaringBitmap, blocks: RangeInclusive<Block>) -> RoaringBitmap {
     set.range(blocks).collect()
 }

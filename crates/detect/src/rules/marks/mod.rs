@@ -176,7 +176,6 @@ impl Marks {
         self.classes.plain(blocks)
     }
 
-    /// The class of the content of `block`.
     pub(crate) fn class(&self, block: Block) -> Class {
         if self.tree.is_overfull {
             return Class::Sensitive;
@@ -187,7 +186,6 @@ impl Marks {
         }
     }
 
-    /// Figures for the status.
     pub(crate) fn figures(&self) -> [(&'static str, u64); 3] {
         [
             ("marked inodes", self.tree.followed.len()),

@@ -9,7 +9,6 @@ use quietus_core::watch::{Scope, Verdict, WaitsFor};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
-/// Most bytes in one verdict.
 const VERDICT_BYTES_MAX: u64 = 256 << 20;
 /// Most runs tried in search of one without a request under way.
 const RUNS_TRIED_MAX: usize = 256;

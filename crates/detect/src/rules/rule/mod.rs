@@ -15,7 +15,6 @@ use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
 
-/// Most bytes in one read.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 /// Why everything is sensitive where no rule follows marks.
 pub(crate) const NOT_FOLLOWED: &str = "marks are not followed below this file system";

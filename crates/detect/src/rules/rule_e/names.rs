@@ -102,7 +102,6 @@ impl Names {
         Some(first..=last)
     }
 
-    /// Adds one name to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
         if blocks.len() == 1 || self.referenced.range(blocks.clone()).next().is_some() {
             return blocks.for_each(|block| self.name(block, guess));

@@ -101,7 +101,6 @@ impl Unwritten {
         self.named -= blocks - shared;
     }
 
-    /// Drops `blocks`.
     pub(super) fn forget(&mut self, blocks: &RoaringBitmap) {
         self.again.retain(|it, _| !blocks.contains(*it));
         for set in [&mut self.named, &mut self.empty, &mut self.calm, &mut self.hollow] {

@@ -10,7 +10,6 @@ use crate::rules::rule_e::unwritten::Unwritten;
 use quietus_core::base::fields::Fields;
 use roaring::RoaringBitmap;
 
-/// Number of sets in a view.
 const SETS: usize = 12;
 /// First byte of a view: in use, and the mount was observed. 1: in use. 0: not in use.
 const MOUNT_OBSERVED: u8 = 2;

@@ -88,7 +88,6 @@ impl Marked {
         }
     }
 
-    /// Forgets the trees.
     fn forget(&mut self) {
         self.is_known = false;
         self.tree = Committed::default();
@@ -195,7 +194,6 @@ impl Marked {
         }
     }
 
-    /// Figures for the status.
     pub(super) fn figures(&self) -> [(&'static str, u64); 3] {
         [
             ("marked inodes", self.tree.inodes.len() as u64),
@@ -465,7 +463,6 @@ impl RuleJ {
         }
     }
 
-    /// The class of the content of `block`.
     pub(super) fn class(&self, block: Block) -> Class {
         let Some(marked) = self.marked.as_ref().filter(|_| !self.changed && self.broken.is_none()) else {
             return Class::Sensitive;

@@ -47,7 +47,6 @@ impl Unwritten {
         Self { touched, ..Self::default() }
     }
 
-    /// The blocks of `run` were written.
     pub(super) fn written(&mut self, run: RangeInclusive<Block>) {
         self.touched.insert_range(run.clone());
         self.filled(run);

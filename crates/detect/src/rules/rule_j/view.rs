@@ -14,7 +14,6 @@ use crate::rules::rule_j::unwritten::Unwritten;
 use quietus_core::base::fields::Fields;
 use roaring::RoaringBitmap;
 
-/// Number of sets in a view.
 const SETS: usize = 6;
 /// Marks are not known: an attach knows as much.
 const UNKNOWN: u8 = 0;

@@ -40,7 +40,6 @@ impl Copies {
         self.newest.insert(copy.block(), copy.index);
     }
 
-    /// The newest copy of `block`.
     pub(in super::super) fn newest(&self, block: Block) -> Option<Copy> {
         self.by_index.get(self.newest.get(&block)?).copied()
     }
