@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 const FEW: u64 = 256;
 
 /// The classes, once a file has had a mark.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Classes {
     pub(super) blocks: Block,
     /// Blocks that hold no content of files by their place.
@@ -33,16 +33,7 @@ pub(crate) struct Classes {
 impl Classes {
     /// The classes of a file system of so many `blocks`, of which those in `fixed` hold no content of files.
     pub(crate) fn new(blocks: Block, fixed: RoaringBitmap) -> Self {
-        Self {
-            blocks,
-            fixed,
-            has_any: false,
-            has_layers: true,
-            sensitive: RoaringBitmap::new(),
-            buried: RoaringBitmap::new(),
-            unsettled: RoaringBitmap::new(),
-            handed_out: RoaringBitmap::new(),
-        }
+        Self { blocks, fixed, has_layers: true, ..Self::default() }
     }
 
     /// Takes content of `blocks` for that of an unknown owner, unless it is sensitive.

@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 1 << 20;
 
 /// The trees.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Inodes with the flag.
     pub(super) flagged: RoaringBitmap,
     /// Inodes that entries of marked folders name.
@@ -56,7 +56,7 @@ impl Tree {
     }
 
     /// Takes `content` of a block of inodes. `is_first` says that none of it was seen before.
-    pub(super) fn table_seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8], is_first: bool) {
+    pub(crate) fn table_seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8], is_first: bool) {
         if !self.needed.take(block) && !is_first {
             return;
         }
@@ -72,7 +72,7 @@ impl Tree {
     }
 
     /// Takes a change of a block of inodes.
-    pub(super) fn table_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
+    pub(crate) fn table_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
         self.table_seen(marking, block, old, false);
         let owners = marking.owners(block, old).into_iter().zip(marking.owners(block, new));
         for (was, is) in owners {
@@ -115,7 +115,7 @@ impl Tree {
     }
 
     /// Takes `content` of a block that is no block of inodes, if it is needed.
-    pub(super) fn seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8]) {
+    pub(crate) fn seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8]) {
         if !self.needed.take(block) {
             return;
         }
@@ -135,7 +135,7 @@ impl Tree {
     }
 
     /// Takes a change of a block that is no block of inodes.
-    pub(super) fn written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
+    pub(crate) fn written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
         self.seen(marking, block, old);
         for role in self.roles(block) {
             if !self.nodes.get(&(block, role)).is_some_and(|node| node.is_read) {

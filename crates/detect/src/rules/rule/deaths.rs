@@ -91,20 +91,9 @@ impl Deaths {
         self.conservative.clear();
     }
 
-    /// Notes that a condemned block got a name, or lost its last one: the evidence for that has yet
-    /// to become durable.
-    pub(crate) fn renamed(&mut self, block: Block, now: Millis) {
-        if self.confirmed.is_empty() && self.referenced.is_empty() && self.syncing.is_empty() {
-            return;
-        }
-        if self.confirmed.remove(block) || self.referenced.remove(block) || self.syncing.remove(block) {
-            self.unsynced.insert(block);
-            self.since.get_or_insert(now);
-        }
-    }
-
-    /// As [`Self::renamed`], for all of `run`.
-    pub(crate) fn renamed_all(&mut self, run: RangeInclusive<Block>, now: Millis) {
+    /// Notes that condemned blocks of `run` got a name, or lost their last one: the evidence for that has
+    /// yet to become durable.
+    pub(crate) fn renamed(&mut self, run: RangeInclusive<Block>, now: Millis) {
         let mut found = RoaringBitmap::new();
         for set in [&mut self.confirmed, &mut self.referenced, &mut self.syncing] {
             if !set.is_empty() {

@@ -3,7 +3,7 @@
 
 use crate::formats::format::{Block, Format, Geometry, Kind, Marking};
 use crate::mutant::{self, Mutant};
-use crate::rules::marks::Marks;
+use crate::rules::marks::{Marks, Tree};
 use crate::rules::options::{Options, Sensitive};
 use crate::rules::rule::placed;
 use crate::rules::rule_e::RuleE;
@@ -20,9 +20,11 @@ impl RuleE {
         Some(Marks::new(format.blocks(), fixed, is_in_use))
     }
 
-    /// The marks, and how the format follows them, if they are followed.
-    pub(super) fn followed_marks(&mut self) -> Option<(&mut Marks, &dyn Marking)> {
-        Some((self.classes.as_mut()?, self.format.marking()?))
+    /// Lets the trees of marked files take content, or a change of it, if marks are followed.
+    pub(super) fn follow_marks(&mut self, take: impl FnOnce(&mut Tree, &dyn Marking)) {
+        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
+            marks.follow(|tree| take(tree, marking));
+        }
     }
 
     /// Takes content for its owner's, if the owner has no mark, and would have written it by now.

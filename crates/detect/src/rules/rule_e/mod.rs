@@ -369,9 +369,7 @@ impl RuleE {
 
     fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
         self.inodes_read(block, kind, old);
-        if let Some((marks, marking)) = self.followed_marks() {
-            marks.table_written(marking, block, old, new);
-        }
+        self.follow_marks(|tree, marking| tree.table_written(marking, block, old, new));
         let unwritten = self.unwritten_lost(block, kind, old, new);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
@@ -394,9 +392,7 @@ impl RuleE {
     /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         let is_first = self.survey.owes_inodes(block);
-        if let Some((marks, marking)) = self.followed_marks() {
-            marks.table_seen(marking, block, content, is_first);
-        }
+        self.follow_marks(|tree, marking| tree.table_seen(marking, block, content, is_first));
         if is_first {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);

@@ -253,7 +253,7 @@ impl RuleE {
         self.names.name_all(link.blocks.clone(), guess);
         self.lately.insert(link.blocks.start..=last);
         self.stirred(link.blocks.start..=last);
-        self.deaths.renamed_all(link.blocks.start..=last, self.clock.now);
+        self.deaths.renamed(link.blocks.start..=last, self.clock.now);
         if let Kind::Pointers(level) = link.kind {
             link.blocks.clone().for_each(|block| self.names.link_pointers(block, level));
         }
@@ -263,7 +263,7 @@ impl RuleE {
     fn unlinked_alone(&mut self, blocks: &Range<Block>) {
         self.names.unname_all(blocks);
         self.stirred(blocks.start..=blocks.end - 1);
-        self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
+        self.deaths.renamed(blocks.start..=blocks.end - 1, self.clock.now);
         if self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored) {
             let mut live = set_of([blocks.clone()]) & &self.live;
             live -= self.plain(&live);
@@ -278,7 +278,7 @@ impl RuleE {
         }
         for block in link.blocks.clone() {
             if self.names.unname(block) {
-                self.deaths.renamed(block, self.clock.now);
+                self.deaths.renamed(block..=block, self.clock.now);
             }
             if let Kind::Pointers(level) = link.kind {
                 self.names.unlink_pointers(block, level);
@@ -380,7 +380,7 @@ impl RuleE {
             for block in link.blocks {
                 self.stirred(block..=block);
                 self.lost_a_name(block);
-                self.deaths.renamed(block, self.clock.now);
+                self.deaths.renamed(block..=block, self.clock.now);
                 if let Kind::Pointers(level) = link.kind {
                     self.names.renew_pointers(block, level);
                 }

@@ -51,9 +51,7 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => {
                     self.pointers_written(block, old, &new);
-                    if let Some((marks, marking)) = self.followed_marks() {
-                        marks.block_written(marking, block, old, &new);
-                    }
+                    self.follow_marks(|tree, marking| tree.written(marking, block, old, &new));
                 }
             }
         }
@@ -75,9 +73,7 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
                 _ => {
                     self.pointers_read(block, part);
-                    if let Some((marks, marking)) = self.followed_marks() {
-                        marks.seen(marking, block, part);
-                    }
+                    self.follow_marks(|tree, marking| tree.seen(marking, block, part));
                 }
             }
         }

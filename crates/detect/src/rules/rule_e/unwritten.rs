@@ -165,7 +165,7 @@ impl RuleE {
     }
 
     fn young_again(&mut self, blocks: &RoaringBitmap) {
-        runs(blocks).for_each(|run| self.deaths.renamed_all(run, self.clock.now));
+        runs(blocks).for_each(|run| self.deaths.renamed(run, self.clock.now));
     }
 
     /// Takes `gained`, which a pointer names as unwritten; `came` says that the pointer came in a write.

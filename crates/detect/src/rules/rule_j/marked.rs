@@ -27,7 +27,7 @@ use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
 /// Marks, and what is yet to be read of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Marked {
     pub(super) classes: Classes,
     pub(super) tree: Committed,
@@ -60,17 +60,10 @@ impl Marked {
         let fixed = placed(format, [Kind::Geometry, Kind::Map, Kind::Inodes, Kind::Fixed]) | journal;
         Some(Self {
             classes: Classes::new(format.blocks(), fixed),
-            tree: Committed::default(),
-            copies: Copies::default(),
-            in_place: Needed::default(),
-            in_log: RoaringBitmap::new(),
-            is_known: false,
             is_lost: true,
             is_doubtful: true,
-            knows_maps: false,
-            freed: RoaringBitmap::new(),
-            taken: RoaringBitmap::new(),
             settles: marking.frees_wait(),
+            ..Self::default()
         })
     }
 
