@@ -71,17 +71,6 @@ fn a_disk_of_zeros_or_of_nothing_has_no_table() {
 }
 
 #[test]
-fn partitions_that_overlap_are_all_refused_and_no_others() {
-    let table = image(64)
-        .mbr(&[entry(1, 100, 100), entry(1, 199, 10), entry(1, 209, 1), entry(1, 300, 1)])
-        .read()
-        .unwrap();
-    let why = "it overlaps another partition".to_string();
-    assert_eq!(refusals(&table), [(1, why.clone()), (2, why)]);
-    assert_eq!(partitions(&table).len(), 2);
-}
-
-#[test]
 fn a_partition_beyond_the_disk_is_refused() {
     let table = image(1).mbr(&[entry(1, 100, 10), entry(1, 2000, 49)]).read().unwrap();
     assert_eq!(refusals(&table), [(2, "it ends beyond the disk".into())]);

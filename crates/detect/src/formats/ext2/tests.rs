@@ -273,32 +273,6 @@ fn impossible_pointers_name_nothing() {
 }
 
 #[test]
-fn a_block_of_pointers_that_names_itself_is_one_link() {
-    let (format, kind) = (ext2(), Kind::Pointers(2));
-    let new = pointers(&[9, 9]);
-    let link = linked(9..10, Kind::Pointers(1));
-    assert_eq!(format.diff(9, kind, &[0; 1024], &new), [link.clone(), link]);
-}
-
-#[test]
-fn attributes_that_two_inodes_share_are_named_by_each() {
-    let format = ext2();
-    let mut first = inode(1, &[]);
-    put32(&mut first, 0x68, 20);
-    let (both, one) = (table(&[first.clone(), first.clone()]), table(&[vec![0; 128], first]));
-    let link = linked(20..21, Kind::Data);
-    assert_eq!(format.diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
-    assert_eq!(format.diff(TABLE, Kind::Inodes, &both, &one), [unlinked(20..21, Kind::Data)]);
-}
-
-#[test]
-fn a_block_that_two_inodes_claim_is_named_by_each() {
-    let both = table(&[inode(1, &[20]), inode(2, &[20])]);
-    let link = linked(20..21, Kind::Data);
-    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
-}
-
-#[test]
 fn a_block_of_inodes_elsewhere_holds_none() {
     let new = table(&[inode(1, &[10])]);
     assert_eq!(ext2().diff(9, Kind::Inodes, &[0; 1024], &new), []);

@@ -79,18 +79,6 @@ impl Random {
     }
 }
 
-/// The verdicts of a watcher after one change, in order of place.
-fn said(said: [Vec<Extent<Addr>>; 2], sectors: usize) -> [Vec<Extent<Addr>>; 2] {
-    said.map(|it| shifted(&it, sectors))
-}
-
-/// The part of `extent` that lies in the partition of `len` bytes at `sectors`.
-fn within(extent: Extent<Addr>, sectors: usize, len: usize) -> Option<Extent<Addr>> {
-    let place = Extent::new(sectors as u64 * 512, len as u64);
-    let both = extent.overlap(place)?;
-    Some(Extent::new(both.start.0 - place.start.0, both.len))
-}
-
 /// A disk with two partitions of 512 KiB that touch, and each of them alone.
 struct Trio {
     disk: Bench,
@@ -126,12 +114,13 @@ impl Trio {
         let told = if sort == 0 { self.disk.trim(extent) } else { self.disk.write(at, &bytes) };
         let mut expected = [Vec::new(), Vec::new()];
         for (sectors, bench) in &mut self.alone {
-            let Some(inner) = within(extent, *sectors, bench.bytes.len()) else { continue };
+            let place = Extent::new(*sectors as u64 * 512, bench.bytes.len() as u64);
+            let Some(inner) = extent.inside(place) else { continue };
             let from = (*sectors as u64 * 512 + inner.start.0 - at) as usize;
             let part = &bytes[from..from + inner.len as usize];
             let told = if sort == 0 { bench.trim(inner) } else { bench.write(inner.start.0, part) };
-            for (all, more) in expected.iter_mut().zip(said(told, *sectors)) {
-                all.extend(more);
+            for (all, more) in expected.iter_mut().zip(told) {
+                all.extend(shifted(&more, *sectors));
             }
         }
         assert_eq!(told, expected);

@@ -81,13 +81,6 @@ impl Image {
         }
     }
 
-    pub fn refusal(&self) -> String {
-        match self.probe() {
-            Probe::Refused(reason) => reason.0,
-            other => panic!("{}: {other:?}", self.path.display()),
-        }
-    }
-
     /// Every link of every inode, and of every block that holds pointers.
     pub fn links(&self, format: &dyn Format) -> Vec<Link> {
         let tables = format.survey(Kind::Inodes).into_iter().flatten();

@@ -40,22 +40,8 @@ fn found(contents: &Contents) -> Box<dyn Format> {
     probe(DISK_BYTES, contents).found()
 }
 
-fn needs(contents: &Contents) -> Vec<Extent<Addr>> {
-    match probe(DISK_BYTES, contents) {
-        Probe::Needs(extents) => extents,
-        other => panic!("{other:?}"),
-    }
-}
-
 fn nonsense(contents: &Contents) -> bool {
     probe(DISK_BYTES, contents).refusal() == "the journal's inode is invalid"
-}
-
-/// Block numbers, as a block of pointers has them.
-fn block_of(pointers: &[u32]) -> Vec<u8> {
-    let mut bytes: Vec<u8> = pointers.iter().flat_map(|it| it.to_le_bytes()).collect();
-    bytes.resize(1024, 0);
-    bytes
 }
 
 #[test]
@@ -66,35 +52,9 @@ fn direct_pointers_are_followed_in_order() {
 }
 
 #[test]
-fn indirect_pointers_are_read() {
-    let direct: Vec<u32> = (100..112).collect();
-    let mut all = contents(15 * 1024, &[&direct[..], &[50, 51]].concat());
-    assert_eq!(needs(&all), [Extent::new(50 * 1024, 1024), Extent::new(51 * 1024, 1024)]);
-    all.insert(Addr(50 * 1024), block_of(&[112, 113]));
-    all.insert(Addr(51 * 1024), block_of(&[52]));
-    assert_eq!(needs(&all), [Extent::new(52 * 1024, 1024)]);
-    all.insert(Addr(52 * 1024), block_of(&[60]));
-    let pieces = [100..114, 60..61];
-    assert_eq!(found(&all).journal(), Some(pieces.to_vec()));
-}
-
-#[test]
-fn extents_are_followed_in_order() {
-    let mut bytes = inode(1, &[]);
-    put32(&mut bytes, 4, 20 * 1024);
-    put32(&mut bytes, 0x20, 0x8_0000);
-    for (at, value) in [(0x28, 0xF30A), (0x2A, 2), (0x2C, 4), (0x38, 16), (0x44, 4)] {
-        put16(&mut bytes, at, value);
-    }
-    for (at, value) in [(0x3C, 200), (0x40, 16), (0x48, 100)] {
-        put32(&mut bytes, at, value);
-    }
-    assert_eq!(found(&with_inode(&bytes)).journal(), Some(vec![200..216, 100..104]));
-}
-
-#[test]
 fn the_table_is_asked_for() {
-    assert_eq!(needs(&with_superblock(journaled())), [Extent::new(TABLE, 1024)]);
+    let asked = probe(DISK_BYTES, &with_superblock(journaled()));
+    assert!(matches!(asked, Probe::Needs(asked) if asked == [Extent::new(TABLE, 1024)]));
 }
 
 #[test]
@@ -163,7 +123,7 @@ fn a_deleted_inode_or_a_directory_is_no_journal() {
 #[test]
 fn pointers_that_lead_in_circles_end() {
     let mut all = contents(u32::MAX, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 50]);
-    all.insert(Addr(50 * 1024), block_of(&[50; 256]));
+    all.insert(Addr(50 * 1024), 50_u32.to_le_bytes().repeat(256));
     assert!(nonsense(&all));
 }
 
