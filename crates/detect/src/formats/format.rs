@@ -105,6 +105,11 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(Reason::invalid(structure, field, value)) }
 }
 
+/// As [`ensure`], for a field of a boot sector.
+pub(crate) fn ensure_boot(holds: bool, field: &str, value: impl fmt::Display) -> Result<(), Reason> {
+    ensure(holds, "the boot sector", field, value)
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

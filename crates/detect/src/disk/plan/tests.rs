@@ -1,25 +1,12 @@
-use crate::disk::partition::Missing;
 use crate::disk::partition::tests::{Image, entry, image};
 use crate::disk::plan::{Plan, plan};
-use crate::formats::format::{Contents, Prober};
+use crate::formats::format::Prober;
 use quietus_core::base::units::Extent;
-use std::collections::BTreeSet;
 
 const EXT2: &[Prober] = &[crate::formats::ext2::probe];
 
 fn planned(image: &Image) -> Plan {
-    let (len, mut contents) = (image.bytes.len() as u64, Contents::default());
-    let mut asked = BTreeSet::new();
-    loop {
-        let Missing(extents) = match plan(len, EXT2, &contents) {
-            Ok(plan) => return plan,
-            Err(missing) => missing,
-        };
-        for it in extents {
-            assert!(asked.insert((it.start, it.len)), "asked for twice");
-            contents.insert(it.start, image.bytes[it.start.0 as usize..it.end() as usize].to_vec());
-        }
-    }
+    image.seen(|len, contents| plan(len, EXT2, contents))
 }
 
 fn refusals(plan: &Plan) -> Vec<Option<String>> {

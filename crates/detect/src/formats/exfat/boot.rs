@@ -1,9 +1,7 @@
 //! The boot region: the fields that decide where everything lies.
 
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -96,10 +94,6 @@ pub(super) fn checksum(region: &[u8]) -> u32 {
 pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
     let pairs = old.iter().zip(new).take(BOOT_BYTES as usize).enumerate();
     pairs.into_iter().all(|(at, (old, new))| old == new || VOLATILE.contains(&at))
-}
-
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
 }
 
 impl Boot {

@@ -1,10 +1,8 @@
 //! The boot sector: the fields that decide where everything lies.
 
 use crate::formats::fat::table::Width;
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
@@ -113,10 +111,6 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
             && (raw.bpb_media == 0xF0 || raw.bpb_media >= 0xF8)
             && (1..=FATS_MAX).contains(&raw.bpb_num_fats)
     })
-}
-
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
 }
 
 /// The first of two fields that is not 0.

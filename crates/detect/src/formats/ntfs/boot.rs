@@ -1,9 +1,7 @@
 //! The boot sector: sizes, and the start of `$MFT`.
 
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -65,10 +63,6 @@ pub(super) struct Boot {
 /// Whether these bytes claim to be a boot sector of NTFS.
 pub(super) fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|it| it.oem_id == *b"NTFS    " && it.end_of_sector_marker == 0xAA55)
-}
-
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
 }
 
 impl Boot {

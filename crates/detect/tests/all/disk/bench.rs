@@ -32,7 +32,7 @@ impl Bench {
         Self::of(Box::new(Watch::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
     }
 
-    fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
+    pub fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
         Self { watcher, bytes, now: Millis(0), clients: 0 }
     }
 

@@ -1,6 +1,6 @@
 //! Disks with partitions, above file systems that the standard tools made.
 
-mod bench;
+pub mod bench;
 
 use bench::{Bench, ext2, mbr, partitioned, range};
 use quietus_core::base::units::{Addr, Extent};
