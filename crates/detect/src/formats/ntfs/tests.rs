@@ -190,11 +190,7 @@ fn a_volume_is_found_for_what_it_is() {
     assert_eq!(kinds, [g, g, g, g, g, d, g, g, d, m, d, d]);
     assert_eq!(format.survey(Kind::Inodes), one(4..8));
     assert_ne!(i, g);
-}
-
-#[test]
-fn content_beyond_an_initialized_size_is_said_to_be_hidden() {
-    assert_eq!(Disk::new().found().hidden(), ["content beyond the initialized size of a file"]);
+    assert_eq!(format.hidden(), ["content beyond the initialized size of a file"]);
 }
 
 #[test]

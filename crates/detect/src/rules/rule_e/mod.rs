@@ -378,15 +378,9 @@ impl RuleE {
     }
 
     fn note_unknown(&mut self, block: Block, content: &[u8]) {
-        match self.format.unknown(block, content) {
-            Some(reason) => {
-                self.unknown.insert(block);
-                self.unknown_why = Some(reason);
-            }
-            None => {
-                self.unknown.remove(block);
-            }
-        }
+        let why = self.format.unknown(block, content);
+        set_member(&mut self.unknown, block, why.is_some());
+        self.unknown_why = why.or_else(|| self.unknown_why.take());
     }
 
     /// Counts the names in a block of inodes that is seen for the first time.

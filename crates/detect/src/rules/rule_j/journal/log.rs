@@ -316,7 +316,7 @@ impl Log {
                 // A late commit block says nothing: later blocks may have arrived, and would be
                 // taken for older.
                 if record.kind == RecordKind::Commit && !late && self.unseen.is_empty() {
-                    let begin = self.advance(index, 1);
+                    let begin = advanced(&self.superblock.log, index, 1);
                     self.begin(record.tid.next(), begin, late);
                 }
                 News::None
@@ -485,10 +485,6 @@ impl Log {
         let (next, _) = self.next();
         self.position = Position::Unknown(next);
         self.forget_records();
-    }
-
-    fn advance(&self, at: u32, blocks: u32) -> u32 {
-        advanced(&self.superblock.log, at, blocks)
     }
 }
 
