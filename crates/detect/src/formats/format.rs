@@ -116,6 +116,15 @@ impl fmt::Display for Reason {
     }
 }
 
+/// The part of `bytes` at `at` that lies in `place`: its first byte within `place`, and the bytes.
+pub(crate) fn part_within<'a>(place: &Range<u64>, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8]) {
+    let skipped = place.start.saturating_sub(at.0);
+    let from = (at.0 + skipped).saturating_sub(place.start);
+    let left = (place.end - place.start).saturating_sub(from);
+    let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
+    (from, &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
+}
+
 /// Role of a block in the tree of a marked file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Role {

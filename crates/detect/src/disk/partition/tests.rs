@@ -75,19 +75,16 @@ fn a_disk_of_zeros_or_of_nothing_has_no_table() {
 }
 
 #[test]
-fn a_partition_beyond_the_disk_is_refused() {
-    let table = image(1).mbr(&[entry(1, 100, 10), entry(1, 2000, 49)]).read().unwrap();
-    assert_eq!(refusals(&table), [(2, "it ends beyond the disk".into())]);
-    let table = image(1).mbr(&[entry(1, 100, 10), entry(1, 2000, 48)]).read().unwrap();
-    assert_eq!(refusals(&table), []);
-    let table = image(1).mbr(&[entry(1, u32::MAX, u32::MAX)]).read().unwrap();
-    assert_eq!(refusals(&table), [(1, "it ends beyond the disk".into())]);
-}
-
-#[test]
-fn a_partition_over_the_table_is_refused() {
-    let table = image(1).mbr(&[entry(1, 0, 10), entry(1, 10, 10)]).read().unwrap();
-    assert_eq!(refusals(&table), [(1, "it lies over the partition table".into())]);
+fn a_partition_beyond_the_disk_or_over_the_table_is_refused() {
+    let (beyond, over) = ("it ends beyond the disk", "it lies over the partition table");
+    for (entries, refused) in [
+        (&[entry(1, 100, 10), entry(1, 2000, 49)][..], &[(2, beyond.to_string())][..]),
+        (&[entry(1, 100, 10), entry(1, 2000, 48)], &[]),
+        (&[entry(1, u32::MAX, u32::MAX)], &[(1, beyond.to_string())]),
+        (&[entry(1, 0, 10), entry(1, 10, 10)], &[(1, over.to_string())]),
+    ] {
+        assert_eq!(refusals(&image(1).mbr(entries).read().unwrap()), refused);
+    }
 }
 
 fn partition(number: u32, start: u64, end: u64) -> Partition {

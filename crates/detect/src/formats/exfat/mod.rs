@@ -9,7 +9,9 @@
 //! 3. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
 use crate::formats::exfat::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot, is_only_state};
-use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::formats::format::{
+    Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown, part_within,
+};
 use crate::formats::properties::{Properties, VFAT};
 use crate::input::bits;
 use crate::input::bytes::all;
@@ -125,15 +127,6 @@ impl ExFat {
         [bit(self.bitmap.start)..bit(self.bitmap.end - 1) + 1, root..root + 1]
     }
 
-    /// The part of `bytes` at `at` that lies in the bitmap, and its first bit.
-    fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8]) {
-        let skipped = self.bitmap.start.saturating_sub(at.0);
-        let from = (at.0 + skipped).saturating_sub(self.bitmap.start);
-        let left = (self.bitmap.end - self.bitmap.start).saturating_sub(from);
-        let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
-        (from * 8, &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
-    }
-
     fn check_bits(&self, shown: &Range<u64>, bytes: &[u8]) -> Result<(), Reason> {
         for fixed in self.fixed_bits() {
             let (start, end) = (fixed.start.max(shown.start), fixed.end.min(shown.end));
@@ -206,7 +199,8 @@ impl Format for ExFat {
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        let (first, bytes) = self.part(at.start, bytes);
+        let (from, bytes) = part_within(&self.bitmap, at.start, bytes);
+        let first = from * 8;
         let end = (first + bytes.len() as u64 * 8).min(self.boot.cluster_count.into());
         self.check_bits(&(first..end), bytes)?;
         let shown = |(bits, allocated): (Range<usize>, bool)| Shown {

@@ -1,6 +1,7 @@
 //! Small file systems made by hand.
 
 use crate::formats::fat::*;
+use crate::formats::format::Link;
 use crate::formats::testing::{probed, put16, put32};
 use quietus_core::base::units::Extent;
 
