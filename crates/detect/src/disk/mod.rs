@@ -72,6 +72,11 @@ fn without(extent: Extent<Addr>, taken: Extent<Addr>) -> impl Iterator<Item = Ex
     [before, after].into_iter().filter(|(from, to)| from < to).map(|(from, to)| Extent::between(from, to))
 }
 
+/// A status of nothing but this `state`.
+fn stated(state: String) -> WatchStatus {
+    WatchStatus { state, ..WatchStatus::default() }
+}
+
 /// The requester of a read, by its number: the search or a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Asker(u64);
@@ -254,7 +259,7 @@ impl Disk {
         let plan = &basis.plan;
         match (&plan.table, self.parts.first()) {
             (None, Some(part)) => part.watch.status(),
-            (None, None) => WatchStatus { state: plan.why_none(), ..WatchStatus::default() },
+            (None, None) => stated(plan.why_none()),
             (Some(_), _) => {
                 let parts: Vec<_> = plan.regions.iter().filter_map(|it| self.part_status(it)).collect();
                 let state = if self.is_uncertain() {
@@ -262,7 +267,7 @@ impl Disk {
                 } else {
                     plan.summary(self.parts.iter().filter(|part| part.is_watching()).count())
                 };
-                WatchStatus { state, progress: part::progress(&parts), parts, ..WatchStatus::default() }
+                WatchStatus { progress: part::progress(&parts), parts, ..stated(state) }
             }
         }
     }
@@ -270,7 +275,7 @@ impl Disk {
     fn part_status(&self, region: &crate::disk::plan::Region) -> Option<PartStatus> {
         let part = self.parts.iter().find(|part| part.extent == region.extent);
         let watch = match (&region.refused, part) {
-            (Some(why), _) => WatchStatus { state: why.to_string(), ..WatchStatus::default() },
+            (Some(why), _) => stated(why.to_string()),
             (None, part) => part?.watch.status(),
         };
         let Extent { start, len } = region.extent;
@@ -399,11 +404,8 @@ impl Watcher for Disk {
     fn status(&self) -> WatchStatus {
         match &self.basis {
             Some(basis) => self.decided(basis),
-            None if self.search.is_some() => WatchStatus {
-                state: "looking for partitions and file systems".into(),
-                ..WatchStatus::default()
-            },
-            None => WatchStatus { state: self.blank.clone(), ..WatchStatus::default() },
+            None if self.search.is_some() => stated("looking for partitions and file systems".into()),
+            None => stated(self.blank.clone()),
         }
     }
 }

@@ -161,7 +161,7 @@ impl Watch {
             former.written(extent);
         }
         if let Some(tail) = &mut self.tail {
-            tail.arrived(at.now, extent, self.options.settle_ms.saturating_add(at.attached.hold_ms()));
+            tail.arrived(at.now, extent, self.options.settle_ms_below(at.attached));
         }
     }
 

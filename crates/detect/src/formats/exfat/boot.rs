@@ -126,11 +126,8 @@ impl Boot {
     }
 
     fn check(&self, disk_bytes: u64) -> Result<(), Reason> {
-        ensure(
-            (9..=12).contains(&self.bytes_per_sector_shift),
-            "BytesPerSectorShift",
-            self.bytes_per_sector_shift,
-        )?;
+        let is_size = (9..=12).contains(&self.bytes_per_sector_shift);
+        ensure(is_size, "BytesPerSectorShift", self.bytes_per_sector_shift)?;
         let is_size = self.sectors_per_cluster_shift <= 25 - self.bytes_per_sector_shift;
         ensure(is_size, "SectorsPerClusterShift", self.sectors_per_cluster_shift)?;
         ensure(self.fat_offset >= 24, "FatOffset", self.fat_offset)?;
@@ -139,11 +136,8 @@ impl Boot {
         ensure((1..=0xFFFF_FFF5).contains(&self.cluster_count), "ClusterCount", self.cluster_count)?;
         let entries = u64::from(self.cluster_count) + u64::from(FIRST_CLUSTER);
         ensure(entries * 4 <= self.bytes(self.fat_length.into()), "FatLength", self.fat_length)?;
-        ensure(
-            self.is_cluster(self.first_cluster_of_root_directory),
-            "FirstClusterOfRootDirectory",
-            self.first_cluster_of_root_directory,
-        )?;
+        let root = self.first_cluster_of_root_directory;
+        ensure(self.is_cluster(root), "FirstClusterOfRootDirectory", root)?;
         let is_room = u128::from(self.volume_length) << self.bytes_per_sector_shift <= disk_bytes.into();
         if !is_room {
             return Err(Reason("the file system ends beyond the disk".into()));

@@ -140,22 +140,16 @@ impl Superblock {
         ensure(is_size, "s_inode_size", self.s_inode_size)?;
         let is_size = self.s_desc_size.is_power_of_two() && EXT4_DESC_SIZES_64BIT.contains(&self.s_desc_size);
         ensure(is_size || !self.features.wide, "s_desc_size", self.s_desc_size)?;
-        ensure(
-            self.s_reserved_gdt_blocks <= self.block_bytes() / 4,
-            "s_reserved_gdt_blocks",
-            self.s_reserved_gdt_blocks,
-        )
+        let reserved = self.s_reserved_gdt_blocks;
+        ensure(reserved <= self.block_bytes() / 4, "s_reserved_gdt_blocks", reserved)
     }
 
     fn check_clusters(&self, s_clusters_per_group: u32) -> Result<(), Reason> {
         let sizes = if self.features.bigalloc { LOG_CLUSTER_SIZE_MAX } else { self.s_log_block_size };
         let is_size = (self.s_log_block_size..=sizes).contains(&self.s_log_cluster_size);
         ensure(is_size, "s_log_cluster_size", self.s_log_cluster_size)?;
-        ensure(
-            self.s_first_data_block == u32::from(self.s_log_cluster_size == 0),
-            "s_first_data_block",
-            self.s_first_data_block,
-        )?;
+        let is_first = self.s_first_data_block == u32::from(self.s_log_cluster_size == 0);
+        ensure(is_first, "s_first_data_block", self.s_first_data_block)?;
         let blocks = u64::from(s_clusters_per_group) * u64::from(self.cluster_blocks());
         let is_count = !self.features.bigalloc || blocks == u64::from(self.s_blocks_per_group);
         ensure(is_count, "s_clusters_per_group", s_clusters_per_group)

@@ -74,11 +74,8 @@ impl Boot {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;
         let sector_bytes = u64::from(raw.bytes_per_sector);
-        ensure(
-            sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes),
-            "bytes_per_sector",
-            sector_bytes,
-        )?;
+        let is_size = sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes);
+        ensure(is_size, "bytes_per_sector", sector_bytes)?;
         let cluster_sectors = cluster_sectors(raw.sectors_per_cluster);
         ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster", raw.sectors_per_cluster)?;
         let cluster_bytes = sector_bytes * cluster_sectors;
@@ -106,11 +103,9 @@ impl Boot {
             let text = format!("clusters of {} bytes, smaller than a record of $MFT", self.cluster_bytes);
             return Err(Reason(format!("it has {text}, which are not understood")));
         }
-        ensure(
-            self.blocks() <= u64::from(u32::MAX),
-            "number_of_sectors",
-            format_args!("too large: {} blocks", self.blocks()),
-        )?;
+        let blocks = self.blocks();
+        let is_count = blocks <= u64::from(u32::MAX);
+        ensure(is_count, "number_of_sectors", format_args!("too large: {blocks} blocks"))?;
         ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn", self.mft_lcn)?;
         let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
         ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn", self.mftmirr_lcn)

@@ -178,11 +178,8 @@ impl Record {
         }
         let (attrs_offset, bytes_in_use) = (header.attrs_offset.into(), header.bytes_in_use.get() as usize);
         ensure(bytes_in_use <= bytes.len(), "bytes_in_use", bytes_in_use as u64)?;
-        ensure(
-            (size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset),
-            "attrs_offset",
-            attrs_offset as u64,
-        )?;
+        let is_place = (size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset);
+        ensure(is_place, "attrs_offset", attrs_offset as u64)?;
         let sequence_number = header.sequence_number.get();
         let base_mft_record = header.base_mft_record.get();
         Ok(Some(Self { sequence_number, base_mft_record, attributes: attrs_offset..bytes_in_use, bytes }))

@@ -167,7 +167,7 @@ impl RuleE {
 
     fn expire(&mut self) {
         self.expire_by_time();
-        let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
+        let (active_ms, settle_ms) = (self.clock.active_ms, self.options.settle_ms_below(self.attached));
         let calm = self.lately.expire(active_ms, settle_ms);
         self.calmed(&calm);
         self.condemn_unwritten(&calm);

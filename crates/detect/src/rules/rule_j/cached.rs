@@ -9,12 +9,6 @@ use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 
 impl RuleJ {
-    /// Time of guest activity, in milliseconds, after which everything that the guest had yet to
-    /// write has been written, and has passed the cache.
-    pub(super) fn settle_ms(&self) -> u64 {
-        self.options.settle_ms.saturating_add(self.attached.hold_ms())
-    }
-
     /// The blocks of `dead` whose last write, and everything older, has passed the cache, if there
     /// is one.
     pub(super) fn passed_cache(&self, dead: RoaringBitmap) -> RoaringBitmap {

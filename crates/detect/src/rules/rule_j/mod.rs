@@ -380,7 +380,7 @@ impl RuleJ {
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.clock.change(now);
-        self.lately.expire(self.clock.active_ms, self.settle_ms());
+        self.lately.expire(self.clock.active_ms, self.options.settle_ms_below(self.attached));
         self.survey.tick(self.clock.now);
         self.survey.changed(now);
         match content {

@@ -36,17 +36,12 @@ fn filled(name: &str, kib: u32, args: &[&str]) -> (Image, Vec<u32>) {
     script += &format!("ea_set direct user.note {}\n", "z".repeat(300));
     image.debugfs(&script);
     let names = "/ direct single double triple folder folder/inner folder/pipe folder/disk short long";
-    let inodes = names.split(' ').map(|name| inode_of(&image, name)).collect();
+    let inodes = names.split(' ').map(|name| image.inode_of(name)).collect();
     (image, inodes)
 }
 
 fn debugfs(image: &Image, command: &str) -> String {
     run("debugfs", &["-R", command, image.path.to_str().unwrap()])
-}
-
-fn inode_of(image: &Image, name: &str) -> u32 {
-    let printed = debugfs(image, &format!("stat {name}"));
-    printed.split("Inode: ").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// The block of extended attributes, or 0.
@@ -109,7 +104,7 @@ fn trees_of_extents_are_followed_to_every_depth() {
     let path = source("deep.source", &places);
     image.debugfs(&format!("write {} deep\n", path.display()));
     image.fsck();
-    let inode = inode_of(&image, "deep");
+    let inode = image.inode_of("deep");
     check(&image, &[2, inode]);
     let links = image.links_of(&*image.ext2(), inode);
     for level in [0x11, 0x12] {
@@ -123,7 +118,7 @@ fn an_extent_that_is_not_written_yet_is_named() {
     let mut image = Image::new("unwritten", 20_000, &["-b", "1024", "-I", "256", "-O", "extent"]);
     let path = source("unwritten.source", &[0]);
     image.debugfs(&format!("write {} file\nfallocate file 0 499\n", path.display()));
-    let inode = inode_of(&image, "file");
+    let inode = image.inode_of("file");
     assert!(debugfs(&image, &format!("dump_extents <{inode}>")).contains("Uninit"));
     assert!(blocks(&image.links_of(&*image.ext2(), inode)).len() >= 500);
     check(&image, &[inode]);

@@ -95,6 +95,12 @@ impl Image {
         self.follow(format, vec![(block, Kind::Inodes, only)])
     }
 
+    /// The number of the inode at `path`, on the disk.
+    pub fn inode_of(&self, path: &str) -> u32 {
+        let printed = run("debugfs", &["-R", &format!("stat {path}"), self.path.to_str().unwrap()]);
+        printed.split("Inode:").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
+    }
+
     /// The block of an inode, its place there, and its size, as debugfs says.
     pub fn place_of(&self, format: &dyn Format, inode: u32) -> (u32, usize, usize) {
         let printed = run("debugfs", &["-R", &format!("imap <{inode}>"), self.path.to_str().unwrap()]);

@@ -164,12 +164,7 @@ fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to
 }
 
 fn place_of(scene: &Scene, format: &dyn Format, path: &str) -> (u32, usize, usize) {
-    let printed = crate::ext2::image::run(
-        "debugfs",
-        &["-R", &format!("stat {path}"), scene.image.path.to_str().unwrap()],
-    );
-    let number = printed.split("Inode:").nth(1).unwrap().split_whitespace().next().unwrap();
-    scene.image.place_of(format, number.parse().unwrap())
+    scene.image.place_of(format, scene.image.inode_of(path))
 }
 
 #[test]
