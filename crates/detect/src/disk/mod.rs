@@ -267,7 +267,9 @@ impl Disk {
                 } else {
                     plan.summary(self.parts.iter().filter(|part| part.is_watching()).count())
                 };
-                WatchStatus { progress: part::progress(&parts), parts, ..stated(state) }
+                let searches = parts.iter().filter_map(|part| part.watch.progress);
+                let progress = searches.reduce(|(done, of), (more, of_more)| (done + more, of + of_more));
+                WatchStatus { progress, parts, ..stated(state) }
             }
         }
     }

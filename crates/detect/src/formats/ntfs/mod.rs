@@ -48,18 +48,10 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     Probe::of(Ntfs::find(disk_bytes, contents))
 }
 
-/// The driver above the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// A driver that marks the volume as in use.
-    InUse,
-    /// No driver, or one that sets no mark.
-    Clean,
-}
-
 impl Volume {
-    fn state(&self) -> State {
-        if self.is_dirty || self.is_logged { State::InUse } else { State::Clean }
+    /// Whether a driver that marks the volume as in use is above it. Other drivers set no mark.
+    fn is_in_use(&self) -> bool {
+        self.is_dirty || self.is_logged
     }
 }
 
@@ -188,7 +180,7 @@ impl Format for Ntfs {
     }
 
     fn was_clean(&self) -> bool {
-        self.volume.state() == State::Clean
+        !self.volume.is_in_use()
     }
 
     fn tells_of_mounts(&self) -> bool {
@@ -251,10 +243,10 @@ impl Format for Ntfs {
             return Geometry::Same;
         }
         match self.with(block, new) {
-            Some(now) if self.goes_on_in(&now) => match (self.volume.state(), now.volume.state()) {
-                (_, State::InUse) => Geometry::InUse,
-                (State::InUse, State::Clean) => Geometry::Clean,
-                (State::Clean, State::Clean) => Geometry::Same,
+            Some(now) if self.goes_on_in(&now) => match (self.volume.is_in_use(), now.volume.is_in_use()) {
+                (_, true) => Geometry::InUse,
+                (true, false) => Geometry::Clean,
+                (false, false) => Geometry::Same,
             },
             None if self.unknown(block, new).is_some() => Geometry::Same,
             _ => Geometry::Changed,

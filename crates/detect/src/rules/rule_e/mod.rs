@@ -443,8 +443,7 @@ impl RuleE {
     }
 
     /// Whether nothing can be inferred from here on.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.changed || self.broken.is_some()
     }
 }

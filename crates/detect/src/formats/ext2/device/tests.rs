@@ -1,7 +1,6 @@
 use crate::formats::ext2::device::*;
 use crate::formats::ext2::probe;
-use crate::formats::testing::put32;
-use quietus_core::base::units::Addr;
+use crate::formats::testing::{self, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 
@@ -22,13 +21,9 @@ fn with(at: usize, value: u32) -> Vec<u8> {
 }
 
 fn probed(superblock: Vec<u8>) -> Probe {
-    let mut contents = Contents::default();
-    contents.insert(Addr(SUPERBLOCK_AT), superblock);
-    match probe(DISK_BYTES, &contents) {
-        Probe::Needs(journal) => contents.insert(journal[0].start, vec![0; 1024]),
-        other => return other,
-    }
-    probe(DISK_BYTES, &contents)
+    let mut disk = vec![0; DISK_BYTES as usize];
+    disk[1024..2048].copy_from_slice(&superblock);
+    testing::probed(probe, DISK_BYTES, &disk)
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub(super) const BLOCKS: Block = 64;
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
-/// Inodes, where marks are followed, as [`inode`] has them.
+/// Inodes, where marks are followed, as [`table`] has them.
 pub(super) const INODES: Block = 2;
 const INODE_BYTES: usize = 8;
 /// Inodes whose first bytes, up to a 0, are the blocks that they name as unwritten, where there are extents.
@@ -349,11 +349,6 @@ impl Disk {
         self.log(0, &superblock(5, 1));
     }
 
-    /// The guest crashes, and mounts the file system again.
-    pub(super) fn crash(&mut self) {
-        self.mark(2);
-    }
-
     pub(super) fn mark(&mut self, mounted: u8) {
         self.write(SUPER, &[mounted; BYTES]);
     }
@@ -407,7 +402,6 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
     pub(super) number: u8,
-    pub(super) is_free: bool,
     pub(super) is_marked: bool,
     pub(super) generation: u8,
     pub(super) is_folder: bool,
@@ -421,18 +415,12 @@ pub(super) struct Inode {
 pub(super) fn table(inodes: &[Inode]) -> Vec<u8> {
     let mut bytes = vec![0; BYTES];
     for inode in inodes {
-        let flags = [!inode.is_free, inode.is_marked].map(u8::from);
-        let fields = [inode.generation, inode.is_folder.into(), inode.block as u8, inode.level];
+        let (marked, folder) = (u8::from(inode.is_marked), u8::from(inode.is_folder));
+        let fields = [1, marked, inode.generation, folder, inode.block as u8, inode.level];
         let at = usize::from(inode.number) * INODE_BYTES;
-        bytes[at..at + 6].copy_from_slice(&[&flags[..], &fields].concat());
+        bytes[at..at + 6].copy_from_slice(&fields);
     }
     bytes
-}
-
-/// Inodes, one of which is marked or not, and one that is marked and not in use.
-pub(super) fn inodes(is_marked: bool) -> Vec<u8> {
-    let used = Inode { number: 1, is_marked, ..Inode::default() };
-    table(&[used, Inode { number: 2, is_free: true, is_marked: true, ..Inode::default() }])
 }
 
 /// A descriptor with tags of blocks, each with further flags.
