@@ -202,18 +202,14 @@ fn deleted(name: &str) -> (Vec<u8>, Vec<u8>, BTreeSet<Block>, Block, Block) {
     for cluster in &clusters {
         after[map as usize * 4096 + *cluster as usize / 8] &= !(1 << (cluster % 8));
     }
-    let has = |block: &Block| {
-        let named = format.pointers(*block, Kind::Inodes, content(&*format, &before, *block));
+    let names = |block, content: &[u8]| {
+        let named = format.pointers(block, Kind::Inodes, content);
         named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
     };
+    let has = |block: &Block| names(*block, content(&*format, &before, *block));
     let record = format.survey(Kind::Inodes).into_iter().flatten().find(has).unwrap();
-    for slot in 0..4 {
-        let at = record as usize * 4096 + slot * 1024;
-        let mut alone = vec![0; 4096];
-        alone[..1024].copy_from_slice(&after[at..at + 1024]);
-        let named = format.pointers(record, Kind::Inodes, &alone);
-        if named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
-        {
+    for at in (0..4).map(|slot| record as usize * 4096 + slot * 1024) {
+        if names(record, &[&after[at..at + 1024], &[0; 3072]].concat()) {
             after[at + 0x16] = 0;
         }
     }

@@ -16,6 +16,13 @@ fn two(name: &str) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     (partitioned(8192, &[(FIRST, &first), (SECOND, &second)]), first, second)
 }
 
+/// The watcher of such a disk, once it knows it.
+fn known(name: &str) -> Bench {
+    let mut bench = Bench::disk(two(name).0);
+    bench.dead();
+    bench
+}
+
 fn shifted(extents: &[Extent<Addr>], sectors: usize) -> Vec<Extent<Addr>> {
     let shift = sectors as u64 * 512;
     extents.iter().map(|it| Extent::new(it.start.0 + shift, it.len)).collect()
@@ -163,10 +170,8 @@ fn whatever_is_written_partitions_are_watched_as_if_they_were_disks() {
 }
 
 #[test]
-fn a_partition_that_stays_keeps_what_is_known_of_it() {
-    let (disk, ..) = two("stays");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+fn a_partition_that_stays_keeps_what_is_known_of_it_and_one_that_grows_is_looked_at_again() {
+    let mut bench = known("stays");
     let before = bench.status().parts[1].clone();
     bench.write(0, &mbr(&[(FIRST, 1000), (SECOND, 4096)]));
     assert_eq!(bench.status().state, "the partition table is being changed");
@@ -175,6 +180,10 @@ fn a_partition_that_stays_keeps_what_is_known_of_it() {
     assert_eq!(status.parts[1], before);
     assert_eq!(status.parts[0].watch.file_system, None, "it ends beyond its partition now");
     assert_eq!(status.parts[0].watch.state, "the file system ends beyond the disk");
+    bench.write(0, &mbr(&[(FIRST, 2048), (SECOND, 8192)]));
+    bench.wait(1000);
+    assert_eq!(file_systems(&bench)[1].as_deref(), Some("ext2"));
+    assert_eq!(bench.status().parts[1].len_bytes, 4 << 20);
 }
 
 #[test]
@@ -214,21 +223,8 @@ fn a_file_system_within_another_does_not_count_before_its_head_is_written() {
 }
 
 #[test]
-fn a_partition_that_grows_is_looked_at_again() {
-    let (disk, ..) = two("grows");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
-    bench.write(0, &mbr(&[(FIRST, 2048), (SECOND, 8192)]));
-    bench.wait(1000);
-    assert_eq!(file_systems(&bench)[1].as_deref(), Some("ext2"));
-    assert_eq!(bench.status().parts[1].len_bytes, 4 << 20);
-}
-
-#[test]
 fn what_a_partition_leaves_that_shrinks_or_goes_is_named_until_another_takes_it() {
-    let (disk, ..) = two("leaves");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let mut bench = known("leaves");
     let left = |bench: &Bench| {
         let waiting = bench.watcher.waiting().filter(|it| it.0 == WaitsFor::Owner);
         waiting.map(|(_, it)| (it.start.0 as usize / 512, it.end() as usize / 512)).collect::<Vec<_>>()
@@ -277,11 +273,9 @@ fn a_table_that_comes_ends_what_was_watched_below_the_whole_disk() {
 
 #[test]
 fn a_signature_that_comes_ends_and_that_goes_begins_the_watch() {
-    let (disk, ..) = two("signature");
+    let mut bench = known("signature");
     let at = (FIRST * 512 + 4096) as u64;
-    let old = disk[at as usize..][..4].to_vec();
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let old = bench.bytes[at as usize..][..4].to_vec();
     bench.write(at, &[0xFC, 0x4E, 0x2B, 0xA9]);
     bench.wait(1000);
     assert_eq!(states(&bench)[0], "it is a member of an md array");
@@ -292,9 +286,7 @@ fn a_signature_that_comes_ends_and_that_goes_begins_the_watch() {
 
 #[test]
 fn what_was_known_of_each_partition_is_known_again() {
-    let (disk, ..) = two("view");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let mut bench = known("view");
     let view = bench.watcher.view().expect("both are known");
     let mut again = Bench::disk(bench.bytes.clone());
     again.watcher.restore(view.clone());
@@ -318,9 +310,7 @@ fn what_was_known_of_each_partition_is_known_again() {
 
 #[test]
 fn a_read_that_fails_blinds_only_what_it_was_for() {
-    let (disk, ..) = two("fails");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let mut bench = known("fails");
     let extent = Extent::new(SECOND as u64 * 512 + 8192, 4096);
     bench.observe(Observation::Given { extent, content: None });
     bench.wait(1000);
@@ -378,11 +368,8 @@ fn unconfirmed_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, 
     let free = (0..1023).find(|bit| map[bit / 8] >> (bit % 8) & 1 == 0).unwrap() as u64 + 1;
     let mut bench = Bench::disk(partitioned(1100, &[(FIRST, &part)]));
     bench.connected(clients);
-    bench.wait(1000);
-    bench.wait(1000);
-    // What a client sent to an earlier run of the server has arrived by now.
-    bench.wait(1000);
-    bench.wait(1000);
+    // What a client sent to an earlier run of the server has arrived after that.
+    (0..4).for_each(|_| bench.wait(1000));
     bench.write(at + (free << 10), &[7; 1024]);
     bench.write(at + map_at, &map);
     for clients in between {

@@ -1,6 +1,6 @@
 use crate::formats::ext2::journal::*;
 use crate::formats::ext2::probe;
-use crate::formats::ext2::tests::{descriptors, inode, superblock};
+use crate::formats::ext2::tests::{self, descriptors, inode, superblock};
 use crate::formats::format::{Format, Geometry};
 use crate::formats::testing::{put16, put32};
 
@@ -23,10 +23,7 @@ fn with_inode(inode: &[u8]) -> Contents {
 }
 
 fn with_superblock(superblock: Vec<u8>) -> Contents {
-    let mut contents = Contents::default();
-    contents.insert(Addr(1024), superblock);
-    contents.insert(Addr(2048), descriptors());
-    contents
+    tests::contents(superblock, descriptors())
 }
 
 fn journaled() -> Vec<u8> {

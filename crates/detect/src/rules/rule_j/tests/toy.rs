@@ -319,16 +319,12 @@ impl Disk {
     /// Transaction `tid`, which has the map with `free`, from the log's block
     /// `at` on, in three blocks.
     pub(super) fn commit(&mut self, tid: u32, at: u32, free: &[Block]) {
-        self.log(at, &descriptor(tid, &[(MAP, 0)]));
-        self.log(at + 1, &map(free));
-        self.log(at + 2, &header(2, tid));
+        self.commit_all(tid, at, &[(MAP, map(free))]);
     }
 
     /// Transaction `tid` of one block of no map, from `at` on.
     pub(super) fn commit_other(&mut self, tid: u32, at: u32) {
-        self.log(at, &descriptor(tid, &[(40, 0)]));
-        self.log(at + 1, &[9; BYTES]);
-        self.log(at + 2, &header(2, tid));
+        self.commit_all(tid, at, &[(40, vec![9; BYTES])]);
     }
 
     /// Transaction `tid` of these blocks and their contents, from `at` on. Returns the block behind it.
