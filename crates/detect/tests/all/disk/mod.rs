@@ -286,7 +286,7 @@ fn a_signature_that_comes_ends_and_that_goes_begins_the_watch() {
 
 #[test]
 fn what_was_known_of_each_partition_is_known_again() {
-    let mut bench = known("view");
+    let bench = known("view");
     let view = bench.watcher.view().expect("both are known");
     let mut again = Bench::disk(bench.bytes.clone());
     again.watcher.restore(view.clone());
