@@ -16,7 +16,7 @@ const MARGIN_BYTES: u64 = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Basis {
     disk_bytes: u64,
-    plan: Plan,
+    pub(super) plan: Plan,
     /// Pieces of the partition table.
     table: Vec<Extent<Addr>>,
     /// For each region that may gain a foreign signature: its number in the plan, and the places of
@@ -40,10 +40,6 @@ impl Basis {
             }
         }
         Self { disk_bytes, plan, table, foreign, contents: kept }
-    }
-
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
     }
 
     /// Whether the plan depends on the content of `extent`.

@@ -56,7 +56,6 @@ pub struct Disk {
     left: Vec<Extent<Addr>>,
     /// Reads under way, and who asked for each.
     asked: VecDeque<(Asker, Extent<Addr>)>,
-    /// Number of the next asker.
     next_id: u64,
     /// Index of the part that comes first next time.
     turn: usize,
@@ -71,6 +70,11 @@ fn without(extent: Extent<Addr>, taken: Extent<Addr>) -> impl Iterator<Item = Ex
     let before = (extent.start.0, extent.end().min(taken.start.0));
     let after = (extent.start.0.max(taken.end()), extent.end());
     [before, after].into_iter().filter(|(from, to)| from < to).map(|(from, to)| Extent::between(from, to))
+}
+
+/// A status of nothing but this `state`.
+fn stated(state: String) -> WatchStatus {
+    WatchStatus { state, ..WatchStatus::default() }
 }
 
 /// The requester of a read, by its number: the search or a part.
@@ -159,7 +163,7 @@ impl Disk {
             };
             self.parts.push(part);
         }
-        self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, search.contents()));
+        self.basis = self.search.take().map(|search| Basis::new(self.disk_bytes, plan, &search.contents));
     }
 
     /// A watch over `extent`, while the parts in `old` are being dropped (invariant 4).
@@ -195,7 +199,6 @@ impl Disk {
         }
     }
 
-    /// The parts that `extent` touches.
     fn touched(&self, extent: Extent<Addr>) -> std::ops::Range<usize> {
         let first = self.parts.partition_point(|part| part.extent.end() <= extent.start.0);
         let end = self.parts.partition_point(|part| part.extent.start.0 < extent.end());
@@ -253,10 +256,10 @@ impl Disk {
 
     /// The status of a disk with this `basis`.
     fn decided(&self, basis: &Basis) -> WatchStatus {
-        let plan = basis.plan();
+        let plan = &basis.plan;
         match (&plan.table, self.parts.first()) {
             (None, Some(part)) => part.watch.status(),
-            (None, None) => WatchStatus { state: plan.why_none(), ..WatchStatus::default() },
+            (None, None) => stated(plan.why_none()),
             (Some(_), _) => {
                 let parts: Vec<_> = plan.regions.iter().filter_map(|it| self.part_status(it)).collect();
                 let state = if self.is_uncertain() {
@@ -264,7 +267,9 @@ impl Disk {
                 } else {
                     plan.summary(self.parts.iter().filter(|part| part.is_watching()).count())
                 };
-                WatchStatus { state, progress: part::progress(&parts), parts, ..WatchStatus::default() }
+                let searches = parts.iter().filter_map(|part| part.watch.progress);
+                let progress = searches.reduce(|(done, of), (more, of_more)| (done + more, of + of_more));
+                WatchStatus { progress, parts, ..stated(state) }
             }
         }
     }
@@ -272,7 +277,7 @@ impl Disk {
     fn part_status(&self, region: &crate::disk::plan::Region) -> Option<PartStatus> {
         let part = self.parts.iter().find(|part| part.extent == region.extent);
         let watch = match (&region.refused, part) {
-            (Some(why), _) => WatchStatus { state: why.to_string(), ..WatchStatus::default() },
+            (Some(why), _) => stated(why.to_string()),
             (None, part) => part?.watch.status(),
         };
         let Extent { start, len } = region.extent;
@@ -321,7 +326,7 @@ impl Observer for Disk {
     }
 
     fn wants(&mut self) -> Option<Extent<Addr>> {
-        let search = self.search.as_mut().and_then(|search| Some((search.id, search.wants()?)));
+        let search = self.search.as_mut().and_then(|search| Some((search.id, search.queue.pop_front()?)));
         let next = search.or_else(|| {
             self.round_robin(|part| {
                 let wanted = part.watch.wants()?;
@@ -401,11 +406,8 @@ impl Watcher for Disk {
     fn status(&self) -> WatchStatus {
         match &self.basis {
             Some(basis) => self.decided(basis),
-            None if self.search.is_some() => WatchStatus {
-                state: "looking for partitions and file systems".into(),
-                ..WatchStatus::default()
-            },
-            None => WatchStatus { state: self.blank.clone(), ..WatchStatus::default() },
+            None if self.search.is_some() => stated("looking for partitions and file systems".into()),
+            None => stated(self.blank.clone()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Asker;
 use crate::disk::watch::Watch;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_core::watch::{Moment, Observation, Observer, PartStatus, Scope, Verdict, WaitsFor, Watcher};
+use quietus_core::watch::{Moment, Observation, Observer, Scope, Verdict, WaitsFor, Watcher};
 
 /// One region and its watch. *Inner* addresses count from the region's first byte.
 #[derive(Debug)]
@@ -45,10 +45,4 @@ impl Part {
     pub(super) fn waiting(&self) -> impl Iterator<Item = (WaitsFor, Extent<Addr>)> {
         self.watch.waiting().map(|(cause, inner)| (cause, self.outer(inner)))
     }
-}
-
-/// Sum of the progress of all searches in `parts`.
-pub(super) fn progress(parts: &[PartStatus]) -> Option<(u64, u64)> {
-    let all = parts.iter().filter_map(|part| part.watch.progress);
-    all.reduce(|(done, of), (more, of_more)| (done + more, of + of_more))
 }

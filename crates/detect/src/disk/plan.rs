@@ -33,7 +33,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The extents of all regions.
     pub(crate) fn places(&self) -> Vec<Extent<Addr>> {
         self.regions.iter().map(|it| it.extent).collect()
     }

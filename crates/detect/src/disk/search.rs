@@ -24,10 +24,11 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Search {
     pub id: Asker,
-    contents: Contents,
+    pub contents: Contents,
     /// Extents asked for so far.
     asked: Vec<Extent<Addr>>,
-    queue: VecDeque<Extent<Addr>>,
+    /// Extents to be read next.
+    pub queue: VecDeque<Extent<Addr>>,
     /// Number of answers still to come.
     open: usize,
     rounds: usize,
@@ -39,17 +40,9 @@ impl Search {
         Self { id, contents, asked: Vec::new(), queue, open: 0, rounds: 0 }
     }
 
-    pub(super) fn contents(&self) -> &Contents {
-        &self.contents
-    }
-
     /// Whether the result depends on the content of `extent`.
     pub(super) fn depends_on(&self, extent: Extent<Addr>) -> bool {
         self.asked.iter().any(|asked| asked.overlaps(extent))
-    }
-
-    pub(super) fn wants(&mut self) -> Option<Extent<Addr>> {
-        self.queue.pop_front()
     }
 
     pub(super) fn given(&mut self, extent: Extent<Addr>, content: &[u8]) {

@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 /// End of the part of a disk in which signatures of file systems lie, in bytes: every prober's
 /// first reads end before.
 const HEAD_BYTES: u64 = 128 << 10;
-/// The magic number at the start of a view.
 const VIEW_MAGIC: &[u8] = b"QUIETWA1";
 /// Time without a change of the head, in milliseconds, before a search for a file system begins.
 const QUIET_MS: u64 = 500;
@@ -162,7 +161,7 @@ impl Watch {
             former.written(extent);
         }
         if let Some(tail) = &mut self.tail {
-            tail.arrived(at.now, extent, self.options.settle_ms.saturating_add(at.attached.hold_ms()));
+            tail.arrived(at.now, extent, self.options.settle_ms_below(at.attached));
         }
     }
 

@@ -57,10 +57,27 @@ impl Difference {
         self.new.clear();
     }
 
-    /// The changes.
+    /// An owner of its own used to name `blocks`.
+    pub(crate) fn lose_one(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
+        blocks.into_iter().for_each(|it| add(&mut self.unlinked, it, kind));
+    }
+
+    /// An owner of its own now names `blocks`.
+    pub(crate) fn gain_one(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
+        blocks.into_iter().for_each(|it| add(&mut self.linked, it, kind));
+    }
+
     pub(crate) fn changes(self) -> Vec<Change> {
         let unlinked = self.unlinked.into_iter().map(Change::Unlinked);
         unlinked.chain(self.linked.into_iter().map(Change::Linked)).collect()
+    }
+}
+
+/// Adds a link, merged with the last one where the two are contiguous.
+fn add(links: &mut Vec<Link>, blocks: Range<Block>, kind: Kind) {
+    match links.last_mut() {
+        Some(last) if last.blocks.end == blocks.start && last.kind == kind => last.blocks.end = blocks.end,
+        _ => links.push(Link { blocks, kind }),
     }
 }
 

@@ -105,10 +105,24 @@ pub(crate) fn ensure(
     if holds { Ok(()) } else { Err(Reason::invalid(structure, field, value)) }
 }
 
+/// As [`ensure`], for a field of a boot sector.
+pub(crate) fn ensure_boot(holds: bool, field: &str, value: impl fmt::Display) -> Result<(), Reason> {
+    ensure(holds, "the boot sector", field, value)
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// The part of `bytes` at `at` that lies in `place`: its first byte within `place`, and the bytes.
+pub(crate) fn part_within<'a>(place: &Range<u64>, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8]) {
+    let skipped = place.start.saturating_sub(at.0);
+    let from = (at.0 + skipped).saturating_sub(place.start);
+    let left = (place.end - place.start).saturating_sub(from);
+    let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
+    (from, &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
 }
 
 /// Role of a block in the tree of a marked file.
@@ -348,6 +362,22 @@ pub enum Probe {
     Refused(Reason),
 }
 
+impl From<Reason> for Probe {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason)
+    }
+}
+
+impl Probe {
+    /// The result of a search that found a file system, or ended before.
+    pub(crate) fn of<F: Format + 'static>(found: Result<F, Self>) -> Self {
+        match found {
+            Ok(format) => Self::Is(Box::new(format)),
+            Err(ended) => ended,
+        }
+    }
+}
+
 /// Parts of the disk's content, by the address of their first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Contents(BTreeMap<u64, Vec<u8>>);
@@ -376,6 +406,25 @@ impl Contents {
         self.0.iter().fold(0, |crc, (start, part)| {
             crc32c::crc32c_append(crc32c::crc32c_append(crc, &start.to_le_bytes()), part)
         })
+    }
+
+    /// The `len` bytes at `start` of a disk of `disk_bytes`, which tell whether a file system is there at all.
+    pub(crate) fn head(&self, start: u64, len: u64, disk_bytes: u64) -> Result<&[u8], Probe> {
+        self.needed(Extent::within(start, len, disk_bytes).ok_or(Probe::IsNot)?)
+    }
+
+    /// The content of `extent`, without which a search cannot go on.
+    pub(crate) fn needed(&self, extent: Extent<Addr>) -> Result<&[u8], Probe> {
+        self.get(extent).ok_or_else(|| Probe::Needs(vec![extent]))
+    }
+
+    /// As [`Self::needed`], for all of `extents`.
+    pub(crate) fn all_needed(&self, extents: &[Extent<Addr>]) -> Result<Vec<&[u8]>, Probe> {
+        let missing: Vec<_> = extents.iter().copied().filter(|at| self.get(*at).is_none()).collect();
+        if !missing.is_empty() {
+            return Err(Probe::Needs(missing));
+        }
+        Ok(extents.iter().filter_map(|at| self.get(*at)).collect())
     }
 
     /// The content of `extent`, if one part holds all of it.

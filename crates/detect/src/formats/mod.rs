@@ -5,7 +5,10 @@ pub(crate) mod difference;
 pub mod exfat;
 pub mod ext2;
 pub mod fat;
+pub(crate) mod features;
 pub mod format;
 pub(crate) mod jbd2;
 pub mod ntfs;
 pub mod properties;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -46,8 +46,6 @@ const NONE: Properties = Properties {
 /// ext2, mounted as usual; and what the ext4 driver mounts without a journal.
 pub const EXT2: Properties =
     Properties { block_exclusivity: true, generation_marking: true, delete_suppression: true, ..NONE };
-/// ext2, mounted `sync`.
-pub const EXT2_SYNC: Properties = Properties { reuse_ordering: true, ..EXT2 };
 /// VFAT, and exFAT.
 pub const VFAT: Properties = Properties { block_exclusivity: true, delete_suppression: true, ..NONE };
 /// NTFS, as its known drivers write it (`docs/decisions/0011-ntfs.md`): ntfs-3g still writes
@@ -58,8 +56,6 @@ pub const EXT3_WRITEBACK: Properties =
     Properties { generation_marking: true, delete_suppression: true, consistent_metadata: true, ..NONE };
 /// ext3 and ext4, `data=ordered`.
 pub const EXT3_ORDERED: Properties = Properties { reuse_ordering: true, ..EXT3_WRITEBACK };
-/// ext3 and ext4, `data=journal`.
-pub const EXT3_JOURNAL: Properties = Properties { data_metadata_coupling: true, ..EXT3_ORDERED };
 
 impl Properties {
     /// The kinds of deaths that follow from the properties (table 5). Where the paper needs data
@@ -110,8 +106,8 @@ mod tests {
 
     /// Table 2: a row for each property, an "x" where the column's file system has it, and an "o"
     /// where it had it when the paper was written.
-    const MARKS: [&str; 6] = [".x.oxx", "xxx...", "xx.xxx", "xxxxxx", "...xxx", ".....x"];
-    const COLUMNS: [Properties; 6] = [EXT2, EXT2_SYNC, VFAT, EXT3_WRITEBACK, EXT3_ORDERED, EXT3_JOURNAL];
+    const MARKS: [&str; 6] = ["..ox", "xx..", "x.xx", "xxxx", "..xx", "...."];
+    const COLUMNS: [Properties; 4] = [EXT2, VFAT, EXT3_WRITEBACK, EXT3_ORDERED];
 
     #[test]
     fn the_data_are_table_2_as_it_is_today() {
@@ -127,11 +123,9 @@ mod tests {
     fn what_is_inferred_below_each_can_be_inferred() {
         let of = |properties: Properties| properties.inferable().named().map(|(_, can)| can);
         assert_eq!(of(EXT2), [true, true, true, false]);
-        assert_eq!(of(EXT2_SYNC), [true; 4]);
         assert_eq!(of(VFAT), [true, true, false, false]);
         assert_eq!(of(NTFS), [true, false, true, false]);
         assert_eq!(of(EXT3_WRITEBACK), [true, true, true, false]);
         assert_eq!(of(EXT3_ORDERED), [true; 4]);
-        assert_eq!(of(EXT3_JOURNAL), [true; 4]);
     }
 }

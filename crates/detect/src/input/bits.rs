@@ -38,25 +38,21 @@ pub(crate) fn runs(bytes: &[u8], bits: Range<usize>) -> impl Iterator<Item = (Ra
 
 #[cfg(test)]
 mod tests {
+    use crate::formats::testing::Dice;
     use crate::input::bits::*;
 
     #[test]
     fn runs_are_the_bits_joined() {
-        let mut state = 1_u32;
+        let mut dice = Dice(1);
+        let mut random = |below: usize| dice.below(below as u32) as usize;
         for _ in 0..2000 {
-            let bytes: Vec<u8> =
-                (0..6).map(|_| [0, 0xFF, random(&mut state) as u8][random(&mut state) % 3]).collect();
-            let from = random(&mut state) % 49;
-            let to = from + random(&mut state) % (49 - from);
+            let bytes: Vec<u8> = (0..6).map(|_| [0, 0xFF, random(256) as u8][random(3)]).collect();
+            let from = random(49);
+            let to = from + random(49 - from);
             let found: Vec<_> = runs(&bytes, from..to).collect();
             let bits: Vec<bool> = found.iter().flat_map(|(run, value)| run.clone().map(|_| *value)).collect();
             assert_eq!(bits, (from..to).map(|bit| is_set(&bytes, bit)).collect::<Vec<_>>());
             assert!(found.windows(2).all(|pair| pair[0].1 != pair[1].1), "{found:?}");
         }
-    }
-
-    fn random(state: &mut u32) -> usize {
-        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (*state >> 8) as usize
     }
 }

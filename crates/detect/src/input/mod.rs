@@ -1,4 +1,5 @@
-//! Bytes that a guest has written, read without trust: numbers, bitmaps.
+//! Bytes that a guest has written, read without trust: numbers, bitmaps; and sets of numbers.
 
 pub(crate) mod bits;
 pub(crate) mod bytes;
+pub(crate) mod sets;

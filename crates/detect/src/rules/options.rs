@@ -1,5 +1,6 @@
 //! Options of inference: which deaths count, and how much proof each needs.
 
+use quietus_core::watch::Attached;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,13 @@ pub struct Options {
     pub settle_ms: u64,
     /// Which content is sensitive.
     pub sensitive: Sensitive,
+}
+
+impl Options {
+    /// As [`Options::settle_ms`], until everything has passed what lies between as well.
+    pub(crate) fn settle_ms_below(&self, attached: Attached) -> u64 {
+        self.settle_ms.saturating_add(attached.hold_ms())
+    }
 }
 
 impl Default for Options {

@@ -9,6 +9,7 @@
 //! 4. All else behind an end is named, and stays.
 
 use crate::formats::format::{Block, Format};
+use crate::input::sets::set_of;
 use crate::rules::rule::Grid;
 use crate::rules::rule::deaths::Deaths;
 use crate::rules::rule::history::{Clock, RecentBlocks};
@@ -30,10 +31,8 @@ impl Former {
     /// `None` if nothing tells `format` from another file system. Without `seen_from_start`, anything may have been
     /// written since the file system was last in use.
     pub(crate) fn of(format: &dyn Format, seen_from_start: bool) -> Option<Self> {
-        let (grid, blocks, mut written) = (Grid::of(format), format.blocks(), RoaringBitmap::new());
-        if !seen_from_start {
-            written.insert_range(0..blocks);
-        }
+        let (grid, blocks) = (Grid::of(format), format.blocks());
+        let written = if seen_from_start { RoaringBitmap::new() } else { set_of([0..blocks]) };
         Some(Self { identity: format.identity()?, grid, blocks, written })
     }
 
@@ -55,9 +54,7 @@ impl Former {
         if !is_same || !format.was_clean() || format.blocks() >= self.blocks {
             return None;
         }
-        let mut left = RoaringBitmap::new();
-        left.insert_range(format.blocks()..self.blocks);
-        left -= self.written;
+        let left = set_of([format.blocks()..self.blocks]) - self.written;
         Some(Tail {
             grid: self.grid,
             clock: Clock::new(now),
@@ -118,7 +115,7 @@ impl Tail {
 
     pub(crate) fn agenda(&self) -> Agenda {
         let is_working = !self.deaths.is_idle();
-        Agenda { unproven_since: self.deaths.unproven_since(), wakes_at: None, is_working }
+        Agenda { unproven_since: self.deaths.since, wakes_at: None, is_working }
     }
 
     pub(crate) fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {

@@ -1,9 +1,10 @@
 //! Real file systems, made by mkntfs and filled by ntfscp: found for what they
 //! are, free where the bitmap says so, and named as ntfsinfo and ntfscluster have it.
 
+use crate::disk::bench::Bench;
 use crate::tool::{self, figure, run};
-use quietus_core::base::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Attached, Content, Moment, Observation, Observer, Scope, Verdict, Watcher};
+use quietus_core::base::units::{Addr, Extent};
+use quietus_core::watch::{Observation, Scope, Verdict};
 use quietus_detect::Disk;
 use quietus_detect::formats::format::{Block, Change, Format, Geometry, Kind, Probe};
 use quietus_detect::formats::ntfs;
@@ -140,74 +141,46 @@ fn mft_grows_while_it_is_watched() {
     check(&image, &["file0", "file69"]);
 }
 
-/// A disk that is watched: what it holds, and the time.
-struct Watched {
-    bytes: Vec<u8>,
-    disk: Disk,
-    now: u64,
+/// A disk that is watched.
+fn watched(bytes: Vec<u8>, eager: bool) -> Bench {
+    let options = Options { eager, settle_ms: 5000, ..Options::default() };
+    let disk = Disk::new(bytes.len() as u64, vec![ntfs::probe], options);
+    let mut bench = Bench::of(Box::new(disk), bytes);
+    bench.clients = 1;
+    bench.wait(2000);
+    bench.wait(2000);
+    bench
 }
 
-impl Watched {
-    fn new(bytes: Vec<u8>, eager: bool) -> Self {
-        let options = Options { eager, settle_ms: 5000, ..Options::default() };
-        let disk = Disk::new(bytes.len() as u64, vec![ntfs::probe], options);
-        let mut watched = Self { bytes, disk, now: 0 };
-        watched.pass(2000);
-        watched.pass(2000);
-        watched
+impl Bench {
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.write(at as u64, bytes);
+        self.read();
     }
 
-    fn observe(&mut self, observation: Observation<'_>) {
-        self.disk
-            .observe(Moment { now: Millis(self.now), clients: 1, attached: Attached::Direct }, observation);
-    }
-
-    /// Time passes, in which everything is read that is asked for.
-    fn pass(&mut self, millis: u64) {
-        self.now += millis;
-        self.observe(Observation::Tick);
-        while let Some(extent) = self.disk.wants() {
-            let read = self.bytes[extent.start.0 as usize..extent.end() as usize].to_vec();
-            self.observe(Observation::Given { extent, content: Some(&read) });
-        }
-    }
-
-    fn write(&mut self, at: usize, bytes: &[u8]) {
-        let extent: Extent<Addr> = Extent::new(at as u64, bytes.len() as u64);
-        let content = Content::Bytes(bytes);
-        self.disk.take_suspicious(extent);
-        self.observe(Observation::Arrived { extent, content });
-        for old_extent in self.disk.needs(extent) {
-            let old = self.bytes[old_extent.start.0 as usize..old_extent.end() as usize].to_vec();
-            self.observe(Observation::Overwriting { extent, content, old_extent, old: &old });
-        }
-        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-        self.pass(0);
-    }
-
-    /// The block that holds byte `at` of `other` is written as it is there.
-    fn write_as(&mut self, other: &[u8], block: Block) {
+    /// `block` is written as it is in `other`.
+    fn put_as(&mut self, other: &[u8], block: Block) {
         let at = block as usize * 4096;
-        self.write(at, &other[at..at + 4096]);
+        self.put(at, &other[at..at + 4096]);
     }
 
     /// The guest is active for so many seconds.
     fn be_active(&mut self, seconds: usize) {
         let end = self.bytes.len() - 4096;
         for _ in 0..seconds * 2 {
-            self.pass(500);
+            self.wait(500);
             let last = self.bytes[end..].to_vec();
-            self.write(end, &last);
+            self.put(end, &last);
         }
     }
 
     /// The blocks that are called dead.
-    fn dead(&mut self) -> BTreeSet<Block> {
+    fn blocks_dead(&mut self) -> BTreeSet<Block> {
         let mut dead = BTreeSet::new();
         self.observe(Observation::Cut);
         self.observe(Observation::Proven);
         let scope = Scope { layers: false, all: true, is_busy: &|_| false };
-        while let Some((at, verdict)) = self.disk.verdict(scope) {
+        while let Some((at, verdict)) = self.watcher.verdict(scope) {
             assert_eq!(verdict, Verdict::Dead);
             dead.extend((at.start.0 / 4096) as Block..(at.end() / 4096) as Block);
         }
@@ -229,18 +202,14 @@ fn deleted(name: &str) -> (Vec<u8>, Vec<u8>, BTreeSet<Block>, Block, Block) {
     for cluster in &clusters {
         after[map as usize * 4096 + *cluster as usize / 8] &= !(1 << (cluster % 8));
     }
-    let has = |block: &Block| {
-        let named = format.pointers(*block, Kind::Inodes, content(&*format, &before, *block));
+    let names = |block, content: &[u8]| {
+        let named = format.pointers(block, Kind::Inodes, content);
         named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
     };
+    let has = |block: &Block| names(*block, content(&*format, &before, *block));
     let record = format.survey(Kind::Inodes).into_iter().flatten().find(has).unwrap();
-    for slot in 0..4 {
-        let at = record as usize * 4096 + slot * 1024;
-        let mut alone = vec![0; 4096];
-        alone[..1024].copy_from_slice(&after[at..at + 1024]);
-        let named = format.pointers(record, Kind::Inodes, &alone);
-        if named.iter().any(|it| matches!(it, Change::Linked(link) if clusters.contains(&link.blocks.start)))
-        {
+    for at in (0..4).map(|slot| record as usize * 4096 + slot * 1024) {
+        if names(record, &[&after[at..at + 1024], &[0; 3072]].concat()) {
             after[at + 0x16] = 0;
         }
     }
@@ -251,24 +220,24 @@ fn deleted(name: &str) -> (Vec<u8>, Vec<u8>, BTreeSet<Block>, Block, Block) {
 fn a_death_takes_two_witnesses_even_if_eager() {
     for (name, eager) in [("ntfs.two", false), ("ntfs.eager", true)] {
         let (before, after, clusters, record, map) = deleted(name);
-        let mut watched = Watched::new(before, eager);
-        assert_eq!(watched.disk.status().file_system.as_deref(), Some("ntfs"));
+        let mut watched = watched(before, eager);
+        assert_eq!(watched.status().file_system.as_deref(), Some("ntfs"));
         watched.be_active(12);
-        let free = watched.dead();
+        let free = watched.blocks_dead();
         assert!(!free.is_empty() && free.is_disjoint(&clusters), "what was free at the attach has settled");
-        watched.write_as(&after, map);
-        assert!(watched.dead().is_empty(), "the record still names them");
-        watched.write_as(&after, record);
-        assert_eq!(watched.dead(), clusters);
+        watched.put_as(&after, map);
+        assert!(watched.blocks_dead().is_empty(), "the record still names them");
+        watched.put_as(&after, record);
+        assert_eq!(watched.blocks_dead(), clusters);
     }
 }
 
 #[test]
 fn a_clean_volume_proves_nothing_before_the_guest_was_active() {
     let (before, ..) = deleted("ntfs.attach");
-    let mut watched = Watched::new(before, false);
-    watched.pass(3_600_000);
-    assert!(watched.dead().is_empty());
+    let mut watched = watched(before, false);
+    watched.wait(3_600_000);
+    assert!(watched.blocks_dead().is_empty());
 }
 
 #[test]
@@ -277,56 +246,56 @@ fn one_that_is_refused_is_looked_at_again_wherever_it_is_mended() {
     let record_6 = found(&bytes).survey(Kind::Inodes)[0].start as usize * 4096 + 6 * 1024;
     assert!(record_6 > 1 << 20);
     bytes[record_6 + 510] ^= 1;
-    let mut watched = Watched::new(bytes, false);
+    let mut watched = watched(bytes, false);
     let why =
         "record 6 of $MFT is invalid: a part of it was not written (its update sequence does not match)";
-    assert_eq!(watched.disk.status().state, why);
+    assert_eq!(watched.status().state, why);
     let mut mended = watched.bytes[record_6..record_6 + 512].to_vec();
     mended[510] ^= 1;
-    watched.write(record_6, &mended);
-    watched.pass(1000);
-    watched.pass(1000);
-    assert_eq!(watched.disk.status().file_system.as_deref(), Some("ntfs"));
+    watched.put(record_6, &mended);
+    watched.wait(1000);
+    watched.wait(1000);
+    assert_eq!(watched.status().file_system.as_deref(), Some("ntfs"));
 }
 
 #[test]
 fn nothing_dies_while_a_record_is_torn() {
     let (before, after, clusters, record, map) = deleted("ntfs.torn");
-    let mut watched = Watched::new(before, false);
+    let mut watched = watched(before, false);
     watched.be_active(12);
-    watched.dead();
+    watched.blocks_dead();
     let mut torn = after.clone();
     let at = record as usize * 4096;
     let slot = (0..4).find(|slot| torn[at + slot * 1024 + 0x16] == 0).unwrap();
     torn[at + slot * 1024 + 510] ^= 1;
-    watched.write_as(&torn, record);
-    watched.write_as(&after, map);
-    assert!(watched.dead().is_empty());
-    assert!(!watched.disk.agenda().is_working, "who waits until all is done would wait for ever");
-    let state = watched.disk.status().state;
+    watched.put_as(&torn, record);
+    watched.put_as(&after, map);
+    assert!(watched.blocks_dead().is_empty());
+    assert!(!watched.watcher.agenda().is_working, "who waits until all is done would wait for ever");
+    let state = watched.status().state;
     assert!(
         state.contains("nothing is called dead: record")
             && state.contains("its update sequence does not match"),
         "{state}"
     );
-    watched.write_as(&after, record);
-    assert_eq!(watched.dead(), clusters);
-    assert_eq!(watched.disk.status().state, "watching it");
+    watched.put_as(&after, record);
+    assert_eq!(watched.blocks_dead(), clusters);
+    assert_eq!(watched.status().state, "watching it");
 }
 
 #[test]
 fn what_was_written_lately_dies_with_time_or_the_next_map() {
     let (before, after, clusters, record, map) = deleted("ntfs.lately");
-    let mut watched = Watched::new(before, false);
+    let mut watched = watched(before, false);
     watched.be_active(12);
-    watched.dead();
+    watched.blocks_dead();
     for cluster in &clusters {
-        watched.write(*cluster as usize * 4096, &[b'n'; 4096]);
+        watched.put(*cluster as usize * 4096, &[b'n'; 4096]);
     }
-    watched.pass(2000);
-    watched.write_as(&after, record);
-    watched.write_as(&after, map);
-    assert!(watched.dead().is_empty(), "no order is promised");
+    watched.wait(2000);
+    watched.put_as(&after, record);
+    watched.put_as(&after, map);
+    assert!(watched.blocks_dead().is_empty(), "no order is promised");
     watched.be_active(12);
-    assert_eq!(watched.dead(), clusters);
+    assert_eq!(watched.blocks_dead(), clusters);
 }

@@ -114,11 +114,8 @@ impl Header {
         let bytes = self.entries_extent();
         ensure((1..=ENTRIES_BYTES_MAX).contains(&bytes.len), "NumberOfPartitionEntries", self.entries)?;
         ensure(bytes.start.0 > 0 && bytes.end() <= disk_bytes, "PartitionEntryLBA", self.entries_lba)?;
-        let usable = sectors(
-            self.first_usable_lba,
-            self.last_usable_lba - self.first_usable_lba + 1,
-            self.sector_bytes,
-        );
+        let usable = self.last_usable_lba - self.first_usable_lba + 1;
+        let usable = sectors(self.first_usable_lba, usable, self.sector_bytes);
         ensure(!usable.overlaps(bytes), "PartitionEntryLBA", self.entries_lba)
     }
 
@@ -213,11 +210,8 @@ fn whole(
         return Ok(ensure(false, "PartitionEntryLBA", header.entries_lba).map(|()| Vec::new()));
     };
     seen.push(extent);
-    let is_whole = ensure(
-        crc32(entries) == header.entries_crc,
-        "PartitionEntryArrayCRC32",
-        format_args!("{:#x}", header.entries_crc),
-    );
+    let crc = header.entries_crc;
+    let is_whole = ensure(crc32(entries) == crc, "PartitionEntryArrayCRC32", format_args!("{crc:#x}"));
     Ok(is_whole.map(|()| header.partitions(entries)))
 }
 

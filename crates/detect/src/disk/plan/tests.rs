@@ -1,25 +1,12 @@
-use crate::disk::partition::Missing;
 use crate::disk::partition::tests::{Image, entry, image};
 use crate::disk::plan::{Plan, plan};
-use crate::formats::format::{Contents, Prober};
+use crate::formats::format::Prober;
 use quietus_core::base::units::Extent;
-use std::collections::BTreeSet;
 
 const EXT2: &[Prober] = &[crate::formats::ext2::probe];
 
 fn planned(image: &Image) -> Plan {
-    let (len, mut contents) = (image.bytes.len() as u64, Contents::default());
-    let mut asked = BTreeSet::new();
-    loop {
-        let Missing(extents) = match plan(len, EXT2, &contents) {
-            Ok(plan) => return plan,
-            Err(missing) => missing,
-        };
-        for it in extents {
-            assert!(asked.insert((it.start, it.len)), "asked for twice");
-            contents.insert(it.start, image.bytes[it.start.0 as usize..it.end() as usize].to_vec());
-        }
-    }
+    image.seen(|len, contents| plan(len, EXT2, contents))
 }
 
 fn refusals(plan: &Plan) -> Vec<Option<String>> {
@@ -31,28 +18,8 @@ fn superblock(image: &mut Image) {
     image.bytes[1024 + 0x38..][..2].copy_from_slice(&[0x53, 0xEF]);
 }
 
-const TWO: &[[u8; 16]] = &[[0; 16], [0; 16]];
-
 fn two() -> Image {
-    let mut entries = TWO.to_vec();
-    entries[0] = entry(0x83, 63, 2000);
-    entries[1] = entry(0x83, 4096, 4096);
-    image(8).mbr(&entries)
-}
-
-#[test]
-fn without_a_table_the_whole_disk_is_one() {
-    let plan = planned(&image(1));
-    assert_eq!(refusals(&plan), [None]);
-    assert_eq!((plan.regions[0].number, plan.regions[0].extent), (None, Extent::new(0, 1 << 20)));
-}
-
-#[test]
-fn each_partition_is_one() {
-    let plan = planned(&two());
-    assert_eq!(refusals(&plan), [None, None]);
-    let numbers: Vec<_> = plan.regions.iter().map(|it| it.number).collect();
-    assert_eq!(numbers, [Some(1), Some(2)]);
+    image(8).mbr(&[entry(0x83, 63, 2000), entry(0x83, 4096, 4096)])
 }
 
 #[test]

@@ -1,8 +1,6 @@
 use crate::formats::difference::*;
-use crate::formats::ext2::tests::Dice;
+use crate::formats::testing::{Counts, Dice};
 use std::collections::BTreeMap;
-
-type Counts = BTreeMap<(Block, Kind), i64>;
 
 type Named = (Range<Block>, u8);
 
@@ -86,22 +84,6 @@ fn another_owner_keeps_nothing() {
 }
 
 #[test]
-fn a_file_that_grows_is_named_further() {
-    let mut difference = Difference::default();
-    hand_in(&mut difference, &[(10..20, 0), (40..41, 1)], &[(10..32_000, 0), (40..41, 1)]);
-    difference.settle();
-    assert_eq!(difference.changes(), [Change::Linked(Link { blocks: 20..32_000, kind: Kind::Data })]);
-}
-
-#[test]
-fn an_extent_that_is_cut_into_pieces_is_no_change() {
-    let mut difference = Difference::default();
-    hand_in(&mut difference, &[(10..20, 0)], &[(14..20, 0), (10..12, 0), (12..14, 0)]);
-    difference.settle();
-    assert_eq!(difference.changes(), []);
-}
-
-#[test]
 fn only_what_one_owner_has_of_one_level_is_joined() {
     let mut difference = Difference::default();
     hand_in(&mut difference, &[], &[(4..5, 0), (5..6, 0), (5..6, 0), (6..7, 1), (7..8, 1)]);
@@ -110,14 +92,4 @@ fn only_what_one_owner_has_of_one_level_is_joined() {
     difference.settle();
     let ranges: Vec<_> = difference.linked.iter().map(|link| link.blocks.clone()).collect();
     assert_eq!(ranges, [4..6, 5..6, 6..8, 8..9]);
-}
-
-#[test]
-fn a_block_that_moves_within_a_file_is_lost_and_found() {
-    let mut difference = Difference::default();
-    difference.lose(7..8, 0, 5);
-    difference.gain(7..8, 0, 3);
-    difference.settle();
-    let link = Link { blocks: 7..8, kind: Kind::Data };
-    assert_eq!(difference.changes(), [Change::Unlinked(link.clone()), Change::Linked(link)]);
 }

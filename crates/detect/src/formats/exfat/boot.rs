@@ -1,9 +1,7 @@
 //! The boot region: the fields that decide where everything lies.
 
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -12,7 +10,6 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(super) const BOOT_BYTES: u64 = 512;
 /// Number of sectors under the checksum, which fills the next sector.
 const SUMMED_SECTORS: u64 = 11;
-/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// The first cluster's number.
 pub(super) const FIRST_CLUSTER: u32 = 2;
@@ -99,10 +96,6 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
     pairs.into_iter().all(|(at, (old, new))| old == new || VOLATILE.contains(&at))
 }
 
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
-}
-
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
     ///
@@ -133,11 +126,8 @@ impl Boot {
     }
 
     fn check(&self, disk_bytes: u64) -> Result<(), Reason> {
-        ensure(
-            (9..=12).contains(&self.bytes_per_sector_shift),
-            "BytesPerSectorShift",
-            self.bytes_per_sector_shift,
-        )?;
+        let is_size = (9..=12).contains(&self.bytes_per_sector_shift);
+        ensure(is_size, "BytesPerSectorShift", self.bytes_per_sector_shift)?;
         let is_size = self.sectors_per_cluster_shift <= 25 - self.bytes_per_sector_shift;
         ensure(is_size, "SectorsPerClusterShift", self.sectors_per_cluster_shift)?;
         ensure(self.fat_offset >= 24, "FatOffset", self.fat_offset)?;
@@ -146,11 +136,8 @@ impl Boot {
         ensure((1..=0xFFFF_FFF5).contains(&self.cluster_count), "ClusterCount", self.cluster_count)?;
         let entries = u64::from(self.cluster_count) + u64::from(FIRST_CLUSTER);
         ensure(entries * 4 <= self.bytes(self.fat_length.into()), "FatLength", self.fat_length)?;
-        ensure(
-            self.is_cluster(self.first_cluster_of_root_directory),
-            "FirstClusterOfRootDirectory",
-            self.first_cluster_of_root_directory,
-        )?;
+        let root = self.first_cluster_of_root_directory;
+        ensure(self.is_cluster(root), "FirstClusterOfRootDirectory", root)?;
         let is_room = u128::from(self.volume_length) << self.bytes_per_sector_shift <= disk_bytes.into();
         if !is_room {
             return Err(Reason("the file system ends beyond the disk".into()));
@@ -163,7 +150,6 @@ impl Boot {
         sectors << self.bytes_per_sector_shift
     }
 
-    /// Whether `cluster` exists.
     pub(super) fn is_cluster(&self, cluster: u32) -> bool {
         cluster >= FIRST_CLUSTER && cluster - FIRST_CLUSTER < self.cluster_count
     }
@@ -186,7 +172,6 @@ impl Boot {
         self.bytes(self.fat_offset.into()) + u64::from(cluster) * 4
     }
 
-    /// Bytes in a cluster.
     pub(super) fn cluster_bytes(&self) -> u64 {
         self.bytes(1 << self.sectors_per_cluster_shift)
     }

@@ -9,7 +9,9 @@
 //! 3. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
 use crate::formats::exfat::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot, is_only_state};
-use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::formats::format::{
+    Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown, part_within,
+};
 use crate::formats::properties::{Properties, VFAT};
 use crate::input::bits;
 use crate::input::bytes::all;
@@ -24,9 +26,7 @@ mod boot;
 const ROOT_BYTES_MAX: u64 = 4096;
 /// Type of the entry of the bitmap.
 const ALLOCATION_BITMAP: u8 = 0x81;
-/// Most clusters of a bitmap.
 const BITMAP_CLUSTERS_MAX: u64 = 1 << 14;
-/// The end of a chain.
 const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 
 /// An exFAT file system from the first byte of the disk on.
@@ -34,7 +34,6 @@ const END_OF_CHAIN: u32 = 0xFFFF_FFFF;
 pub struct ExFat {
     boot: Boot,
     block_bytes: u64,
-    /// The bytes of the bitmap.
     bitmap: Range<u64>,
     disk_bytes: u64,
 }
@@ -43,35 +42,7 @@ pub struct ExFat {
 /// directory, then for the chain of the bitmap.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    let Some(at) = Extent::within(0, BOOT_BYTES, disk_bytes) else { return Probe::IsNot };
-    match contents.get(at) {
-        None => Probe::Needs(vec![at]),
-        Some(bytes) if is_boot(bytes) => {
-            probe_volume(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
-        }
-        Some(_) => Probe::IsNot,
-    }
-}
-
-fn probe_volume(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
-    let boot = Boot::from_bytes(bytes, disk_bytes)?;
-    let region = Extent::new(BOOT_BYTES, boot.region_bytes() - BOOT_BYTES);
-    let root = boot.cluster_at(boot.first_cluster_of_root_directory);
-    let root = Extent::new(root, boot.cluster_bytes().min(ROOT_BYTES_MAX));
-    let (Some(rest), Some(root)) = (contents.get(region), contents.get(root)) else {
-        return Ok(Probe::Needs(vec![region, root]));
-    };
-    if !boot.is_summed(&[bytes, rest].concat()) {
-        return Err(Reason("the checksum of the boot region is wrong".into()));
-    }
-    let (first, len) =
-        bitmap_entry(root).ok_or_else(|| Reason("the root directory names no bitmap".into()))?;
-    let chain = bitmap_chain(&boot, first, len)?;
-    let Some(table) = contents.get(chain) else { return Ok(Probe::Needs(vec![chain])) };
-    check_chain(first, table)?;
-    let start = boot.cluster_at(first);
-    let block_bytes = boot.block_bytes();
-    Ok(Probe::Is(Box::new(ExFat { boot, block_bytes, bitmap: start..start + len, disk_bytes })))
+    Probe::of(ExFat::find(disk_bytes, contents))
 }
 
 /// A directory's entry of an allocation bitmap (specification, section 7.1).
@@ -116,7 +87,27 @@ fn check_chain(first: u32, table: &[u8]) -> Result<(), Reason> {
 }
 
 impl ExFat {
-    /// The blocks that `bytes` touch.
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let bytes = contents.head(0, BOOT_BYTES, disk_bytes)?;
+        if !is_boot(bytes) {
+            return Err(Probe::IsNot);
+        }
+        let boot = Boot::from_bytes(bytes, disk_bytes)?;
+        let region = Extent::new(BOOT_BYTES, boot.region_bytes() - BOOT_BYTES);
+        let root = boot.cluster_at(boot.first_cluster_of_root_directory);
+        let root = Extent::new(root, boot.cluster_bytes().min(ROOT_BYTES_MAX));
+        let read = contents.all_needed(&[region, root])?;
+        if !boot.is_summed(&[bytes, read[0]].concat()) {
+            return Err(Reason("the checksum of the boot region is wrong".into()).into());
+        }
+        let (first, len) =
+            bitmap_entry(read[1]).ok_or_else(|| Reason("the root directory names no bitmap".into()))?;
+        let chain = bitmap_chain(&boot, first, len)?;
+        check_chain(first, contents.needed(chain)?)?;
+        let start = boot.cluster_at(first);
+        Ok(Self { block_bytes: boot.block_bytes(), bitmap: start..start + len, disk_bytes, boot })
+    }
+
     fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
         (bytes.start / self.block_bytes) as Block..bytes.end.div_ceil(self.block_bytes) as Block
     }
@@ -134,15 +125,6 @@ impl ExFat {
         let bit = |at: u64| (at - self.boot.heap()) / self.boot.cluster_bytes();
         let root = u64::from(self.boot.first_cluster_of_root_directory - FIRST_CLUSTER);
         [bit(self.bitmap.start)..bit(self.bitmap.end - 1) + 1, root..root + 1]
-    }
-
-    /// The part of `bytes` at `at` that lies in the bitmap, and its first bit.
-    fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8]) {
-        let skipped = self.bitmap.start.saturating_sub(at.0);
-        let from = (at.0 + skipped).saturating_sub(self.bitmap.start);
-        let left = (self.bitmap.end - self.bitmap.start).saturating_sub(from);
-        let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
-        (from * 8, &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))])
     }
 
     fn check_bits(&self, shown: &Range<u64>, bytes: &[u8]) -> Result<(), Reason> {
@@ -217,7 +199,8 @@ impl Format for ExFat {
     }
 
     fn map(&self, at: Extent<Addr>, bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
-        let (first, bytes) = self.part(at.start, bytes);
+        let (from, bytes) = part_within(&self.bitmap, at.start, bytes);
+        let first = from * 8;
         let end = (first + bytes.len() as u64 * 8).min(self.boot.cluster_count.into());
         self.check_bits(&(first..end), bytes)?;
         let shown = |(bits, allocated): (Range<usize>, bool)| Shown {

@@ -4,14 +4,11 @@
 
 use crate::formats::exfat::boot::checksum;
 use crate::formats::exfat::*;
+use crate::formats::testing::{probed, put32};
 
 pub(super) const DISK_BYTES: u64 = 2 << 20;
 /// The block, of 1 KiB, of the first cluster.
 const HEAP: Block = 32;
-
-pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 pub(super) fn boot() -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -39,33 +36,12 @@ fn disk(boot: &[u8]) -> Vec<u8> {
     disk
 }
 
-fn found(disk: &[u8]) -> Probe {
-    let mut contents = Contents::default();
-    loop {
-        match probe(disk.len() as u64, &contents) {
-            Probe::Needs(extents) => {
-                for Extent { start: Addr(start), len } in extents {
-                    assert!(contents.get(Extent::new(start, len)).is_none(), "asked for twice");
-                    contents.insert(Addr(start), disk[start as usize..(start + len) as usize].to_vec());
-                }
-            }
-            other => return other,
-        }
-    }
-}
-
 fn exfat() -> Box<dyn Format> {
-    match found(&disk(&boot())) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    found(&disk(&boot())).found()
 }
 
-fn refusal(disk: &[u8]) -> String {
-    match found(disk) {
-        Probe::Refused(reason) => reason.0,
-        other => panic!("{other:?}"),
-    }
+fn found(disk: &[u8]) -> Probe {
+    probed(probe, disk.len() as u64, disk)
 }
 
 #[test]
@@ -75,6 +51,7 @@ fn the_places_are_those_of_the_specification() {
     let kinds = [0, 1, HEAP - 1, HEAP, HEAP + 1].map(|it| format.kind(it));
     assert_eq!(kinds, [Kind::Geometry, Kind::Fixed, Kind::Fixed, Kind::Map, Kind::Data]);
     assert!(format.was_clean() && format.map_needs_rest() && !format.map_is_final());
+    assert_eq!(format.hidden(), ["content beyond the valid data length of a file"]);
 }
 
 fn shown(at: u64, bytes: &[u8]) -> Result<Vec<(Range<Block>, bool)>, Reason> {
@@ -132,39 +109,22 @@ fn it_becomes_and_ceases_to_be_consistent() {
 }
 
 #[test]
-fn content_beyond_a_valid_data_length_is_said_to_be_hidden() {
-    assert_eq!(exfat().hidden(), ["content beyond the valid data length of a file"]);
-}
-
-#[test]
-fn a_wrong_checksum_is_refused() {
-    let mut disk = disk(&boot());
-    disk[11 * 512 + 300] ^= 1;
-    assert!(refusal(&disk).contains("checksum"));
-}
-
-#[test]
-fn a_root_directory_without_a_bitmap_is_refused() {
-    let mut disk = disk(&boot());
-    disk[(64 + 2 * 2) * 512 + 32] = 0x82;
-    assert!(refusal(&disk).contains("names no bitmap"));
-}
-
-#[test]
-fn a_bitmap_of_another_size_or_place_is_refused() {
-    let root = (64 + 2 * 2) * 512 + 32;
-    for (at, value) in [(20, 0), (20, 1002), (24, 124), (24, 0), (28, 1)] {
+fn what_lies_behind_the_boot_sector_is_checked() {
+    let entry = (64 + 2 * 2) * 512 + 32;
+    for (what, at, value, why) in [
+        ("a wrong checksum", 11 * 512 + 300, 0, "checksum"),
+        ("no bitmap", entry, 0x82, "names no bitmap"),
+        ("a bitmap before the clusters", entry + 20, 0, "bitmap is invalid"),
+        ("a bitmap behind the clusters", entry + 20, 1002, "bitmap is invalid"),
+        ("a bitmap that is too short", entry + 24, 124, "bitmap is invalid"),
+        ("a bitmap of nothing", entry + 24, 0, "bitmap is invalid"),
+        ("a bitmap of 4 GiB", entry + 28, 1, "bitmap is invalid"),
+        ("a bitmap in pieces", 24 * 512 + 8, 7, "one piece"),
+    ] {
         let mut disk = disk(&boot());
-        put32(&mut disk, root + at, value);
-        assert!(refusal(&disk).contains("bitmap is invalid"), "{at} {value}");
+        put32(&mut disk, at, value);
+        assert!(found(&disk).refusal().contains(why), "{what}");
     }
-}
-
-#[test]
-fn a_bitmap_in_pieces_is_refused() {
-    let mut disk = disk(&boot());
-    put32(&mut disk, 24 * 512 + 8, 7);
-    assert!(refusal(&disk).contains("one piece"));
 }
 
 #[test]

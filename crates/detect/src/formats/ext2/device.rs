@@ -25,7 +25,7 @@ impl Device {
     ///
     /// # Errors
     /// Names a feature that is not understood, or a field that cannot be true.
-    pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
+    fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         check_journal(raw)?;
         let found = Self {
             s_blocks_count: raw.s_blocks_count.get(),
@@ -44,13 +44,11 @@ impl Device {
     /// Recognises the device by the journal's superblock too, which changes at each mount before
     /// the log does. The device's own superblock never changes, and would not reveal an unobserved
     /// mount.
-    pub(super) fn probe(self, contents: &Contents) -> Probe {
-        let at = u64::from(self.journal_first()) * u64::from(self.block_bytes());
-        let superblock = Extent::new(at, SUPERBLOCK_BYTES);
-        match contents.get(superblock) {
-            None => Probe::Needs(vec![superblock]),
-            Some(_) => Probe::Is(Box::new(self)),
-        }
+    pub(super) fn find(raw: &RawSuperblock, disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let found = Self::new(raw, disk_bytes)?;
+        let at = u64::from(found.journal_first()) * u64::from(found.block_bytes());
+        contents.needed(Extent::new(at, SUPERBLOCK_BYTES))?;
+        Ok(found)
     }
 
     fn bytes(&self) -> u64 {

@@ -75,7 +75,6 @@ pub(super) fn unwritten(node: &[u8]) -> impl Iterator<Item = Pointer> + '_ {
     entries.filter(|it: &&Extent| it.ee_len.get() > EXT_INIT_MAX_LEN).map(extent)
 }
 
-/// Number of entries.
 fn entries(node: &[u8], depth: u8) -> usize {
     let Some(header) = head::<Header>(node) else { return 0 };
     let room = node.len() / ENTRY_BYTES - 1;

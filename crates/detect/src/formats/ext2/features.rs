@@ -4,58 +4,15 @@
 //! kernel with it may write in another order, as `has_journal` shows.
 
 use crate::formats::ext2::raw::RawSuperblock;
+use crate::formats::features::{Word, unknown};
 use crate::formats::format::Reason;
 
-/// The feature words, in the order of [`RawSuperblock::features`].
-const WORDS: [char; 3] = ['C', 'I', 'R'];
-
-/// Features by word and bit: the name that mke2fs gives, and whether this crate understands a file
-/// system with the feature.
-const KNOWN: [(char, u32, &str, bool); 44] = [
-    ('C', 0x1, "dir_prealloc", true),
-    ('C', 0x2, "imagic_inodes", true),
-    ('C', HAS_JOURNAL, "has_journal", true),
-    ('C', 0x8, "ext_attr", true),
-    ('C', 0x10, "resize_inode", true),
-    ('C', 0x20, "dir_index", true),
-    ('C', LAZY_BG, "lazy_bg", true),
-    ('C', 0x100, "snapshot_bitmap", false),
-    ('C', SPARSE_SUPER2, "sparse_super2", true),
-    ('C', 0x400, "fast_commit", false),
-    ('C', 0x800, "stable_inodes", true),
-    ('C', 0x1000, "orphan_file", true),
-    ('I', 0x1, "compression", false),
-    ('I', 0x2, "filetype", true),
-    ('I', 0x4, "needs_recovery", true),
-    ('I', JOURNAL_DEV, "journal_dev", false),
-    ('I', META_BG, "meta_bg", true),
-    ('I', EXTENTS, "extents", true),
-    ('I', WIDE, "64bit", true),
-    ('I', MMP, "mmp", true),
-    ('I', 0x200, "flex_bg", true),
-    ('I', EA_INODE, "ea_inode", true),
-    ('I', 0x1000, "dirdata", false),
-    ('I', 0x2000, "metadata_csum_seed", true),
-    ('I', 0x4000, "large_dir", true),
-    ('I', INLINE_DATA, "inline_data", true),
-    ('I', 0x10000, "encrypt", true),
-    ('I', 0x20000, "casefold", true),
-    ('R', SPARSE_SUPER, "sparse_super", true),
-    ('R', 0x2, "large_file", true),
-    ('R', 0x4, "btree_dir", true),
-    ('R', 0x8, "huge_file", true),
-    ('R', UNINIT_BG, "uninit_bg", true),
-    ('R', 0x20, "dir_nlink", true),
-    ('R', 0x40, "extra_isize", true),
-    ('R', 0x100, "quota", true),
-    ('R', BIGALLOC, "bigalloc", true),
-    ('R', METADATA_CSUM, "metadata_csum", true),
-    ('R', 0x800, "replica", false),
-    ('R', 0x1000, "read-only", true),
-    ('R', 0x2000, "project", true),
-    ('R', 0x4000, "shared_blocks", false),
-    ('R', 0x8000, "verity", true),
-    ('R', 0x10000, "orphan_present", true),
+/// The feature words in the order of [`RawSuperblock::features`]. `docs/formats/ext.md` names what is understood, and
+/// why.
+const WORDS: [Word; 3] = [
+    ('C', 0x1A7F, &[(0x100, "snapshot_bitmap"), (0x400, "fast_commit")]),
+    ('I', 0x3_E7D6, &[(0x1, "compression"), (JOURNAL_DEV, "journal_dev"), (0x1000, "dirdata")]),
+    ('R', 0x1_B77F, &[(0x800, "replica"), (0x4000, "shared_blocks")]),
 ];
 
 const HAS_JOURNAL: u32 = 0x4;
@@ -103,8 +60,8 @@ impl Features {
     /// # Errors
     /// Names every feature that is not understood.
     pub(super) fn of(superblock: &RawSuperblock) -> Result<Self, Reason> {
-        check(superblock, |_| true)?;
         let [compat, incompat, ro_compat] = superblock.features();
+        check([compat, incompat, ro_compat])?;
         Ok(Self {
             has_journal: compat & HAS_JOURNAL != 0,
             lazy_bg: compat & LAZY_BG != 0,
@@ -132,13 +89,15 @@ pub(super) fn is_journal(superblock: &RawSuperblock) -> bool {
 /// # Errors
 /// Names every feature that is not understood.
 pub(super) fn check_journal(superblock: &RawSuperblock) -> Result<(), Reason> {
-    check(superblock, |name| name != "journal_dev")
+    let [compat, incompat, ro_compat] = superblock.features();
+    check([compat, incompat & !JOURNAL_DEV, ro_compat])
 }
 
-fn check(superblock: &RawSuperblock, counts: impl Fn(&str) -> bool) -> Result<(), Reason> {
-    let unknown = WORDS.into_iter().zip(superblock.features()).flat_map(unknown_in);
-    let unknown: Vec<String> = unknown.filter(|name| counts(name)).collect();
-    if unknown.is_empty() { Ok(()) } else { Err(not_understood(&unknown)) }
+fn check(features: [u32; 3]) -> Result<(), Reason> {
+    match unknown(&WORDS, features).as_slice() {
+        [] => Ok(()),
+        names => Err(not_understood(names)),
+    }
 }
 
 /// Name of a file system with the features of this superblock.
@@ -151,26 +110,12 @@ pub(super) fn name(superblock: &RawSuperblock) -> &'static str {
     }
 }
 
-/// The reason for refusing the features `names`.
+/// The reason for refusing the features `names`, which are in back quotes.
 pub(super) fn not_understood(names: &[String]) -> Reason {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    Reason(match names.as_slice() {
+    Reason(match names {
         [name] => format!("the feature {name} is not understood"),
         names => format!("the features {} are not understood", names.join(", ")),
     })
-}
-
-fn unknown_in((word, bits): (char, u32)) -> impl Iterator<Item = String> {
-    (0..u32::BITS).filter(move |bit| bits >> bit & 1 == 1).filter_map(move |bit| unknown(word, bit))
-}
-
-/// The name of a feature that is not understood; made up as e2fsprogs does where there is none.
-fn unknown(word: char, bit: u32) -> Option<String> {
-    match KNOWN.iter().find(|known| (known.0, known.1) == (word, 1 << bit)) {
-        Some((_, _, _, true)) => None,
-        Some((_, _, name, false)) => Some((*name).to_string()),
-        None => Some(format!("FEATURE_{word}{bit}")),
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::formats::ext2::extents;
 use crate::formats::ext2::names::Pointer;
 use crate::formats::ext2::raw::RawSuperblock;
 use crate::formats::ext2::{Ext, LEVELS_MAX};
-use crate::formats::format::{Block, Contents, Reason};
+use crate::formats::format::{Block, Contents, Probe, Reason};
 use crate::input::bytes::all;
 use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
@@ -35,18 +35,9 @@ impl Claim {
         }
     }
 
-    /// Whether the journal is external.
     pub(super) fn is_external(&self) -> bool {
         self.s_journal_inum == 0
     }
-}
-
-/// Result of following the journal's inode.
-pub(super) enum Found {
-    /// Extents needed first.
-    Needs(Vec<Extent<Addr>>),
-    /// The blocks of the journal.
-    At(Vec<Range<Block>>),
 }
 
 /// A walk along the pointers of the journal's inode.
@@ -67,12 +58,11 @@ fn lies() -> Reason {
 /// The blocks of the journal of `ext`, whose superblock has `claim`.
 ///
 /// # Errors
-/// The inode is not valid.
-pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Found, Reason> {
+/// The inode is not valid, or its content is missing.
+pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Vec<Range<Block>>, Probe> {
     let s_journal_inum = claim.s_journal_inum;
     let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
-    let place = ext.extent_of(block);
-    let Some(table) = contents.get(place) else { return Ok(Found::Needs(vec![place])) };
+    let table = contents.needed(ext.extent_of(block))?;
     let inode = ext.inode(s_journal_inum, ext.slot(table, slot));
     let (i_size, pointers) = inode.file().ok_or_else(lies)?;
     let left = i_size / u64::from(ext.superblock.block_bytes());
@@ -114,17 +104,17 @@ impl Walk<'_> {
         }
     }
 
-    fn finish(self) -> Result<Found, Reason> {
+    fn finish(self) -> Result<Vec<Range<Block>>, Probe> {
         if !self.missing.is_empty() {
-            return Ok(Found::Needs(self.missing));
+            return Err(Probe::Needs(self.missing));
         }
         let mut sorted = self.pieces.clone();
         sorted.sort_unstable_by_key(|piece| piece.start);
         let is_twice = sorted.windows(2).any(|pair| pair[0].end > pair[1].start);
         if self.left > 0 || is_twice || self.pieces.is_empty() {
-            return Err(lies());
+            return Err(lies().into());
         }
-        Ok(Found::At(self.pieces))
+        Ok(self.pieces)
     }
 }
 
@@ -140,12 +130,12 @@ fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
 
 impl Ext {
     /// The block of inode `number`, and its index there.
-    fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
+    pub(super) fn place_of_inode(&self, number: u32) -> Option<(Block, u32)> {
         let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
         let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);
-        let table = self.layout.table(group)?;
+        let table = self.descriptors.get(group as usize)?.bg_inode_table;
         let in_block = self.superblock.inodes_in_block();
-        Some((table.start + n / in_block, n % in_block))
+        Some((table + n / in_block, n % in_block))
     }
 
     fn extent_of(&self, block: Block) -> Extent<Addr> {

@@ -39,7 +39,7 @@ const _: () = assert!(offset_of!(RawDescriptor, bg_flags) == 0x12 && size_of::<R
 pub(super) struct Descriptor {
     bg_block_bitmap: Block,
     bg_inode_bitmap: Block,
-    bg_inode_table: Block,
+    pub bg_inode_table: Block,
     /// The map has never been written: every block that can be free is free.
     pub is_uninit: bool,
 }
@@ -62,7 +62,7 @@ impl Descriptor {
         let (bg_flags, features) = (raw.bg_flags.get(), superblock.features);
         let is_lazy = bg_flags & (BG_INODE_UNINIT | BG_BLOCK_UNINIT) != 0;
         if features.lazy_bg && !features.group_csum && is_lazy {
-            return Err(not_understood(&["lazy_bg".into()]));
+            return Err(not_understood(&["`lazy_bg`".into()]));
         }
         let place = |of: fn(&RawPlaces) -> U32| place(of(&raw.low), high.map(of));
         Ok(Self {
@@ -71,11 +71,6 @@ impl Descriptor {
             bg_inode_table: place(|it| it.bg_inode_table),
             is_uninit: features.group_csum && bg_flags & BG_BLOCK_UNINIT != 0,
         })
-    }
-
-    /// The first block of the inode table.
-    pub(super) fn inode_table(self) -> Block {
-        self.bg_inode_table
     }
 
     /// Whether `other` has its metadata in the same places.
@@ -119,7 +114,6 @@ impl Layout {
         draft.finish()
     }
 
-    /// The region in which `block` lies.
     pub(super) fn region(&self, block: Block) -> Option<&Region> {
         self.from(block).next().filter(|region| region.blocks.contains(&block))
     }
@@ -129,12 +123,6 @@ impl Layout {
         let behind = self.0.partition_point(|region| region.blocks.end <= block);
         let start = self.0[..behind].last().map_or(0, |region| region.blocks.end);
         start..self.0.get(behind).map_or(Block::MAX, |region| region.blocks.start)
-    }
-
-    /// The inode table of `group`.
-    pub(super) fn table(&self, group: u32) -> Option<Range<Block>> {
-        let mut tables = self.0.iter().filter(|region| region.kind == Kind::Inodes);
-        tables.find(|region| region.group == group).map(|region| region.blocks.clone())
     }
 
     /// The fixed metadata within `blocks`, ascending.

@@ -90,10 +90,7 @@ impl Marking for Ext {
     }
 
     fn table_of(&self, number: u32) -> Option<Block> {
-        let n = number.checked_sub(1).filter(|n| *n < self.superblock.s_inodes_count)?;
-        let (group, n) = (n / self.superblock.s_inodes_per_group, n % self.superblock.s_inodes_per_group);
-        let table = self.descriptors.get(group as usize)?.inode_table();
-        Some(table + n / self.superblock.inodes_in_block())
+        self.place_of_inode(number).map(|(block, _)| block)
     }
 
     /// Blocks that are allocated in advance belong to an extent, and are not written.

@@ -15,7 +15,7 @@
 use crate::formats::difference::Difference;
 use crate::formats::ext2::device::Device;
 use crate::formats::ext2::inode::Inode;
-use crate::formats::ext2::journal::{Claim, Found};
+use crate::formats::ext2::journal::Claim;
 use crate::formats::ext2::layout::{Descriptor, Layout, Region};
 use crate::formats::ext2::names::Pointer;
 use crate::formats::ext2::raw::RawSuperblock;
@@ -64,47 +64,29 @@ pub struct Ext {
 /// external journal, for the journal's superblock. Revisions 0 and 1, blocks of 1 to 64 KiB.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    let Some(at) = Extent::within(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes) else {
-        return Probe::IsNot;
-    };
-    let Some(bytes) = contents.get(at) else { return Probe::Needs(vec![at]) };
-    match RawSuperblock::from_bytes(bytes) {
-        None => Probe::IsNot,
-        Some(raw) if features::is_journal(raw) => {
-            Device::new(raw, disk_bytes).map_or_else(Probe::Refused, |it| it.probe(contents))
-        }
-        Some(raw) => probe_groups(disk_bytes, raw, contents).unwrap_or_else(Probe::Refused),
+    let bytes = contents.head(SUPERBLOCK_AT, SUPERBLOCK_BYTES, disk_bytes);
+    match bytes.and_then(|it| RawSuperblock::from_bytes(it).ok_or(Probe::IsNot)) {
+        Ok(raw) if features::is_journal(raw) => Probe::of(Device::find(raw, disk_bytes, contents)),
+        Ok(raw) => Probe::of(Ext::find(raw, disk_bytes, contents)),
+        Err(ended) => ended,
     }
-}
-
-fn probe_groups(disk_bytes: u64, raw: &RawSuperblock, contents: &Contents) -> Result<Probe, Reason> {
-    let superblock = Superblock::new(raw, disk_bytes)?;
-    let missing: Vec<_> = superblock.descriptors().filter(|at| contents.get(*at).is_none()).collect();
-    if !missing.is_empty() {
-        return Ok(Probe::Needs(missing));
-    }
-    probe_journal(Ext::new(disk_bytes, superblock, contents)?, contents)
-}
-
-fn probe_journal(mut ext: Ext, contents: &Contents) -> Result<Probe, Reason> {
-    if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_external()) {
-        match journal::find(&ext, claim, contents)? {
-            Found::Needs(missing) => return Ok(Probe::Needs(missing)),
-            Found::At(blocks) => ext.journal = Some(blocks),
-        }
-    }
-    Ok(Probe::Is(Box::new(ext)))
 }
 
 impl Ext {
-    fn new(disk_bytes: u64, superblock: Superblock, contents: &Contents) -> Result<Self, Reason> {
+    fn find(raw: &RawSuperblock, disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let superblock = Superblock::new(raw, disk_bytes)?;
+        let places: Vec<_> = superblock.descriptors().collect();
         let mut descriptors = Vec::new();
-        for block in superblock.descriptors().filter_map(|at| contents.get(at)) {
+        for block in contents.all_needed(&places)? {
             let left = superblock.groups() as usize - descriptors.len();
             descriptors.extend(Descriptor::all_from_bytes(&superblock, block)?.into_iter().take(left));
         }
         let layout = Layout::new(&superblock, &descriptors)?;
-        Ok(Self { superblock, descriptors, layout, disk_bytes, journal: None })
+        let mut ext = Self { superblock, descriptors, layout, disk_bytes, journal: None };
+        if let Some(claim) = ext.superblock.journal.as_ref().filter(|it| !it.is_external()) {
+            ext.journal = Some(journal::find(&ext, claim, contents)?);
+        }
+        Ok(ext)
     }
 
     /// The blocks of `pointer`, unless it is a hole or impossible (invariant 2).

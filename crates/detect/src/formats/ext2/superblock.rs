@@ -14,7 +14,6 @@ use zerocopy::little_endian::U32;
 
 /// The first byte of the superblock on the disk.
 pub(super) const SUPERBLOCK_AT: u64 = 1024;
-/// Bytes of the superblock.
 pub(super) const SUPERBLOCK_BYTES: u64 = 1024;
 /// Bytes of a group descriptor without `64bit`.
 const EXT2_MIN_DESC_SIZE: u32 = 32;
@@ -141,22 +140,16 @@ impl Superblock {
         ensure(is_size, "s_inode_size", self.s_inode_size)?;
         let is_size = self.s_desc_size.is_power_of_two() && EXT4_DESC_SIZES_64BIT.contains(&self.s_desc_size);
         ensure(is_size || !self.features.wide, "s_desc_size", self.s_desc_size)?;
-        ensure(
-            self.s_reserved_gdt_blocks <= self.block_bytes() / 4,
-            "s_reserved_gdt_blocks",
-            self.s_reserved_gdt_blocks,
-        )
+        let reserved = self.s_reserved_gdt_blocks;
+        ensure(reserved <= self.block_bytes() / 4, "s_reserved_gdt_blocks", reserved)
     }
 
     fn check_clusters(&self, s_clusters_per_group: u32) -> Result<(), Reason> {
         let sizes = if self.features.bigalloc { LOG_CLUSTER_SIZE_MAX } else { self.s_log_block_size };
         let is_size = (self.s_log_block_size..=sizes).contains(&self.s_log_cluster_size);
         ensure(is_size, "s_log_cluster_size", self.s_log_cluster_size)?;
-        ensure(
-            self.s_first_data_block == u32::from(self.s_log_cluster_size == 0),
-            "s_first_data_block",
-            self.s_first_data_block,
-        )?;
+        let is_first = self.s_first_data_block == u32::from(self.s_log_cluster_size == 0);
+        ensure(is_first, "s_first_data_block", self.s_first_data_block)?;
         let blocks = u64::from(s_clusters_per_group) * u64::from(self.cluster_blocks());
         let is_count = !self.features.bigalloc || blocks == u64::from(self.s_blocks_per_group);
         ensure(is_count, "s_clusters_per_group", s_clusters_per_group)
@@ -180,7 +173,6 @@ impl Superblock {
         ensure(is_block || !self.features.mmp, "s_mmp_block", self.s_mmp_block)
     }
 
-    /// Bytes in a block.
     pub(super) fn block_bytes(&self) -> u32 {
         1024 << self.s_log_block_size
     }
@@ -195,12 +187,10 @@ impl Superblock {
         u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
     }
 
-    /// Number of groups.
     pub(super) fn groups(&self) -> u32 {
         (self.s_blocks_count - self.s_first_data_block).div_ceil(self.s_blocks_per_group)
     }
 
-    /// The blocks of `group`.
     pub(super) fn group(&self, group: u32) -> Range<Block> {
         let first =
             u64::from(self.s_first_data_block) + u64::from(group) * u64::from(self.s_blocks_per_group);
@@ -214,12 +204,10 @@ impl Superblock {
         self.s_inodes_per_group.div_ceil(self.inodes_in_block())
     }
 
-    /// Inodes in a block.
     pub(super) fn inodes_in_block(&self) -> u32 {
         self.block_bytes() / self.s_inode_size
     }
 
-    /// Descriptors in a block.
     pub(super) fn descriptors_in_block(&self) -> u32 {
         self.block_bytes() / self.s_desc_size
     }

@@ -5,20 +5,13 @@
 
 use crate::formats::ext2::*;
 use crate::formats::format::Link;
+use crate::formats::testing::{Counts, Dice, count, history_cancels, put16, put32};
 
 mod ext4;
 
 const DISK_BYTES: u64 = 300 * 1024;
 /// Where its inodes are.
 const TABLE: Block = 5;
-
-pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 pub(super) fn superblock() -> Vec<u8> {
     let mut bytes = vec![0; 1024];
@@ -40,7 +33,7 @@ pub(super) fn descriptors() -> Vec<u8> {
     bytes
 }
 
-fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
+pub(super) fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
     let mut contents = Contents::default();
     contents.insert(Addr(1024), superblock);
     contents.insert(Addr(2048), descriptors);
@@ -48,10 +41,7 @@ fn contents(superblock: Vec<u8>, descriptors: Vec<u8>) -> Contents {
 }
 
 pub(super) fn ext2() -> Box<dyn Format> {
-    match probe(DISK_BYTES, &contents(superblock(), descriptors())) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    probe(DISK_BYTES, &contents(superblock(), descriptors())).found()
 }
 
 /// An inode in use, of a regular file.
@@ -85,13 +75,6 @@ fn linked(blocks: Range<Block>, kind: Kind) -> Change {
     Change::Linked(Link { blocks, kind })
 }
 
-fn refusal(disk_bytes: u64, contents: &Contents) -> String {
-    match probe(disk_bytes, contents) {
-        Probe::Refused(reason) => reason.0,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn superblock_then_descriptors_are_asked_for() {
     let mut seen = Contents::default();
@@ -102,6 +85,7 @@ fn superblock_then_descriptors_are_asked_for() {
     assert!(matches!(probe(DISK_BYTES, &seen), Probe::Needs(asked) if asked == [second]));
     seen.insert(Addr(2048), descriptors());
     assert!(matches!(probe(DISK_BYTES, &seen), Probe::Is(_)));
+    assert_eq!(probe(DISK_BYTES - 1, &seen).refusal(), "the file system ends beyond the disk");
 }
 
 #[test]
@@ -109,13 +93,6 @@ fn other_content_is_not_ext2() {
     assert!(matches!(probe(2047, &Contents::default()), Probe::IsNot));
     assert!(matches!(probe(DISK_BYTES, &contents(vec![0; 1024], vec![])), Probe::IsNot));
     assert!(matches!(probe(DISK_BYTES, &contents(vec![0x53; 1024], vec![])), Probe::IsNot));
-}
-
-#[test]
-fn a_file_system_ends_within_the_disk() {
-    let all = contents(superblock(), descriptors());
-    assert!(matches!(probe(DISK_BYTES, &all), Probe::Is(_)));
-    assert_eq!(refusal(DISK_BYTES - 1, &all), "the file system ends beyond the disk");
 }
 
 #[test]
@@ -227,39 +204,23 @@ fn new_files_are_linked_and_deleted_ones_unlinked() {
 }
 
 #[test]
-fn another_generation_loses_and_gains_the_same_pointers() {
-    let (old, new) = (table(&[inode(1, &[10, 11])]), table(&[inode(2, &[10, 11])]));
-    let expected = [unlinked(10..12, Kind::Data), linked(10..12, Kind::Data)];
-    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &old, &new), expected);
-}
-
-#[test]
 fn a_pointer_that_moves_within_its_owner_is_lost_and_found() {
-    let format = ext2();
-    let moved = |blocks: &[Block]| {
-        let each = || blocks.iter().map(|block| *block..block + 1);
-        let lost = each().map(|at| unlinked(at, Kind::Data));
-        lost.chain(each().map(|at| linked(at, Kind::Data))).collect::<Vec<_>>()
-    };
-    let (old, new) = (table(&[inode(1, &[10, 20])]), table(&[inode(1, &[20, 10])]));
-    let sorted = |mut changes: Vec<Change>| {
-        changes.sort_by_key(|change| match change {
-            Change::Unlinked(link) => (0, link.blocks.start),
-            Change::Linked(link) => (1, link.blocks.start),
-        });
-        changes
-    };
-    assert_eq!(sorted(format.diff(TABLE, Kind::Inodes, &old, &new)), moved(&[10, 20]));
-    let (old, new) = (pointers(&[10, 20]), pointers(&[20, 10]));
-    assert_eq!(sorted(format.diff(9, Kind::Pointers(1), &old, &new)), moved(&[10, 20]));
+    let inodes = [[10, 20], [20, 10]].map(|blocks| table(&[inode(1, &blocks)]));
+    let words = [[10, 20], [20, 10]].map(|blocks| pointers(&blocks));
+    for (block, kind, [old, new]) in [(TABLE, Kind::Inodes, inodes), (9, Kind::Pointers(1), words)] {
+        let (changes, mut counts) = (ext2().diff(block, kind, &old, &new), Counts::new());
+        count(&changes, &mut counts);
+        assert_eq!((changes.len(), counts), (4, Counts::new()), "{changes:?}");
+    }
 }
 
 #[test]
-fn a_block_that_changes_owner_is_unlinked_before_it_is_linked() {
-    let old = table(&[inode(1, &[]), inode(2, &[10])]);
+fn a_block_of_another_owner_or_generation_is_unlinked_before_it_is_linked() {
     let new = table(&[inode(1, &[10]), inode(2, &[])]);
-    let expected = [unlinked(10..11, Kind::Data), linked(10..11, Kind::Data)];
-    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &old, &new), expected);
+    for old in [[inode(1, &[]), inode(2, &[10])], [inode(3, &[10]), inode(2, &[])]] {
+        let expected = [unlinked(10..11, Kind::Data), linked(10..11, Kind::Data)];
+        assert_eq!(ext2().diff(TABLE, Kind::Inodes, &table(&old), &new), expected);
+    }
 }
 
 #[test]
@@ -287,32 +248,6 @@ fn impossible_pointers_name_nothing() {
         format.diff(9, Kind::Pointers(1), &nothing, &pointers(&[299])),
         [linked(299..300, Kind::Data)]
     );
-}
-
-#[test]
-fn a_block_of_pointers_that_names_itself_is_one_link() {
-    let (format, kind) = (ext2(), Kind::Pointers(2));
-    let new = pointers(&[9, 9]);
-    let link = linked(9..10, Kind::Pointers(1));
-    assert_eq!(format.diff(9, kind, &[0; 1024], &new), [link.clone(), link]);
-}
-
-#[test]
-fn attributes_that_two_inodes_share_are_named_by_each() {
-    let format = ext2();
-    let mut first = inode(1, &[]);
-    put32(&mut first, 0x68, 20);
-    let (both, one) = (table(&[first.clone(), first.clone()]), table(&[vec![0; 128], first]));
-    let link = linked(20..21, Kind::Data);
-    assert_eq!(format.diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
-    assert_eq!(format.diff(TABLE, Kind::Inodes, &both, &one), [unlinked(20..21, Kind::Data)]);
-}
-
-#[test]
-fn a_block_that_two_inodes_claim_is_named_by_each() {
-    let both = table(&[inode(1, &[20]), inode(2, &[20])]);
-    let link = linked(20..21, Kind::Data);
-    assert_eq!(ext2().diff(TABLE, Kind::Inodes, &[0; 1024], &both), [link.clone(), link]);
 }
 
 #[test]
@@ -399,29 +334,6 @@ fn only_places_in_descriptors_matter() {
     assert_eq!(format.geometry(9, &old, &[]), Geometry::Changed);
 }
 
-/// Numbers from a seed.
-pub(crate) struct Dice(pub u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % u64::from(limit)) as u32
-    }
-
-    pub(crate) fn bytes(&mut self, len: u32) -> Vec<u8> {
-        (0..len).map(|_| self.below(256) as u8).collect()
-    }
-
-    /// `bytes` with some of them replaced.
-    fn spoil(&mut self, mut bytes: Vec<u8>) -> Vec<u8> {
-        for _ in 0..=self.below(6) {
-            let at = self.below(bytes.len() as u32) as usize;
-            bytes[at] = [0, 1, 0x7F, 0xFF, self.below(256) as u8][self.below(5) as usize];
-        }
-        bytes
-    }
-}
-
 #[test]
 fn random_content_makes_nothing_panic() {
     let mut dice = Dice(1);
@@ -436,16 +348,6 @@ fn random_content_makes_nothing_panic() {
         format.geometry(block, &old, &new);
         let at = Extent::new(u64::from(dice.below(400 * 1024)), new.len() as u64);
         let _ = format.map(at, &new);
-    }
-}
-
-#[test]
-fn random_maps_are_refused() {
-    let mut dice = Dice(2);
-    for _ in 0..500 {
-        let content = dice.bytes(1024);
-        assert!(shown(3, 0, &content).is_err());
-        assert!(shown(259, 0, &content).is_err());
     }
 }
 
@@ -482,19 +384,6 @@ fn use_all(format: &dyn Format, dice: &mut Dice) {
     let _ = format.map(Extent::new(u64::from(block) * u64::from(bytes), bytes.into()), &content);
 }
 
-/// Every single link in `changes`, unlinked or linked.
-fn counted(changes: &[Change], block: &mut std::collections::BTreeMap<(Block, Kind), i64>) {
-    for change in changes {
-        let (link, count) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        for at in link.blocks.clone() {
-            *block.entry((at, link.kind)).or_default() += count;
-        }
-    }
-}
-
 #[test]
 fn what_is_linked_over_any_history_is_unlinked_by_the_way_back() {
     let mut dice = Dice(4);
@@ -502,26 +391,10 @@ fn what_is_linked_over_any_history_is_unlinked_by_the_way_back() {
     let kinds = [1, 2, 0x11, 0x12].map(Kind::Pointers);
     for (block, kind) in kinds.into_iter().map(|kind| (9, kind)).chain([(TABLE, Kind::Inodes)]) {
         for _ in 0..300 {
-            history_cancels(&*format, block, kind, &mut dice);
+            let contents: Vec<_> = (0..8).map(|_| random_content(kind, &mut dice)).collect();
+            history_cancels(&*format, block, kind, &contents);
         }
     }
-}
-
-fn history_cancels(format: &dyn Format, block: Block, kind: Kind, dice: &mut Dice) {
-    let mut names = std::collections::BTreeMap::new();
-    let mut content = vec![0; 1024];
-    for _ in 0..8 {
-        let next = random_content(kind, dice);
-        counted(&format.diff(block, kind, &content, &next), &mut names);
-        assert!(names.values().all(|count| *count >= 0), "unlinked more often than linked");
-        content = next;
-    }
-    let mut once = std::collections::BTreeMap::new();
-    counted(&format.diff(block, kind, &[0; 1024], &content), &mut once);
-    names.retain(|_, count| *count != 0);
-    assert_eq!(names, once, "a history and a single look differ");
-    counted(&format.diff(block, kind, &content, &[0; 1024]), &mut names);
-    assert!(names.values().all(|count| *count == 0));
 }
 
 #[test]
@@ -536,8 +409,8 @@ fn at_first_sight_a_block_names_what_it_gained_over_zeros() {
             content.truncate(1024 - dice.below(300) as usize * dice.below(2) as usize);
             let content = if dice.below(4) == 0 { dice.spoil(content) } else { content };
             let (mut seen, mut gained) = Default::default();
-            counted(&format.pointers(block, kind, &content), &mut seen);
-            counted(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
+            count(&format.pointers(block, kind, &content), &mut seen);
+            count(&format.diff(block, kind, &vec![0; content.len()], &content), &mut gained);
             assert_eq!(seen, gained);
             named += seen.len();
         }

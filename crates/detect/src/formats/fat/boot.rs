@@ -1,10 +1,8 @@
 //! The boot sector: the fields that decide where everything lies.
 
 use crate::formats::fat::table::Width;
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
@@ -14,9 +12,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(super) const BOOT_BYTES: u64 = 512;
 /// Largest block: a write of the table is compared with this much old content.
 const BLOCK_BYTES_MAX: u64 = 4096;
-/// Smallest block.
 const BLOCK_BYTES_MIN: u64 = 512;
-/// Bytes of an entry of a directory.
 const DIR_ENTRY_BYTES: u64 = 32;
 /// The table's first entry for a cluster.
 pub(super) const FIRST_CLUSTER: u32 = 2;
@@ -117,10 +113,6 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
     })
 }
 
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
-}
-
 /// The first of two fields that is not 0.
 fn either(short: U16, long: U32) -> u32 {
     if short == 0 { long.get() } else { short.into() }
@@ -215,7 +207,6 @@ impl Boot {
         self.sectors(self.bpb_tot_sec.into())
     }
 
-    /// Bytes in one table.
     fn fat_bytes(&self) -> u64 {
         self.sectors(self.bpb_fat_sz.into())
     }
@@ -237,12 +228,10 @@ impl Boot {
         self.root().end
     }
 
-    /// Bytes in a cluster.
     pub(super) fn cluster_bytes(&self) -> u64 {
         self.sectors(self.bpb_sec_per_clus.into())
     }
 
-    /// Number of clusters.
     pub(super) fn clusters(&self) -> u64 {
         self.bytes().saturating_sub(self.heap()) / self.cluster_bytes()
     }

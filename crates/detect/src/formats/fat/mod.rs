@@ -11,10 +11,13 @@
 //!    older or newer than the table.
 //! 5. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
+use crate::formats::difference::Difference;
 use crate::formats::fat::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot};
 use crate::formats::fat::directory::{Head, heads};
 use crate::formats::fat::table::{Entry, Width};
-use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Link, Probe, Reason, Shown};
+use crate::formats::format::{
+    Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown, part_within,
+};
 use crate::formats::properties::{Properties, VFAT};
 use crate::input::bytes::head;
 use quietus_core::base::units::{Addr, Extent};
@@ -49,52 +52,26 @@ pub struct Fat {
 /// Looks for FAT: asks for the boot sector, then for the head of the table.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    let Some(at) = Extent::within(0, HEAD_BYTES, disk_bytes) else { return Probe::IsNot };
-    match contents.get(at) {
-        None => Probe::Needs(vec![at]),
-        Some(bytes) if is_boot(bytes) && !has_ext2_magic(bytes) => {
-            probe_table(disk_bytes, bytes, contents).unwrap_or_else(Probe::Refused)
-        }
-        Some(_) => Probe::IsNot,
-    }
+    Probe::of(Fat::find(disk_bytes, contents))
 }
 
 fn has_ext2_magic(bytes: &[u8]) -> bool {
     bytes.get(EXT2_MAGIC_AT..).and_then(head::<U16>).is_some_and(|it| *it == EXT2_MAGIC)
 }
 
-fn probe_table(disk_bytes: u64, bytes: &[u8], contents: &Contents) -> Result<Probe, Reason> {
-    let boot = Boot::from_bytes(bytes, disk_bytes)?;
-    let at = Extent::new(boot.fat().start, BOOT_BYTES);
-    let Some(table) = contents.get(at) else { return Ok(Probe::Needs(vec![at])) };
-    let fat = Fat::new(boot, disk_bytes, table);
-    fat.check_head(table)?;
-    Ok(Probe::Is(Box::new(fat)))
-}
-
-/// Clusters named before, and clusters named now, contiguous ones merged.
-#[derive(Default)]
-struct Difference {
-    unlinked: Vec<Link>,
-    linked: Vec<Link>,
-}
-
-fn join(links: &mut Vec<Link>, blocks: Range<Block>, kind: Kind) {
-    match links.last_mut() {
-        Some(last) if last.blocks.end == blocks.start && last.kind == kind => last.blocks.end = blocks.end,
-        _ => links.push(Link { blocks, kind }),
-    }
-}
-
-impl Difference {
-    /// The changes, unlinked first: a moved block ends up named.
-    fn changes(self) -> Vec<Change> {
-        let unlinked = self.unlinked.into_iter().map(Change::Unlinked);
-        unlinked.chain(self.linked.into_iter().map(Change::Linked)).collect()
-    }
-}
-
 impl Fat {
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let head = contents.head(0, HEAD_BYTES, disk_bytes)?;
+        if !is_boot(head) || has_ext2_magic(head) {
+            return Err(Probe::IsNot);
+        }
+        let boot = Boot::from_bytes(head, disk_bytes)?;
+        let table = contents.needed(Extent::new(boot.fat().start, BOOT_BYTES))?;
+        let fat = Self::new(boot, disk_bytes, table);
+        fat.check_head(table)?;
+        Ok(fat)
+    }
+
     fn new(boot: Boot, disk_bytes: u64, table: &[u8]) -> Self {
         let clean = boot.width.clean_bits();
         let is_clean = boot.width.entry(table, 0, 1).value & clean == clean;
@@ -131,13 +108,11 @@ impl Fat {
         self.boot.width == Width::Fat32 && cluster == self.boot.bpb_root_clus
     }
 
-    /// The bytes of `block`.
     fn bytes_of(&self, block: Block) -> Range<u64> {
         let start = u64::from(block) * self.block_bytes;
         start..start + self.block_bytes
     }
 
-    /// The blocks that `bytes` touch.
     fn blocks_of(&self, bytes: &Range<u64>) -> Range<Block> {
         let end = if bytes.is_empty() {
             bytes.start / self.block_bytes
@@ -162,12 +137,7 @@ impl Fat {
     /// The part of `bytes` at `at` that lies in the table: its first byte within the table, the
     /// bytes, and the entries that they touch.
     fn part<'a>(&self, at: Addr, bytes: &'a [u8]) -> (u64, &'a [u8], Range<u32>) {
-        let fat = self.boot.fat();
-        let skipped = fat.start.saturating_sub(at.0);
-        let from = (at.0 + skipped).saturating_sub(fat.start);
-        let bytes = usize::try_from(skipped).ok().and_then(|it| bytes.get(it..)).unwrap_or_default();
-        let left = (fat.end - fat.start).saturating_sub(from);
-        let bytes = &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+        let (from, bytes) = part_within(&self.boot.fat(), at, bytes);
         let touched = self.boot.width.touched(&(from..from + bytes.len() as u64));
         (from, bytes, touched.start.min(self.entries)..touched.end.min(self.entries))
     }
@@ -179,8 +149,8 @@ impl Fat {
         for n in entries.start.max(FIRST_CLUSTER)..entries.end {
             let [was, is] = [old, new].map(|bytes| self.boot.width.entry(bytes, from, n));
             if was != is && is.is_whole {
-                difference.unlinked_by(self.named(was.value), Kind::Data);
-                difference.linked_by(self.named(is.value), Kind::Data);
+                difference.lose_one(self.named(was.value), Kind::Data);
+                difference.gain_one(self.named(is.value), Kind::Data);
             }
         }
         difference
@@ -201,8 +171,8 @@ impl Fat {
         for n in 0..old.len().max(new.len()) {
             let (was, is) = (at(&old, n), at(&new, n));
             if was != is {
-                was.into_iter().for_each(|it| difference.unlinked_by(self.named(it.cluster), it.kind()));
-                is.into_iter().for_each(|it| difference.linked_by(self.named(it.cluster), it.kind()));
+                was.into_iter().for_each(|it| difference.lose_one(self.named(it.cluster), it.kind()));
+                is.into_iter().for_each(|it| difference.gain_one(self.named(it.cluster), it.kind()));
             }
         }
         difference
@@ -238,16 +208,6 @@ impl Fat {
             _ if self.is_only_state(old, new) => Geometry::Unmounted,
             _ => Geometry::Clean,
         }
-    }
-}
-
-impl Difference {
-    fn unlinked_by(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
-        blocks.into_iter().for_each(|it| join(&mut self.unlinked, it, kind));
-    }
-
-    fn linked_by(&mut self, blocks: Option<Range<Block>>, kind: Kind) {
-        blocks.into_iter().for_each(|it| join(&mut self.linked, it, kind));
     }
 }
 
@@ -348,7 +308,6 @@ impl Format for Fat {
     }
 }
 
-/// Adds `blocks` to `shown`.
 fn show(shown: &mut Vec<Shown>, blocks: Range<Block>, allocated: bool) {
     match shown.last_mut() {
         Some(last) if last.allocated == allocated && last.blocks.end == blocks.start => {

@@ -1,17 +1,11 @@
 //! Small file systems made by hand.
 
 use crate::formats::fat::*;
+use crate::formats::format::Link;
+use crate::formats::testing::{probed, put16, put32};
 use quietus_core::base::units::Extent;
 
 const DISK_BYTES: u64 = 64 << 20;
-
-pub(super) fn put16(bytes: &mut [u8], at: usize, value: u16) {
-    bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
-}
-
-pub(super) fn put32(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-}
 
 fn head(sectors_in_cluster: u8, reserved: u16) -> Vec<u8> {
     let mut bytes = vec![0; 512];
@@ -64,23 +58,11 @@ fn found(boot: &[u8], table: &[u8]) -> Probe {
     disk.resize(1 << 20, 0);
     let fat = usize::from(u16::from_le_bytes([boot[0x0E], boot[0x0F]])) * 512;
     disk[fat..fat + table.len()].copy_from_slice(table);
-    let mut contents = Contents::default();
-    loop {
-        match probe(DISK_BYTES, &contents) {
-            Probe::Needs(extents) => {
-                let [Extent { start: Addr(start), len }] = extents[..] else { panic!("{extents:?}") };
-                contents.insert(Addr(start), disk[start as usize..(start + len) as usize].to_vec());
-            }
-            other => return other,
-        }
-    }
+    probed(probe, DISK_BYTES, &disk)
 }
 
 fn fat(boot: &[u8], table: &[u8]) -> Box<dyn Format> {
-    match found(boot, table) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
+    found(boot, table).found()
 }
 
 fn fat16() -> Box<dyn Format> {
@@ -125,6 +107,9 @@ fn the_places_are_those_of_the_specification() {
     assert_eq!(survey(Kind::Geometry), [0]);
     assert_eq!(survey(Kind::Inodes), (1..21).chain(41..49).collect::<Vec<_>>());
     assert_eq!((fat32().kind(1056), fat32().kind(1057)), (root, Kind::Data));
+    assert!(format.map_is_final(), "what an entry says");
+    let figures = format.figures();
+    assert!(figures.contains(&("clusters", 10_000)) && figures.contains(&("bytes in a cluster", 2048)));
 }
 
 #[test]
@@ -165,13 +150,9 @@ fn an_entry_that_straddles_two_sectors_is_shown_by_both_together() {
     assert_eq!(shown(&*format, 1, &reach), [(33..33 + 340, false)]);
     assert_eq!(format.map_reach_bytes(), 1);
     assert_eq!((fat16().map_reach_bytes(), fat32().map_reach_bytes()), (0, 0));
-}
-
-#[test]
-fn half_an_entry_that_is_not_zero_is_allocated() {
-    let mut head = [&[0xF0, 0xFF, 0xFF][..], &[0; 509]].concat();
-    head[511] = 0x10;
-    assert_eq!(shown(&*fat12(), 1, &head), [(33..33 + 339, false), (33 + 339..33 + 340, true)]);
+    let mut half = head;
+    half[511] = 0x10;
+    assert_eq!(shown(&*format, 1, &half), [(33..33 + 339, false), (33 + 339..33 + 340, true)]);
 }
 
 #[test]
@@ -189,11 +170,6 @@ fn the_root_directory_is_not_free() {
     assert!(fat32().map(at(32, &table), &table).unwrap_err().0.contains("entry 2"));
 }
 
-#[test]
-fn what_an_entry_says_is_final() {
-    assert!(fat16().map_is_final());
-}
-
 fn named(changes: &[Change]) -> Vec<(bool, Range<Block>)> {
     let one = |change: &Change| match change {
         Change::Unlinked(link) => (false, link.blocks.clone()),
@@ -209,49 +185,30 @@ fn block16(entries: &[u16]) -> Vec<u8> {
 }
 
 #[test]
-fn a_chain_names_all_but_its_head() {
-    let format = fat16();
-    let chain = block16(&[3, 4, 7, 0, 0, 0xFFFF]);
-    let found = format.pointers(1, Kind::Map, &chain);
-    assert_eq!(named(&found), [(true, 50..52), (true, 54..55)]);
-    let gone = format.diff(1, Kind::Map, &chain, &block16(&[]));
-    assert_eq!(named(&gone), [(false, 50..52), (false, 54..55)]);
-}
-
-#[test]
-fn a_cluster_that_changes_its_predecessor_is_unlinked_first() {
-    let (before, after) = (block16(&[4, 0xFFFF, 0xFFFF]), block16(&[0xFFFF, 4, 0xFFFF]));
-    assert_eq!(named(&fat16().diff(1, Kind::Map, &before, &after)), [(false, 51..52), (true, 51..52)]);
-}
-
-#[test]
-fn entries_that_lead_nowhere_name_nothing() {
-    let nowhere = block16(&[1, 0xFFF6, 0xFFF7, 0xFFF8, 0xFFFF, 10_002]);
-    assert_eq!(named(&fat16().pointers(1, Kind::Map, &nowhere)), []);
-    assert_eq!(named(&fat16().pointers(1, Kind::Map, &block16(&[10_001]))), [(true, 49 + 9999..49 + 10_000)]);
+fn a_table_names_what_its_entries_lead_to() {
+    let chain: &[u16] = &[3, 4, 7, 0, 0, 0xFFFF];
+    for (what, old, new, expected) in [
+        ("a chain, but for its head", &[][..], chain, &[(true, 50..52), (true, 54..55)][..]),
+        ("a chain that goes", chain, &[], &[(false, 50..52), (false, 54..55)]),
+        (
+            "another predecessor",
+            &[4, 0xFFFF, 0xFFFF],
+            &[0xFFFF, 4, 0xFFFF],
+            &[(false, 51..52), (true, 51..52)],
+        ),
+        ("entries that lead nowhere", &[], &[1, 0xFFF6, 0xFFF7, 0xFFF8, 0xFFFF, 10_002], &[]),
+        ("the last cluster", &[], &[10_001], &[(true, 49 + 9999..49 + 10_000)]),
+        ("a circle", &[], &[3, 2, 4], &[(true, 50..51), (true, 49..50), (true, 51..52)]),
+    ] {
+        let found = fat16().diff(1, Kind::Map, &block16(old), &block16(new));
+        assert_eq!(named(&found), expected, "{what}");
+    }
     let table = table32(&[3, 2, 0xF000_0005]);
     let table = [&table[..], &vec![0; 512 - table.len()]].concat();
     assert_eq!(named(&fat32().pointers(32, Kind::Map, &table)), [(true, 1057..1058), (true, 1059..1060)]);
-}
-
-#[test]
-fn a_table_that_goes_in_circles_is_diffed_like_any() {
-    let format = fat16();
-    let circle = block16(&[3, 2, 4]);
-    assert_eq!(
-        named(&format.pointers(1, Kind::Map, &circle)),
-        [(true, 50..51), (true, 49..50), (true, 51..52)]
-    );
-}
-
-#[test]
-fn the_upper_bits_of_an_entry_change_nothing() {
-    let head = |entry: u32| {
-        let mut bytes = table32(&[0x0FFF_FFFF, entry]);
-        bytes.resize(512, 0);
-        bytes
-    };
-    assert_eq!(fat32().diff(32, Kind::Map, &head(5), &head(0xF000_0005)), []);
+    let mut upper_bits = table.clone();
+    upper_bits[15] ^= 0xF0;
+    assert_eq!(fat32().diff(32, Kind::Map, &table, &upper_bits), []);
 }
 
 fn geometry(format: &dyn Format, old: &[u8], new: &[u8]) -> Geometry {
@@ -287,15 +244,12 @@ fn another_boot_sector_is_another_file_system() {
     assert_eq!(geometry(&*fat16(), &old, &[0; 512]), Geometry::Changed);
     assert_eq!(geometry(&*fat16(), &[0; 512], &old), Geometry::Changed);
     assert_eq!(fat16().geometry(3, &[0; 512], &[1; 512]), Geometry::Changed);
-}
-
-#[test]
-fn what_follows_the_boot_sector_in_its_block_changes_nothing() {
-    let format = fat16();
-    let (mut old, mut new) = (boot16(), boot16());
-    old.resize(2048, 0);
-    new.resize(2048, 1);
-    assert_eq!(format.geometry(0, &old, &new), Geometry::Same);
+    let follows = [&old[..], &[1; 1536]].concat();
+    assert_eq!(
+        geometry(&*fat16(), &old, &follows),
+        Geometry::Same,
+        "what follows in its block means nothing"
+    );
 }
 
 #[test]
@@ -320,22 +274,6 @@ fn ext2_that_kept_a_boot_sector_is_not_fat() {
     assert!(matches!(probe(1024, &Contents::default()), Probe::IsNot));
 }
 
-#[test]
-fn a_refusal_names_the_field() {
-    let mut boot = boot32();
-    put16(&mut boot, 0x2A, 1);
-    match found(&boot, &[]) {
-        Probe::Refused(reason) => assert!(reason.0.contains("BPB_FSVer"), "{reason}"),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn the_figures_are_those_of_the_boot_sector() {
-    let figures = fat16().figures();
-    assert!(figures.contains(&("clusters", 10_000)) && figures.contains(&("bytes in a cluster", 2048)));
-}
-
 /// An entry of a directory: DIR_Name's first byte, DIR_Attr, first cluster, when it was created.
 fn entry(name: u8, attr: u8, cluster: u32, created: u8) -> Vec<u8> {
     let mut entry = vec![b' '; 32];
@@ -352,20 +290,16 @@ fn directory(entries: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_directory_names_the_first_clusters_of_files() {
+fn a_directory_names_the_first_clusters_of_files_and_directories() {
     let format = fat16();
     let held = directory(&[entry(b'A', 0x20, 3, 0), entry(b'B', 0x20, 9, 0), entry(b'C', 0x20, 0, 0)]);
     for kind in [Kind::Inodes, DIRECTORY] {
         assert_eq!(named(&format.pointers(41, kind, &held)), [(true, 50..51), (true, 56..57)]);
     }
-}
-
-#[test]
-fn a_directory_in_a_directory_is_one() {
     let held = directory(&[entry(b'A', 0x20, 3, 0), entry(b'D', 0x10, 4, 0)]);
-    let kinds: Vec<_> = fat16().pointers(41, Kind::Inodes, &held).into_iter().collect();
     let link = |blocks, kind| Change::Linked(Link { blocks, kind });
-    assert_eq!(kinds, [link(50..51, Kind::Data), link(51..52, DIRECTORY)]);
+    let expected = [link(50..51, Kind::Data), link(51..52, DIRECTORY)];
+    assert_eq!(format.pointers(41, Kind::Inodes, &held), expected);
 }
 
 #[test]
@@ -379,22 +313,21 @@ fn entries_that_are_about_no_file_name_nothing() {
 }
 
 #[test]
-fn a_deleted_entry_unlinks_its_first_cluster() {
-    let (held, gone) = (directory(&[entry(b'A', 0x20, 3, 0)]), directory(&[entry(0xE5, 0x20, 3, 0)]));
-    assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &gone)), [(false, 50..51)]);
-    assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &directory(&[]))), [(false, 50..51)]);
-}
-
-#[test]
-fn another_name_or_time_of_creation_is_another_generation() {
-    let held = directory(&[entry(b'A', 0x20, 3, 0)]);
-    let again = [(false, 50..51), (true, 50..51)];
-    for other in [entry(b'B', 0x20, 3, 0), entry(b'A', 0x20, 3, 1)] {
-        assert_eq!(named(&fat16().diff(41, Kind::Inodes, &held, &directory(&[other]))), again);
-    }
+fn a_directory_that_changes_loses_and_gains_names() {
     let mut grown = entry(b'A', 0x20, 3, 0);
     put32(&mut grown, 28, 4711);
-    assert_eq!(fat16().diff(41, Kind::Inodes, &held, &directory(&[grown])), []);
+    let again = &[(false, 50..51), (true, 50..51)];
+    for (what, entries, expected) in [
+        ("a deleted entry", vec![entry(0xE5, 0x20, 3, 0)], &[(false, 50..51)][..]),
+        ("no entry", vec![], &[(false, 50..51)]),
+        ("another name", vec![entry(b'B', 0x20, 3, 0)], again),
+        ("another time of creation", vec![entry(b'A', 0x20, 3, 1)], again),
+        ("another size", vec![grown], &[]),
+    ] {
+        let held = directory(&[entry(b'A', 0x20, 3, 0)]);
+        let found = fat16().diff(41, Kind::Inodes, &held, &directory(&entries));
+        assert_eq!(named(&found), expected, "{what}");
+    }
 }
 
 #[test]

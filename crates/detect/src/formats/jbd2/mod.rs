@@ -49,4 +49,4 @@ impl RawHeader {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -74,18 +74,8 @@ pub(crate) struct Tag {
     pub(crate) block: u64,
     /// The copy has zeros in place of the log's magic number.
     pub(crate) is_escaped: bool,
-    checksum: u32,
-}
-
-impl Tag {
-    /// The tag of a copy of `block` whose field for the checksum holds `checksum`.
-    pub(crate) fn new(block: u32, is_escaped: bool, checksum: u32) -> Self {
-        Self { block: block.into(), is_escaped, checksum }
-    }
-
-    pub(crate) fn checksum(&self) -> u32 {
-        self.checksum
-    }
+    /// Content of the tag's field for the checksum.
+    pub(crate) checksum: u32,
 }
 
 impl Records {

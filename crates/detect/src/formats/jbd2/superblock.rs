@@ -1,5 +1,6 @@
 //! The journal's superblock: the format of the log, and the place of its tail.
 
+use crate::formats::features::{Word, unknown};
 use crate::formats::format;
 use crate::formats::format::Reason;
 use crate::formats::jbd2::checksum::{Checksums, crc32c, with_hole};
@@ -23,9 +24,12 @@ const CSUM_V3: u32 = 0x10;
 /// The feature words (compatible, incompatible, read-only compatible), and the bits of each that
 /// are understood: checksums over a transaction in its commit block; revoke blocks, 64 bits,
 /// asynchronous commits, and the two forms of checksums; no read-only compatible feature.
-const WORDS: [(char, u32); 3] = [('C', 0x1), ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3), ('R', 0)];
-/// The only other feature with a name.
-const FAST_COMMIT: (char, u32) = ('I', 0x20);
+const WORDS: [Word; 3] = [
+    ('C', 0x1, &[]),
+    ('I', 0x1 | BIT_64 | 0x4 | CSUM_V2 | CSUM_V3, &[(FAST_COMMIT, "fast_commit")]),
+    ('R', 0, &[]),
+];
+const FAST_COMMIT: u32 = 0x20;
 
 /// A journal's superblock as it lies on the disk, whatever the size of a block.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -119,20 +123,13 @@ fn features(raw: &RawSuperblock, version: u32) -> Result<[u32; 3], Reason> {
         return Ok([0; 3]);
     }
     let features = raw.s_features.map(U32::get);
-    let unknown = WORDS.into_iter().zip(features).flat_map(|((word, known), bits)| {
-        (0..u32::BITS).filter(move |bit| bits & !known & 1 << bit != 0).map(move |bit| name(word, bit))
-    });
-    match unknown.collect::<Vec<_>>().as_slice() {
+    match unknown(&WORDS, features).as_slice() {
         [] => Ok(features),
         names => {
             let names = names.join(", ");
             Err(Reason(format!("the journal has features that are not understood: {names}")))
         }
     }
-}
-
-fn name(word: char, bit: u32) -> String {
-    if (word, 1 << bit) == FAST_COMMIT { "`fast_commit`".into() } else { format!("`FEATURE_{word}{bit}`") }
 }
 
 fn checksums(raw: &RawSuperblock, incompat: u32) -> Result<Checksums, Reason> {

@@ -1,4 +1,17 @@
-use crate::formats::jbd2::Tid;
+use crate::formats::jbd2::{MAGIC, Tid};
+
+pub(crate) fn put(block: &mut [u8], at: usize, value: u32) {
+    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// A block of 1 KiB that is one of the log's own.
+pub(crate) fn header(kind: u32, tid: u32) -> Vec<u8> {
+    let mut block = vec![0; 1024];
+    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
+        put(&mut block, at, value);
+    }
+    block
+}
 
 #[test]
 fn numbers_of_transactions_go_round() {

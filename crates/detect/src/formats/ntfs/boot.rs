@@ -1,9 +1,7 @@
 //! The boot sector: sizes, and the start of `$MFT`.
 
-use crate::formats::format;
-use crate::formats::format::Reason;
+use crate::formats::format::{Reason, ensure_boot as ensure};
 use crate::input::bytes::head;
-use std::fmt::Display;
 use std::mem::offset_of;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -14,7 +12,6 @@ pub(super) const BOOT_BYTES: u64 = 512;
 const CLUSTER_BYTES_MAX: u64 = 2 << 20;
 /// Possible sizes of a record.
 const RECORD_BYTES: [u64; 4] = [512, 1024, 2048, 4096];
-/// Largest block.
 const BLOCK_BYTES_MAX: u64 = 4096;
 /// Numbers of sectors from this one on stand for powers of two.
 const SHIFTS_FROM: u8 = 0xF4;
@@ -68,10 +65,6 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
     head::<RawBoot>(bytes).is_some_and(|it| it.oem_id == *b"NTFS    " && it.end_of_sector_marker == 0xAA55)
 }
 
-fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
-    format::ensure(holds, "the boot sector", field, value)
-}
-
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
     ///
@@ -81,11 +74,8 @@ impl Boot {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;
         let sector_bytes = u64::from(raw.bytes_per_sector);
-        ensure(
-            sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes),
-            "bytes_per_sector",
-            sector_bytes,
-        )?;
+        let is_size = sector_bytes.is_power_of_two() && (512..=4096).contains(&sector_bytes);
+        ensure(is_size, "bytes_per_sector", sector_bytes)?;
         let cluster_sectors = cluster_sectors(raw.sectors_per_cluster);
         ensure(cluster_sectors.is_power_of_two(), "sectors_per_cluster", raw.sectors_per_cluster)?;
         let cluster_bytes = sector_bytes * cluster_sectors;
@@ -113,11 +103,9 @@ impl Boot {
             let text = format!("clusters of {} bytes, smaller than a record of $MFT", self.cluster_bytes);
             return Err(Reason(format!("it has {text}, which are not understood")));
         }
-        ensure(
-            self.blocks() <= u64::from(u32::MAX),
-            "number_of_sectors",
-            format_args!("too large: {} blocks", self.blocks()),
-        )?;
+        let blocks = self.blocks();
+        let is_count = blocks <= u64::from(u32::MAX);
+        ensure(is_count, "number_of_sectors", format_args!("too large: {blocks} blocks"))?;
         ensure((1..self.clusters).contains(&self.mft_lcn), "mft_lcn", self.mft_lcn)?;
         let is_place = (1..self.clusters).contains(&self.mftmirr_lcn);
         ensure(is_place && self.mftmirr_lcn != self.mft_lcn, "mftmirr_lcn", self.mftmirr_lcn)
@@ -128,7 +116,6 @@ impl Boot {
         self.cluster_bytes.min(BLOCK_BYTES_MAX)
     }
 
-    /// Number of blocks.
     pub(super) fn blocks(&self) -> u64 {
         self.clusters * (self.cluster_bytes / self.block_bytes())
     }

@@ -2,6 +2,7 @@
 
 use crate::formats::format::{Block, Kind, Reason};
 use crate::formats::ntfs::volume::Volume;
+use crate::input::sets::{runs, set_of};
 use quietus_core::base::units::{Addr, Extent};
 use roaring::RoaringBitmap;
 use std::ops::Range;
@@ -12,7 +13,7 @@ pub(super) struct Layout {
     geometry: RoaringBitmap,
     maps: RoaringBitmap,
     /// Blocks of `$MFT`, including those of the geometry.
-    inodes: RoaringBitmap,
+    pub inodes: RoaringBitmap,
     /// The same blocks in the order of the records.
     mft: Vec<Range<Block>>,
 }
@@ -25,9 +26,9 @@ impl Layout {
         };
         let mft = joined(blocks(&mut volume.mft.extents(0, volume.mft_bytes)));
         let bitmap_bytes = volume.boot.clusters.div_ceil(8);
-        let maps = set(&blocks(&mut volume.bitmap.extents(0, bitmap_bytes)));
-        let geometry = set(&blocks(&mut volume.sources.iter().copied()));
-        let inodes = set(&mft);
+        let maps = set_of(blocks(&mut volume.bitmap.extents(0, bitmap_bytes)));
+        let geometry = set_of(blocks(&mut volume.sources.iter().copied()));
+        let inodes = set_of(mft.iter().cloned());
         let claimed: u64 = mft.iter().map(|it| it.len() as u64).sum();
         if claimed != inodes.len() || !maps.is_disjoint(&(&inodes | &geometry)) {
             return Err(Reason("$MFT and $Bitmap claim the same clusters".into()));
@@ -66,14 +67,6 @@ impl Layout {
         is_same && other.mft.starts_with(before) && other.mft.get(before.len()).is_some_and(is_longer)
     }
 
-    pub(super) fn is_of_mft(&self, block: Block) -> bool {
-        self.inodes.contains(block)
-    }
-
-    pub(super) fn inodes(&self) -> u64 {
-        self.inodes.len()
-    }
-
     /// Number of blocks of `$MFT` before `block`, which belongs to it.
     pub(super) fn blocks_before(&self, block: Block) -> u64 {
         let mut before = 0;
@@ -103,15 +96,6 @@ fn joined(ranges: Vec<Range<Block>>) -> Vec<Range<Block>> {
     all
 }
 
-fn set(ranges: &[Range<Block>]) -> RoaringBitmap {
-    let mut set = RoaringBitmap::new();
-    for range in ranges {
-        set.insert_range(range.clone());
-    }
-    set
-}
-
 fn ranges(set: &RoaringBitmap) -> Vec<Range<Block>> {
-    let mut runs = set.iter();
-    std::iter::from_fn(|| runs.next_range()).map(|run| *run.start()..*run.end() + 1).collect()
+    runs(set).map(|run| *run.start()..*run.end() + 1).collect()
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// An impossible field of a record and its value, or another defect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lie {
-    what: &'static str,
+    pub what: &'static str,
     value: Option<u64>,
 }
 
@@ -18,11 +18,6 @@ impl Lie {
     /// The impossible `value` of `field`.
     pub(super) const fn field(field: &'static str, value: u64) -> Self {
         Self { what: field, value: Some(value) }
-    }
-
-    #[cfg(test)]
-    pub(super) const fn what(self) -> &'static str {
-        self.what
     }
 }
 

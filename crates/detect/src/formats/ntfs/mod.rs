@@ -17,7 +17,7 @@ use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Pr
 use crate::formats::ntfs::layout::Layout;
 use crate::formats::ntfs::lie::Lie;
 use crate::formats::ntfs::record::{Record, Value};
-use crate::formats::ntfs::volume::{Found, Volume};
+use crate::formats::ntfs::volume::Volume;
 use crate::formats::properties::{NTFS, Properties};
 use crate::input::bits;
 use quietus_core::base::units::{Addr, Extent};
@@ -45,34 +45,19 @@ pub struct Ntfs {
 /// of `$MFT` and the head of `$LogFile`.
 #[must_use]
 pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
-    match volume::find(disk_bytes, contents) {
-        Ok(None) => Probe::IsNot,
-        Ok(Some(Found::Needs(missing))) => Probe::Needs(missing),
-        Ok(Some(Found::Volume(volume))) => match Ntfs::new(disk_bytes, *volume, contents) {
-            Ok(found) => Probe::Is(Box::new(found)),
-            Err(reason) => Probe::Refused(reason),
-        },
-        Err(reason) => Probe::Refused(reason),
-    }
-}
-
-/// The driver above the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// A driver that marks the volume as in use.
-    InUse,
-    /// No driver, or one that sets no mark.
-    Clean,
+    Probe::of(Ntfs::find(disk_bytes, contents))
 }
 
 impl Volume {
-    fn state(&self) -> State {
-        if self.is_dirty || self.is_logged { State::InUse } else { State::Clean }
+    /// Whether a driver that marks the volume as in use is above it. Other drivers set no mark.
+    fn is_in_use(&self) -> bool {
+        self.is_dirty || self.is_logged
     }
 }
 
 impl Ntfs {
-    fn new(disk_bytes: u64, volume: Volume, contents: &Contents) -> Result<Self, Reason> {
+    fn find(disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
+        let volume = volume::find(disk_bytes, contents)?;
         let layout = Layout::new(&volume)?;
         let mut head = Contents::default();
         for at in &volume.sources {
@@ -88,10 +73,7 @@ impl Ntfs {
         let mut head = self.head.clone();
         let bytes = u64::from(self.block_bytes());
         head.overwrite(Extent::new(u64::from(block) * bytes, bytes), content);
-        match volume::find(self.disk_bytes, &head) {
-            Ok(Some(Found::Volume(volume))) => Self::new(self.disk_bytes, *volume, &head).ok(),
-            _ => None,
-        }
+        Self::find(self.disk_bytes, &head).ok()
     }
 
     /// Whether `other` is this file system at another time.
@@ -153,7 +135,6 @@ impl Ntfs {
         Ok((first * 8, &bytes[..len]))
     }
 
-    /// The blocks of `clusters`.
     fn blocks_of(&self, clusters: Range<u64>) -> Range<Block> {
         let blocks = self.volume.boot.cluster_bytes / self.volume.boot.block_bytes();
         (clusters.start * blocks) as Block..(clusters.end * blocks) as Block
@@ -199,7 +180,7 @@ impl Format for Ntfs {
     }
 
     fn was_clean(&self) -> bool {
-        self.volume.state() == State::Clean
+        !self.volume.is_in_use()
     }
 
     fn tells_of_mounts(&self) -> bool {
@@ -237,14 +218,14 @@ impl Format for Ntfs {
     }
 
     fn diff(&self, block: Block, _: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        if !self.layout.is_of_mft(block) {
+        if !self.layout.inodes.contains(block) {
             return Vec::new();
         }
         self.diff_records(old, new).changes()
     }
 
     fn unknown(&self, block: Block, content: &[u8]) -> Option<Reason> {
-        if !self.layout.is_of_mft(block) {
+        if !self.layout.inodes.contains(block) {
             return None;
         }
         let in_block = u64::from(self.block_bytes()) / self.volume.boot.record_bytes;
@@ -262,10 +243,10 @@ impl Format for Ntfs {
             return Geometry::Same;
         }
         match self.with(block, new) {
-            Some(now) if self.goes_on_in(&now) => match (self.volume.state(), now.volume.state()) {
-                (_, State::InUse) => Geometry::InUse,
-                (State::InUse, State::Clean) => Geometry::Clean,
-                (State::Clean, State::Clean) => Geometry::Same,
+            Some(now) if self.goes_on_in(&now) => match (self.volume.is_in_use(), now.volume.is_in_use()) {
+                (_, true) => Geometry::InUse,
+                (true, false) => Geometry::Clean,
+                (false, false) => Geometry::Same,
             },
             None if self.unknown(block, new).is_some() => Geometry::Same,
             _ => Geometry::Changed,
@@ -273,11 +254,11 @@ impl Format for Ntfs {
     }
 
     fn learn(&mut self, block: Block, content: &[u8]) -> bool {
-        let before = self.layout.inodes();
+        let before = self.layout.inodes.len();
         if let Some(now) = self.with(block, content).filter(|now| self.goes_on_in(now)) {
             *self = now;
         }
-        self.layout.inodes() > before
+        self.layout.inodes.len() > before
     }
 
     fn hidden(&self) -> &'static [&'static str] {

@@ -178,11 +178,8 @@ impl Record {
         }
         let (attrs_offset, bytes_in_use) = (header.attrs_offset.into(), header.bytes_in_use.get() as usize);
         ensure(bytes_in_use <= bytes.len(), "bytes_in_use", bytes_in_use as u64)?;
-        ensure(
-            (size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset),
-            "attrs_offset",
-            attrs_offset as u64,
-        )?;
+        let is_place = (size_of::<RawRecord>()..bytes_in_use).contains(&attrs_offset);
+        ensure(is_place, "attrs_offset", attrs_offset as u64)?;
         let sequence_number = header.sequence_number.get();
         let base_mft_record = header.base_mft_record.get();
         Ok(Some(Self { sequence_number, base_mft_record, attributes: attrs_offset..bytes_in_use, bytes }))
@@ -193,7 +190,6 @@ impl Record {
         (self.sequence_number, self.base_mft_record)
     }
 
-    /// The attributes, in order.
     pub(super) fn attributes(&self) -> impl Iterator<Item = Result<Attribute<'_>, Lie>> {
         let mut rest = self.bytes.get(self.attributes.clone());
         std::iter::from_fn(move || {

@@ -57,7 +57,7 @@ fn signed(bytes: &[u8], count: usize) -> Result<(i64, &[u8]), Lie> {
 /// Runs of one attribute from its first cluster on, in order, without holes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pieces {
-    runs: Vec<Run>,
+    pub runs: Vec<Run>,
     cluster_bytes: u64,
 }
 
@@ -72,10 +72,6 @@ impl Pieces {
             vcn += run.len;
         }
         Some(Self { runs, cluster_bytes })
-    }
-
-    pub(super) fn runs(&self) -> &[Run] {
-        &self.runs
     }
 
     pub(super) fn end_vcn(&self) -> u64 {

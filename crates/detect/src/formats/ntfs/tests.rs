@@ -1,6 +1,5 @@
-use crate::formats::ext2::tests::Dice;
 use crate::formats::ntfs::*;
-use std::collections::BTreeMap;
+use crate::formats::testing::{Dice, history_cancels, probed};
 
 pub(super) const CLUSTER: usize = 4096;
 pub(super) const CLUSTERS: u64 = 64;
@@ -150,31 +149,12 @@ impl Disk {
         &self.0[block as usize * CLUSTER..][..CLUSTER]
     }
 
-    pub(super) fn probe(&self) -> Probe {
-        let mut contents = Contents::default();
-        for _ in 0..64 {
-            match probe(DISK_BYTES, &contents) {
-                Probe::Needs(extents) => extents.iter().for_each(|it| {
-                    contents.insert(it.start, self.0[it.start.0 as usize..it.end() as usize].to_vec());
-                }),
-                other => return other,
-            }
-        }
-        panic!("it asks for ever")
-    }
-
     pub(super) fn found(&self) -> Box<dyn Format> {
-        match self.probe() {
-            Probe::Is(format) => format,
-            other => panic!("{other:?}"),
-        }
+        probed(probe, DISK_BYTES, &self.0).found()
     }
 
     pub(super) fn refused(&self) -> String {
-        match self.probe() {
-            Probe::Refused(reason) => reason.0,
-            other => panic!("{other:?}"),
-        }
+        probed(probe, DISK_BYTES, &self.0).refusal()
     }
 }
 
@@ -210,11 +190,7 @@ fn a_volume_is_found_for_what_it_is() {
     assert_eq!(kinds, [g, g, g, g, g, d, g, g, d, m, d, d]);
     assert_eq!(format.survey(Kind::Inodes), one(4..8));
     assert_ne!(i, g);
-}
-
-#[test]
-fn content_beyond_an_initialized_size_is_said_to_be_hidden() {
-    assert_eq!(Disk::new().found().hidden(), ["content beyond the initialized size of a file"]);
+    assert_eq!(format.hidden(), ["content beyond the initialized size of a file"]);
 }
 
 #[test]
@@ -227,13 +203,9 @@ fn a_mirror_stands_in_for_a_torn_record() {
     assert!(disk.refused().contains(
         "record 0 of $MFT is invalid: a part of it was not written (its update sequence does not match)"
     ));
-}
-
-#[test]
-fn a_record_of_the_system_that_is_torn_and_has_no_mirror_is_refused() {
-    let mut disk = Disk::new();
-    disk.0[Disk::at(6) + 1022] ^= 1;
-    assert!(disk.refused().contains("record 6"));
+    let mut no_mirror = Disk::new();
+    no_mirror.0[Disk::at(6) + 1022] ^= 1;
+    assert!(no_mirror.refused().contains("record 6"));
 }
 
 /// `$MFT` in three parts: four clusters, then what records 14 and 15 tell of.
@@ -280,13 +252,6 @@ fn a_list_of_attributes_that_lies_is_refused() {
 }
 
 #[test]
-fn claims_that_meet_are_refused() {
-    let mut disk = Disk::new();
-    disk.set(6, &record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(5), 1)])]));
-    assert!(disk.refused().contains("$MFT and $Bitmap claim the same clusters"));
-}
-
-#[test]
 fn other_lies_of_the_system_are_refused() {
     let lie = |number, bytes: &[u8]| {
         let mut disk = Disk::new();
@@ -307,6 +272,8 @@ fn other_lies_of_the_system_are_refused() {
     let sparse = record(1, 0, &[elsewhere(0x80, "", 0, &[(None, 1), (Some(30), 1)])]);
     assert!(lie(6, &sparse).contains("record 6 of $MFT is invalid: its $DATA has holes"));
     assert!(lie(6, &record(1, 0, &[resident(0x80, b"")])).contains("no $DATA in clusters"));
+    let meets = record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(5), 1)])]);
+    assert!(lie(6, &meets).contains("$MFT and $Bitmap claim the same clusters"));
     let mut data = elsewhere(0x80, "", 0, &[(Some(30), 1)]);
     put(&mut data, 0x38, &7_u64.to_le_bytes());
     assert!(lie(6, &record(1, 0, &[data])).contains("$Bitmap is too short"));
@@ -342,9 +309,12 @@ fn changed(record_0: Option<&[u8]>, record_3: Option<&[u8]>) -> (Geometry, bool,
 }
 
 #[test]
-fn mft_may_grow_and_not_move() {
+fn mft_may_grow_and_not_move_and_a_torn_record_changes_nothing() {
     let grown = |lcns: &Lcns| record(1, 0, &[elsewhere(0x80, "", 0, lcns)]);
-    assert_eq!(changed(Some(&grown(&[(Some(4), 6)])), None), (Geometry::Same, true, one(4..10)));
+    let mut more = grown(&[(Some(4), 6)]);
+    assert_eq!(changed(Some(&more), None), (Geometry::Same, true, one(4..10)));
+    more[510] ^= 1;
+    assert_eq!(changed(Some(&more), None), (Geometry::Same, false, one(4..8)));
     let two = grown(&[(Some(4), 4), (Some(40), 3)]);
     assert_eq!(changed(Some(&two), None), (Geometry::Same, true, vec![4..8, 40..43]));
     let both = changed(Some(&two), Some(&volume_record(3, 1)));
@@ -354,19 +324,9 @@ fn mft_may_grow_and_not_move() {
 }
 
 #[test]
-fn a_torn_record_of_the_system_changes_nothing() {
-    let mut torn = record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(4), 6)])]);
-    torn[510] ^= 1;
-    assert_eq!(changed(Some(&torn), None), (Geometry::Same, false, one(4..8)));
-}
-
-#[test]
 fn its_flags_say_when_it_is_in_use() {
-    let (clean, dirty) = (Disk::new(), {
-        let mut disk = Disk::new();
-        disk.set(3, &volume_record(3, 1));
-        disk
-    });
+    let (clean, mut dirty) = (Disk::new(), Disk::new());
+    dirty.set(3, &volume_record(3, 1));
     assert!(!dirty.found().was_clean());
     let geometry = |from: &Disk, to: &Disk| from.found().geometry(4, from.block(4), to.block(4));
     assert_eq!(geometry(&clean, &dirty), Geometry::InUse);
@@ -410,63 +370,39 @@ fn any_record(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-fn count(changes: Vec<Change>, counts: &mut BTreeMap<Block, i64>) {
-    for change in changes {
-        let (link, by) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        link.blocks.for_each(|block| *counts.entry(block).or_default() += by);
-    }
-    counts.retain(|_, count| *count != 0);
-}
-
 #[test]
 fn what_a_history_links_is_what_its_end_shows() {
     let format = Disk::new().found();
     let mut dice = Dice(11);
     for _ in 0..300 {
-        let (mut content, mut history) = (vec![0; CLUSTER], BTreeMap::new());
-        for _ in 0..8 {
-            let mut next = content.clone();
+        let mut content = vec![0; CLUSTER];
+        let contents = (0..8).map(|_| {
             let record = any_record(&mut dice);
-            put(&mut next, dice.below(4) as usize * RECORD, &record);
-            count(format.diff(7, Kind::Inodes, &content, &next), &mut history);
-            content = next;
-        }
-        let mut look = BTreeMap::new();
-        count(format.pointers(7, Kind::Inodes, &content), &mut look);
-        assert_eq!(history, look);
-        assert!(look.keys().all(|block| *block < format.blocks()));
+            put(&mut content, dice.below(4) as usize * RECORD, &record);
+            content.clone()
+        });
+        history_cancels(&*format, 7, Kind::Inodes, &contents.collect::<Vec<_>>());
     }
 }
 
 #[test]
-fn another_sequence_number_is_another_generation() {
+fn another_sequence_number_is_another_generation_and_another_stream_another_owner() {
     let format = Disk::new().found();
-    let block = |sequence| {
+    let block = |sequence, name| {
         let mut bytes = vec![0; CLUSTER];
-        put(&mut bytes, 0, &record(sequence, 0, &[elsewhere(0x80, "", 0, &[(Some(33), 2)])]));
+        put(&mut bytes, 0, &record(sequence, 0, &[elsewhere(0x80, name, 0, &[(Some(33), 2)])]));
         bytes
     };
-    assert_eq!(format.diff(7, Kind::Inodes, &block(1), &block(1)).len(), 0);
-    let renewed = format.diff(7, Kind::Inodes, &block(1), &block(2));
-    assert!(matches!(&renewed[..], [Change::Unlinked(_), Change::Linked(_)]), "{renewed:?}");
-    let mut gone = block(1);
+    let old = block(1, "a");
+    assert_eq!(format.diff(7, Kind::Inodes, &old, &old).len(), 0);
+    for new in [block(2, "a"), block(1, "b")] {
+        let renewed = format.diff(7, Kind::Inodes, &old, &new);
+        assert!(matches!(&renewed[..], [Change::Unlinked(_), Change::Linked(_)]), "{renewed:?}");
+    }
+    let mut gone = old.clone();
     gone[0x16] = 0;
-    let lost = format.diff(7, Kind::Inodes, &block(1), &gone);
+    let lost = format.diff(7, Kind::Inodes, &old, &gone);
     assert!(matches!(&lost[..], [Change::Unlinked(link)] if link.blocks == (33..35)), "{lost:?}");
-}
-
-#[test]
-fn a_block_that_moves_to_another_stream_is_lost_and_found() {
-    let format = Disk::new().found();
-    let block = |name| {
-        let mut bytes = vec![0; CLUSTER];
-        put(&mut bytes, 0, &record(1, 0, &[elsewhere(0x80, name, 0, &[(Some(33), 2)])]));
-        bytes
-    };
-    assert_eq!(format.diff(7, Kind::Inodes, &block("a"), &block("b")).len(), 2);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The head of a volume: the places of `$MFT` and `$Bitmap`, and the volume's condition. A function
 //! of the content read and nothing else, so that it can run again whenever a part is written.
 
-use crate::formats::format::{Contents, Reason};
+use crate::formats::format::{Contents, Probe, Reason};
 use crate::formats::ntfs::boot::{BOOT_BYTES, Boot, is_boot};
 use crate::formats::ntfs::lie::Lie;
 use crate::formats::ntfs::log;
@@ -66,21 +66,6 @@ const _: () = {
     assert!(size_of::<RawInformation>() == 12);
 };
 
-/// Result of a search.
-#[derive(Debug)]
-pub(super) enum Found {
-    /// Extents needed first.
-    Needs(Vec<Extent<Addr>>),
-    Volume(Box<Volume>),
-}
-
-/// Reason why the search ended without a volume.
-#[derive(Debug)]
-enum Stop {
-    Needs(Vec<Extent<Addr>>),
-    Refused(Reason),
-}
-
 /// A volume.
 #[derive(Debug)]
 pub(super) struct Volume {
@@ -97,8 +82,8 @@ pub(super) struct Volume {
     pub sources: Vec<Extent<Addr>>,
 }
 
-fn refused(text: impl Into<String>) -> Stop {
-    Stop::Refused(Reason(text.into()))
+fn refused(text: impl Into<String>) -> Probe {
+    Probe::Refused(Reason(text.into()))
 }
 
 /// The reason for refusing record `number` with `lie`.
@@ -106,22 +91,17 @@ pub(super) fn lies(number: u64, lie: Lie) -> Reason {
     Reason(format!("record {number} of $MFT is invalid: {lie}"))
 }
 
-/// Looks for a volume on a disk of `disk_bytes`; `None` without the signature of NTFS.
+/// Looks for a volume on a disk of `disk_bytes`.
 ///
 /// # Errors
-/// The signature is there, but the volume cannot be understood.
-pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Option<Found>, Reason> {
-    let Some(at) = Extent::within(0, BOOT_BYTES, disk_bytes) else { return Ok(None) };
-    let Some(sector) = contents.get(at) else { return Ok(Some(Found::Needs(vec![at]))) };
+/// The signature of NTFS is missing, or content is, or the volume cannot be understood.
+pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Volume, Probe> {
+    let sector = contents.head(0, BOOT_BYTES, disk_bytes)?;
     if !is_boot(sector) {
-        return Ok(None);
+        return Err(Probe::IsNot);
     }
     let boot = Boot::from_bytes(sector, disk_bytes)?;
-    match (Reader { boot: &boot, contents, sources: vec![at] }).volume() {
-        Ok(volume) => Ok(Some(Found::Volume(Box::new(volume)))),
-        Err(Stop::Needs(missing)) => Ok(Some(Found::Needs(missing))),
-        Err(Stop::Refused(reason)) => Err(reason),
-    }
+    (Reader { boot: &boot, contents, sources: vec![Extent::new(0, BOOT_BYTES)] }).volume()
 }
 
 /// Collects the content that a volume is read from.
@@ -132,7 +112,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn volume(mut self) -> Result<Volume, Stop> {
+    fn volume(mut self) -> Result<Volume, Probe> {
         let record = self.head_record(MFT)?;
         let (mut mft, mft_bytes) = self.first_piece(&record, MFT)?;
         self.extend(&record, &mut mft)?;
@@ -150,22 +130,17 @@ impl<'a> Reader<'a> {
     }
 
     /// The content of all of `places`, on which the result depends from now on.
-    fn read_all(&mut self, places: &[Extent<Addr>]) -> Result<Vec<&'a [u8]>, Stop> {
-        let contents = self.contents;
-        let missing: Vec<_> = places.iter().filter(|at| contents.get(**at).is_none()).copied().collect();
-        if !missing.is_empty() {
-            return Err(Stop::Needs(missing));
-        }
+    fn read_all(&mut self, places: &[Extent<Addr>]) -> Result<Vec<&'a [u8]>, Probe> {
+        let found = self.contents.all_needed(places)?;
         self.sources.extend(places);
-        Ok(places.iter().filter_map(|at| contents.get(*at)).collect())
+        Ok(found)
     }
 
-    fn read(&mut self, place: Extent<Addr>) -> Result<&'a [u8], Stop> {
+    fn read(&mut self, place: Extent<Addr>) -> Result<&'a [u8], Probe> {
         Ok(self.read_all(&[place])?.first().copied().unwrap_or_default())
     }
 
-    /// The place of `count` records from `lcn` on.
-    fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Stop> {
+    fn records_at(&self, lcn: u64, count: u64) -> Result<Extent<Addr>, Probe> {
         let end = self.boot.clusters * self.boot.cluster_bytes;
         let place = Extent::within(lcn * self.boot.cluster_bytes, count * self.boot.record_bytes, end);
         place.ok_or_else(|| {
@@ -174,14 +149,14 @@ impl<'a> Reader<'a> {
     }
 
     /// One of the system's records, from `$MFTMirr` if the original is damaged.
-    fn head_record(&mut self, number: u64) -> Result<Record, Stop> {
+    fn head_record(&mut self, number: u64) -> Result<Record, Probe> {
         let head = self.read(self.records_at(self.boot.mft_lcn, HEAD_RECORDS)?)?;
         let found = self.record_in(head, number);
         if found.is_ok() || number >= MIRRORED_RECORDS {
-            return found.map_err(Stop::Refused);
+            return Ok(found?);
         }
         let mirror = self.read(self.records_at(self.boot.mftmirr_lcn, MIRRORED_RECORDS)?)?;
-        self.record_in(mirror, number).map_err(Stop::Refused)
+        Ok(self.record_in(mirror, number)?)
     }
 
     fn record_in(&self, records: &[u8], number: u64) -> Result<Record, Reason> {
@@ -191,32 +166,32 @@ impl<'a> Reader<'a> {
     }
 
     /// The clusters of the unnamed `$DATA` of `record`, or of its first part.
-    fn data<'b>(&self, record: &'b Record, number: u64) -> Result<Clusters<'b>, Stop> {
-        let found = record.unnamed(DATA).map_err(|lie| Stop::Refused(lies(number, lie)))?;
+    fn data<'b>(&self, record: &'b Record, number: u64) -> Result<Clusters<'b>, Reason> {
+        let found = record.unnamed(DATA).map_err(|lie| lies(number, lie))?;
         match found.map(|it| it.value) {
             Some(Value::Elsewhere(clusters)) => Ok(clusters),
-            _ => Err(Stop::Refused(lies(number, Lie::of("it has no $DATA in clusters")))),
+            _ => Err(lies(number, Lie::of("it has no $DATA in clusters"))),
         }
     }
 
     /// The first pieces of the `$DATA` of `record`, and the number of bytes ever written.
-    fn first_piece(&self, record: &Record, number: u64) -> Result<(Pieces, u64), Stop> {
+    fn first_piece(&self, record: &Record, number: u64) -> Result<(Pieces, u64), Reason> {
         let data = self.data(record, number)?;
-        let runs = data.runs(self.boot.clusters).map_err(|lie| Stop::Refused(lies(number, lie)))?;
+        let runs = data.runs(self.boot.clusters).map_err(|lie| lies(number, lie))?;
         let pieces = Pieces::new(runs, self.boot.cluster_bytes).filter(|_| data.lowest_vcn == 0);
-        let pieces = pieces.ok_or_else(|| Stop::Refused(lies(number, Lie::of("its $DATA has holes"))))?;
+        let pieces = pieces.ok_or_else(|| lies(number, Lie::of("its $DATA has holes")))?;
         Ok((pieces, data.initialized_size))
     }
 
     /// Adds the pieces in the records that extend `$MFT`'s own.
-    fn extend(&mut self, record: &Record, mft: &mut Pieces) -> Result<(), Stop> {
+    fn extend(&mut self, record: &Record, mft: &mut Pieces) -> Result<(), Probe> {
         let mut wanted = self.extensions(record)?;
         wanted.sort_unstable();
         while let Some((vcn, _)) = wanted.first().copied() {
             let known = wanted.iter().map_while(|(_, number)| self.place_of(*number, mft));
             let places: Vec<_> = known.collect();
             if places.is_empty() || vcn != mft.end_vcn() {
-                return Err(Stop::Refused(lies(MFT, Lie::of("its list of attributes is invalid"))));
+                return Err(lies(MFT, Lie::of("its list of attributes is invalid")).into());
             }
             let found = self.read_all(&places)?;
             for ((vcn, number), bytes) in wanted.drain(..places.len()).zip(found) {
@@ -231,21 +206,21 @@ impl<'a> Reader<'a> {
         mft.place(number.checked_mul(bytes)?, bytes)
     }
 
-    fn extend_by(&self, bytes: &[u8], vcn: u64, number: u64, mft: &mut Pieces) -> Result<(), Stop> {
-        let record = Record::from_bytes(bytes).map_err(|lie| Stop::Refused(lies(number, lie)))?;
+    fn extend_by(&self, bytes: &[u8], vcn: u64, number: u64, mft: &mut Pieces) -> Result<(), Reason> {
+        let record = Record::from_bytes(bytes).map_err(|lie| lies(number, lie))?;
         let record = record.filter(|it| it.base_mft_record << (64 - NUMBER_BITS) == 0);
         let record = record.filter(|it| it.base_mft_record != 0);
-        let record = record.ok_or_else(|| Stop::Refused(lies(number, Lie::of("it does not extend $MFT"))))?;
+        let record = record.ok_or_else(|| lies(number, Lie::of("it does not extend $MFT")))?;
         let data = self.data(&record, number)?;
-        let runs = data.runs(self.boot.clusters).map_err(|lie| Stop::Refused(lies(number, lie)))?;
-        if data.lowest_vcn != vcn || mft.runs().len() + runs.len() > PIECES_MAX {
-            return Err(Stop::Refused(lies(number, Lie::field("lowest_vcn", data.lowest_vcn))));
+        let runs = data.runs(self.boot.clusters).map_err(|lie| lies(number, lie))?;
+        if data.lowest_vcn != vcn || mft.runs.len() + runs.len() > PIECES_MAX {
+            return Err(lies(number, Lie::field("lowest_vcn", data.lowest_vcn)));
         }
-        mft.extend(runs).ok_or_else(|| Stop::Refused(lies(number, Lie::of("its $DATA has holes"))))
+        mft.extend(runs).ok_or_else(|| lies(number, Lie::of("its $DATA has holes")))
     }
 
     /// First cluster and record of each part of `$MFT`'s `$DATA` but the first.
-    fn extensions(&mut self, record: &Record) -> Result<Vec<(u64, u64)>, Stop> {
+    fn extensions(&mut self, record: &Record) -> Result<Vec<(u64, u64)>, Probe> {
         let list = self.list(record)?;
         let (mut rest, mut found) = (&list[..], Vec::new());
         while let Some(entry) = head::<RawEntry>(rest) {
@@ -254,8 +229,7 @@ impl<'a> Reader<'a> {
             if entry.kind == DATA && entry.name_length == 0 && entry.lowest_vcn != 0 {
                 found.push((entry.lowest_vcn.get(), entry.mft_reference.get() & ((1 << NUMBER_BITS) - 1)));
             }
-            rest = behind
-                .ok_or_else(|| Stop::Refused(lies(MFT, Lie::of("its list of attributes is invalid"))))?;
+            rest = behind.ok_or_else(|| lies(MFT, Lie::of("its list of attributes is invalid")))?;
         }
         if found.len() > EXTENSIONS_MAX {
             return Err(refused("$MFT lies in too many pieces"));
@@ -264,8 +238,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The content of the list of attributes; nothing if there is none.
-    fn list(&mut self, record: &Record) -> Result<Vec<u8>, Stop> {
-        let lie = |lie| Stop::Refused(lies(MFT, lie));
+    fn list(&mut self, record: &Record) -> Result<Vec<u8>, Probe> {
+        let lie = |lie| lies(MFT, lie);
         match record.unnamed(ATTRIBUTE_LIST).map_err(lie)?.map(|it| it.value) {
             None => Ok(Vec::new()),
             Some(Value::Resident(bytes)) => Ok(bytes.to_vec()),
@@ -280,7 +254,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bitmap(&mut self) -> Result<Pieces, Stop> {
+    fn bitmap(&mut self) -> Result<Pieces, Probe> {
         let record = self.head_record(BITMAP)?;
         let (pieces, bytes) = self.first_piece(&record, BITMAP)?;
         let needed = self.boot.clusters.div_ceil(8);
@@ -290,14 +264,14 @@ impl<'a> Reader<'a> {
         Ok(pieces)
     }
 
-    fn is_dirty(&mut self) -> Result<bool, Stop> {
+    fn is_dirty(&mut self) -> Result<bool, Probe> {
         let record = self.head_record(VOLUME)?;
-        let found = record.unnamed(VOLUME_INFORMATION).map_err(|lie| Stop::Refused(lies(VOLUME, lie)))?;
+        let found = record.unnamed(VOLUME_INFORMATION).map_err(|lie| lies(VOLUME, lie))?;
         let Some(Value::Resident(information)) = found.map(|it| it.value) else {
-            return Err(Stop::Refused(lies(VOLUME, Lie::of("it has no $VOLUME_INFORMATION"))));
+            return Err(lies(VOLUME, Lie::of("it has no $VOLUME_INFORMATION")).into());
         };
-        let information: &RawInformation = head(information)
-            .ok_or_else(|| Stop::Refused(lies(VOLUME, Lie::of("its $VOLUME_INFORMATION is cut off"))))?;
+        let information: &RawInformation =
+            head(information).ok_or_else(|| lies(VOLUME, Lie::of("its $VOLUME_INFORMATION is cut off")))?;
         let RawInformation { major_ver, flags, .. } = information;
         if *major_ver != MAJOR_VERSION {
             return Err(refused(format!("it is of version {major_ver}, which is not understood")));
@@ -305,7 +279,7 @@ impl<'a> Reader<'a> {
         Ok(flags.get() & NOT_CLEAN != 0)
     }
 
-    fn is_log_at_rest(&mut self) -> Result<bool, Stop> {
+    fn is_log_at_rest(&mut self) -> Result<bool, Probe> {
         let record = self.head_record(LOG_FILE)?;
         let (pieces, _) = self.first_piece(&record, LOG_FILE)?;
         let places: Vec<_> = pieces.extents(0, 2 * log::PAGE_BYTES).collect();

@@ -1,6 +1,7 @@
 //! The class of all content of one file system, whatever says which blocks marked files name.
 
 use crate::formats::format::Block;
+use crate::input::sets::{runs, set_of};
 use crate::mutant::{self, Mutant};
 use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
@@ -10,22 +11,21 @@ use std::ops::RangeInclusive;
 const FEW: u64 = 256;
 
 /// The classes, once a file has had a mark.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Classes {
-    /// Number of blocks.
     pub(super) blocks: Block,
     /// Blocks that hold no content of files by their place.
     pub(crate) fixed: RoaringBitmap,
     /// The file system had a mark, at some time since the attach. Until then no set is kept.
-    pub(super) has_any: bool,
+    pub(crate) has_any: bool,
     /// One overwrite does not destroy all content of a block.
-    pub(super) has_layers: bool,
+    pub(crate) has_layers: bool,
     /// Blocks with sensitive content.
     pub(super) sensitive: RoaringBitmap,
     /// Sensitive blocks that were overwritten from end to end since: their present content is of an unknown owner.
     pub(super) buried: RoaringBitmap,
     /// Blocks with content whose owner is not known; disjoint from the sensitive ones.
-    pub(super) unsettled: RoaringBitmap,
+    pub(crate) unsettled: RoaringBitmap,
     /// Blocks handed out as dead, and not written since.
     pub(super) handed_out: RoaringBitmap,
 }
@@ -33,36 +33,7 @@ pub(crate) struct Classes {
 impl Classes {
     /// The classes of a file system of so many `blocks`, of which those in `fixed` hold no content of files.
     pub(crate) fn new(blocks: Block, fixed: RoaringBitmap) -> Self {
-        Self {
-            blocks,
-            fixed,
-            has_any: false,
-            has_layers: true,
-            sensitive: RoaringBitmap::new(),
-            buried: RoaringBitmap::new(),
-            unsettled: RoaringBitmap::new(),
-            handed_out: RoaringBitmap::new(),
-        }
-    }
-
-    /// Whether classes are kept.
-    pub(crate) fn has_any(&self) -> bool {
-        self.has_any
-    }
-
-    /// Whether one overwrite leaves something of the old content.
-    pub(crate) fn has_layers(&self) -> bool {
-        self.has_layers
-    }
-
-    /// Blocks with content whose owner is not known.
-    pub(crate) fn unsettled(&self) -> &RoaringBitmap {
-        &self.unsettled
-    }
-
-    /// Begins to keep classes, at the first mark.
-    pub(crate) fn begin(&mut self) {
-        self.has_any = true;
+        Self { blocks, fixed, has_layers: true, ..Self::default() }
     }
 
     /// Takes content of `blocks` for that of an unknown owner, unless it is sensitive.
@@ -85,9 +56,7 @@ impl Classes {
 
     /// The blocks within `blocks` that may hold content of files.
     pub(super) fn data_within(&self, blocks: RangeInclusive<Block>) -> RoaringBitmap {
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks.clone());
-        data - members(&self.fixed, blocks)
+        set_of([blocks.clone()]) - members(&self.fixed, blocks)
     }
 
     /// Notes that marked files name `blocks` from now on.
@@ -170,11 +139,6 @@ impl Classes {
         self.taken(&buried);
     }
 
-    /// Notes whether one overwrite leaves something of the old content.
-    pub(crate) fn set_layers(&mut self, has_layers: bool) {
-        self.has_layers = has_layers;
-    }
-
     /// The members of `blocks` whose content is plain.
     pub(crate) fn plain(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         if blocks.len() <= FEW {
@@ -184,7 +148,6 @@ impl Classes {
         if mutant::is(Mutant::UnsettledIsPlain) { plain } else { plain - &self.unsettled }
     }
 
-    /// The class of the content of `block`.
     pub(crate) fn class(&self, block: Block) -> Class {
         if self.sensitive.contains(block) {
             Class::Sensitive
@@ -196,7 +159,6 @@ impl Classes {
     }
 }
 
-/// The members of `set` within `blocks`.
 fn members(set: &RoaringBitmap, blocks: RangeInclusive<Block>) -> RoaringBitmap {
     set.range(blocks).collect()
 }
@@ -213,11 +175,6 @@ fn take(set: &mut RoaringBitmap, few: &RoaringBitmap) {
     for run in runs(few) {
         set.remove_range(run);
     }
-}
-
-fn runs(set: &RoaringBitmap) -> impl Iterator<Item = RangeInclusive<Block>> {
-    let mut members = set.iter();
-    std::iter::from_fn(move || members.next_range())
 }
 
 #[cfg(test)]

@@ -16,41 +16,22 @@ const ENTRIES_MAX: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
     /// Marked inodes, with the generation of each.
-    pub(super) inodes: BTreeMap<u32, u32>,
+    pub(crate) inodes: BTreeMap<u32, u32>,
     /// Inodes that entries of marked folders name, and that are yet to be looked up.
     pub(super) named: BTreeSet<u32>,
     /// Blocks that marked files name.
-    pub(super) blocks: RoaringBitmap,
+    pub(crate) blocks: RoaringBitmap,
     /// Blocks of pointers, and of folders.
     pub(super) nodes: BTreeSet<(Block, Role)>,
-    /// Blocks whose content leads on, and was not seen yet.
-    pub(super) needed: RoaringBitmap,
-    /// Blocks that gained a name and were not taken by [`Committed::take_gained`].
-    pub(super) gained: RoaringBitmap,
+    /// Blocks whose content leads on, was not seen yet, and is yet to be asked for.
+    pub(crate) needed: RoaringBitmap,
+    /// Blocks that gained a name, or were named once more, and do not count as sensitive yet.
+    pub(crate) gained: RoaringBitmap,
     /// Limits were exceeded: what is missing is not known.
-    pub(super) is_overfull: bool,
+    pub(crate) is_overfull: bool,
 }
 
 impl Committed {
-    pub(crate) fn is_overfull(&self) -> bool {
-        self.is_overfull
-    }
-
-    /// Whether an inode is marked.
-    pub(crate) fn has_any(&self) -> bool {
-        !self.inodes.is_empty()
-    }
-
-    /// The blocks that marked files name.
-    pub(crate) fn blocks(&self) -> &RoaringBitmap {
-        &self.blocks
-    }
-
-    /// Number of marked inodes.
-    pub(crate) fn inodes(&self) -> u64 {
-        self.inodes.len() as u64
-    }
-
     /// Whether `block` leads to more of a tree.
     pub(crate) fn is_node(&self, block: Block) -> bool {
         self.roles(block).next().is_some()
@@ -58,21 +39,6 @@ impl Committed {
 
     fn roles(&self, block: Block) -> impl Iterator<Item = Role> {
         self.nodes.range((block, Role::MIN)..=(block, Role::MAX)).map(|(_, role)| *role)
-    }
-
-    /// Asks for the content of `block`.
-    pub(crate) fn need(&mut self, block: Block) {
-        self.needed.insert(block);
-    }
-
-    /// The blocks whose content is needed since the last call.
-    pub(crate) fn take_needed(&mut self) -> RoaringBitmap {
-        std::mem::take(&mut self.needed)
-    }
-
-    /// The blocks that gained a name since the last call, or were named once more.
-    pub(crate) fn take_gained(&mut self) -> RoaringBitmap {
-        std::mem::take(&mut self.gained)
     }
 
     /// Drops the blocks of trees that a map shows free. Returns them.

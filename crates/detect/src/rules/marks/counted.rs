@@ -15,7 +15,6 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Adds one name to each of `members`.
     pub(super) fn add_all(&mut self, members: Range<u32>) {
         if self.all.range_cardinality(members.clone()) == 0 {
             self.all.insert_range(members);

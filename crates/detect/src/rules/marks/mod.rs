@@ -14,20 +14,20 @@ mod tests;
 mod tree;
 mod view;
 
-use crate::formats::format::{Block, Marking};
+use crate::formats::format::Block;
 use crate::mutant::{self, Mutant};
 use classes::Classes;
 use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
-use tree::Tree;
+pub(crate) use tree::Tree;
 
 /// The limits of what marks can do, for the status.
 pub(crate) const NOT_COVERED: &str =
     "marks do not cover names left in live folders, nor attribute values left in live inodes";
 
 /// The classes of all content of one file system, and the trees of its marked files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Marks {
     tree: Tree,
     pub(crate) classes: Classes,
@@ -43,49 +43,25 @@ impl Marks {
     /// The marks of a file system of so many `blocks`, of which those in `fixed` hold no content of files.
     /// `is_doubtful` says that it was in use: then content may be of another file than the one that names it.
     pub(crate) fn new(blocks: Block, fixed: RoaringBitmap, is_doubtful: bool) -> Self {
-        Self {
-            tree: Tree::default(),
-            classes: Classes::new(blocks, fixed),
-            is_known: false,
-            is_doubtful,
-            settling: RoaringBitmap::new(),
-        }
+        Self { classes: Classes::new(blocks, fixed), is_doubtful, ..Self::default() }
     }
 
     /// Whether a name that was seen is yet to be followed.
     pub(crate) fn is_reading(&self) -> bool {
-        !self.tree.is_known()
+        !self.tree.needed.is_empty()
     }
 
     pub(crate) fn next_read(&mut self, most: u32) -> Option<RangeInclusive<Block>> {
-        self.tree.next_read(most)
+        self.tree.needed.next_read(most)
     }
 
     pub(crate) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
         self.tree.sources_within(blocks)
     }
 
-    /// Takes `content` of a block of inodes.
-    pub(crate) fn table_seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8], is_first: bool) {
-        self.tree.table_seen(marking, block, content, is_first);
-        self.named();
-    }
-
-    /// Takes a change of a block of inodes.
-    pub(crate) fn table_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
-        self.tree.table_written(marking, block, old, new);
-        self.named();
-    }
-
-    /// Takes `content` of any other block.
-    pub(crate) fn seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8]) {
-        self.tree.seen(marking, block, content);
-        self.named();
-    }
-
-    /// Takes a change of any other block.
-    pub(crate) fn block_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
-        self.tree.written(marking, block, old, new);
+    /// Lets the trees take content, or a change of it.
+    pub(crate) fn follow(&mut self, take: impl FnOnce(&mut Tree)) {
+        take(&mut self.tree);
         self.named();
     }
 
@@ -94,7 +70,7 @@ impl Marks {
         if !self.classes.has_any && !self.tree.flagged.is_empty() {
             self.unsettle_all();
         }
-        self.classes.named(self.tree.take_gained());
+        self.classes.named(std::mem::take(&mut self.tree.gained));
         if mutant::is(Mutant::SensitiveTakenBack) {
             self.classes.sensitive &= &self.tree.blocks.all;
         }
@@ -102,7 +78,7 @@ impl Marks {
 
     /// Begins to keep classes, at the first mark.
     fn unsettle_all(&mut self) {
-        self.classes.begin();
+        self.classes.has_any = true;
         let all = self.classes.all();
         if self.is_doubtful && !self.is_known {
             self.classes.named(all);
@@ -176,7 +152,6 @@ impl Marks {
         self.classes.plain(blocks)
     }
 
-    /// The class of the content of `block`.
     pub(crate) fn class(&self, block: Block) -> Class {
         if self.tree.is_overfull {
             return Class::Sensitive;
@@ -187,7 +162,6 @@ impl Marks {
         }
     }
 
-    /// Figures for the status.
     pub(crate) fn figures(&self) -> [(&'static str, u64); 3] {
         [
             ("marked inodes", self.tree.followed.len()),

@@ -1,6 +1,6 @@
 //! Marked folders without measure.
 
-use crate::formats::format::{Branch, Owner, Role};
+use crate::formats::format::{Branch, Marking, Owner, Role};
 use crate::rules::marks::*;
 
 /// Where the inodes begin, 16 in a block; the blocks of the folder, which is inode 1; and those of files, one each.
@@ -61,14 +61,14 @@ impl Wide {
     /// The marks once nothing is left to be read, and how many blocks were.
     fn followed(&self) -> (Marks, u32) {
         let (mut marks, mut reads) = (Marks::new(FILES * 2, RoaringBitmap::new(), false), 0);
-        marks.table_seen(self, TABLE, &[], true);
+        marks.follow(|tree| tree.table_seen(self, TABLE, &[], true));
         while let Some(run) = marks.next_read(READ_BLOCKS).filter(|_| marks.note().is_ok()) {
             for block in run {
                 reads += 1;
-                match block {
-                    FOLDER.. => marks.seen(self, block, &(block - FOLDER).to_le_bytes()),
-                    _ => marks.table_seen(self, block, &[], false),
-                }
+                marks.follow(|tree| match block {
+                    FOLDER.. => tree.seen(self, block, &(block - FOLDER).to_le_bytes()),
+                    _ => tree.table_seen(self, block, &[], false),
+                });
             }
         }
         marks.surveyed();

@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 1 << 20;
 
 /// The trees.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// Inodes with the flag.
     pub(super) flagged: RoaringBitmap,
     /// Inodes that entries of marked folders name.
@@ -33,7 +33,7 @@ pub(super) struct Tree {
     pub(super) nodes: BTreeMap<(Block, Role), Node>,
     /// Blocks whose content is needed.
     pub(super) needed: Needed,
-    /// Blocks that gained a name and were not taken by [`Tree::take_gained`].
+    /// Blocks that gained a name and do not count as sensitive yet.
     pub(super) gained: RoaringBitmap,
     /// Limits were exceeded: what is missing is not known.
     pub(super) is_overfull: bool,
@@ -49,21 +49,6 @@ pub(super) struct Node {
 }
 
 impl Tree {
-    /// Whether every known name was followed.
-    pub(super) fn is_known(&self) -> bool {
-        self.needed.is_empty()
-    }
-
-    /// The blocks that gained a name since the last call.
-    pub(super) fn take_gained(&mut self) -> RoaringBitmap {
-        std::mem::take(&mut self.gained)
-    }
-
-    /// The next contiguous blocks to read, at most `most`.
-    pub(super) fn next_read(&mut self, most: u32) -> Option<RangeInclusive<Block>> {
-        self.needed.next_read(most)
-    }
-
     /// The blocks within `blocks` whose old content is needed before they change.
     pub(super) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
         let nodes = self.nodes.range((*blocks.start(), Role::MIN)..=(*blocks.end(), Role::MAX));
@@ -71,7 +56,7 @@ impl Tree {
     }
 
     /// Takes `content` of a block of inodes. `is_first` says that none of it was seen before.
-    pub(super) fn table_seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8], is_first: bool) {
+    pub(crate) fn table_seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8], is_first: bool) {
         if !self.needed.take(block) && !is_first {
             return;
         }
@@ -87,7 +72,7 @@ impl Tree {
     }
 
     /// Takes a change of a block of inodes.
-    pub(super) fn table_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
+    pub(crate) fn table_written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
         self.table_seen(marking, block, old, false);
         let owners = marking.owners(block, old).into_iter().zip(marking.owners(block, new));
         for (was, is) in owners {
@@ -130,7 +115,7 @@ impl Tree {
     }
 
     /// Takes `content` of a block that is no block of inodes, if it is needed.
-    pub(super) fn seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8]) {
+    pub(crate) fn seen(&mut self, marking: &dyn Marking, block: Block, content: &[u8]) {
         if !self.needed.take(block) {
             return;
         }
@@ -150,7 +135,7 @@ impl Tree {
     }
 
     /// Takes a change of a block that is no block of inodes.
-    pub(super) fn written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
+    pub(crate) fn written(&mut self, marking: &dyn Marking, block: Block, old: &[u8], new: &[u8]) {
         self.seen(marking, block, old);
         for role in self.roles(block) {
             if !self.nodes.get(&(block, role)).is_some_and(|node| node.is_read) {

@@ -1,17 +1,14 @@
 //! Marks and classes, saved at a clean stop as bytes (`docs/formats/view.md`).
 
 use crate::formats::format::{Block, Role};
-use crate::input::bytes::all;
 use crate::rules::marks::Marks;
 use crate::rules::marks::classes::Classes;
 use crate::rules::marks::committed::Committed;
 use crate::rules::marks::counted::Counted;
 use crate::rules::marks::tree::{Node, Tree};
-use crate::rules::rule::sets::{put_pairs, put_sets, take_pairs, take_sets};
+use crate::rules::rule::sets::{put_map, put_rows, put_sets, take_map, take_rows, take_sets};
 use quietus_core::base::fields::Fields;
 use roaring::RoaringBitmap;
-use std::collections::{BTreeMap, BTreeSet};
-use zerocopy::little_endian::U32;
 
 /// Bit of a node's number for one that leads to entries of a folder; the level lies below.
 const FOLDER: u32 = 1 << 8;
@@ -37,20 +34,16 @@ impl Committed {
     /// Writes trees that are complete.
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         put_sets([&self.blocks], bytes);
-        put_pairs(self.inodes.iter().map(|(number, generation)| (*number, *generation)), bytes);
-        put_pairs(self.nodes.iter().map(|(block, role)| (*block, role_number(*role))), bytes);
+        put_map(&self.inodes, bytes);
+        put_rows(self.nodes.iter().map(|(block, role)| [*block, role_number(*role)]), bytes);
     }
 
     /// The trees that [`Committed::put`] wrote, in a file system of so many `blocks`.
     pub(crate) fn restored(fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {
         let [named] = take_sets(fields, blocks)?;
-        let inodes = take_pairs(fields, NUMBERS_END)?;
-        let count = fields.u64()?;
-        let entries = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
-        let nodes: BTreeSet<_> =
-            entries.iter().map(|[block, role]| (block.get(), role_of(role.get()))).collect();
-        let are_within = nodes.last().is_none_or(|(last, _)| *last < blocks);
-        are_within.then(|| Self { inodes, blocks: named, nodes, ..Self::default() })
+        let inodes = take_map(fields, NUMBERS_END)?;
+        let nodes = take_rows::<2>(fields, blocks)?.into_iter().map(|[block, role]| (block, role_of(role)));
+        Some(Self { inodes, blocks: named, nodes: nodes.collect(), ..Self::default() })
     }
 }
 
@@ -76,15 +69,13 @@ impl Marks {
         put_sets([&tree.flagged, &tree.kept, &tree.followed, &tree.named.all], bytes);
         put_sets([&tree.blocks.all], bytes);
         classes.put(bytes);
-        put_pairs(tree.named.again.iter().map(|(number, more)| (*number, *more)), bytes);
-        put_pairs(tree.blocks.again.iter().map(|(block, more)| (*block, *more)), bytes);
-        bytes.extend((tree.nodes.len() as u64).to_le_bytes());
-        for ((block, role), node) in &tree.nodes {
+        put_map(&tree.named.again, bytes);
+        put_map(&tree.blocks.again, bytes);
+        let nodes = tree.nodes.iter().map(|((block, role), node)| {
             let is_read = if node.is_read { READ } else { 0 };
-            for number in [*block, role_number(*role) | is_read, node.names] {
-                bytes.extend(number.to_le_bytes());
-            }
-        }
+            [*block, role_number(*role) | is_read, node.names]
+        });
+        put_rows(nodes, bytes);
     }
 
     /// The marks that [`Marks::put`] wrote; `None` if `fields` do not hold some.
@@ -94,26 +85,15 @@ impl Marks {
         let mut fresh = Self::new(self.classes.blocks, self.classes.fixed.clone(), self.is_doubtful);
         let [owned] = take_sets(fields, self.classes.blocks)?;
         fresh.classes.restore(fields)?;
-        if has_any != 0 {
-            fresh.classes.begin();
-        }
-        let named = Counted { all: named, again: take_pairs(fields, NUMBERS_END)? };
-        let blocks = Counted { all: owned, again: take_pairs(fields, self.classes.blocks)? };
-        let nodes = take_nodes(fields, self.classes.blocks)?;
+        fresh.classes.has_any = has_any != 0;
+        let named = Counted { all: named, again: take_map(fields, NUMBERS_END)? };
+        let blocks = Counted { all: owned, again: take_map(fields, self.classes.blocks)? };
+        let nodes = take_rows::<3>(fields, self.classes.blocks)?
+            .into_iter()
+            .map(|[block, role, names]| ((block, role_of(role)), Node { names, is_read: role & READ != 0 }));
+        let nodes = nodes.collect();
         let tree = Tree { flagged, named, kept, followed, blocks, nodes, ..Tree::default() };
         let settling = fresh.classes.unsettled.clone();
         Some(Self { tree, is_known: true, settling, ..fresh })
     }
-}
-
-fn take_nodes(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<(Block, Role), Node>> {
-    let count = fields.u64()?;
-    let entries = all::<[U32; 3]>(fields.bytes(count.checked_mul(12)?)?);
-    let node = |[block, role, names]: &[U32; 3]| {
-        let (role, names) = (role.get(), names.get());
-        let key = (block.get(), role_of(role));
-        (key, Node { names, is_read: role & READ != 0 })
-    };
-    let nodes: BTreeMap<_, _> = entries.iter().map(node).collect();
-    nodes.keys().next_back().is_none_or(|(last, _)| *last < blocks).then_some(nodes)
 }

@@ -9,7 +9,6 @@ use quietus_core::watch::{Scope, Verdict, WaitsFor};
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
-/// Most bytes in one verdict.
 const VERDICT_BYTES_MAX: u64 = 256 << 20;
 /// Most runs tried in search of one without a request under way.
 const RUNS_TRIED_MAX: usize = 256;
@@ -73,17 +72,6 @@ impl Deaths {
         sets.into_iter().map(std::mem::take).fold(RoaringBitmap::new(), |all, set| all | set)
     }
 
-    /// Notes that a live block lost a name.
-    pub(crate) fn unlink(&mut self, block: Block) {
-        self.unlinked.insert(block..=block);
-    }
-
-    /// Notes condemned blocks that are allocated again: content below the present one is still
-    /// dead.
-    pub(crate) fn unlink_all(&mut self, blocks: &RoaringBitmap) {
-        self.unlinked.extend(blocks);
-    }
-
     /// Drops `run`: nothing below its present content needs a conservative overwrite any more.
     pub(crate) fn forgive(&mut self, run: RangeInclusive<Block>) {
         self.unlinked.remove(run.clone());
@@ -103,20 +91,9 @@ impl Deaths {
         self.conservative.clear();
     }
 
-    /// Notes that a condemned block got a name, or lost its last one: the evidence for that has yet
-    /// to become durable.
-    pub(crate) fn renamed(&mut self, block: Block, now: Millis) {
-        if self.confirmed.is_empty() && self.referenced.is_empty() && self.syncing.is_empty() {
-            return;
-        }
-        if self.confirmed.remove(block) || self.referenced.remove(block) || self.syncing.remove(block) {
-            self.unsynced.insert(block);
-            self.since.get_or_insert(now);
-        }
-    }
-
-    /// As [`Self::renamed`], for all of `run`.
-    pub(crate) fn renamed_all(&mut self, run: RangeInclusive<Block>, now: Millis) {
+    /// Notes that condemned blocks of `run` got a name, or lost their last one: the evidence for that has
+    /// yet to become durable.
+    pub(crate) fn renamed(&mut self, run: RangeInclusive<Block>, now: Millis) {
         let mut found = RoaringBitmap::new();
         for set in [&mut self.confirmed, &mut self.referenced, &mut self.syncing] {
             if !set.is_empty() {
@@ -132,10 +109,6 @@ impl Deaths {
 
     pub(crate) fn settle(&mut self, now: u64, period: u64) {
         self.conservative |= self.unlinked.expire(now, period);
-    }
-
-    pub(crate) fn unproven_since(&self) -> Option<Millis> {
-        self.since
     }
 
     pub(crate) fn cut(&mut self) {
@@ -182,10 +155,6 @@ impl Deaths {
 
     pub(crate) fn unproven(&self) -> u64 {
         self.unsynced.len() + self.syncing.len()
-    }
-
-    pub(crate) fn still_named(&self) -> u64 {
-        self.referenced.len()
     }
 
     /// The runs of `grid` on their way to a verdict. Runs that no known name holds up wait for

@@ -1,6 +1,7 @@
 //! Where the blocks of a file system lie on the disk.
 
 use crate::formats::format::{Block, Format};
+use crate::input::sets::runs;
 use crate::rules::rule::READ_BYTES_MAX;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::Class;
@@ -128,7 +129,6 @@ impl Grid {
 
     /// The blocks of `set`, as runs.
     pub(crate) fn all_runs(self, set: &roaring::RoaringBitmap) -> impl Iterator<Item = Extent<Addr>> {
-        let mut runs = set.iter();
-        std::iter::from_fn(move || runs.next_range()).map(move |run| self.extent_of_run(&run))
+        runs(set).map(move |run| self.extent_of_run(&run))
     }
 }

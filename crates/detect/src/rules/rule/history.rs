@@ -99,7 +99,6 @@ impl RecentBlocks {
         (self.current, self.previous) = Default::default();
     }
 
-    /// All members.
     pub(crate) fn all(&self) -> RoaringBitmap {
         &self.current | &self.previous
     }

@@ -9,12 +9,12 @@ pub(crate) mod sets;
 pub(crate) mod survey;
 
 use crate::formats::format::{Block, Format, Kind, Reason, Shown};
+use crate::input::sets::set_of;
 pub(crate) use grid::Grid;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
 
-/// Most bytes in one read.
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 /// Why everything is sensitive where no rule follows marks.
 pub(crate) const NOT_FOLLOWED: &str = "marks are not followed below this file system";
@@ -60,11 +60,7 @@ pub trait Rule: Observer {
 
 /// The blocks that are of one of `kinds` by their place.
 pub(crate) fn placed<const N: usize>(format: &dyn Format, kinds: [Kind; N]) -> RoaringBitmap {
-    let mut blocks = RoaringBitmap::new();
-    for range in kinds.into_iter().flat_map(|kind| format.survey(kind)) {
-        blocks.insert_range(range);
-    }
-    blocks
+    set_of(kinds.into_iter().flat_map(|kind| format.survey(kind)))
 }
 
 /// Puts `block` into `set`, or takes it out.
@@ -78,12 +74,8 @@ pub(crate) fn set_member(set: &mut RoaringBitmap, block: Block, is_member: bool)
 
 /// The blocks shown allocated, and the blocks shown free.
 pub(crate) fn split(shown: &[Shown]) -> (RoaringBitmap, RoaringBitmap) {
-    let (mut allocated, mut free) = (RoaringBitmap::new(), RoaringBitmap::new());
-    for part in shown {
-        let set = if part.allocated { &mut allocated } else { &mut free };
-        set.insert_range(part.blocks.clone());
-    }
-    (allocated, free)
+    let of = |is| set_of(shown.iter().filter(|it| it.allocated == is).map(|it| it.blocks.clone()));
+    (of(true), of(false))
 }
 
 /// `old`, the content of `whole`, overwritten by the part of `content` that lies there.

@@ -17,7 +17,6 @@ impl Needed {
         self.all.is_empty()
     }
 
-    /// The needed blocks within `blocks`.
     pub(crate) fn within(&self, blocks: RangeInclusive<Block>) -> impl Iterator<Item = Block> {
         self.all.range(blocks)
     }

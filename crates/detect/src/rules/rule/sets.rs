@@ -33,19 +33,26 @@ fn take_set(fields: &mut Fields<'_>, blocks: Block) -> io::Result<RoaringBitmap>
     if fits { Ok(set) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// Writes pairs of a block and a number, preceded by their count.
-pub(crate) fn put_pairs(pairs: impl ExactSizeIterator<Item = (Block, u32)>, bytes: &mut Vec<u8>) {
-    bytes.extend((pairs.len() as u64).to_le_bytes());
-    for (block, number) in pairs {
-        bytes.extend(block.to_le_bytes());
-        bytes.extend(number.to_le_bytes());
-    }
+/// Writes rows of numbers, preceded by their count.
+pub(crate) fn put_rows<const N: usize>(rows: impl ExactSizeIterator<Item = [u32; N]>, bytes: &mut Vec<u8>) {
+    bytes.extend((rows.len() as u64).to_le_bytes());
+    rows.flatten().for_each(|number| bytes.extend(number.to_le_bytes()));
 }
 
-/// The pairs that [`put_pairs`] wrote, if all their blocks are below `blocks`.
-pub(crate) fn take_pairs(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<Block, u32>> {
+/// The rows that [`put_rows`] wrote, if each begins with a block below `blocks`.
+pub(crate) fn take_rows<const N: usize>(fields: &mut Fields<'_>, blocks: Block) -> Option<Vec<[u32; N]>> {
     let count = fields.u64()?;
-    let pairs = all::<[U32; 2]>(fields.bytes(count.checked_mul(8)?)?);
-    let map: BTreeMap<_, _> = pairs.iter().map(|[block, number]| (block.get(), number.get())).collect();
-    map.keys().next_back().is_none_or(|last| *last < blocks).then_some(map)
+    let rows = all::<[U32; N]>(fields.bytes(count.checked_mul(4 * N as u64)?)?);
+    let rows: Vec<_> = rows.iter().map(|row| row.map(U32::get)).collect();
+    rows.iter().all(|row| row[0] < blocks).then_some(rows)
+}
+
+/// Writes the numbers of blocks.
+pub(crate) fn put_map(map: &BTreeMap<Block, u32>, bytes: &mut Vec<u8>) {
+    put_rows(map.iter().map(|(block, number)| [*block, *number]), bytes);
+}
+
+/// The map that [`put_map`] wrote, if all its blocks are below `blocks`.
+pub(crate) fn take_map(fields: &mut Fields<'_>, blocks: Block) -> Option<BTreeMap<Block, u32>> {
+    Some(take_rows::<2>(fields, blocks)?.into_iter().map(|[block, number]| (block, number)).collect())
 }

@@ -2,6 +2,7 @@
 //! written.
 
 use crate::formats::format::Block;
+use crate::input::sets::{runs, set_of};
 use quietus_core::base::units::{Addr, Extent, Millis};
 use roaring::RoaringBitmap;
 use std::collections::VecDeque;
@@ -37,10 +38,7 @@ struct Maps {
 
 impl Survey {
     pub(crate) fn new(inodes: Vec<Range<Block>>, block_bytes: u32) -> Self {
-        let mut owed = RoaringBitmap::new();
-        inodes.iter().for_each(|range| {
-            owed.insert_range(range.clone());
-        });
+        let owed = set_of(inodes.iter().cloned());
         let total = owed.len() * u64::from(block_bytes);
         let block_bytes = u64::from(block_bytes);
         let inodes = pieces(inodes, block_bytes);
@@ -55,8 +53,7 @@ impl Survey {
 
     /// Adds new blocks of inodes.
     pub(crate) fn owe(&mut self, more: &RoaringBitmap) {
-        let mut runs = more.iter();
-        let ranges = std::iter::from_fn(|| runs.next_range()).map(|run| *run.start()..*run.end() + 1);
+        let ranges = runs(more).map(|run| *run.start()..*run.end() + 1);
         self.inodes.extend(pieces(ranges.collect(), self.block_bytes));
         self.owed |= more;
         self.total += more.len() * self.block_bytes;
@@ -68,13 +65,9 @@ impl Survey {
     }
 
     pub(crate) fn reread_maps(&mut self, maps: Vec<Range<Block>>, now: Millis, in_order: bool) {
-        let mut left = RoaringBitmap::new();
-        maps.iter().for_each(|range| {
-            left.insert_range(range.clone());
-        });
         self.maps = Some(Maps {
+            left: set_of(maps.iter().cloned()),
             todo: pieces(maps, self.block_bytes),
-            left,
             begin: Millis(now.0 + QUIET_MS),
             begun: false,
             in_order,

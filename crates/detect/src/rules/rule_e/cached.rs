@@ -7,12 +7,6 @@ use crate::rules::rule_e::RuleE;
 use quietus_core::watch::{Attached, Moment};
 
 impl RuleE {
-    /// Time of guest activity, in milliseconds, after which everything that the guest had yet to
-    /// write has been written, and has passed the cache.
-    pub(super) fn settle_ms(&self) -> u64 {
-        self.options.settle_ms.saturating_add(self.attached.hold_ms())
-    }
-
     /// The blocks against which a map that arrives now proves nothing. Tools write while nothing is
     /// mounted, through a cache that knows no order.
     pub(super) fn window(&self) -> &RecentBlocks {

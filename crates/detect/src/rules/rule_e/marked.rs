@@ -1,9 +1,9 @@
 //! Marks below rule E: classes of content, by what the rule knows of names and of time
 //! (`docs/decisions/0025-marks.md`).
 
-use crate::formats::format::{Block, Format, Geometry, Kind};
+use crate::formats::format::{Block, Format, Geometry, Kind, Marking};
 use crate::mutant::{self, Mutant};
-use crate::rules::marks::Marks;
+use crate::rules::marks::{Marks, Tree};
 use crate::rules::options::{Options, Sensitive};
 use crate::rules::rule::placed;
 use crate::rules::rule_e::RuleE;
@@ -20,27 +20,10 @@ impl RuleE {
         Some(Marks::new(format.blocks(), fixed, is_in_use))
     }
 
-    pub(super) fn table_seen(&mut self, block: Block, content: &[u8], is_first: bool) {
+    /// Lets the trees of marked files take content, or a change of it, if marks are followed.
+    pub(super) fn follow_marks(&mut self, take: impl FnOnce(&mut Tree, &dyn Marking)) {
         if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.table_seen(marking, block, content, is_first);
-        }
-    }
-
-    pub(super) fn table_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.table_written(marking, block, old, new);
-        }
-    }
-
-    pub(super) fn tree_seen(&mut self, block: Block, content: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.seen(marking, block, content);
-        }
-    }
-
-    pub(super) fn tree_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
-        if let (Some(marks), Some(marking)) = (&mut self.classes, self.format.marking()) {
-            marks.block_written(marking, block, old, new);
+            marks.follow(|tree| take(tree, marking));
         }
     }
 

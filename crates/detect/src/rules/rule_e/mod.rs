@@ -26,11 +26,11 @@ mod names;
 mod observing;
 mod refused;
 mod replay;
-mod told;
 mod unwritten;
 mod view;
 
 use crate::formats::format::{Block, Format, Geometry, Kind, Reason, Shown};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::marks::Marks;
 use crate::rules::options::{Grade, Options};
@@ -110,9 +110,8 @@ impl RuleE {
     /// disk was opened.
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
-        let (mut live, mut lately, mut recent) =
-            (RoaringBitmap::new(), RecentBlocks::new(0), RecentBlocks::new(now.0));
-        live.insert_range(0..format.blocks());
+        let (mut lately, mut recent) = (RecentBlocks::new(0), RecentBlocks::new(now.0));
+        let live = set_of([0..format.blocks()]);
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
         let in_order = seen_from_start && format.tells_of_mounts();
@@ -168,7 +167,7 @@ impl RuleE {
 
     fn expire(&mut self) {
         self.expire_by_time();
-        let (active_ms, settle_ms) = (self.clock.active_ms, self.settle_ms());
+        let (active_ms, settle_ms) = (self.clock.active_ms, self.options.settle_ms_below(self.attached));
         let calm = self.lately.expire(active_ms, settle_ms);
         self.calmed(&calm);
         self.condemn_unwritten(&calm);
@@ -280,7 +279,8 @@ impl RuleE {
         let revoked = if mutant::is(Mutant::RevokeIgnored) { &RoaringBitmap::new() } else { &allocated };
         let mut uncertain = self.deaths.revoke(revoked);
         if self.options.grade != Grade::Block {
-            self.deaths.unlink_all(&uncertain);
+            // Content below the present one is still dead.
+            self.deaths.unlinked.extend(&uncertain);
         }
         uncertain |= self.unconfirmed.within(&allocated);
         self.unconfirmed.subtract(&allocated);
@@ -289,7 +289,8 @@ impl RuleE {
         }
         let freed = self.trusted(&free & &self.live);
         let needs_rest = self.format.map_needs_rest() && !mutant::is(Mutant::ReplayAtOnce);
-        let needs_rest = needs_rest || self.comes_again(map);
+        // The write may be one that was refused.
+        let needs_rest = needs_rest || self.refused.remove(map);
         let unconfirmed = if needs_rest { freed.clone() } else { self.too_soon(&freed) };
         self.unconfirmed.extend(&unconfirmed);
         self.condemn(freed - unconfirmed);
@@ -362,13 +363,13 @@ impl RuleE {
     fn cleaned(&mut self, in_order: bool) {
         (self.in_use, self.mount_observed) = (false, false);
         let in_order = in_order && self.keeps_order();
-        self.unwritten_rests(in_order);
+        self.unwritten.rest = in_order.then(RoaringBitmap::new);
         self.survey.reread_maps(self.format.survey(Kind::Map), self.clock.now, in_order);
     }
 
     fn inodes_written(&mut self, block: Block, kind: Kind, old: &[u8], new: &[u8]) {
         self.inodes_read(block, kind, old);
-        self.table_written(block, old, new);
+        self.follow_marks(|tree, marking| tree.table_written(marking, block, old, new));
         let unwritten = self.unwritten_lost(block, kind, old, new);
         let changes = self.format.diff(block, kind, old, new);
         self.apply(changes, false);
@@ -377,21 +378,15 @@ impl RuleE {
     }
 
     fn note_unknown(&mut self, block: Block, content: &[u8]) {
-        match self.format.unknown(block, content) {
-            Some(reason) => {
-                self.unknown.insert(block);
-                self.unknown_why = Some(reason);
-            }
-            None => {
-                self.unknown.remove(block);
-            }
-        }
+        let why = self.format.unknown(block, content);
+        set_member(&mut self.unknown, block, why.is_some());
+        self.unknown_why = why.or_else(|| self.unknown_why.take());
     }
 
     /// Counts the names in a block of inodes that is seen for the first time.
     fn inodes_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
         let is_first = self.survey.owes_inodes(block);
-        self.table_seen(block, content, is_first);
+        self.follow_marks(|tree, marking| tree.table_seen(marking, block, content, is_first));
         if is_first {
             let changes = self.format.pointers(block, kind, content);
             self.apply(changes, false);
@@ -448,8 +443,7 @@ impl RuleE {
     }
 
     /// Whether nothing can be inferred from here on.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
+    fn is_broken(&self) -> bool {
         self.changed || self.broken.is_some()
     }
 }

@@ -5,6 +5,7 @@
 //! they cancel exactly.
 
 use crate::formats::format::{Block, Change, Format, Kind, Link, Reason};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule::history::RecentBlocks;
@@ -57,14 +58,6 @@ impl Task {
 }
 
 impl Names {
-    pub(super) fn len(&self) -> u64 {
-        self.referenced.len()
-    }
-
-    pub(super) fn pointer_blocks(&self) -> u64 {
-        self.pointers.len() as u64
-    }
-
     /// Whether an observed pointer, certain to be one, names `block`.
     pub(super) fn owns(&self, block: Block) -> bool {
         let guessed = self.guessed.contains(block) && !mutant::is(Mutant::GuessesAreCertain);
@@ -109,7 +102,6 @@ impl Names {
         Some(first..=last)
     }
 
-    /// Adds one name to each of `blocks`.
     fn name_all(&mut self, blocks: Range<Block>, guess: bool) {
         if blocks.len() == 1 || self.referenced.range(blocks.clone()).next().is_some() {
             return blocks.for_each(|block| self.name(block, guess));
@@ -261,7 +253,7 @@ impl RuleE {
         self.names.name_all(link.blocks.clone(), guess);
         self.lately.insert(link.blocks.start..=last);
         self.stirred(link.blocks.start..=last);
-        self.deaths.renamed_all(link.blocks.start..=last, self.clock.now);
+        self.deaths.renamed(link.blocks.start..=last, self.clock.now);
         if let Kind::Pointers(level) = link.kind {
             link.blocks.clone().for_each(|block| self.names.link_pointers(block, level));
         }
@@ -271,14 +263,12 @@ impl RuleE {
     fn unlinked_alone(&mut self, blocks: &Range<Block>) {
         self.names.unname_all(blocks);
         self.stirred(blocks.start..=blocks.end - 1);
-        self.deaths.renamed_all(blocks.start..=blocks.end - 1, self.clock.now);
+        self.deaths.renamed(blocks.start..=blocks.end - 1, self.clock.now);
         if self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored) {
-            let mut live = RoaringBitmap::new();
-            live.insert_range(blocks.clone());
-            live &= &self.live;
+            let mut live = set_of([blocks.clone()]) & &self.live;
             live -= self.plain(&live);
             self.figures.unlinked += live.len();
-            self.deaths.unlink_all(&live);
+            self.deaths.unlinked.extend(&live);
         }
     }
 
@@ -288,7 +278,7 @@ impl RuleE {
         }
         for block in link.blocks.clone() {
             if self.names.unname(block) {
-                self.deaths.renamed(block, self.clock.now);
+                self.deaths.renamed(block..=block, self.clock.now);
             }
             if let Kind::Pointers(level) = link.kind {
                 self.names.unlink_pointers(block, level);
@@ -303,7 +293,7 @@ impl RuleE {
         let counts = self.options.grade != Grade::Block && !mutant::is(Mutant::UnlinkIgnored);
         if counts && self.live.contains(block) && !self.is_plain(block) {
             self.figures.unlinked += 1;
-            self.deaths.unlink(block);
+            self.deaths.unlinked.insert(block..=block);
         }
     }
 
@@ -390,7 +380,7 @@ impl RuleE {
             for block in link.blocks {
                 self.stirred(block..=block);
                 self.lost_a_name(block);
-                self.deaths.renamed(block, self.clock.now);
+                self.deaths.renamed(block..=block, self.clock.now);
                 if let Kind::Pointers(level) = link.kind {
                     self.names.renew_pointers(block, level);
                 }

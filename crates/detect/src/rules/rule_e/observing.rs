@@ -7,7 +7,9 @@ use crate::rules::marks::Marks;
 use crate::rules::rule::{NOT_FOLLOWED, READ_BYTES_MAX, Rule, overlaid};
 use crate::rules::rule_e::{RuleE, replay};
 use quietus_core::base::units::{Addr, Extent, Millis};
-use quietus_core::watch::{Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits};
+use quietus_core::watch::{
+    Agenda, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
+};
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 
@@ -49,7 +51,7 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Map) => self.inodes_written(block, kind, old, &new),
                 _ => {
                     self.pointers_written(block, old, &new);
-                    self.tree_written(block, old, &new);
+                    self.follow_marks(|tree, marking| tree.written(marking, block, old, &new));
                 }
             }
         }
@@ -71,7 +73,7 @@ impl RuleE {
                 kind @ (Kind::Inodes | Kind::Geometry) => self.inodes_read(block, kind, part),
                 _ => {
                     self.pointers_read(block, part);
-                    self.tree_seen(block, part);
+                    self.follow_marks(|tree, marking| tree.seen(marking, block, part));
                 }
             }
         }
@@ -149,7 +151,7 @@ impl Observer for RuleE {
         let is_idle = self.survey.is_idle() && (waits || self.deaths.is_idle()) && self.names.are_read();
         let is_idle = is_idle && !self.classes.as_ref().is_some_and(Marks::is_reading);
         Agenda {
-            unproven_since: self.deaths.unproven_since().filter(|_| self.surveyed || self.knows_names()),
+            unproven_since: self.deaths.since.filter(|_| self.surveyed || self.knows_names()),
             wakes_at: self.survey.begins_at(),
             is_working: !is_idle,
         }
@@ -164,7 +166,7 @@ impl Observer for RuleE {
             self.deaths.forgive_all();
         }
         if let Some(marks) = &mut self.classes {
-            marks.classes.set_layers(scope.layers);
+            marks.classes.has_layers = scope.layers;
         }
         let known = self.knows_names();
         let bytes = u64::from(self.format.block_bytes());
@@ -186,7 +188,14 @@ impl Observer for RuleE {
     }
 
     fn waiting(&self) -> Waits<'_> {
-        self.waits()
+        let unnamed = if self.knows_names() { WaitsFor::Proof } else { WaitsFor::Names };
+        let mut runs = Vec::new();
+        let empty = &self.unwritten.empty & &self.unwritten.named & &self.live;
+        for (cause, blocks) in [(WaitsFor::Settling, self.unconfirmed.all()), (WaitsFor::Content, empty)] {
+            let plain = self.plain(&blocks);
+            runs.extend(self.grid.all_runs(&(blocks - plain)).map(|run| (cause, run)));
+        }
+        Box::new(self.deaths.waiting(self.grid, unnamed).chain(runs))
     }
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
@@ -238,7 +247,25 @@ impl Rule for RuleE {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.counted()
+        let mut figures = self.format.figures();
+        figures.extend([
+            ("live", self.live.len()),
+            ("named by pointers", self.names.referenced.len()),
+            ("pointer blocks", self.names.pointers.len() as u64),
+            ("suspicious", self.suspicious.len()),
+            ("unconfirmed", self.unconfirmed.len()),
+            ("dead, evidence not durable yet", self.deaths.unproven()),
+            ("dead, still named", self.deaths.referenced.len()),
+            ("shown free", self.figures.freed),
+            ("shown free soon after a write", self.figures.unconfirmed),
+            ("unlinked while allocated", self.figures.unlinked),
+            ("orphan writes", self.figures.orphans),
+            ("written while suspicious", self.figures.reused),
+            ("pointers of uncertain type", self.figures.guessed),
+            ("dead below unwritten extents", self.figures.unwritten),
+        ]);
+        figures.extend(self.classes.iter().flat_map(Marks::figures));
+        figures
     }
 
     fn marks(&self) -> Result<&'static str, &'static str> {

@@ -9,6 +9,7 @@
 //! 4. A mark that may not be there tells nothing: the file system is searched for anew.
 
 use crate::formats::format::{Block, Kind};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule_e::RuleE;
@@ -42,11 +43,9 @@ impl RuleE {
     }
 
     fn data_refused(&mut self, blocks: RangeInclusive<Block>) {
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks);
-        data -= &self.fixed;
-        // A map that has arrived since shows these free.
-        data -= self.deaths.sets()[0].clone();
+        let [condemned, _] = self.deaths.sets();
+        // A map that has arrived since shows the condemned ones free.
+        let data = set_of([blocks]) - &self.fixed - condemned;
         self.live |= &data;
         self.recent.extend(&data);
         self.lately.extend(&data);
@@ -67,7 +66,7 @@ impl RuleE {
     fn suspect(&mut self, blocks: &RoaringBitmap) {
         if self.options.grade != Grade::Block {
             self.suspicious |= blocks;
-            self.deaths.unlink_all(blocks);
+            self.deaths.unlinked.extend(blocks);
         }
     }
 
@@ -89,10 +88,5 @@ impl RuleE {
         self.survey.again(self.format.survey(Kind::Inodes), self.format.block_bytes());
         self.unknown.clear();
         self.surveyed = false;
-    }
-
-    /// Whether the write of `map` that arrives now may be one that was refused.
-    pub(super) fn comes_again(&mut self, map: Block) -> bool {
-        self.refused.remove(map)
     }
 }

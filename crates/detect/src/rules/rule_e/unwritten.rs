@@ -8,6 +8,7 @@
 //!    is condemned once nothing stirred it for the settling time, or at rest.
 
 use crate::formats::format::{Block, Kind};
+use crate::input::sets::{runs, set_of};
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule_e::RuleE;
@@ -15,15 +16,7 @@ use crate::rules::rule_e::names::{Names, take_one};
 use roaring::RoaringBitmap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
-
-fn set_of(runs: Vec<Range<Block>>) -> RoaringBitmap {
-    let mut set = RoaringBitmap::new();
-    for run in runs {
-        set.insert_range(run);
-    }
-    set
-}
+use std::ops::RangeInclusive;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -42,8 +35,9 @@ pub(super) struct Unwritten {
     meanwhile: RoaringBitmap,
     /// A pointer that is read counts like one that comes: all names were known once, or nothing is mounted.
     pub(super) reads_count: bool,
-    /// Blocks written since the file system came to rest, until all names are known.
-    rest: Option<RoaringBitmap>,
+    /// Blocks written since the file system came to rest in order, until all names are known: nothing writes below
+    /// what is not mounted.
+    pub(super) rest: Option<RoaringBitmap>,
 }
 
 impl Unwritten {
@@ -79,11 +73,6 @@ impl Unwritten {
         *self = Self { named, again, ..Self::default() };
     }
 
-    /// The blocks that are dead, unless their owner's word has yet to come.
-    pub(super) fn waiting(&self) -> RoaringBitmap {
-        &self.empty & &self.named
-    }
-
     /// The blocks whose names say that an owner has content there.
     pub(super) fn with_content<'a>(&self, names: &'a Names) -> Cow<'a, RoaringBitmap> {
         // The map of a file system that was not checked after a crash may be wrong, and the owner write to what
@@ -112,7 +101,6 @@ impl Unwritten {
         self.named -= blocks - shared;
     }
 
-    /// Drops `blocks`.
     pub(super) fn forget(&mut self, blocks: &RoaringBitmap) {
         self.again.retain(|it, _| !blocks.contains(*it));
         for set in [&mut self.named, &mut self.empty, &mut self.calm, &mut self.hollow] {
@@ -177,10 +165,7 @@ impl RuleE {
     }
 
     fn young_again(&mut self, blocks: &RoaringBitmap) {
-        let mut runs = blocks.iter();
-        while let Some(run) = runs.next_range() {
-            self.deaths.renamed_all(run, self.clock.now);
-        }
+        runs(blocks).for_each(|run| self.deaths.renamed(run, self.clock.now));
     }
 
     /// Takes `gained`, which a pointer names as unwritten; `came` says that the pointer came in a write.
@@ -213,12 +198,6 @@ impl RuleE {
         let stirred: RoaringBitmap = self.unwritten.empty.range(run).collect();
         self.lately.extend(&stirred);
         self.unwritten.calm -= stirred;
-    }
-
-    /// Nothing is mounted, so that nothing writes below the file system; `in_order` says that everything has
-    /// been written.
-    pub(super) fn unwritten_rests(&mut self, in_order: bool) {
-        self.unwritten.rest = in_order.then(RoaringBitmap::new);
     }
 
     /// Notes that nothing stirred `calm` for the settling time, and condemns what that makes certain.

@@ -3,14 +3,13 @@
 use crate::formats::format::Block;
 use crate::rules::rule::deaths::Deaths;
 use crate::rules::rule::history::RecentBlocks;
-use crate::rules::rule::sets::{put_pairs, put_sets, take_pairs, take_sets};
+use crate::rules::rule::sets::{put_map, put_rows, put_sets, take_map, take_rows, take_sets};
 use crate::rules::rule_e::RuleE;
 use crate::rules::rule_e::names::Names;
 use crate::rules::rule_e::unwritten::Unwritten;
 use quietus_core::base::fields::Fields;
 use roaring::RoaringBitmap;
 
-/// Number of sets in a view.
 const SETS: usize = 12;
 /// First byte of a view: in use, and the mount was observed. 1: in use. 0: not in use.
 const MOUNT_OBSERVED: u8 = 2;
@@ -45,7 +44,7 @@ impl RuleE {
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
         self.names.put_counts(&mut bytes);
-        put_pairs(self.unwritten.again.iter().map(|(block, more)| (*block, *more)), &mut bytes);
+        put_map(&self.unwritten.again, &mut bytes);
         if let Some(marks) = &self.classes {
             marks.put(&mut bytes);
         }
@@ -60,7 +59,7 @@ impl RuleE {
         let [live, suspicious, unconfirmed, lately, referenced, guessed, uncertain, rest @ ..] = sets;
         let [condemned, below, unwritten, empty, hollow] = rest;
         let names = Names::restore([referenced, guessed, uncertain], &mut fields, blocks)?;
-        let unwritten_again = take_pairs(&mut fields, blocks)?;
+        let unwritten_again = take_map(&mut fields, blocks)?;
         let classes = match &self.classes {
             Some(marks) => Some(marks.restored(&mut fields)?),
             None => None,
@@ -94,15 +93,15 @@ impl Names {
     }
 
     fn put_counts(&self, bytes: &mut Vec<u8>) {
-        put_pairs(self.again.iter().map(|(block, more)| (*block, *more)), bytes);
-        put_pairs(self.pointers.iter().map(|(block, level)| (*block, u32::from(*level))), bytes);
+        put_map(&self.again, bytes);
+        put_rows(self.pointers.iter().map(|(block, level)| [*block, u32::from(*level)]), bytes);
     }
 
     fn restore(sets: [RoaringBitmap; 3], fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {
         let [referenced, guessed, uncertain] = sets;
-        let again = take_pairs(fields, blocks)?;
-        let levels = take_pairs(fields, blocks)?.into_iter();
-        let pointers = levels.map(|(block, level)| Some((block, u8::try_from(level).ok()?)));
+        let again = take_map(fields, blocks)?;
+        let levels = take_rows::<2>(fields, blocks)?.into_iter();
+        let pointers = levels.map(|[block, level]| Some((block, u8::try_from(level).ok()?)));
         let pointers = pointers.collect::<Option<_>>()?;
         Some(Self {
             referenced,

@@ -1,6 +1,7 @@
 //! The proof of a commit below a cache that may not pass flushes on
 //! (`docs/decisions/0008-rule-j.md`, "Below a cache").
 
+use crate::input::sets::set_of;
 use crate::rules::rule_j::RuleJ;
 use crate::rules::rule_j::journal::log::Log;
 use crate::rules::rule_j::unwritten::Unwritten;
@@ -8,12 +9,6 @@ use quietus_core::watch::{Attached, Moment};
 use roaring::RoaringBitmap;
 
 impl RuleJ {
-    /// Time of guest activity, in milliseconds, after which everything that the guest had yet to
-    /// write has been written, and has passed the cache.
-    pub(super) fn settle_ms(&self) -> u64 {
-        self.options.settle_ms.saturating_add(self.attached.hold_ms())
-    }
-
     /// The blocks of `dead` whose last write, and everything older, has passed the cache, if there
     /// is one.
     pub(super) fn passed_cache(&self, dead: RoaringBitmap) -> RoaringBitmap {
@@ -38,9 +33,7 @@ impl RuleJ {
             return;
         }
         self.attached = at.attached;
-        let mut all = RoaringBitmap::new();
-        all.insert_range(0..self.format.blocks());
-        self.unwritten = Unwritten::new(all);
+        self.unwritten = Unwritten::new(set_of([0..self.format.blocks()]));
         self.lately.renew(self.clock.active_ms);
         match at.attached {
             // Commits yet to come prove something against the present blocks. The order in which the

@@ -8,6 +8,7 @@
 //! 3. While no file has had a mark, all content is plain, if no commit was missed.
 
 use crate::formats::format::{Block, Format, Geometry, Kind};
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::marks::NOT_COVERED;
 use crate::rules::marks::classes::Classes;
@@ -26,7 +27,7 @@ use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
 
 /// Marks, and what is yet to be read of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Marked {
     pub(super) classes: Classes,
     pub(super) tree: Committed,
@@ -59,23 +60,16 @@ impl Marked {
         let fixed = placed(format, [Kind::Geometry, Kind::Map, Kind::Inodes, Kind::Fixed]) | journal;
         Some(Self {
             classes: Classes::new(format.blocks(), fixed),
-            tree: Committed::default(),
-            copies: Copies::default(),
-            in_place: Needed::default(),
-            in_log: RoaringBitmap::new(),
-            is_known: false,
             is_lost: true,
             is_doubtful: true,
-            knows_maps: false,
-            freed: RoaringBitmap::new(),
-            taken: RoaringBitmap::new(),
             settles: marking.frees_wait(),
+            ..Self::default()
         })
     }
 
     /// Whether no file has had a mark, by all commits that have settled.
     pub(super) fn is_none(&self) -> bool {
-        self.is_known && !self.classes.has_any()
+        self.is_known && !self.classes.has_any
     }
 
     /// Notes that transactions may be missed.
@@ -87,7 +81,6 @@ impl Marked {
         }
     }
 
-    /// Forgets the trees.
     fn forget(&mut self) {
         self.is_known = false;
         self.tree = Committed::default();
@@ -136,7 +129,7 @@ impl Marked {
     fn copy_in_turn(&mut self, format: &dyn Format, copy: Copy, found: &MarkedCopies) {
         match found.contents.get(&copy.block()) {
             Some(content) => self.seen(format, copy.block(), content),
-            None => self.tree.need(copy.block()),
+            None => drop(self.tree.needed.insert(copy.block())),
         }
     }
 
@@ -152,13 +145,13 @@ impl Marked {
     /// Content that marked files name from now on is sensitive. `written` is what was written since the last
     /// commit that settled; `None` if that is not known.
     fn named(&mut self, written: impl FnOnce() -> Option<RoaringBitmap>) {
-        if self.tree.has_any() && !self.classes.has_any() {
-            self.classes.begin();
+        if !self.tree.inodes.is_empty() && !self.classes.has_any {
+            self.classes.has_any = true;
             let written = written().filter(|_| self.settles);
             let unsettled = written.unwrap_or_else(|| self.classes.all());
             self.classes.unsettle(&unsettled);
         }
-        let gained = self.tree.take_gained() - &self.classes.fixed;
+        let gained = std::mem::take(&mut self.tree.gained) - &self.classes.fixed;
         self.classes.named(gained);
     }
 
@@ -182,8 +175,8 @@ impl Marked {
 
     /// The state of marks, or why everything is sensitive.
     pub(super) fn note(&self) -> Result<&'static str, &'static str> {
-        match (self.is_known, self.classes.has_any()) {
-            _ if self.tree.is_overfull() => Err("too many files or folders are marked"),
+        match (self.is_known, self.classes.has_any) {
+            _ if self.tree.is_overfull => Err("too many files or folders are marked"),
             (true, false) => Ok("no file has a mark: nothing has to be destroyed"),
             (true, true) if !self.settles => Err(
                 "a file has a mark, and freed blocks may be used again at once (`data=writeback`, `bigalloc`)",
@@ -194,13 +187,11 @@ impl Marked {
         }
     }
 
-    /// Figures for the status.
     pub(super) fn figures(&self) -> [(&'static str, u64); 3] {
-        let unsettled = self.classes.unsettled().len();
         [
-            ("marked inodes", self.tree.inodes()),
-            ("marked blocks", self.tree.blocks().len()),
-            ("unsettled blocks", unsettled),
+            ("marked inodes", self.tree.inodes.len() as u64),
+            ("marked blocks", self.tree.blocks.len()),
+            ("unsettled blocks", self.classes.unsettled.len()),
         ]
     }
 }
@@ -241,7 +232,7 @@ impl RuleJ {
         if let Some(marked) = self.marked.as_mut().filter(|_| !self.in_use) {
             marked.in_place.want(block);
             marked.is_known = false;
-            marked.is_doubtful |= marked.classes.has_any();
+            marked.is_doubtful |= marked.classes.has_any;
         }
     }
 
@@ -249,11 +240,9 @@ impl RuleJ {
     pub(super) fn content_written(&mut self, extent: Extent<Addr>) {
         let Some(marked) = &mut self.marked else { return };
         let (Some(blocks), whole) = (self.grid.touched(extent), self.grid.covered(extent)) else { return };
-        let mut data = RoaringBitmap::new();
-        data.insert_range(blocks.clone());
-        let whole_set: RoaringBitmap = whole.clone().into_iter().flatten().collect();
+        let (data, whole_set) = (set_of([blocks.clone()]), set_of(whole.clone()));
         let plain = if marked.is_known { marked.classes.plain(&data) } else { RoaringBitmap::new() };
-        let over = if marked.classes.has_layers() {
+        let over = if marked.classes.has_layers {
             &whole_set - ((&whole_set & &self.live) - &marked.taken)
         } else {
             whole_set
@@ -265,8 +254,8 @@ impl RuleJ {
             self.commits.close_window(blocks.clone());
         }
         marked.taken -= &data;
-        if marked.classes.has_any() {
-            let named = (&data & marked.tree.blocks()) | (&data & &marked.freed);
+        if marked.classes.has_any {
+            let named = (&data & &marked.tree.blocks) | (&data & &marked.freed);
             marked.classes.written(blocks, whole, &self.live, &named);
         }
         if !self.in_use && data.iter().any(|block| marked.tree.is_node(block)) {
@@ -324,7 +313,7 @@ impl RuleJ {
         let Some(marked) = &mut self.marked else { return };
         let is_followed = marked.is_known && self.in_use && !self.attached.is_cached();
         marked.named(|| is_followed.then(|| self.commits.windows()));
-        let needed = marked.tree.take_needed() - &self.journal;
+        let needed = std::mem::take(&mut marked.tree.needed) - &self.journal;
         if marked.is_lost {
             return;
         }
@@ -387,7 +376,7 @@ impl RuleJ {
             return;
         }
         let blind = mutant::is(Mutant::OlderContentSettles);
-        let mut owned = if blind { marked.classes.unsettled().clone() } else { window.clone() };
+        let mut owned = if blind { marked.classes.unsettled.clone() } else { window.clone() };
         if !mutant::is(Mutant::FreeSettles) {
             owned -= &self.free;
         }
@@ -446,7 +435,7 @@ impl RuleJ {
     pub(super) fn plain(&self, blocks: &RoaringBitmap) -> RoaringBitmap {
         match &self.marked {
             Some(marked) if marked.is_none() && self.knows_position() => blocks.clone(),
-            Some(marked) if marked.is_known && self.knows_position() && !marked.tree.is_overfull() => {
+            Some(marked) if marked.is_known && self.knows_position() && !marked.tree.is_overfull => {
                 marked.classes.plain(&(blocks - &marked.classes.fixed))
             }
             _ => RoaringBitmap::new(),
@@ -467,15 +456,14 @@ impl RuleJ {
         }
     }
 
-    /// The class of the content of `block`.
     pub(super) fn class(&self, block: Block) -> Class {
         let Some(marked) = self.marked.as_ref().filter(|_| !self.changed && self.broken.is_none()) else {
             return Class::Sensitive;
         };
         let knows_all = marked.is_known && self.knows_position() && self.has_seen_all();
         match marked.classes.class(block) {
-            _ if marked.tree.is_overfull() => Class::Sensitive,
-            _ if marked.classes.has_any() && marked.classes.fixed.contains(block) => Class::Sensitive,
+            _ if marked.tree.is_overfull => Class::Sensitive,
+            _ if marked.classes.has_any && marked.classes.fixed.contains(block) => Class::Sensitive,
             Class::Plain if !knows_all && !mutant::is(Mutant::UnsettledIsPlain) => Class::Unsettled,
             class => class,
         }

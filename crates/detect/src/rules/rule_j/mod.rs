@@ -25,6 +25,7 @@ mod view;
 
 use crate::formats::format::{Block, Format, Kind, Reason};
 use crate::formats::jbd2::Tid;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::{Grade, Options};
 use crate::rules::rule::deaths::Deaths;
@@ -120,8 +121,6 @@ impl RuleJ {
         seen_from_start: bool,
     ) -> Self {
         let place = Place::new(journal);
-        let mut live = RoaringBitmap::new();
-        live.insert_range(0..format.blocks());
         let mut rule = Self {
             grid: Grid::of(&*format),
             options,
@@ -145,8 +144,8 @@ impl RuleJ {
             in_use: !format.was_clean(),
             marks: RoaringBitmap::new(),
             attached: Attached::Direct,
+            live: set_of([0..format.blocks()]),
             format,
-            live,
             changed: false,
             broken: None,
             figures: Figures::default(),
@@ -207,7 +206,7 @@ impl RuleJ {
             self.candidates.extend(self.free.range(run.clone()));
         }
         if !mutant::is(Mutant::WriteOutsideWindow) {
-            self.commits.write(run.clone());
+            self.commits.written.insert_range(run.clone());
         }
         self.lately.insert(run.clone());
         self.unwritten.written(run.clone());
@@ -245,7 +244,7 @@ impl RuleJ {
             }
             self.settle_content(&settled.window);
             let since =
-                if mutant::is(Mutant::OneCommitProves) { self.commits.written() } else { &settled.written };
+                if mutant::is(Mutant::OneCommitProves) { &self.commits.written } else { &settled.written };
             let dead = self.passed_cache(&self.candidates - since);
             self.condemn(dead);
             self.unwritten_settles(&mut settled);
@@ -381,7 +380,7 @@ impl RuleJ {
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.clock.change(now);
-        self.lately.expire(self.clock.active_ms, self.settle_ms());
+        self.lately.expire(self.clock.active_ms, self.options.settle_ms_below(self.attached));
         self.survey.tick(self.clock.now);
         self.survey.changed(now);
         match content {
@@ -487,11 +486,7 @@ impl Observer for RuleJ {
     fn agenda(&self) -> Agenda {
         let is_reading = !self.reads.is_empty() || self.marked.as_ref().is_some_and(Marked::is_reading);
         let is_idle = self.survey.is_idle() && !is_reading && self.deaths.is_idle();
-        Agenda {
-            unproven_since: self.deaths.unproven_since(),
-            wakes_at: self.survey.begins_at(),
-            is_working: !is_idle,
-        }
+        Agenda { unproven_since: self.deaths.since, wakes_at: self.survey.begins_at(), is_working: !is_idle }
     }
 
     fn verdict(&mut self, scope: Scope<'_>) -> Option<(Extent<Addr>, Verdict)> {
@@ -502,7 +497,7 @@ impl Observer for RuleJ {
             self.suspicious.clear();
         }
         if let Some(marked) = &mut self.marked {
-            marked.classes.set_layers(scope.layers);
+            marked.classes.has_layers = scope.layers;
         }
         let (grid, reads) = (&self.grid, &self.reads);
         let is_wanted = |extent| grid.touched(extent).is_some_and(|blocks| reads.hold_copy(blocks));

@@ -1,6 +1,7 @@
 //! Where the blocks of a journal lie.
 
 use crate::formats::format::Block;
+use crate::input::sets::set_of;
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ pub(super) struct Place {
     pieces: Vec<(u32, Range<Block>)>,
     /// The same pieces in the file system's order.
     sorted: Vec<(u32, Range<Block>)>,
-    len: u32,
+    /// Number of blocks.
+    pub(super) len: u32,
 }
 
 impl Place {
@@ -27,11 +29,6 @@ impl Place {
         let mut sorted = pieces.clone();
         sorted.sort_unstable_by_key(|(_, range)| range.start);
         Self { pieces, sorted, len }
-    }
-
-    /// Number of blocks.
-    pub(super) fn len(&self) -> u32 {
-        self.len
     }
 
     /// The journal's number for `block`.
@@ -63,10 +60,6 @@ impl Place {
 
     /// All blocks of the journal.
     pub(super) fn all(&self) -> RoaringBitmap {
-        let mut all = RoaringBitmap::new();
-        self.pieces.iter().for_each(|(_, range)| {
-            all.insert_range(range.clone());
-        });
-        all
+        set_of(self.pieces.iter().map(|(_, range)| range.clone()))
     }
 }

@@ -1,9 +1,9 @@
-//! Arrivals in the journal, and their consequences.
+//! Arrivals in the journal and in what describes the file system, and their consequences.
 
-use crate::formats::format::{Block, Kind};
+use crate::formats::format::{Block, Geometry, Kind};
 use crate::formats::jbd2::superblock::Superblock;
 use crate::mutant::{self, Mutant};
-use crate::rules::rule::split;
+use crate::rules::rule::{set_member, split};
 use crate::rules::rule_j::RuleJ;
 use crate::rules::rule_j::journal::commits::Map;
 use crate::rules::rule_j::journal::copies::Copy;
@@ -13,6 +13,33 @@ use quietus_core::base::units::{Addr, Extent};
 use roaring::RoaringBitmap;
 
 impl RuleJ {
+    /// Takes a write of `block` of geometry, which changes it from `old` to `new`.
+    pub(super) fn geometry_written(&mut self, block: Block, old: &[u8], new: &[u8]) {
+        let change = self.format.geometry(block, old, new);
+        self.may_have_crashed(change);
+        set_member(&mut self.marks, block, change != Geometry::Same);
+        match change {
+            Geometry::Same => {}
+            Geometry::InUse | Geometry::Mounted => self.in_use = true,
+            Geometry::Unmounted => self.cleaned(self.log.as_ref().is_some_and(Log::is_empty)),
+            Geometry::Clean => self.cleaned(false),
+            Geometry::Changed => return self.changed = true,
+        }
+        if self.format.learn(block, new) {
+            self.lose_marks();
+        }
+    }
+
+    /// Notes that everything was written, so that the maps on the disk can be trusted.
+    fn cleaned(&mut self, in_order: bool) {
+        self.in_use = false;
+        let in_order = in_order && !self.attached.is_cached();
+        self.unwritten.rests(in_order);
+        self.unwritten_at_rest();
+        self.reread_maps(in_order);
+        self.search_marks(in_order);
+    }
+
     pub(super) fn journal_written(&mut self, index: u32, block: Block, extent: Extent<Addr>, bytes: &[u8]) {
         let Some((at, part)) = self.grid.part(block, extent, bytes, 0) else { return };
         self.log_overwritten(index);
@@ -62,7 +89,7 @@ impl RuleJ {
 
     fn superblock_seen(&mut self, content: &[u8], read: bool) {
         let first = self.format.journal_first();
-        match Superblock::from_bytes(content, first..first.saturating_add(self.place.len())) {
+        match Superblock::from_bytes(content, first..first.saturating_add(self.place.len)) {
             Ok(superblock) => {
                 let news = match &mut self.log {
                     Some(log) => log.tail_moved(superblock, read),
@@ -135,7 +162,7 @@ impl RuleJ {
             return;
         }
         self.free.clear();
-        let uncertain = std::mem::take(&mut self.candidates) - self.commits.written();
+        let uncertain = std::mem::take(&mut self.candidates) - &self.commits.written;
         self.suspect(uncertain);
     }
 
@@ -173,7 +200,7 @@ impl RuleJ {
 
     pub(super) fn copy_seen(&mut self, wanted: Wanted, copy: &[u8]) {
         let Wanted { serial, copy: from @ Copy { tid, tag, .. } } = wanted;
-        let records = self.log.as_ref().map(|log| &log.superblock().records);
+        let records = self.log.as_ref().map(|log| &log.superblock.records);
         let known = records.filter(|it| self.knows_copies(it.checksums.are_on()));
         let restored = known.and_then(|it| it.restored(tid, &tag, copy));
         let Some(bytes) = restored else { return self.lose() };

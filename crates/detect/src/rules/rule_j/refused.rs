@@ -2,6 +2,7 @@
 //! again, at any time, as it was.
 
 use crate::formats::format::{Block, Kind};
+use crate::input::sets::runs;
 use crate::mutant::{self, Mutant};
 use crate::rules::rule_j::RuleJ;
 use quietus_core::base::units::{Addr, Extent, Millis};
@@ -30,10 +31,7 @@ impl RuleJ {
     fn data_refused(&mut self, blocks: RangeInclusive<Block>) {
         let data = blocks.filter(|block| self.format.kind(*block) == Kind::Data);
         let data: RoaringBitmap = data.collect::<RoaringBitmap>() - &self.journal;
-        let mut runs = data.iter();
-        while let Some(run) = runs.next_range() {
-            self.data_written(run);
-        }
+        runs(&data).for_each(|run| self.data_written(run));
         self.suspect(data);
     }
 

@@ -1,6 +1,7 @@
 //! What a differential test cannot show: reads that come late, what is waited for, stops and starts, refusals, marks, and
 //! what ends the inference. All else both versions of the rule are shown (`sim/src/rules/rule_j/fuzz.rs`), and have to agree on.
 
+use crate::formats::testing::Dice;
 use crate::rules::rule_j::*;
 use quietus_core::watch::WaitsFor;
 use toy::*;
@@ -16,21 +17,12 @@ mod unwritten;
 fn mounted(free: &[Block]) -> Disk {
     let mut disk = Disk::new(free);
     disk.wait(500);
-    assert_eq!(disk.dead(), [free, &residue_without(&[])].concat().tap_sort());
+    let mut expected = [free, &residue()].concat();
+    expected.sort_unstable();
+    assert_eq!(disk.dead(), expected);
     disk.mount();
     assert_eq!(disk.dead(), [0; 0]);
     disk
-}
-
-trait TapSort {
-    fn tap_sort(self) -> Self;
-}
-
-impl TapSort for Vec<Block> {
-    fn tap_sort(mut self) -> Self {
-        self.sort_unstable();
-        self
-    }
 }
 
 #[test]
@@ -84,13 +76,7 @@ fn a_copy_that_is_overwritten_is_seen_before() {
 
 #[test]
 fn what_was_written_while_a_copy_was_read_lives() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.log(5, &map(&[50]));
-    disk.log(4, &descriptor(6, &[(MAP, 0)]));
-    disk.is_lazy = true;
-    disk.log(6, &header(2, 6));
+    let mut disk = copied_before_its_descriptor();
     disk.data(50);
     disk.read();
     assert_eq!(disk.dead(), [0; 0]);
@@ -98,13 +84,7 @@ fn what_was_written_while_a_copy_was_read_lives() {
 
 #[test]
 fn commits_wait_for_those_before_them() {
-    let mut disk = mounted(&[]);
-    disk.data(50);
-    disk.commit_other(5, 1);
-    disk.log(5, &map(&[50]));
-    disk.log(4, &descriptor(6, &[(MAP, 0)]));
-    disk.is_lazy = true;
-    disk.log(6, &header(2, 6));
+    let mut disk = copied_before_its_descriptor();
     disk.commit(7, 7, &[]);
     assert_eq!(disk.dead(), [0; 0]);
     assert_eq!(disk.figure("free by a committed map"), 0);
@@ -194,7 +174,7 @@ fn a_map_that_has_the_journal_free_is_none() {
 fn an_unknown_feature_stops_inference_by_name() {
     let mut log = superblock(5, 0);
     put(&mut log, 0x28, 0x20);
-    let disk = Disk::with(&[], 0, &log, true, true);
+    let disk = Disk::with(&log, true, true);
     assert!(disk.rule.broken().unwrap().0.contains("fast_commit"));
 }
 
@@ -285,11 +265,8 @@ fn only_so_many_commits_wait() {
 
 #[test]
 fn nothing_that_is_written_makes_it_panic() {
-    let mut state = 11_u32;
-    let mut random = move |below: u32| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) % below
-    };
+    let mut dice = Dice(11);
+    let mut random = |below| dice.below(below);
     for _ in 0..300 {
         let mut disk = mounted(&[50]);
         for _ in 0..60 {

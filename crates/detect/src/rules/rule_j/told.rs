@@ -10,7 +10,7 @@ impl RuleJ {
         figures.extend([
             ("blocks of the journal", self.journal.len()),
             ("place in the journal known (1: yes)", self.knows_position().into()),
-            ("commits received", self.commits.received()),
+            ("commits received", self.commits.received),
             ("live", self.live.len()),
             ("free by a committed map", self.free.len()),
             ("free, and written within two commits", self.candidates.len()),
@@ -28,7 +28,7 @@ impl RuleJ {
 
     pub(super) fn waits(&self) -> Waits<'_> {
         let mut runs = Vec::new();
-        let empty = self.unwritten.waiting() & &self.live;
+        let empty = &self.unwritten.empty & &self.live;
         for (cause, blocks) in [(WaitsFor::Commits, &self.candidates), (WaitsFor::Content, &empty)] {
             let blocks = blocks - self.plain_now(blocks);
             runs.extend(self.grid.all_runs(&blocks).map(|run| (cause, run)));

@@ -8,6 +8,7 @@
 //!    when the block had not been written for the settling time, or at rest.
 
 use crate::formats::format::Block;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::options::Grade;
 use crate::rules::rule_j::RuleJ;
@@ -31,7 +32,7 @@ pub(super) struct Unwritten {
     /// Blocks written since nothing was mounted, or perhaps written.
     touched: RoaringBitmap,
     /// See the module.
-    empty: RoaringBitmap,
+    pub(super) empty: RoaringBitmap,
     /// Empty blocks not written for the settling time, and the commit that condemns them.
     calm: VecDeque<(u64, RoaringBitmap)>,
     /// Condemned blocks that a map shows allocated.
@@ -46,7 +47,6 @@ impl Unwritten {
         Self { touched, ..Self::default() }
     }
 
-    /// The blocks of `run` were written.
     pub(super) fn written(&mut self, run: RangeInclusive<Block>) {
         self.touched.insert_range(run.clone());
         self.filled(run);
@@ -59,11 +59,6 @@ impl Unwritten {
                 set.remove_range(run.clone());
             }
         }
-    }
-
-    /// The blocks that are dead, unless their owner's word has yet to come.
-    pub(super) fn waiting(&self) -> &RoaringBitmap {
-        &self.empty
     }
 
     /// Drops what is known of inodes: commits may be missed, or a tool writes.
@@ -104,8 +99,8 @@ impl Unwritten {
         named: Vec<Range<Block>>,
         after: &RoaringBitmap,
     ) -> (RoaringBitmap, RoaringBitmap) {
-        let new = set_of(&named);
-        let old = set_of(self.tables.get(&table).map_or(&[], Vec::as_slice));
+        let new = set_of(named.iter().cloned());
+        let old = set_of(self.tables.get(&table).into_iter().flatten().cloned());
         let is_first = self.seen.insert(table) && !mutant::is(Mutant::UnwrittenAtFirstSightJ);
         if named.is_empty() {
             self.tables.remove(&table);
@@ -118,9 +113,7 @@ impl Unwritten {
 
     /// Blocks that inodes name as unwritten, but for those that were written since the file system was last at rest.
     fn at_rest(&self) -> RoaringBitmap {
-        let mut named = RoaringBitmap::new();
-        self.tables.values().for_each(|it| named |= set_of(it));
-        named - &self.touched
+        set_of(self.tables.values().flatten().cloned()) - &self.touched
     }
 
     fn gained(&mut self, gained: &RoaringBitmap) {
@@ -136,14 +129,6 @@ impl Unwritten {
         }
         due & &self.empty
     }
-}
-
-fn set_of(runs: &[Range<Block>]) -> RoaringBitmap {
-    let mut set = RoaringBitmap::new();
-    for run in runs {
-        set.insert_range(run.clone());
-    }
-    set
 }
 
 impl RuleJ {
@@ -193,7 +178,7 @@ impl RuleJ {
         let calm = &self.unwritten.empty - queued;
         if !calm.is_empty() {
             let margin = if mutant::is(Mutant::UnwrittenAtOnceJ) { 0 } else { COMMITS };
-            self.unwritten.calm.push_back((self.commits.received() + margin, calm));
+            self.unwritten.calm.push_back((self.commits.received + margin, calm));
         }
     }
 

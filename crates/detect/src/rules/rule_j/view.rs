@@ -14,7 +14,6 @@ use crate::rules::rule_j::unwritten::Unwritten;
 use quietus_core::base::fields::Fields;
 use roaring::RoaringBitmap;
 
-/// Number of sets in a view.
 const SETS: usize = 6;
 /// Marks are not known: an attach knows as much.
 const UNKNOWN: u8 = 0;
@@ -43,10 +42,10 @@ impl RuleJ {
         let [condemned, _] = self.deaths.sets();
         let lately = self.lately.all();
         let sets: [&RoaringBitmap; SETS] =
-            [&self.live, &self.free, &self.suspicious, &lately, self.commits.written(), &condemned];
+            [&self.live, &self.free, &self.suspicious, &lately, &self.commits.written, &condemned];
         put_sets(sets, &mut bytes);
         if let Some(marked) = &self.marked {
-            marked.put(self.commits.window(), &mut bytes);
+            marked.put(&self.commits.window, &mut bytes);
         }
         Some(bytes)
     }
@@ -94,8 +93,8 @@ impl RuleJ {
 impl Marked {
     /// Writes everything, and the blocks of `window`.
     fn put(&self, window: &RoaringBitmap, bytes: &mut Vec<u8>) {
-        let is_whole = self.is_known && !self.is_reading() && !self.tree.is_overfull();
-        let state = match (is_whole, self.classes.has_any()) {
+        let is_whole = self.is_known && !self.is_reading() && !self.tree.is_overfull;
+        let state = match (is_whole, self.classes.has_any) {
             (false, false) => UNKNOWN,
             (false, true) => LOST,
             (true, false) => NONE,
@@ -119,7 +118,7 @@ impl Marked {
         match state {
             UNKNOWN => return Some(RoaringBitmap::new()),
             LOST => {
-                self.classes.begin();
+                self.classes.has_any = true;
                 return Some(RoaringBitmap::new());
             }
             NONE | FOUND => {}
@@ -130,7 +129,7 @@ impl Marked {
         let copies = Copies::restored(fields, blocks)?;
         if state == FOUND {
             self.classes.restore(fields)?;
-            self.classes.begin();
+            self.classes.has_any = true;
             self.tree = Committed::restored(fields, blocks)?;
         }
         self.resume(copies, freed, knows_maps != 0);

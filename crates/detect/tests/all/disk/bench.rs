@@ -1,12 +1,11 @@
 //! A watcher above bytes, and file systems to put there.
 
-use crate::tool::run;
+use crate::ext2::image::Image;
 use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
 use quietus_detect::formats::format::Prober;
 use quietus_detect::rules::options::{Grade, Options};
 use quietus_detect::{Disk, Watch};
-use std::path::Path;
 
 const PROBERS: &[Prober] = &[quietus_detect::formats::ext2::probe];
 
@@ -33,7 +32,7 @@ impl Bench {
         Self::of(Box::new(Watch::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
     }
 
-    fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
+    pub fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {
         Self { watcher, bytes, now: Millis(0), clients: 0 }
     }
 
@@ -123,17 +122,11 @@ pub fn range(extent: Extent<Addr>) -> std::ops::Range<usize> {
 }
 
 /// A file system of so many KiB with a few files, one of which is deleted.
-pub fn ext2(name: &str, kib: usize, args: &[&str]) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("disk-{name}.ext2"));
-    let text = path.to_str().unwrap();
-    let _ = std::fs::remove_file(&path);
-    run("mke2fs", &[&["-q", "-F"], args, &[text, &format!("{kib}k")]].concat());
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/disk/bench.rs");
-    for file in ["a", "b", "c"] {
-        run("debugfs", &["-w", "-R", &format!("write {} {file}", source.display()), text]);
-    }
-    run("debugfs", &["-w", "-R", "rm b", text]);
-    std::fs::read(&path).unwrap()
+pub fn ext2(name: &str, kib: u32, args: &[&str]) -> Vec<u8> {
+    let mut image = Image::new(&format!("disk-{name}"), kib, args);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/disk/bench.rs");
+    image.debugfs(&format!("write {source} a\nwrite {source} b\nwrite {source} c\nrm b\n"));
+    image.bytes
 }
 
 /// A disk of so many KiB with an MBR and these partitions: the first sector, and

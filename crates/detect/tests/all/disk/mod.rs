@@ -1,6 +1,6 @@
 //! Disks with partitions, above file systems that the standard tools made.
 
-mod bench;
+pub mod bench;
 
 use bench::{Bench, ext2, mbr, partitioned, range};
 use quietus_core::base::units::{Addr, Extent};
@@ -14,6 +14,13 @@ fn two(name: &str) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
     let first = ext2(&format!("{name}-1"), 1024, &["-b", "1024"]);
     let second = ext2(&format!("{name}-2"), 2048, &["-b", "4096"]);
     (partitioned(8192, &[(FIRST, &first), (SECOND, &second)]), first, second)
+}
+
+/// The watcher of such a disk, once it knows it.
+fn known(name: &str) -> Bench {
+    let mut bench = Bench::disk(two(name).0);
+    bench.dead();
+    bench
 }
 
 fn shifted(extents: &[Extent<Addr>], sectors: usize) -> Vec<Extent<Addr>> {
@@ -79,18 +86,6 @@ impl Random {
     }
 }
 
-/// The verdicts of a watcher after one change, in order of place.
-fn said(said: [Vec<Extent<Addr>>; 2], sectors: usize) -> [Vec<Extent<Addr>>; 2] {
-    said.map(|it| shifted(&it, sectors))
-}
-
-/// The part of `extent` that lies in the partition of `len` bytes at `sectors`.
-fn within(extent: Extent<Addr>, sectors: usize, len: usize) -> Option<Extent<Addr>> {
-    let place = Extent::new(sectors as u64 * 512, len as u64);
-    let both = extent.overlap(place)?;
-    Some(Extent::new(both.start.0 - place.start.0, both.len))
-}
-
 /// A disk with two partitions of 512 KiB that touch, and each of them alone.
 struct Trio {
     disk: Bench,
@@ -126,12 +121,13 @@ impl Trio {
         let told = if sort == 0 { self.disk.trim(extent) } else { self.disk.write(at, &bytes) };
         let mut expected = [Vec::new(), Vec::new()];
         for (sectors, bench) in &mut self.alone {
-            let Some(inner) = within(extent, *sectors, bench.bytes.len()) else { continue };
+            let place = Extent::new(*sectors as u64 * 512, bench.bytes.len() as u64);
+            let Some(inner) = extent.inside(place) else { continue };
             let from = (*sectors as u64 * 512 + inner.start.0 - at) as usize;
             let part = &bytes[from..from + inner.len as usize];
             let told = if sort == 0 { bench.trim(inner) } else { bench.write(inner.start.0, part) };
-            for (all, more) in expected.iter_mut().zip(said(told, *sectors)) {
-                all.extend(more);
+            for (all, more) in expected.iter_mut().zip(told) {
+                all.extend(shifted(&more, *sectors));
             }
         }
         assert_eq!(told, expected);
@@ -174,10 +170,8 @@ fn whatever_is_written_partitions_are_watched_as_if_they_were_disks() {
 }
 
 #[test]
-fn a_partition_that_stays_keeps_what_is_known_of_it() {
-    let (disk, ..) = two("stays");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+fn a_partition_that_stays_keeps_what_is_known_of_it_and_one_that_grows_is_looked_at_again() {
+    let mut bench = known("stays");
     let before = bench.status().parts[1].clone();
     bench.write(0, &mbr(&[(FIRST, 1000), (SECOND, 4096)]));
     assert_eq!(bench.status().state, "the partition table is being changed");
@@ -186,6 +180,10 @@ fn a_partition_that_stays_keeps_what_is_known_of_it() {
     assert_eq!(status.parts[1], before);
     assert_eq!(status.parts[0].watch.file_system, None, "it ends beyond its partition now");
     assert_eq!(status.parts[0].watch.state, "the file system ends beyond the disk");
+    bench.write(0, &mbr(&[(FIRST, 2048), (SECOND, 8192)]));
+    bench.wait(1000);
+    assert_eq!(file_systems(&bench)[1].as_deref(), Some("ext2"));
+    assert_eq!(bench.status().parts[1].len_bytes, 4 << 20);
 }
 
 #[test]
@@ -225,21 +223,8 @@ fn a_file_system_within_another_does_not_count_before_its_head_is_written() {
 }
 
 #[test]
-fn a_partition_that_grows_is_looked_at_again() {
-    let (disk, ..) = two("grows");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
-    bench.write(0, &mbr(&[(FIRST, 2048), (SECOND, 8192)]));
-    bench.wait(1000);
-    assert_eq!(file_systems(&bench)[1].as_deref(), Some("ext2"));
-    assert_eq!(bench.status().parts[1].len_bytes, 4 << 20);
-}
-
-#[test]
 fn what_a_partition_leaves_that_shrinks_or_goes_is_named_until_another_takes_it() {
-    let (disk, ..) = two("leaves");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let mut bench = known("leaves");
     let left = |bench: &Bench| {
         let waiting = bench.watcher.waiting().filter(|it| it.0 == WaitsFor::Owner);
         waiting.map(|(_, it)| (it.start.0 as usize / 512, it.end() as usize / 512)).collect::<Vec<_>>()
@@ -288,11 +273,9 @@ fn a_table_that_comes_ends_what_was_watched_below_the_whole_disk() {
 
 #[test]
 fn a_signature_that_comes_ends_and_that_goes_begins_the_watch() {
-    let (disk, ..) = two("signature");
+    let mut bench = known("signature");
     let at = (FIRST * 512 + 4096) as u64;
-    let old = disk[at as usize..][..4].to_vec();
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let old = bench.bytes[at as usize..][..4].to_vec();
     bench.write(at, &[0xFC, 0x4E, 0x2B, 0xA9]);
     bench.wait(1000);
     assert_eq!(states(&bench)[0], "it is a member of an md array");
@@ -303,9 +286,7 @@ fn a_signature_that_comes_ends_and_that_goes_begins_the_watch() {
 
 #[test]
 fn what_was_known_of_each_partition_is_known_again() {
-    let (disk, ..) = two("view");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let bench = known("view");
     let view = bench.watcher.view().expect("both are known");
     let mut again = Bench::disk(bench.bytes.clone());
     again.watcher.restore(view.clone());
@@ -329,9 +310,7 @@ fn what_was_known_of_each_partition_is_known_again() {
 
 #[test]
 fn a_read_that_fails_blinds_only_what_it_was_for() {
-    let (disk, ..) = two("fails");
-    let mut bench = Bench::disk(disk);
-    bench.dead();
+    let mut bench = known("fails");
     let extent = Extent::new(SECOND as u64 * 512 + 8192, 4096);
     bench.observe(Observation::Given { extent, content: None });
     bench.wait(1000);
@@ -389,11 +368,8 @@ fn unconfirmed_and_dead(name: &str, clients: usize, between: &[usize]) -> (u64, 
     let free = (0..1023).find(|bit| map[bit / 8] >> (bit % 8) & 1 == 0).unwrap() as u64 + 1;
     let mut bench = Bench::disk(partitioned(1100, &[(FIRST, &part)]));
     bench.connected(clients);
-    bench.wait(1000);
-    bench.wait(1000);
-    // What a client sent to an earlier run of the server has arrived by now.
-    bench.wait(1000);
-    bench.wait(1000);
+    // What a client sent to an earlier run of the server has arrived after that.
+    (0..4).for_each(|_| bench.wait(1000));
     bench.write(at + (free << 10), &[7; 1024]);
     bench.write(at + map_at, &map);
     for clients in between {

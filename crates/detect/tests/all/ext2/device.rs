@@ -91,23 +91,6 @@ fn two_transactions(name: &str) -> (Scene, Box<dyn Format>) {
 }
 
 #[test]
-fn copies_die_when_the_tail_has_passed_them() {
-    let (mut scene, format) = two_transactions("device_tail");
-    scene.tail(6, SECOND);
-    assert_eq!(scene.dead(&*format), (4..SECOND).collect::<BTreeSet<_>>());
-    scene.tail(7, 0);
-    assert_eq!(scene.dead(&*format), (SECOND..SECOND + 3).collect::<BTreeSet<_>>());
-}
-
-#[test]
-fn what_lies_after_a_replay_is_dead() {
-    let (mut scene, format) = two_transactions("device_replayed");
-    scene.put(10, &header(1, 7));
-    scene.tail(8, 3);
-    assert_eq!(scene.dead(&*format), (4..11).collect::<BTreeSet<_>>());
-}
-
-#[test]
 fn what_is_not_understood_turns_inference_off_by_name() {
     for (name, field, why) in [
         ("fast_commit", (0x28, 0x20), "features that are not understood: `fast_commit`"),

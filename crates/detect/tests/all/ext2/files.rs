@@ -36,17 +36,12 @@ fn filled(name: &str, kib: u32, args: &[&str]) -> (Image, Vec<u32>) {
     script += &format!("ea_set direct user.note {}\n", "z".repeat(300));
     image.debugfs(&script);
     let names = "/ direct single double triple folder folder/inner folder/pipe folder/disk short long";
-    let inodes = names.split(' ').map(|name| inode_of(&image, name)).collect();
+    let inodes = names.split(' ').map(|name| image.inode_of(name)).collect();
     (image, inodes)
 }
 
 fn debugfs(image: &Image, command: &str) -> String {
     run("debugfs", &["-R", command, image.path.to_str().unwrap()])
-}
-
-fn inode_of(image: &Image, name: &str) -> u32 {
-    let printed = debugfs(image, &format!("stat {name}"));
-    printed.split("Inode: ").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
 }
 
 /// The block of extended attributes, or 0.
@@ -109,7 +104,7 @@ fn trees_of_extents_are_followed_to_every_depth() {
     let path = source("deep.source", &places);
     image.debugfs(&format!("write {} deep\n", path.display()));
     image.fsck();
-    let inode = inode_of(&image, "deep");
+    let inode = image.inode_of("deep");
     check(&image, &[2, inode]);
     let links = image.links_of(&*image.ext2(), inode);
     for level in [0x11, 0x12] {
@@ -118,43 +113,12 @@ fn trees_of_extents_are_followed_to_every_depth() {
     assert!(blocks(&links).len() > 4000);
 }
 
-/// The files that `mke2fs -d` copies, with whatever else the features bring.
-#[test]
-fn folders_copied_at_the_making_are_named() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("copied");
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(folder.join("inner")).unwrap();
-    for n in 0..300 {
-        std::fs::write(folder.join(format!("inner/{n}")), vec![n as u8; 37 * n]).unwrap();
-    }
-    let sorts: [&[&str]; 5] = [
-        &[
-            "-b",
-            "4096",
-            "-O",
-            "extent,64bit,flex_bg,metadata_csum,huge_file,dir_nlink,extra_isize,resize_inode",
-        ],
-        &["-b", "1024", "-g", "2048", "-O", "extent,flex_bg,uninit_bg,sparse_super"],
-        &["-b", "1024", "-C", "8192", "-O", "extent,bigalloc,metadata_csum"],
-        &["-b", "1024", "-I", "256", "-O", "extent,inline_data,metadata_csum,64bit"],
-        &["-b", "1024", "-g", "1024", "-O", "meta_bg,^resize_inode,64bit,extent,mmp"],
-    ];
-    for (n, args) in sorts.iter().enumerate() {
-        let args = [*args, &["-d", folder.to_str().unwrap()]].concat();
-        let image = Image::new(&format!("copied{n}"), 60_000, &args);
-        image.fsck();
-        let format = image.ext2();
-        check_owners(&image, &*format, image.cluster_blocks());
-        assert!(blocks(&image.links(&*format)).len() * format.block_bytes() as usize > 37 * 300 * 300 / 2);
-    }
-}
-
 #[test]
 fn an_extent_that_is_not_written_yet_is_named() {
     let mut image = Image::new("unwritten", 20_000, &["-b", "1024", "-I", "256", "-O", "extent"]);
     let path = source("unwritten.source", &[0]);
     image.debugfs(&format!("write {} file\nfallocate file 0 499\n", path.display()));
-    let inode = inode_of(&image, "file");
+    let inode = image.inode_of("file");
     assert!(debugfs(&image, &format!("dump_extents <{inode}>")).contains("Uninit"));
     assert!(blocks(&image.links_of(&*image.ext2(), inode)).len() >= 500);
     check(&image, &[inode]);
@@ -295,20 +259,6 @@ fn a_journal_is_found_where_the_standard_tools_find_it() {
 }
 
 #[test]
-fn a_journal_of_its_own_is_found_behind_its_superblock() {
-    for (block_bytes, first) in [(1024, 2), (2048, 1), (4096, 1)] {
-        let args = ["-b", &block_bytes.to_string(), "-O", "journal_dev"];
-        let image = Image::new(&format!("device_{block_bytes}"), 20_000, &args);
-        let format = image.ext2();
-        assert_eq!(format.name(), "external journal");
-        assert_eq!((format.block_bytes(), format.blocks()), (block_bytes, 20_000 * 1024 / block_bytes));
-        let journal = std::iter::once(first..format.blocks()).collect();
-        assert_eq!((format.journal(), format.journal_first()), (Some(journal), first));
-        assert_eq!(image.block(&*format, first)[..4], [0xC0, 0x3B, 0x39, 0x98]);
-    }
-}
-
-#[test]
 fn an_external_journal_is_known_as_one() {
     let mut image = Image::new("elsewhere", 20_000, &["-b", "1024"]);
     assert!(!image.ext2().has_external_journal());
@@ -331,13 +281,6 @@ fn an_external_journal_is_known_as_one() {
 /// `  Backup superblock at 8193, Group descriptors at 8194-8194`
 fn copy_at(line: &str) -> Option<u64> {
     line.split_once("Backup superblock at ")?.1.split(',').next()?.parse().ok()
-}
-
-#[test]
-fn more_blocks_than_32_bits_count_are_refused() {
-    let mut image = Image::new("huge", 40_000, &["-b", "1024", "-O", "64bit,extent"]);
-    image.debugfs("set_super_value blocks_count 4294967296\n");
-    assert_eq!(image.refusal(), "it has 2^32 blocks or more, which is not supported");
 }
 
 /// The features by dumpe2fs, except those that it does not show (`64bit` alone), and those with two

@@ -81,13 +81,6 @@ impl Image {
         }
     }
 
-    pub fn refusal(&self) -> String {
-        match self.probe() {
-            Probe::Refused(reason) => reason.0,
-            other => panic!("{}: {other:?}", self.path.display()),
-        }
-    }
-
     /// Every link of every inode, and of every block that holds pointers.
     pub fn links(&self, format: &dyn Format) -> Vec<Link> {
         let tables = format.survey(Kind::Inodes).into_iter().flatten();
@@ -100,6 +93,12 @@ impl Image {
         let mut only = vec![0; format.block_bytes() as usize];
         only[at..at + bytes].copy_from_slice(&self.block(format, block)[at..at + bytes]);
         self.follow(format, vec![(block, Kind::Inodes, only)])
+    }
+
+    /// The number of the inode at `path`, on the disk.
+    pub fn inode_of(&self, path: &str) -> u32 {
+        let printed = run("debugfs", &["-R", &format!("stat {path}"), self.path.to_str().unwrap()]);
+        printed.split("Inode:").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap()
     }
 
     /// The block of an inode, its place there, and its size, as debugfs says.

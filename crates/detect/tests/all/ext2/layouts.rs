@@ -153,22 +153,3 @@ fn orphans_and_journals_lie_in_files() {
     let named = image.links_of(&*image.ext2(), 8);
     assert!(named.iter().map(|link| link.blocks.len()).sum::<usize>() >= 1024, "the journal: {named:?}");
 }
-
-#[test]
-fn maps_that_were_never_written_are_met() {
-    for features in ["uninit_bg", "metadata_csum,flex_bg,64bit,extent"] {
-        let args = ["-b", "1024", "-g", "1024", "-O", features];
-        let mut image = Image::new("never_written", 100_000, &args);
-        assert!(image.dumpe2fs().matches("BLOCK_UNINIT").count() > 10, "{features}");
-        let format = image.ext2();
-        let expected = free(&image, &*format, 1 << 20);
-        let bytes = u64::from(format.block_bytes());
-        for block in format.survey(Kind::Map).into_iter().flatten() {
-            let at = (u64::from(block) * bytes) as usize;
-            if image.bytes[at..at + bytes as usize].iter().all(|byte| *byte == 0) {
-                image.bytes[at..at + bytes as usize].fill(0x5A);
-            }
-        }
-        assert_eq!(free(&image, &*format, 1 << 20), expected, "what lies there is not believed");
-    }
-}

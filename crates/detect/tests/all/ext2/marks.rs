@@ -70,6 +70,20 @@ impl Scene {
         }
     }
 
+    /// Changes the inode at `path` on the disk.
+    fn rewrite(&mut self, format: &dyn Format, path: &str, change: impl Fn(&mut [u8])) {
+        let (table, at, len) = place_of(self, format, path);
+        let mut inodes = self.image.at(place(table)).to_vec();
+        change(&mut inodes[at..at + len]);
+        self.write(place(table), Some(&inodes));
+        self.settle();
+    }
+
+    fn is(&mut self, format: &dyn Format, path: &str, class: Class) {
+        let of = self.of(format, path);
+        assert_eq!(self.classes(&of), BTreeSet::from([class]), "{path}");
+    }
+
     fn frees(&mut self, format: &dyn Format, block: u32) {
         let maps: Vec<u32> = format.survey(Kind::Map).into_iter().flatten().collect();
         let map = maps[(block as usize - 1) / 8192];
@@ -80,6 +94,8 @@ impl Scene {
     }
 }
 
+/// Where an inode has its flags.
+const FLAGS_AT: usize = 0x20;
 const SECRET: [&str; 5] = ["secret", "secret/one", "secret/deep", "secret/deep/two", "secret/link"];
 
 #[test]
@@ -125,36 +141,6 @@ fn without_a_mark_nothing_dies_and_nothing_is_kept() {
 }
 
 #[test]
-fn plain_content_dies_for_free_and_sensitive_content_as_always() {
-    let mut scene = Scene::with(ext2("two-classes", true), marked());
-    let format = scene.image.ext2();
-    scene.dead(&*format);
-    let (open, one) = (scene.of(&*format, "open"), scene.of(&*format, "secret/one"));
-    scene.pass(*open.last().unwrap());
-    let [plain, secret] = [open, one].map(|of| of.into_iter().nth_back(3).unwrap());
-    scene.frees(&*format, plain);
-    scene.frees(&*format, secret);
-    let waiting: Vec<_> = scene.watch.waiting().map(|(_, extent)| extent).collect();
-    assert_eq!(waiting, [place(secret)]);
-}
-
-#[test]
-fn what_is_written_is_unsettled_until_its_owner_would_have_written_it() {
-    let mut scene = Scene::with(ext2("settling", true), marked());
-    let format = scene.image.ext2();
-    let open = scene.of(&*format, "open");
-    let (owned, active) = (*open.first().unwrap(), *open.last().unwrap());
-    let unowned = *free(&scene.image, &*format, 1 << 20).last().unwrap();
-    scene.write(place(owned), Some(&[2; 1024]));
-    scene.write(place(unowned), Some(&[2; 1024]));
-    assert_eq!([owned, unowned].map(|it| scene.class(it)), [Class::Unsettled; 2]);
-    assert_eq!(scene.watch.take_suspicious(place(unowned)), [place(unowned)]);
-    scene.pass(active);
-    assert_eq!([owned, unowned].map(|it| scene.class(it)), [Class::Plain, Class::Unsettled]);
-    assert_eq!(scene.class(active), Class::Unsettled);
-}
-
-#[test]
 fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to_do() {
     let mut scene = Scene::with(ext2("read-again", true), marked());
     let format = scene.image.ext2();
@@ -177,69 +163,8 @@ fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to
     assert!(!scene.watch.agenda().is_working);
 }
 
-#[test]
-fn sensitive_content_stays_so_when_its_file_is_gone_until_it_is_destroyed() {
-    let mut scene = Scene::with(ext2("taken-back", true), marked());
-    let format = scene.image.ext2();
-    scene.dead(&*format);
-    let one = scene.of(&*format, "secret/one");
-    let (table, at, _) = place_of(&scene, &*format, "secret/one");
-    let mut inodes = scene.image.at(place(table)).to_vec();
-    inodes[at..at + 128].fill(0);
-    scene.write(place(table), Some(&inodes));
-    scene.settle();
-    assert_eq!(scene.classes(&one), BTreeSet::from([Class::Sensitive]));
-    assert_eq!(scene.figure("marked inodes"), 4);
-    let block = *one.first().unwrap();
-    assert_eq!(scene.watch.take_suspicious(place(block)), [place(block)]);
-    scene.write(place(block), Some(&[2; 1024]));
-    assert_eq!(scene.class(block), Class::Unsettled);
-}
-
 fn place_of(scene: &Scene, format: &dyn Format, path: &str) -> (u32, usize, usize) {
-    let printed = crate::ext2::image::run(
-        "debugfs",
-        &["-R", &format!("stat {path}"), scene.image.path.to_str().unwrap()],
-    );
-    let number = printed.split("Inode:").nth(1).unwrap().split_whitespace().next().unwrap();
-    scene.image.place_of(format, number.parse().unwrap())
-}
-
-#[test]
-fn a_flag_that_is_set_covers_what_the_file_holds_then() {
-    let mut scene = Scene::with(ext2("late", false), marked());
-    let format = scene.image.ext2();
-    let (open, one) = (scene.of(&*format, "open"), scene.of(&*format, "secret/one"));
-    let (table, at, _) = place_of(&scene, &*format, "secret");
-    let mut inodes = scene.image.at(place(table)).to_vec();
-    inodes[at + 0x20] |= 1;
-    scene.write(place(table), Some(&inodes));
-    scene.settle();
-    assert_eq!(scene.classes(&one), BTreeSet::from([Class::Sensitive]));
-    assert_eq!(scene.figure("marked inodes"), 5);
-    scene.pass(*open.last().unwrap());
-    assert_eq!(scene.class(*open.first().unwrap()), Class::Plain);
-    inodes[at + 0x20] &= !1;
-    scene.write(place(table), Some(&inodes));
-    scene.settle();
-    assert_eq!(scene.classes(&one), BTreeSet::from([Class::Sensitive]));
-}
-
-#[test]
-fn after_a_crash_of_the_guest_nothing_settles() {
-    let mut scene = Scene::with(ext2("crashed", true), marked());
-    let format = scene.image.ext2();
-    let open = scene.of(&*format, "open");
-    let (owned, active) = (*open.first().unwrap(), *open.last().unwrap());
-    let mut superblock = scene.image.at(place(1)).to_vec();
-    for _ in 0..2 {
-        superblock[0x3A] = 0;
-        superblock[0x34] += 1;
-        scene.write(place(owned), Some(&[2; 1024]));
-        scene.write(place(1), Some(&superblock));
-    }
-    scene.pass(active);
-    assert_eq!(scene.class(owned), Class::Sensitive);
+    scene.image.place_of(format, scene.image.inode_of(path))
 }
 
 #[test]
@@ -306,21 +231,12 @@ fn below_a_journal_nothing_dies_until_a_file_has_a_mark() {
     assert_eq!(scene.dead(&*format), BTreeSet::new());
     let state = scene.watch.status().state;
     assert!(state.ends_with("no file has a mark: nothing has to be destroyed"), "{state}");
-    let (table, at, _) = place_of(&scene, &*format, "secret");
-    let mut inodes = scene.image.at(place(table)).to_vec();
-    inodes[at + 0x20] |= 1;
-    scene.write(place(table), Some(&inodes));
-    scene.settle();
+    scene.rewrite(&*format, "secret", |inode| inode[FLAGS_AT] |= 1);
     for path in SECRET {
-        let of = scene.of(&*format, path);
-        assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{path}");
+        scene.is(&*format, path, Class::Sensitive);
     }
-    let open = scene.of(&*format, "open");
-    assert_eq!(
-        scene.classes(&open),
-        BTreeSet::from([Class::Unsettled]),
-        "the tool may have written anything"
-    );
+    // The tool may have written anything.
+    scene.is(&*format, "open", Class::Unsettled);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod device;
 mod files;
-mod image;
+pub mod image;
 mod layouts;
 mod marks;
 mod shrink;

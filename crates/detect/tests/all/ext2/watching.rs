@@ -18,26 +18,17 @@ pub struct Scene {
     pub watch: Watch,
     options: Options,
     now: Millis,
-    attached: Attached,
 }
 
 impl Scene {
     pub fn new(image: Image) -> Self {
-        Self::attached(image, Attached::Direct)
-    }
-
-    pub fn attached(image: Image, attached: Attached) -> Self {
-        Self::begin(image, attached, Options::default())
+        Self::with(image, Options::default())
     }
 
     /// A watcher with these options.
     pub fn with(image: Image, options: Options) -> Self {
-        Self::begin(image, Attached::Direct, options)
-    }
-
-    fn begin(image: Image, attached: Attached, options: Options) -> Self {
         let watch = Watch::new(image.bytes.len() as u64, vec![probe], options);
-        let mut scene = Self { image, watch, options, now: Millis(1), attached };
+        let mut scene = Self { image, watch, options, now: Millis(1) };
         scene.settle();
         scene
     }
@@ -56,7 +47,7 @@ impl Scene {
     }
 
     fn observe(&mut self, observation: Observation<'_>) {
-        self.watch.observe(Moment { now: self.now, clients: 1, attached: self.attached }, observation);
+        self.watch.observe(Moment { now: self.now, clients: 1, attached: Attached::Direct }, observation);
     }
 
     /// Reads whatever is wanted, until the maps have been read too.
@@ -67,7 +58,7 @@ impl Scene {
                 let content = self.image.at(extent).to_vec();
                 self.observe(Observation::Given { extent, content: Some(&content) });
             }
-            self.now = Millis(self.now.0 + 1000);
+            self.wait(1000);
         }
     }
 
@@ -151,30 +142,6 @@ fn at_a_whole_file_system_all_that_is_free_is_dead() {
     assert_eq!(scene.dead(&*format), expected);
 }
 
-/// The cache may hold maps back that are newer than those on the disk.
-#[test]
-fn below_a_cache_what_is_free_at_a_whole_file_system_dies_once_everything_has_passed_it() {
-    let image = image("cached");
-    let format = image.ext2();
-    let expected = free(&image, &*format, 1 << 20);
-    let named = blocks(&image.links(&*format));
-    let active = named.into_iter().find(|it| format.kind(*it) == Kind::Data).unwrap();
-    let hold_ms = 30_000;
-    let mut scene = Scene::attached(image, Attached::Cached { hold_ms });
-    let settle_ms = Options::default().settle_ms + hold_ms;
-    for _ in 0..settle_ms / 1000 {
-        assert_eq!(scene.dead(&*format), BTreeSet::new());
-        scene.now = Millis(scene.now.0 + 1000);
-        scene.write(place(active), Some(&[1; 1024]));
-    }
-    assert!(scene.watch.waiting().all(|(waits_for, _)| waits_for == WaitsFor::Settling));
-    for _ in 0..settle_ms / 1000 {
-        scene.now = Millis(scene.now.0 + 1000);
-        scene.write(place(active), Some(&[1; 1024]));
-    }
-    assert_eq!(scene.dead(&*format), expected);
-}
-
 #[test]
 fn what_a_map_shows_free_settles_and_waits_for_its_proof_and_then_for_its_names() {
     let mut scene = Scene::new(image("waiting"));
@@ -193,7 +160,7 @@ fn what_a_map_shows_free_settles_and_waits_for_its_proof_and_then_for_its_names(
         assert_eq!(scene.watch.waiting().collect::<Vec<_>>(), [(waits_for, place(owned))]);
         assert_eq!(scene.dead(&*format), BTreeSet::new());
         for _ in 0..2 * Options::default().settle_ms / 1000 {
-            scene.now = Millis(scene.now.0 + 1000);
+            scene.wait(1000);
             scene.write(place(active), Some(&[1; 1024]));
         }
     }
@@ -242,7 +209,7 @@ fn a_map_ahead_of_its_descriptor_is_believed() {
     (first..=block).for_each(|it| bits[(it - first) as usize / 8] |= 1 << ((it - first) % 8));
     bits[128..].fill(0xFF);
     scene.write(place(block), Some(&[9; 1024]));
-    scene.now = Millis(scene.now.0 + 5000);
+    scene.wait(5000);
     scene.write(at, Some(&bits));
     let dead = scene.dead(&*format);
     assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
@@ -343,26 +310,10 @@ impl Scene {
     /// The guest is active for longer than it takes to settle.
     pub fn be_active(&mut self) {
         for _ in 0..140 {
-            self.now = Millis(self.now.0 + 1000);
+            self.wait(1000);
             self.write(place(7000), Some(&[1; 1024]));
         }
     }
-}
-
-#[test]
-fn above_an_external_journal_maps_count_once_it_was_mounted_before_us() {
-    let (image, blocks) = image_with_external_journal("mount_observed");
-    let format = image.ext2();
-    let mut scene = Scene::new(image);
-    scene.in_use(1);
-    assert_eq!(scene.watch.status().state, "watching it");
-    scene.delete(&*format, &blocks);
-    assert!(
-        scene.dead(&*format).is_disjoint(&blocks),
-        "a replay whose beginning was not seen may have written it"
-    );
-    scene.be_active();
-    assert!(scene.dead(&*format).is_superset(&blocks));
 }
 
 #[test]

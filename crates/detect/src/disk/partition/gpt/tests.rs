@@ -102,29 +102,22 @@ fn with_first(break_it: impl Fn(&mut [u8])) -> Table {
 #[test]
 fn each_field_that_lies_makes_the_backup_count() {
     // Offset, bytes, what it says wrongly.
-    let lies = [
-        (0, 1, 0x65),
-        (12, 4, 91),
-        (12, 4, 513),
-        (24, 8, 2),
-        (40, 8, 200_000),
-        (40, 8, 3),
-        (48, 8, 131_072),
-        (72, 8, 0),
-        (72, 8, 131_071),
-        (72, 8, usize::MAX),
-        (80, 4, 0),
-        (80, 4, 4096),
-        (80, 4, 127),
-        (84, 4, 64),
-        (84, 4, 192),
-        (84, 4, 8192),
-        (88, 4, 1),
-    ];
-    for (at, len, number) in lies {
-        let table = with_first(|header| put(header, at, len, number));
-        assert_eq!(table.name, "GPT, by its backup", "{at}: {number}");
-        assert_eq!(partitions(&table), two(), "{at}: {number}");
+    for (at, len, lies) in [
+        (0, 1, &[0x65][..]),
+        (12, 4, &[91, 513]),
+        (24, 8, &[2]),
+        (40, 8, &[200_000, 3]),
+        (48, 8, &[131_072]),
+        (72, 8, &[0, 131_071, usize::MAX]),
+        (80, 4, &[0, 4096, 127]),
+        (84, 4, &[64, 192, 8192]),
+        (88, 4, &[1]),
+    ] {
+        for number in lies {
+            let table = with_first(|header| put(header, at, len, *number));
+            let expected = ("GPT, by its backup", two());
+            assert_eq!((table.name, partitions(&table)), expected, "{at}: {number}");
+        }
     }
     assert_eq!(with_first(|_| {}).name, "GPT");
 }

@@ -71,45 +71,26 @@ fn broken(image: &Image) -> String {
 }
 
 #[test]
-fn a_chain_that_loops_is_left() {
-    let image = extended(&[
-        (0, [entry(0x83, 63, 100), entry(0x05, MIB, MIB)]),
-        (MIB, [entry(0x83, 1, 99), entry(0x05, 0, MIB)]),
-    ]);
-    assert_eq!(broken(&image), "the chain of logical partitions comes back to itself");
-    let itself = extended(&[(0, [LAST, entry(0x05, 0, MIB)])]);
-    assert_eq!(broken(&itself), "the chain of logical partitions comes back to itself");
-}
-
-#[test]
-fn a_chain_without_end_is_left() {
-    let link = |n: u32| (n, [entry(0x83, 63, 1), entry(0x05, n + 1, 1)]);
-    let records: Vec<_> = (0..200).map(link).collect();
-    assert_eq!(broken(&extended(&records)), "the chain of logical partitions is too long");
-}
-
-#[test]
-fn a_chain_that_leaves_its_partition_is_left() {
-    let image = extended(&[(0, [entry(0x83, 63, 100), entry(0x05, 16 * MIB, MIB)])]);
-    assert_eq!(broken(&image), "the chain of logical partitions leaves its extended partition");
-}
-
-#[test]
-fn a_chain_with_a_record_that_is_none_is_left() {
-    let image = extended(&[(0, [entry(0x83, 63, 100), entry(0x05, MIB, MIB)])]);
-    assert_eq!(broken(&image), "the chain of logical partitions is torn");
+fn a_chain_that_is_broken_is_left() {
+    let first = |next| (0, [entry(0x83, 63, 100), entry(0x05, next, MIB)]);
+    let loops = extended(&[first(MIB), (MIB, [entry(0x83, 1, 99), entry(0x05, 0, MIB)])]);
+    let endless = (0..200).map(|n| (n, [entry(0x83, 63, 1), entry(0x05, n + 1, 1)]));
+    for (why, disk) in [
+        ("comes back to itself", loops),
+        ("comes back to itself", extended(&[(0, [LAST, entry(0x05, 0, MIB)])])),
+        ("is too long", extended(&endless.collect::<Vec<_>>())),
+        ("leaves its extended partition", extended(&[first(16 * MIB)])),
+        ("is torn", extended(&[first(MIB)])),
+        ("ends beyond the disk", image(8).mbr(&[entry(0x83, MIB, MIB), entry(0x0F, 32 * MIB, MIB)])),
+    ] {
+        assert_eq!(broken(&disk), format!("the chain of logical partitions {why}"));
+    }
 }
 
 #[test]
 fn an_extended_partition_may_be_empty() {
     let table = extended(&[]).read().unwrap();
     assert_eq!((partitions(&table).len(), refusals(&table).len()), (1, 0));
-}
-
-#[test]
-fn an_extended_partition_beyond_the_disk_is_refused() {
-    let image = image(8).mbr(&[entry(0x83, MIB, MIB), entry(0x0F, 32 * MIB, MIB)]);
-    assert_eq!(broken(&image), "the chain of logical partitions ends beyond the disk");
 }
 
 #[test]

@@ -1,12 +1,9 @@
 use crate::formats::exfat::boot::*;
-use crate::formats::exfat::tests::{DISK_BYTES, boot, put32};
+use crate::formats::exfat::tests::{DISK_BYTES, boot};
+use crate::formats::testing::{put8, put32};
 
 fn read(bytes: &[u8]) -> Result<Boot, Reason> {
     Boot::from_bytes(bytes, DISK_BYTES)
-}
-
-fn put8(bytes: &mut [u8], at: usize, value: u8) {
-    bytes[at] = value;
 }
 
 #[test]

@@ -1,7 +1,6 @@
 use crate::formats::ext2::device::*;
 use crate::formats::ext2::probe;
-use crate::formats::ext2::tests::put32;
-use quietus_core::base::units::Addr;
+use crate::formats::testing::{self, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 
@@ -22,33 +21,15 @@ fn with(at: usize, value: u32) -> Vec<u8> {
 }
 
 fn probed(superblock: Vec<u8>) -> Probe {
-    let mut contents = Contents::default();
-    contents.insert(Addr(SUPERBLOCK_AT), superblock);
-    match probe(DISK_BYTES, &contents) {
-        Probe::Needs(journal) => contents.insert(journal[0].start, vec![0; 1024]),
-        other => return other,
-    }
-    probe(DISK_BYTES, &contents)
-}
-
-fn found(superblock: Vec<u8>) -> Box<dyn Format> {
-    match probed(superblock) {
-        Probe::Is(format) => format,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn refusal(superblock: Vec<u8>) -> String {
-    match probed(superblock) {
-        Probe::Refused(reason) => reason.0,
-        other => panic!("{other:?}"),
-    }
+    let mut disk = vec![0; DISK_BYTES as usize];
+    disk[1024..2048].copy_from_slice(&superblock);
+    testing::probed(probe, DISK_BYTES, &disk)
 }
 
 #[test]
 fn the_journal_lies_behind_the_superblock() {
     for (s_log_block_size, blocks, first) in [(0, 300, 2), (1, 150, 1), (2, 75, 1), (6, 4, 1)] {
-        let format = found(superblock(blocks, s_log_block_size));
+        let format = probed(superblock(blocks, s_log_block_size)).found();
         assert_eq!((format.block_bytes(), format.blocks()), (1024 << s_log_block_size, blocks));
         let journal = std::iter::once(first..blocks).collect();
         assert_eq!((format.journal(), format.journal_first()), (Some(journal), first));
@@ -57,7 +38,7 @@ fn the_journal_lies_behind_the_superblock() {
         assert!((first..blocks).all(|block| format.kind(block) == Kind::Data));
         assert!(format.survey(Kind::Map).is_empty() && !format.has_external_journal());
     }
-    assert_eq!(found(superblock(300, 0)).kind(0), Kind::Fixed);
+    assert_eq!(probed(superblock(300, 0)).found().kind(0), Kind::Fixed);
 }
 
 #[test]
@@ -66,22 +47,22 @@ fn each_field_that_lies_is_named() {
         [(0x18, 7, "s_log_block_size"), (0x150, 1, "s_blocks_count_hi"), (0x4, 2, "s_blocks_count")]
     {
         let why = format!("the superblock has an invalid field: `{field}` is {value}");
-        assert_eq!(refusal(with(at, value)), why);
+        assert_eq!(probed(with(at, value)).refusal(), why);
     }
-    assert_eq!(refusal(superblock(301, 0)), "the journal's device ends beyond the disk");
-    assert!(refusal(superblock(u32::MAX, 6)).contains("ends beyond"));
+    assert_eq!(probed(superblock(301, 0)).refusal(), "the journal's device ends beyond the disk");
+    assert!(probed(superblock(u32::MAX, 6)).refusal().contains("ends beyond"));
 }
 
 #[test]
 fn features_that_are_not_understood_are_named_and_others_change_nothing() {
-    assert_eq!(refusal(with(0x5C, 0x400)), "the feature `fast_commit` is not understood");
-    assert_eq!(refusal(with(0x60, 1 << 20 | 8)), "the feature `FEATURE_I20` is not understood");
-    assert_eq!(found(with(0x64, 0x400)).journal_first(), 2);
+    assert_eq!(probed(with(0x5C, 0x400)).refusal(), "the feature `fast_commit` is not understood");
+    assert_eq!(probed(with(0x60, 1 << 20 | 8)).refusal(), "the feature `FEATURE_I20` is not understood");
+    assert_eq!(probed(with(0x64, 0x400)).found().journal_first(), 2);
 }
 
 #[test]
 fn only_another_device_is_a_change() {
-    let format = found(superblock(300, 0));
+    let format = probed(superblock(300, 0)).found();
     let change = |new: &[u8]| format.geometry(1, &superblock(300, 0), new);
     let mut told = superblock(300, 0);
     told[0x2C] = 9;
@@ -95,7 +76,7 @@ fn only_another_device_is_a_change() {
 
 #[test]
 fn of_larger_blocks_the_superblock_lies_in_the_first() {
-    let format = found(superblock(75, 2));
+    let format = probed(superblock(75, 2)).found();
     let mut block = vec![0; 4096];
     block[1024..2048].copy_from_slice(&superblock(75, 2));
     assert_eq!(format.geometry(0, &block, &block), Geometry::Same);

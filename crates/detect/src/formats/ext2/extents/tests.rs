@@ -1,5 +1,5 @@
 use crate::formats::ext2::extents::*;
-use crate::formats::ext2::tests::{Dice, put16, put32};
+use crate::formats::testing::{Dice, put16, put32};
 
 /// A node of 1 KiB with these entries: file block, length, first block.
 fn node(depth: u16, entries: &[(u32, u16, u64)]) -> Vec<u8> {

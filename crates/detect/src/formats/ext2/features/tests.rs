@@ -26,20 +26,6 @@ fn what_is_understood_and_nothing_else_is_accepted() {
 }
 
 #[test]
-fn a_feature_is_refused_by_name() {
-    assert_eq!(refusal(0x60, 0x8).unwrap(), "the feature `journal_dev` is not understood");
-    assert_eq!(refusal(0x5C, 0x400).unwrap(), "the feature `fast_commit` is not understood");
-    assert_eq!(refusal(0x64, 0x4000).unwrap(), "the feature `shared_blocks` is not understood");
-}
-
-#[test]
-fn a_feature_without_a_name_is_refused_by_number() {
-    assert_eq!(refusal(0x5C, 1 << 31).unwrap(), "the feature `FEATURE_C31` is not understood");
-    assert_eq!(refusal(0x60, 1 << 20).unwrap(), "the feature `FEATURE_I20` is not understood");
-    assert_eq!(refusal(0x64, 1 << 7).unwrap(), "the feature `FEATURE_R7` is not understood");
-}
-
-#[test]
 fn all_that_are_not_understood_are_named() {
     let mut bytes = superblock(0x5C, 0x404);
     bytes[0x60] = 0xCF;

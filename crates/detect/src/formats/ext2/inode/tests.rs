@@ -1,6 +1,7 @@
 use crate::formats::ext2::inode::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
-use crate::formats::ext2::tests::{inode, put16, put32, superblock};
+use crate::formats::ext2::tests::{inode, superblock};
+use crate::formats::testing::{put16, put32};
 
 /// The first block and the level of each pointer, under these incompatible and
 /// read-only compatible features.
@@ -42,28 +43,6 @@ fn the_last_three_pointers_are_indirect() {
 }
 
 #[test]
-fn an_inode_without_links_owns_nothing() {
-    let mut bytes = file();
-    put16(&mut bytes, 0x1A, 0);
-    assert_eq!(owned(12, &bytes), []);
-}
-
-#[test]
-fn an_inode_with_a_time_of_deletion_owns_nothing() {
-    let mut bytes = file();
-    put32(&mut bytes, 0x14, 1);
-    assert_eq!(owned(12, &bytes), []);
-}
-
-#[test]
-fn the_bad_blocks_need_neither_links_nor_mode() {
-    let mut bytes = with_mode(0);
-    put16(&mut bytes, 0x1A, 0);
-    assert_eq!(owned(1, &bytes), [(101, 0), (102, 0)]);
-    assert_eq!(owned(7, &bytes), []);
-}
-
-#[test]
 fn only_files_folders_and_long_links_have_pointers() {
     for (mode, has) in
         [(0x8, true), (0x4, true), (0x2, false), (0x6, false), (0x1, false), (0xC, false), (0x3, false)]
@@ -72,71 +51,48 @@ fn only_files_folders_and_long_links_have_pointers() {
     }
 }
 
-#[test]
-fn only_reserved_inodes_need_no_mode() {
-    assert_eq!(owned(10, &with_mode(0)).len(), 2);
-    assert_eq!(owned(11, &with_mode(0)), []);
-}
+const BOTH: &[(u64, u8)] = &[(101, 0), (102, 0)];
+/// The block of attributes alone, and with the content.
+const ATTRIBUTES: &[(u64, u8)] = &[(200, 0)];
+const ALL: &[(u64, u8)] = &[(200, 0), (101, 0), (102, 0)];
+
+/// What it is, features, number, mode; fields of 32 bits: where, and the value; what it owns.
+type Row<'a> = (&'a str, (u32, u32), u32, u16, &'a [(usize, u32)], &'a [(u64, u8)]);
 
 #[test]
-fn a_short_link_is_text() {
-    let mut bytes = with_mode(0xA1FF);
-    assert_eq!(owned(12, &bytes), []);
-    put32(&mut bytes, 0x1C, 2);
-    assert_eq!(owned(12, &bytes).len(), 2);
-}
-
-#[test]
-fn attributes_of_a_short_link_are_no_content() {
-    let mut bytes = with_mode(0xA1FF);
-    put32(&mut bytes, 0x1C, 2);
-    put32(&mut bytes, 0x68, 200);
-    assert_eq!(owned(12, &bytes), [(200, 0)]);
-    put32(&mut bytes, 0x1C, 4);
-    assert_eq!(owned(12, &bytes), [(200, 0), (101, 0), (102, 0)]);
-}
-
-#[test]
-fn devices_have_attributes() {
-    let mut bytes = with_mode(0x61B0);
-    put32(&mut bytes, 0x68, 200);
-    assert_eq!(owned(12, &bytes), [(200, 0)]);
-}
-
-#[test]
-fn attributes_of_a_short_link_take_a_cluster() {
-    let mut bytes = with_mode(0xA1FF);
-    put32(&mut bytes, 0x1C, 16);
-    put32(&mut bytes, 0x68, 200);
-    assert_eq!(owned_with((0, 0x200), 12, &bytes), [(200, 0)]);
-    assert_eq!(owned_with((0, 0), 12, &bytes).len(), 3);
-}
-
-#[test]
-fn where_attributes_have_inodes_a_short_link_is_told_by_its_length() {
-    let mut bytes = with_mode(0xA1FF);
-    put32(&mut bytes, 0x1C, 8);
-    for (len, is_text) in [(1, true), (59, true), (60, false), (0, false)] {
-        put32(&mut bytes, 0x4, len);
-        assert_eq!(owned_with((0x400, 0), 12, &bytes).is_empty(), is_text, "{len}");
+fn what_an_inode_owns_depends_on_its_fields_and_on_features() {
+    const FILE: u16 = 0x81A4;
+    const LINK: u16 = 0xA1FF;
+    const DEVICE: u16 = 0x61B0;
+    let (none, bigalloc, wide, ea_inode) = ((0, 0), (0, 0x200), (0x80, 0), (0x400, 0));
+    let far: &[(u64, u8)] = &[((1 << 32) + 200, 0)];
+    let rows: [Row<'_>; 20] = [
+        ("a file without links", none, 12, FILE, &[(0x1A, 0)], &[]),
+        ("a file with a time of deletion", none, 12, FILE, &[(0x14, 1)], &[]),
+        ("the bad blocks, without links or mode", none, 1, 0, &[(0x1A, 0)], BOTH),
+        ("another inode without links or mode", none, 7, 0, &[(0x1A, 0)], &[]),
+        ("a reserved inode without a mode", none, 10, 0, &[], BOTH),
+        ("the first inode that is not reserved, without a mode", none, 11, 0, &[], &[]),
+        ("inline content", none, 12, FILE, &[(0x20, 0x1000_0000), (0x68, 200)], ATTRIBUTES),
+        ("a device", none, 12, DEVICE, &[(0x68, 200)], ATTRIBUTES),
+        ("attributes beyond 32 bits", wide, 12, DEVICE, &[(0x68, 200), (0x76, 1)], far),
+        ("the same without the feature", none, 12, DEVICE, &[(0x68, 200), (0x76, 1)], ATTRIBUTES),
+        ("a short link", none, 12, LINK, &[], &[]),
+        ("a long link", none, 12, LINK, &[(0x1C, 2)], BOTH),
+        ("a short link with attributes", none, 12, LINK, &[(0x1C, 2), (0x68, 200)], ATTRIBUTES),
+        ("a long link with attributes", none, 12, LINK, &[(0x1C, 4), (0x68, 200)], ALL),
+        ("attributes that take a cluster", bigalloc, 12, LINK, &[(0x1C, 16), (0x68, 200)], ATTRIBUTES),
+        ("as many blocks without clusters", none, 12, LINK, &[(0x1C, 16), (0x68, 200)], ALL),
+        ("a link of one letter, by its length", ea_inode, 12, LINK, &[(0x1C, 8), (0x4, 1)], &[]),
+        ("the longest short link, by its length", ea_inode, 12, LINK, &[(0x1C, 8), (0x4, 59)], &[]),
+        ("the shortest long link, by its length", ea_inode, 12, LINK, &[(0x1C, 8), (0x4, 60)], BOTH),
+        ("a link of no length", ea_inode, 12, LINK, &[(0x1C, 8), (0x4, 0)], BOTH),
+    ];
+    for (what, features, number, mode, fields, expected) in rows {
+        let mut bytes = with_mode(mode);
+        fields.iter().for_each(|(at, value)| put32(&mut bytes, *at, *value));
+        assert_eq!(owned_with(features, number, &bytes), expected, "{what}");
     }
-}
-
-#[test]
-fn attributes_may_lie_beyond_32_bits() {
-    let mut bytes = with_mode(0x61B0);
-    put32(&mut bytes, 0x68, 200);
-    put16(&mut bytes, 0x76, 1);
-    assert_eq!(owned(12, &bytes), [(200, 0)]);
-    assert_eq!(owned_with((0x80, 0), 12, &bytes), [((1 << 32) + 200, 0)]);
-}
-
-#[test]
-fn inline_content_is_no_pointers() {
-    let mut bytes = file();
-    put32(&mut bytes, 0x20, 0x1000_0000);
-    put32(&mut bytes, 0x68, 200);
-    assert_eq!(owned(12, &bytes), [(200, 0)]);
 }
 
 /// A file of one extent at block 150.

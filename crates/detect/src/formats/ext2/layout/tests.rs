@@ -1,10 +1,15 @@
 use crate::formats::ext2::layout::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
-use crate::formats::ext2::tests::{descriptors, put16, put32, superblock};
+use crate::formats::ext2::tests::{descriptors, superblock};
+use crate::formats::testing::{put16, put32};
+
+fn layout_of(superblock: &[u8], descriptors: &[u8]) -> Result<Layout, Reason> {
+    let superblock = from_bytes(superblock, 300 * 1024)?;
+    Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, descriptors)?[..2])
+}
 
 fn layout(descriptors: &[u8]) -> Result<Layout, Reason> {
-    let superblock = from_bytes(&superblock(), 300 * 1024)?;
-    Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, descriptors)?[..2])
+    layout_of(&superblock(), descriptors)
 }
 
 fn refusal(at: usize, place: u32) -> String {
@@ -89,17 +94,18 @@ fn places_that_32_bits_do_not_hold_lie_outside() {
     let mut head = superblock();
     put32(&mut head, 0x60, 0x80);
     put16(&mut head, 0xFE, 64);
-    let head = from_bytes(&head, 300 * 1024).unwrap();
     let mut bytes = vec![0; 1024];
     for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
         put32(&mut bytes, n / 3 * 64 + n % 3 * 4, place);
     }
-    let layout = |bytes: &[u8]| Layout::new(&head, &Descriptor::all_from_bytes(&head, bytes)?[..2]);
-    assert_eq!(layout(&bytes).unwrap().of(Kind::Inodes), [5..7, 261..263]);
+    assert_eq!(layout_of(&head, &bytes).unwrap().of(Kind::Inodes), [5..7, 261..263]);
     for at in [0x20, 0x24, 0x28, 0x60, 0x64, 0x68] {
         let mut bytes = bytes.clone();
         put32(&mut bytes, at, 1);
-        assert!(layout(&bytes).unwrap_err().0.ends_with("lies outside of the file system"), "{at:#x}");
+        assert!(
+            layout_of(&head, &bytes).unwrap_err().0.ends_with("lies outside of the file system"),
+            "{at:#x}"
+        );
     }
 }
 
@@ -110,8 +116,7 @@ fn the_block_against_many_mounts_is_fixed() {
     let layout = |place| {
         let mut head = head.clone();
         put32(&mut head, 0x168, place);
-        let head = from_bytes(&head, 300 * 1024)?;
-        Layout::new(&head, &Descriptor::all_from_bytes(&head, &descriptors())?[..2])
+        layout_of(&head, &descriptors())
     };
     assert_eq!(layout(100).unwrap().region(100).unwrap().kind, Kind::Fixed);
     assert!(layout(5).unwrap_err().0.ends_with("overlaps other metadata"));
@@ -121,12 +126,8 @@ fn the_block_against_many_mounts_is_fixed() {
 fn room_for_more_descriptors_is_kept_unless_groups_have_their_own() {
     let mut head = superblock();
     put16(&mut head, 0xCE, 4);
-    let layout = |head: &[u8]| {
-        let superblock = from_bytes(head, 300 * 1024)?;
-        Layout::new(&superblock, &Descriptor::all_from_bytes(&superblock, &descriptors())?[..2])
-    };
-    assert!(layout(&head).unwrap_err().0.ends_with("overlaps other metadata"));
+    assert!(layout_of(&head, &descriptors()).unwrap_err().0.ends_with("overlaps other metadata"));
     put32(&mut head, 0x60, 0x10);
     put32(&mut head, 0x104, 1);
-    assert!(layout(&head).is_ok());
+    assert!(layout_of(&head, &descriptors()).is_ok());
 }

@@ -1,5 +1,6 @@
 use crate::formats::ext2::marking::*;
-use crate::formats::ext2::tests::{ext2, inode, put16, put32};
+use crate::formats::ext2::tests::{ext2, inode};
+use crate::formats::testing::{put16, put32};
 
 /// An entry of this length.
 fn entry(inode: u32, rec_len: u16, name: &[u8]) -> Vec<u8> {

@@ -1,5 +1,6 @@
 use crate::formats::ext2::superblock::*;
-use crate::formats::ext2::tests::{put16, put32, superblock};
+use crate::formats::ext2::tests::superblock;
+use crate::formats::testing::{put16, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 
@@ -9,6 +10,12 @@ pub(in crate::formats::ext2) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Res
 
 fn read(bytes: &[u8]) -> Result<Superblock, Reason> {
     from_bytes(bytes, DISK_BYTES)
+}
+
+fn with(words: &[(usize, u32)]) -> Vec<u8> {
+    let mut bytes = superblock();
+    words.iter().for_each(|(at, value)| put32(&mut bytes, *at, *value));
+    bytes
 }
 
 macro_rules! lies {
@@ -52,64 +59,38 @@ lies! {
 
 #[test]
 fn meta_groups_from_beyond_the_last() {
-    let mut bytes = superblock();
-    put32(&mut bytes, 0x60, 0x10);
-    put32(&mut bytes, 0x104, 1);
-    assert!(read(&bytes).is_ok());
-    put32(&mut bytes, 0x104, 2);
-    assert_eq!(read(&bytes).unwrap_err().field(), "s_first_meta_bg");
+    let of = |first: u32| read(&with(&[(0x60, 0x10), (0x104, first)]));
+    assert!(of(1).is_ok());
+    assert_eq!(of(2).unwrap_err().field(), "s_first_meta_bg");
 }
 
 #[test]
 fn a_file_system_of_the_hurd_is_refused() {
-    let mut bytes = superblock();
-    put32(&mut bytes, 0x48, 1);
-    assert!(read(&bytes).unwrap_err().0.contains("Hurd"));
+    assert!(read(&with(&[(0x48, 1)])).unwrap_err().0.contains("Hurd"));
 }
 
 #[test]
-fn revision_0_has_inodes_of_128_bytes() {
-    let mut bytes = superblock();
-    put32(&mut bytes, 0x4C, 0);
-    put32(&mut bytes, 0x54, 0);
-    put16(&mut bytes, 0x58, 0);
-    let found = read(&bytes).unwrap();
+fn revision_0_has_inodes_of_128_bytes_and_its_features_are_read_too() {
+    let found = read(&with(&[(0x4C, 0), (0x54, 0), (0x58, 0)])).unwrap();
     assert_eq!((found.s_inode_size, found.s_first_ino), (128, 11));
-}
-
-#[test]
-fn features_of_revision_0_are_read_too() {
-    let mut bytes = superblock();
-    put32(&mut bytes, 0x4C, 0);
-    put32(&mut bytes, 0x60, 0x8);
-    assert!(read(&bytes).is_err());
+    assert!(read(&with(&[(0x4C, 0), (0x60, 0x8)])).is_err());
 }
 
 #[test]
 fn copies_follow_the_powers_of_3_5_and_7() {
-    let mut bytes = superblock();
-    put32(&mut bytes, 0x64, 1);
-    let found = read(&bytes).unwrap();
+    let found = read(&with(&[(0x64, 1)])).unwrap();
     let copies: Vec<u32> = (0..400).filter(|group| found.has_super(*group)).collect();
     assert_eq!(copies, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125, 243, 343]);
 }
 
 #[test]
 fn the_last_blocks_that_32_bits_count_are_no_overflow() {
-    let mut bytes = superblock();
-    let words = [(0x4, u32::MAX), (0x14, 0), (0x18, 2), (0x1C, 2), (0x20, 32768), (0x28, 32)];
-    words.into_iter().for_each(|(at, value)| put32(&mut bytes, at, value));
-    put32(&mut bytes, 0x0, 32 << 17);
+    let sizes = [(0x14, 0), (0x18, 2), (0x1C, 2), (0x20, 32768), (0x28, 32)];
+    let bytes = with(&[&[(0x0, 32 << 17), (0x4, u32::MAX)][..], &sizes].concat());
     let found = from_bytes(&bytes, u64::MAX).unwrap();
     assert_eq!(found.groups(), 1 << 17);
     assert_eq!(found.group((1 << 17) - 1), u32::MAX - 32767..u32::MAX);
     assert_eq!(found.descriptors().count(), 1024);
-}
-
-fn with(words: &[(usize, u32)]) -> Vec<u8> {
-    let mut bytes = superblock();
-    words.iter().for_each(|(at, value)| put32(&mut bytes, *at, *value));
-    bytes
 }
 
 #[test]
@@ -140,19 +121,19 @@ fn clusters_have_blocks() {
 
 #[test]
 fn clusters_that_cannot_be_are_refused() {
-    let of = |at, value| {
-        let mut bytes = with(&CLUSTERED);
-        put32(&mut bytes, at, value);
-        read(&bytes).unwrap_err()
-    };
-    assert_eq!(of(0x14, 1).field(), "s_first_data_block");
-    assert_eq!(of(0x18, 4).field(), "s_log_cluster_size");
-    assert_eq!(of(0x1C, 21).field(), "s_log_cluster_size");
-    assert_eq!(of(0x1C, u32::MAX).field(), "s_log_cluster_size");
-    assert_eq!(of(0x1C, 2).field(), "s_clusters_per_group");
-    assert_eq!(of(0x24, 33).field(), "s_clusters_per_group");
-    assert_eq!(of(0x24, u32::MAX).field(), "s_clusters_per_group");
-    assert_eq!(of(0x64, 0).field(), "s_log_cluster_size");
+    for (at, value, field) in [
+        (0x14, 1, "s_first_data_block"),
+        (0x18, 4, "s_log_cluster_size"),
+        (0x1C, 21, "s_log_cluster_size"),
+        (0x1C, u32::MAX, "s_log_cluster_size"),
+        (0x1C, 2, "s_clusters_per_group"),
+        (0x24, 33, "s_clusters_per_group"),
+        (0x24, u32::MAX, "s_clusters_per_group"),
+        (0x64, 0, "s_log_cluster_size"),
+    ] {
+        let bytes = with(&[&CLUSTERED[..], &[(at, value)]].concat());
+        assert_eq!(read(&bytes).unwrap_err().field(), field, "{at:#x} {value}");
+    }
 }
 
 #[test]

@@ -1,14 +1,11 @@
 use crate::formats::fat::boot::*;
-use crate::formats::fat::tests::{boot16, boot32, put16, put32};
+use crate::formats::fat::tests::{boot16, boot32};
+use crate::formats::testing::{put8, put16, put32};
 
 const DISK_BYTES: u64 = 64 << 20;
 
 fn read(bytes: &[u8]) -> Result<Boot, Reason> {
     Boot::from_bytes(bytes, DISK_BYTES)
-}
-
-fn put8(bytes: &mut [u8], at: usize, value: u8) {
-    bytes[at] = value;
 }
 
 macro_rules! is_none {

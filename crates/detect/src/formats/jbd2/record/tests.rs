@@ -1,23 +1,13 @@
 use crate::formats::jbd2::checksum::{crc32c, with_hole};
 use crate::formats::jbd2::record::*;
+use crate::formats::jbd2::tests::{header, put};
+use crate::formats::testing::Dice;
 
 const BLOCK: usize = 1024;
 const SEED: u32 = 0x1234_5678;
 
 fn records(is_64bit: bool, checksums: Checksums) -> Records {
     Records { block_bytes: BLOCK as u32, is_64bit, checksums }
-}
-
-fn put(block: &mut [u8], at: usize, value: u32) {
-    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}
-
-fn header(kind: u32, tid: u32) -> Vec<u8> {
-    let mut block = vec![0; BLOCK];
-    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
-        put(&mut block, at, value);
-    }
-    block
 }
 
 fn tailed(mut block: Vec<u8>) -> Vec<u8> {
@@ -33,61 +23,35 @@ fn blocks(records: Records, block: &[u8]) -> Option<Vec<(u64, bool)>> {
     }
 }
 
-#[test]
-fn tags_of_the_first_sort_take_eight_bytes() {
-    let mut block = header(DESCRIPTOR, 9);
-    put(&mut block, 12, 40);
-    put(&mut block, 20 + 16, 50);
-    put(&mut block, 24 + 16, TAG_SAME_UUID | TAG_ESCAPE);
-    put(&mut block, 28 + 16, 60);
-    put(&mut block, 32 + 16, TAG_SAME_UUID | TAG_LAST);
-    let plain = records(false, Checksums::No);
-    assert_eq!(blocks(plain, &block), Some(vec![(40, false), (50, true), (60, false)]));
-    assert_eq!(plain.read(&block).unwrap().tid, Tid(9));
-}
+/// Words behind a header: where, and the value.
+type Words<'a> = &'a [(usize, u32)];
 
 #[test]
-fn tags_of_64_bits_have_an_upper_half() {
-    let mut block = header(DESCRIPTOR, 9);
-    put(&mut block, 12, 40);
-    put(&mut block, 16, TAG_SAME_UUID);
-    put(&mut block, 20, 3);
-    put(&mut block, 24, 41);
-    put(&mut block, 28, TAG_SAME_UUID | TAG_LAST);
-    assert_eq!(blocks(records(true, Checksums::No), &block), Some(vec![(3 << 32 | 40, false), (41, false)]));
-}
-
-#[test]
-fn tags_of_the_second_sort_take_two_bytes_more() {
-    let mut block = header(DESCRIPTOR, 9);
-    put(&mut block, 12, 40);
-    put(&mut block, 16, TAG_SAME_UUID);
-    block[22..26].copy_from_slice(&41_u32.to_be_bytes());
-    block[26..30].copy_from_slice(&(TAG_SAME_UUID | TAG_LAST).to_be_bytes());
-    let csum = records(false, Checksums::V2 { seed: SEED });
-    assert_eq!(blocks(csum, &tailed(block)), Some(vec![(40, false), (41, false)]));
-    let mut block = header(DESCRIPTOR, 9);
-    put(&mut block, 12, 40);
-    put(&mut block, 16, TAG_SAME_UUID);
-    block[26..30].copy_from_slice(&41_u32.to_be_bytes());
-    block[30..34].copy_from_slice(&(TAG_SAME_UUID | TAG_LAST).to_be_bytes());
-    let csum = records(true, Checksums::V2 { seed: SEED });
-    assert_eq!(blocks(csum, &tailed(block)), Some(vec![(40, false), (41, false)]));
-}
-
-#[test]
-fn tags_of_the_third_sort_take_sixteen_bytes() {
-    let mut block = header(DESCRIPTOR, 9);
-    for (n, (number, flags)) in [(40, TAG_SAME_UUID), (41, TAG_SAME_UUID | TAG_LAST)].into_iter().enumerate()
-    {
-        put(&mut block, 12 + 16 * n, number);
-        put(&mut block, 16 + 16 * n, flags);
-        put(&mut block, 20 + 16 * n, 7);
+fn tags_take_as_many_bytes_as_their_sort() {
+    let (v2, v3) = (Checksums::V2 { seed: SEED }, Checksums::V3 { seed: SEED });
+    let same = TAG_SAME_UUID;
+    let last = same | TAG_LAST;
+    let plain: Words<'_> = &[(0, 40), (24, 50), (28, same | TAG_ESCAPE), (32, 60), (36, last)];
+    let wide: Words<'_> = &[(0, 40), (4, same), (8, 3), (12, 41), (16, last)];
+    let second: Words<'_> = &[(0, 40), (4, same), (10, 41), (14, last)];
+    let wide_second: Words<'_> = &[(0, 40), (4, same), (14, 41), (18, last)];
+    let third: Words<'_> = &[(0, 40), (4, same), (8, 7), (16, 41), (20, last), (24, 7)];
+    let two = [(40, false), (41, false)];
+    for (what, is_64bit, checksums, words, expected) in [
+        ("eight bytes", false, Checksums::No, plain, &[(40, false), (50, true), (60, false)][..]),
+        ("an upper half", true, Checksums::No, wide, &[(3 << 32 | 40, false), (41, false)]),
+        ("two bytes more", false, v2, second, &two),
+        ("two bytes more, and an upper half", true, v2, wide_second, &two),
+        ("sixteen bytes, without the upper half", false, v3, third, &two),
+        ("sixteen bytes", true, v3, third, &[(7 << 32 | 40, false), (7 << 32 | 41, false)]),
+    ] {
+        let mut block = header(DESCRIPTOR, 9);
+        words.iter().for_each(|(at, word)| put(&mut block, HEADER_BYTES + at, *word));
+        let block = if checksums.are_on() { tailed(block) } else { block };
+        let records = records(is_64bit, checksums);
+        assert_eq!(blocks(records, &block).as_deref(), Some(expected), "{what}");
+        assert_eq!(records.read(&block).unwrap().tid, Tid(9), "{what}");
     }
-    let v3 = Checksums::V3 { seed: SEED };
-    let block = tailed(block);
-    assert_eq!(blocks(records(false, v3), &block), Some(vec![(40, false), (41, false)]));
-    assert_eq!(blocks(records(true, v3), &block), Some(vec![(7 << 32 | 40, false), (7 << 32 | 41, false)]));
 }
 
 #[test]
@@ -171,19 +135,14 @@ fn an_escaped_copy_gets_the_magic_number_back() {
 
 #[test]
 fn no_block_makes_it_panic() {
-    let mut state = 7_u32;
-    let mut random = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 8) as usize
-    };
+    let mut dice = Dice(7);
+    let mut random = |below: usize| dice.below(below as u32) as usize;
     for _ in 0..2000 {
-        let mut block = header([DESCRIPTOR, REVOKE, COMMIT][random() % 3], 3);
-        for _ in 0..40 {
-            block[12 + random() % (BLOCK - 12)] = random() as u8;
-        }
+        let mut block = header([DESCRIPTOR, REVOKE, COMMIT][random(3)], 3);
+        (0..40).for_each(|_| block[12 + random(BLOCK - 12)] = random(256) as u8);
         let checksums =
-            [Checksums::No, Checksums::V2 { seed: SEED }, Checksums::V3 { seed: SEED }][random() % 3];
-        let records = records(random() % 2 == 0, checksums);
+            [Checksums::No, Checksums::V2 { seed: SEED }, Checksums::V3 { seed: SEED }][random(3)];
+        let records = records(random(2) == 0, checksums);
         if let Some(tags) = blocks(records, &tailed(block)) {
             assert!(tags.len() <= BLOCK / 8);
         }

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
 use crate::formats::ntfs::boot::*;
 use crate::formats::ntfs::tests::{DISK_BYTES, boot, put};
 

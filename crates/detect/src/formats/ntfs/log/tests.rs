@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
 use crate::formats::ntfs::log::*;
 use crate::formats::ntfs::tests::{put, restart_page};
 

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
 use crate::formats::ntfs::record::*;
 use crate::formats::ntfs::tests::{elsewhere, protect, put, record, resident};
 
@@ -74,7 +72,7 @@ macro_rules! lies {
         fn $name() {
             let mut bytes = sound();
             put(&mut bytes, $at, &$value);
-            assert_eq!(read(&bytes).unwrap_err().what(), $field);
+            assert_eq!(read(&bytes).unwrap_err().what, $field);
         })*
     };
 }

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-
 use crate::formats::ntfs::runs::*;
 
 /// First cluster, place and number of each run.

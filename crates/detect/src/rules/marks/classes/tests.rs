@@ -1,5 +1,6 @@
 //! The sets of classes against the dullest model: some facts of each block.
 
+use crate::formats::testing::Dice;
 use crate::rules::marks::classes::*;
 
 const BLOCKS: Block = 1000;
@@ -14,26 +15,18 @@ struct Facts {
 }
 
 /// A source of choices.
-struct Choices(u64);
+struct Choices(Dice);
 
 impl Choices {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as u32 % end
-    }
-
     /// Some neighbours.
     fn run(&mut self) -> RangeInclusive<Block> {
-        let most = [1, 8, 300][self.below(3) as usize];
-        let (first, more) = (self.below(BLOCKS), self.below(most));
+        let most = [1, 8, 300][self.0.below(3) as usize];
+        let (first, more) = (self.0.below(BLOCKS), self.0.below(most));
         first..=(first + more).min(BLOCKS - 1)
     }
 
     fn set(&mut self) -> RoaringBitmap {
-        (0..10).fold(RoaringBitmap::new(), |mut set, _| {
-            set.insert_range(self.run());
-            set
-        })
+        set_of((0..10).map(|_| self.run()))
     }
 }
 
@@ -58,22 +51,22 @@ fn facts(classes: &Classes, block: Block) -> Facts {
 
 #[test]
 fn each_write_changes_what_the_rules_say_and_nothing_else() {
-    let mut choices = Choices(1);
+    let mut choices = Choices(Dice(1));
     let fixed = choices.set();
     let mut classes = Classes::new(BLOCKS, fixed.clone());
-    classes.begin();
+    classes.has_any = true;
     for step in 0..3000 {
-        match choices.below(6) {
+        match choices.0.below(6) {
             0 => classes.named(choices.set()),
             1 => classes.handed_out(choices.run()),
             2 => classes.settled(&choices.set()),
             _ => {
-                classes.set_layers(choices.below(2) == 0);
+                classes.has_layers = choices.0.below(2) == 0;
                 let (blocks, live, named) = (choices.run(), choices.set(), choices.set());
                 // Its ends may be parts of blocks.
                 let (first, last) = (
-                    blocks.start() + choices.below(2),
-                    *blocks.end() - (*blocks.end()).min(choices.below(2)),
+                    blocks.start() + choices.0.below(2),
+                    *blocks.end() - (*blocks.end()).min(choices.0.below(2)),
                 );
                 let whole = Some(first..=last).filter(|it| !it.is_empty());
                 let before: Vec<Facts> = (0..BLOCKS).map(|block| facts(&classes, block)).collect();

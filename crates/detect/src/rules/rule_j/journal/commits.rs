@@ -16,14 +16,14 @@ const CONTENTS_BYTES_MAX: usize = 16 << 20;
 pub(in super::super) struct Commits {
     queue: VecDeque<Commit>,
     /// Blocks written since the newest commit was received.
-    written: RoaringBitmap,
+    pub(in super::super) written: RoaringBitmap,
     /// Those of them whose owner, if they have one in the next commit, wrote all that lies there.
-    window: RoaringBitmap,
+    pub(in super::super) window: RoaringBitmap,
     /// Those of them that were written since the next commit began: their owner, if they have one in the commit
     /// after that one, wrote all that lies there, too.
     early: RoaringBitmap,
     /// Number of commits received.
-    received: u64,
+    pub(in super::super) received: u64,
     contents_bytes: usize,
 }
 
@@ -79,16 +79,8 @@ pub(in super::super) struct Settled {
 }
 
 impl Commits {
-    pub(in super::super) fn received(&self) -> u64 {
-        self.received
-    }
-
     pub(in super::super) fn are_settled(&self) -> bool {
         self.queue.is_empty()
-    }
-
-    pub(in super::super) fn write(&mut self, run: RangeInclusive<Block>) {
-        self.written.insert_range(run);
     }
 
     /// Notes a write of `blocks`, of which those in `over` hold nothing else of files that may be marked. If the next
@@ -119,11 +111,6 @@ impl Commits {
         self.early.remove_range(blocks);
     }
 
-    /// Blocks that were written since the newest commit, and may belong to their owner alone.
-    pub(in super::super) fn window(&self) -> &RoaringBitmap {
-        &self.window
-    }
-
     /// Takes nothing that has been written for that of its owner as of a commit.
     pub(in super::super) fn close_windows(&mut self) {
         self.window.clear();
@@ -134,10 +121,6 @@ impl Commits {
     /// Counts all of `blocks` as written just now.
     pub(in super::super) fn write_all(&mut self, blocks: Block) {
         self.written.insert_range(0..blocks);
-    }
-
-    pub(in super::super) fn written(&self) -> &RoaringBitmap {
-        &self.written
     }
 
     /// The windows of all commits that have not settled, and of the next.

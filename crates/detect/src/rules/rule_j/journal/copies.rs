@@ -40,7 +40,6 @@ impl Copies {
         self.newest.insert(copy.block(), copy.index);
     }
 
-    /// The newest copy of `block`.
     pub(in super::super) fn newest(&self, block: Block) -> Option<Copy> {
         self.by_index.get(self.newest.get(&block)?).copied()
     }
@@ -67,7 +66,7 @@ impl Copies {
         bytes.extend((self.by_index.len() as u64).to_le_bytes());
         for copy in self.by_index.values() {
             let is_newest = self.newest.get(&copy.block()) == Some(&copy.index);
-            let words = [copy.index, copy.tid.0, copy.block(), copy.tag.checksum()];
+            let words = [copy.index, copy.tid.0, copy.block(), copy.tag.checksum];
             words.into_iter().for_each(|word| bytes.extend(word.to_le_bytes()));
             bytes.push(u8::from(copy.tag.is_escaped) | u8::from(is_newest) << 1);
         }
@@ -79,7 +78,7 @@ impl Copies {
         for _ in 0..fields.u64()? {
             let (index, tid, block, checksum) = (fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?);
             let [flags] = fields.array()?;
-            let tag = Tag::new(block, flags & 1 != 0, checksum);
+            let tag = Tag { block: block.into(), is_escaped: flags & 1 != 0, checksum };
             copies.by_index.insert(index, Copy { index, tid: Tid(tid), tag });
             if flags & 2 != 0 {
                 copies.newest.insert(block, index);
@@ -97,7 +96,8 @@ mod tests {
     use crate::rules::rule_j::journal::copies::*;
 
     fn copy(index: u32, block: Block) -> Copy {
-        Copy { index, tid: Tid(7), tag: Tag::new(block, index % 2 == 1, index * 3) }
+        let tag = Tag { block: block.into(), is_escaped: index % 2 == 1, checksum: index * 3 };
+        Copy { index, tid: Tid(7), tag }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 use crate::formats::jbd2::Tid;
 use crate::formats::jbd2::record::{Record, RecordKind, Tag};
 use crate::formats::jbd2::superblock::Superblock;
+use crate::input::sets::set_of;
 use crate::mutant::{self, Mutant};
 use crate::rules::rule_j::journal::parts::Parts;
 use roaring::RoaringBitmap;
@@ -24,7 +25,7 @@ const COPIES_BYTES_MAX: usize = 16 << 20;
 /// The log.
 #[derive(Debug)]
 pub(in super::super) struct Log {
-    superblock: Superblock,
+    pub(in super::super) superblock: Superblock,
     position: Position,
     /// Blocks written, and not part of a transaction received since.
     fresh: RoaringBitmap,
@@ -134,10 +135,6 @@ impl Log {
         };
         let news = log.tail_moved(superblock, false);
         (log, news)
-    }
-
-    pub(in super::super) fn superblock(&self) -> &Superblock {
-        &self.superblock
     }
 
     /// Whether no transaction in the log counts.
@@ -319,7 +316,7 @@ impl Log {
                 // A late commit block says nothing: later blocks may have arrived, and would be
                 // taken for older.
                 if record.kind == RecordKind::Commit && !late && self.unseen.is_empty() {
-                    let begin = self.advance(index, 1);
+                    let begin = advanced(&self.superblock.log, index, 1);
                     self.begin(record.tid.next(), begin, late);
                 }
                 News::None
@@ -460,9 +457,7 @@ impl Log {
     }
 
     fn everything(&self) -> RoaringBitmap {
-        let mut all = RoaringBitmap::new();
-        all.insert_range(self.superblock.log.clone());
-        all
+        set_of([self.superblock.log.clone()])
     }
 
     /// The blocks that no longer count, if the log counts from `tail` up to `begin`.
@@ -490,10 +485,6 @@ impl Log {
         let (next, _) = self.next();
         self.position = Position::Unknown(next);
         self.forget_records();
-    }
-
-    fn advance(&self, at: u32, blocks: u32) -> u32 {
-        advanced(&self.superblock.log, at, blocks)
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub(super) mod commits;
 pub(super) mod copies;
-pub(super) mod geometry;
 pub(super) mod log;
 pub(super) mod parts;
 pub(super) mod reads;

@@ -85,7 +85,6 @@ impl Reads {
         self.shown.range(blocks).map(|(block, _)| *block).collect()
     }
 
-    /// Whether `blocks` hold a wanted copy.
     pub(in super::super) fn hold_copy(&self, blocks: RangeInclusive<Block>) -> bool {
         let is_copy = |purpose: &Purpose| matches!(purpose, Purpose::Copy(_));
         self.wanted.range(blocks.clone()).any(|(_, purpose)| is_copy(purpose))

@@ -66,7 +66,7 @@ fn a_part_that_came_before_a_transaction_could_begin_is_none_of_it() {
 
 #[test]
 fn a_commit_block_that_was_read_after_more_had_come_makes_no_place_known() {
-    let mut disk = Disk::with(&[], 1, &superblock(5, 1), false, false);
+    let mut disk = Disk::with(&superblock(5, 1), false, false);
     disk.is_lazy = true;
     disk.log_in_parts(3, &header(2, 5));
     disk.log(4, &descriptor(6, &[(40, 0)]));

@@ -3,7 +3,7 @@
 use crate::formats::format::{
     Block, Branch, Change, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown,
 };
-use crate::formats::jbd2::MAGIC;
+pub(super) use crate::formats::jbd2::tests::{header, put};
 use crate::formats::properties::{EXT3_WRITEBACK, Properties};
 use crate::rules::options::{Options, Sensitive};
 use crate::rules::rule::Rule;
@@ -19,7 +19,7 @@ pub(super) const BLOCKS: Block = 64;
 pub(super) const SUPER: Block = 0;
 /// A byte a block: 1 where it is allocated.
 pub(super) const MAP: Block = 1;
-/// Inodes, where marks are followed, as [`inode`] has them.
+/// Inodes, where marks are followed, as [`table`] has them.
 pub(super) const INODES: Block = 2;
 const INODE_BYTES: usize = 8;
 /// Inodes whose first bytes, up to a 0, are the blocks that they name as unwritten, where there are extents.
@@ -29,7 +29,7 @@ pub(super) const LOG: u32 = 20;
 pub(super) const JOURNAL: [Range<Block>; 2] = [20..30, 8..18];
 
 /// A file system whose maps are bytes, so that each test can state their meaning.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Toy {
     was_clean: bool,
     /// There are inodes.
@@ -155,62 +155,75 @@ impl Format for Toy {
     }
 }
 
+/// Without inodes, not mounted.
+const PLAIN: Toy = Toy { was_clean: true, has_inodes: false, frees_wait: true, has_extents: false };
+
 /// The disk, and the rule above it.
 pub(super) struct Disk {
     pub(super) rule: RuleJ,
+    toy: Toy,
     bytes: Vec<u8>,
     pub(super) now: Millis,
     attached: Attached,
-    options: Options,
     /// Reads wait until [`Disk::read`].
     pub(super) is_lazy: bool,
+}
+
+/// The rule above `toy`. Only marked content is sensitive where there are inodes.
+fn rule(toy: Toy, now: Millis, from_start: bool) -> RuleJ {
+    let sensitive = if toy.has_inodes { Sensitive::Marked } else { Sensitive::All };
+    let options = Options { settle_ms: 10_000, sensitive, ..Options::default() };
+    RuleJ::attach(Box::new(toy), JOURNAL.to_vec(), options, now, from_start)
 }
 
 impl Disk {
     /// A file system that is not mounted, whose map has `free` free, with an
     /// empty journal whose next transaction is 5.
     pub(super) fn new(free: &[Block]) -> Self {
-        Self::with(free, 0, &superblock(5, 0), true, true)
+        Self::of(PLAIN, free, &superblock(5, 0), true)
     }
 
-    pub(super) fn with(free: &[Block], mounted: u8, log: &[u8], was_clean: bool, from_start: bool) -> Self {
-        Self::below(Options::default(), free, mounted, log, was_clean, from_start)
+    /// As [`Disk::new`], with this superblock of the journal.
+    pub(super) fn with(log: &[u8], was_clean: bool, from_start: bool) -> Self {
+        Self::of(Toy { was_clean, ..PLAIN }, &[], log, from_start)
     }
 
     /// As [`Disk::new`], where only marked content is sensitive, and no file has a mark.
     pub(super) fn of_marks(free: &[Block], was_clean: bool) -> Self {
-        let options = Options { sensitive: Sensitive::Marked, ..Options::default() };
-        Self::below(options, free, u8::from(!was_clean), &superblock(5, 0), was_clean, true)
+        Self::of(Toy { was_clean, has_inodes: true, ..PLAIN }, free, &superblock(5, 0), true)
     }
 
-    fn below(
-        options: Options,
-        free: &[Block],
-        mounted: u8,
-        log: &[u8],
-        was_clean: bool,
-        from_start: bool,
-    ) -> Self {
+    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
+    pub(super) fn of_writeback() -> Self {
+        Self::of(Toy { has_inodes: true, frees_wait: false, ..PLAIN }, &[], &superblock(5, 0), true)
+    }
+
+    /// As [`Disk::new`], with extents.
+    pub(super) fn of_extents() -> Self {
+        Self::of(Toy { has_extents: true, ..PLAIN }, &[], &superblock(5, 0), true)
+    }
+
+    fn of(toy: Toy, free: &[Block], log: &[u8], from_start: bool) -> Self {
         let mut bytes = vec![0; BYTES * BLOCKS as usize];
-        bytes[0] = mounted;
+        bytes[0] = u8::from(!toy.was_clean);
         bytes[BYTES..2 * BYTES].copy_from_slice(&map(free));
         bytes[LOG as usize * BYTES..][..BYTES].copy_from_slice(log);
-        let options = Options { settle_ms: 10_000, ..options };
-        let toy = toy(was_clean, options);
-        let rule = RuleJ::attach(toy, JOURNAL.to_vec(), options, Millis(0), from_start);
-        let mut disk =
-            Self { rule, bytes, now: Millis(0), attached: Attached::Direct, options, is_lazy: false };
+        let (now, attached) = (Millis(0), Attached::Direct);
+        let mut disk = Self { rule: rule(toy, now, from_start), toy, bytes, now, attached, is_lazy: false };
         disk.read();
         disk
+    }
+
+    /// The rule at a start, while the file system is mounted or not.
+    fn started(&self, mounted: bool) -> RuleJ {
+        rule(Toy { was_clean: !mounted, ..self.toy }, self.now, true)
     }
 
     /// The same disk after a clean stop and start.
     pub(super) fn restarted(self, mounted: bool) -> Self {
         let view = self.rule.view().expect("it is calm");
-        let toy = self.toy(!mounted);
-        let mut rule = RuleJ::attach(toy, JOURNAL.to_vec(), self.options, self.now, true);
-        assert!(rule.resume(&view));
-        let mut disk = Self { rule, ..self };
+        let mut disk = Self { rule: self.started(mounted), ..self };
+        assert!(disk.rule.resume(&view));
         if !disk.is_lazy {
             disk.read();
         }
@@ -219,39 +232,15 @@ impl Disk {
 
     /// Whether a start takes `view`.
     pub(super) fn takes(&self, view: &[u8]) -> bool {
-        RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true).resume(view)
+        self.started(true).resume(view)
     }
 
     /// The same disk, mounted, after a kill of the server.
     pub(super) fn killed(self) -> Self {
-        let rule = RuleJ::attach(self.toy(false), JOURNAL.to_vec(), self.options, self.now, true);
-        let mut disk = Self { rule, ..self };
+        let mut disk = Self { rule: self.started(true), ..self };
         disk.attach(disk.attached);
         disk.read();
         disk
-    }
-
-    /// As [`Disk::of_marks`] at a clean attach, where freed blocks are used again at once (`data=writeback`).
-    pub(super) fn of_writeback() -> Self {
-        let mut disk = Self::of_marks(&[], true);
-        let format =
-            Box::new(Toy { was_clean: true, has_inodes: true, frees_wait: false, has_extents: false });
-        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
-        disk.read();
-        disk
-    }
-
-    /// As [`Disk::new`], with extents.
-    pub(super) fn of_extents() -> Self {
-        let mut disk = Self::new(&[]);
-        let format = Box::new(Toy { has_extents: true, ..*disk.toy(true) });
-        disk.rule = RuleJ::attach(format, JOURNAL.to_vec(), disk.options, Millis(0), true);
-        disk.read();
-        disk
-    }
-
-    fn toy(&self, was_clean: bool) -> Box<Toy> {
-        toy(was_clean, self.options)
     }
 
     pub(super) fn observe(&mut self, observation: Observation<'_>) {
@@ -330,16 +319,12 @@ impl Disk {
     /// Transaction `tid`, which has the map with `free`, from the log's block
     /// `at` on, in three blocks.
     pub(super) fn commit(&mut self, tid: u32, at: u32, free: &[Block]) {
-        self.log(at, &descriptor(tid, &[(MAP, 0)]));
-        self.log(at + 1, &map(free));
-        self.log(at + 2, &header(2, tid));
+        self.commit_all(tid, at, &[(MAP, map(free))]);
     }
 
     /// Transaction `tid` of one block of no map, from `at` on.
     pub(super) fn commit_other(&mut self, tid: u32, at: u32) {
-        self.log(at, &descriptor(tid, &[(40, 0)]));
-        self.log(at + 1, &[9; BYTES]);
-        self.log(at + 2, &header(2, tid));
+        self.commit_all(tid, at, &[(40, vec![9; BYTES])]);
     }
 
     /// Transaction `tid` of these blocks and their contents, from `at` on. Returns the block behind it.
@@ -358,11 +343,6 @@ impl Disk {
     pub(super) fn mount(&mut self) {
         self.mark(1);
         self.log(0, &superblock(5, 1));
-    }
-
-    /// The guest crashes, and mounts the file system again.
-    pub(super) fn crash(&mut self) {
-        self.mark(2);
     }
 
     pub(super) fn mark(&mut self, mounted: u8) {
@@ -402,11 +382,9 @@ pub(super) fn place(index: u32) -> Block {
     if index < 10 { 20 + index } else { 8 + index - 10 }
 }
 
-/// All of the journal but its superblock and what lies in `live`.
-pub(super) fn residue_without(live: &[u32]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = (1..20).filter(|index| !live.contains(index)).map(place).collect();
-    blocks.sort_unstable();
-    blocks
+/// All of the journal but its superblock.
+pub(super) fn residue() -> Vec<Block> {
+    (1..20).map(place).collect()
 }
 
 /// A map that has `free` free.
@@ -416,16 +394,10 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
     bytes
 }
 
-fn toy(was_clean: bool, options: Options) -> Box<Toy> {
-    let has_inodes = options.sensitive == Sensitive::Marked;
-    Box::new(Toy { was_clean, has_inodes, frees_wait: true, has_extents: false })
-}
-
 /// An inode.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
     pub(super) number: u8,
-    pub(super) is_free: bool,
     pub(super) is_marked: bool,
     pub(super) generation: u8,
     pub(super) is_folder: bool,
@@ -439,30 +411,12 @@ pub(super) struct Inode {
 pub(super) fn table(inodes: &[Inode]) -> Vec<u8> {
     let mut bytes = vec![0; BYTES];
     for inode in inodes {
-        let flags = [!inode.is_free, inode.is_marked].map(u8::from);
-        let fields = [inode.generation, inode.is_folder.into(), inode.block as u8, inode.level];
+        let (marked, folder) = (u8::from(inode.is_marked), u8::from(inode.is_folder));
+        let fields = [1, marked, inode.generation, folder, inode.block as u8, inode.level];
         let at = usize::from(inode.number) * INODE_BYTES;
-        bytes[at..at + 6].copy_from_slice(&[&flags[..], &fields].concat());
+        bytes[at..at + 6].copy_from_slice(&fields);
     }
     bytes
-}
-
-/// Inodes, one of which is marked or not, and one that is marked and not in use.
-pub(super) fn inodes(is_marked: bool) -> Vec<u8> {
-    let used = Inode { number: 1, is_marked, ..Inode::default() };
-    table(&[used, Inode { number: 2, is_free: true, is_marked: true, ..Inode::default() }])
-}
-
-pub(super) fn put(block: &mut [u8], at: usize, value: u32) {
-    block[at..at + 4].copy_from_slice(&value.to_be_bytes());
-}
-
-pub(super) fn header(kind: u32, tid: u32) -> Vec<u8> {
-    let mut block = vec![0; BYTES];
-    for (at, value) in [(0, MAGIC), (4, kind), (8, tid)] {
-        put(&mut block, at, value);
-    }
-    block
 }
 
 /// A descriptor with tags of blocks, each with further flags.

@@ -9,23 +9,6 @@ fn changed(name: &str, is_marked: bool, script: &str) -> Scene {
     Scene::with(image, marked())
 }
 
-impl Scene {
-    /// Changes the inode at `path` on the disk.
-    fn rewrite(&mut self, format: &dyn Format, path: &str, change: impl Fn(&mut [u8])) {
-        let (table, at, len) = place_of(self, format, path);
-        let mut inodes = self.image.at(place(table)).to_vec();
-        change(&mut inodes[at..at + len]);
-        self.write(place(table), Some(&inodes));
-        self.settle();
-    }
-
-    fn is(&mut self, format: &dyn Format, path: &str, class: Class) {
-        let of = self.of(format, path);
-        assert_eq!(self.classes(&of), BTreeSet::from([class]), "{path}");
-    }
-}
-
-const FLAGS_AT: usize = 0x20;
 const ATTRIBUTES_AT: usize = 0x68;
 
 #[test]
