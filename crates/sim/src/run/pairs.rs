@@ -170,11 +170,6 @@ impl Pair {
     }
 }
 
-/// The history of `seed` of bare requests, as text.
-pub fn listed(seed: u64) -> String {
-    History::from_seed(seed).to_string()
-}
-
 fn bare(name: &str, history: History) -> (Part, Figures) {
     let (seed, steps) = (history.seed, history.steps.len());
     let (failure, figures) = match verdict(&history) {
