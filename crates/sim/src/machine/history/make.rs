@@ -73,7 +73,6 @@ impl Setup {
             punch: rng.chance(50),
             run_bytes_max: rng.pick(&[4096, 8192, 65536]),
             batch_bytes_max: rng.pick(&[4096, 32768, 1 << 20]),
-            idle_after_ms: 250,
             deadline_ms: rng.pick(&[1_000, 600_000]),
             detect_zeroes: rng.chance(30),
             half_bytes: rng.pick(&[8192, 8192, 16384]),
@@ -82,9 +81,7 @@ impl Setup {
             destage_percent: rng.pick(&[0, 5, 30]),
             tells_holes: rng.chance(50),
             origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
-            store: Store::InPlace,
-            remains: false,
-            base_bytes: 0,
+            ..Self::plain(0)
         }
     }
 
@@ -107,6 +104,7 @@ impl Setup {
 }
 
 /// Kind of a history: the same choices all along give the rare combinations a chance.
+#[derive(Default)]
 struct Mood {
     disk_bytes: u64,
     /// Places where most things happen, so that they meet.
@@ -136,9 +134,6 @@ impl Mood {
             rewrite_weight: rng.pick(&[0, 1, 12]),
             crash_weight: rng.pick(&[0, 1, 5]),
             fault_weight: rng.pick(&[0, 0, 0, 2]),
-            full_weight: 0,
-            epochs_weight: 0,
-            remains_weight: 0,
             turns_max: rng.pick(&[2, 8, 40]),
             targets: match setup.store {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
@@ -148,6 +143,7 @@ impl Mood {
                     &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
                 }
             },
+            ..Self::default()
         }
     }
 
