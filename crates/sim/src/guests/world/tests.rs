@@ -46,11 +46,6 @@ fn receipt(act: Done) -> Receipt {
 }
 
 #[test]
-fn a_receipt_for_what_is_still_there_is_false() {
-    assert_eq!(objection(written().server.judge_receipt(&receipt(Done::Shredded))), Oracle::Forensic);
-}
-
-#[test]
 fn a_receipt_for_what_lies_below_is_true_if_nothing_does() {
     let mut world = written();
     world.server.judge_receipt(&receipt(Done::Rewritten)).expect("there is only what is there now");
