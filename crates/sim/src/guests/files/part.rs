@@ -100,7 +100,6 @@ impl Part {
         pages
     }
 
-    /// Notes that `page` arrives at `block`.
     pub(super) fn arrived(&mut self, block: Block, page: &Bytes, tag: Option<Tag>) {
         self.truth.arrived(block, page, tag, &self.system.shown(block, page));
         self.truth.named(self.system.namers(&self.truth.seen));

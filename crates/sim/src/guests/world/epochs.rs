@@ -120,7 +120,6 @@ impl Book {
         self.closed.get(&epoch).is_some_and(Closed::is_sure)
     }
 
-    /// Notes that a close is sent.
     pub(super) fn close_sent(&mut self, tag: Tag, model: &Model, moment: Moment) {
         match &mut self.cut {
             Some(_) if self.is_changed => self.later.push(tag),
@@ -137,12 +136,10 @@ impl Book {
         }
     }
 
-    /// Notes that a change is sent.
     pub(super) fn change_sent(&mut self) {
         (self.is_changed, self.is_touched) = (true, true);
     }
 
-    /// Notes that a forget is sent.
     pub(super) fn forget_sent(&mut self, epochs: EpochRange) {
         self.each(epochs, |closed| {
             if closed.fate != Fate::Forgotten {

@@ -17,7 +17,6 @@ use crate::verdict::{Violation, broken, overdue, unrecorded};
 
 /// The first bytes of a container.
 const MAGIC: &[u8] = b"QuietusContainer";
-/// Where its class is.
 const CLASS_AT: usize = 20;
 /// Bytes of an entry of its directory.
 const ENTRY_BYTES: u64 = 64;

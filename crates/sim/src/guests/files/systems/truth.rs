@@ -76,7 +76,6 @@ impl Truth {
         self.latest(block, owner).filter(|it| self.stays[it.0 as usize].2)
     }
 
-    /// The latest stay of `owner` in `block`.
     pub fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
         let latest = self.stays.iter().rposition(|it| it.0 == block && Some(&it.1) == owner);
         latest.map(|n| Stay(n as u16))

@@ -162,7 +162,6 @@ impl Play {
         Ok(())
     }
 
-    /// `bytes` arrive.
     fn arrive(&mut self, block: Block, (bytes, logged): Sending) -> Result<(), String> {
         let parts = if std::mem::take(&mut self.splits) { 2 } else { 1 };
         for taken in self.rules.write(block, &bytes, parts)? {
