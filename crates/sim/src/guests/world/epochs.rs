@@ -89,7 +89,7 @@ impl Closed {
 impl Book {
     /// The epochs of a disk that was just made.
     pub(super) fn new(server: &Server) -> Self {
-        let is_changed = server.has_changed();
+        let is_changed = server.volume.has_open_epoch_changed();
         Self { open: server.open_epoch(), is_changed, is_touched: is_changed, ..Self::default() }
     }
 
@@ -252,7 +252,7 @@ impl Book {
                 closed.fate = Fate::Perhaps;
             }
         }
-        (self.open, self.is_changed, self.later) = (open, server.has_changed(), Vec::new());
+        (self.open, self.is_changed, self.later) = (open, server.volume.has_open_epoch_changed(), Vec::new());
         self.check_changed(model)
     }
 
