@@ -154,7 +154,7 @@ impl Pair {
 
     /// The disk of `seed` below a file system.
     fn disk(&self, seed: u64) -> history::Setup {
-        let disk = history::Setup::of_seed(seed);
+        let disk = history::Setup::roll(&mut Rng::new(seed));
         let mut rng = Rng::new(!seed);
         let mode = rng.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
         history::Setup {

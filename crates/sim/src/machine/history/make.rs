@@ -59,12 +59,8 @@ fn epochs_weight(seed: u64) -> u64 {
 }
 
 impl Setup {
-    /// A disk in place, as `seed` has it.
-    pub fn of_seed(seed: u64) -> Self {
-        Self::roll(&mut Rng::new(seed))
-    }
-
-    fn roll(rng: &mut Rng) -> Self {
+    /// A disk in place.
+    pub fn roll(rng: &mut Rng) -> Self {
         let blocks = rng.range(4, 40);
         let odd_end = if rng.chance(20) { rng.range(1, 7) * SECTOR } else { 0 };
         Self {

@@ -171,7 +171,7 @@ impl<F: Format> Reference<F> {
         for (it, kind) in self.pointers(block, kind, content) {
             self.gain(block, it, kind, is_certain);
         }
-        self.unwritten_read(block, kind, content);
+        self.unwritten_gained(self.unwritten_in(block, kind, content), false);
     }
 
     fn gain(&mut self, source: Block, block: Block, kind: Kind, is_certain: bool) {

@@ -44,7 +44,7 @@ impl<F: Format> Reference<F> {
             Unwritten { meanwhile: is_early || cell.unwritten.meanwhile, ..cell.unwritten.filled() };
     }
 
-    fn unwritten_in(&self, block: Block, kind: Kind, content: &[u8]) -> BTreeSet<Block> {
+    pub(super) fn unwritten_in(&self, block: Block, kind: Kind, content: &[u8]) -> BTreeSet<Block> {
         self.format.unwritten(block, kind, content).into_iter().flatten().collect()
     }
 
@@ -79,10 +79,6 @@ impl<F: Format> Reference<F> {
             cell.stirred = Some(moment);
             self.is_young_again(block);
         }
-    }
-
-    pub(super) fn unwritten_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
-        self.unwritten_gained(self.unwritten_in(block, kind, content), false);
     }
 
     /// A name is lost.
