@@ -281,11 +281,9 @@ impl System for Ext4 {
         self.judge.written(block, bytes);
         let Some((tid, commits)) = self.coming.remove(&block) else { return };
         self.judge.logged(block, tid);
-        if commits.is_some() {
-            self.judge.ended(tid);
-        }
         // The commit block leaves when the others were replied to.
         if let Some(brings_map) = commits {
+            self.judge.ended(tid);
             self.judge.finished(tid, brings_map);
         }
     }
