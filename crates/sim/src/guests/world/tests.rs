@@ -10,16 +10,13 @@ use quietus_core::volume::{Done, Receipt};
 
 const BLOCK: u64 = 4096;
 
-fn setup() -> Setup {
-    Setup { policy: "purge-2", punch: true, in_flight_max: 4, ..Setup::plain(16 * BLOCK) }
-}
-
 fn spot() -> Extent<Addr> {
     Extent::new(2 * BLOCK, BLOCK)
 }
 
 fn world() -> World {
-    World::new(&History { seed: 0, setup: setup(), steps: Vec::new() }).expect("a new disk opens")
+    let setup = Setup { policy: "purge-2", punch: true, in_flight_max: 4, ..Setup::plain(16 * BLOCK) };
+    World::new(&History { seed: 0, setup, steps: Vec::new() }).expect("a new disk opens")
 }
 
 /// A disk with content at the spot, on the medium.
