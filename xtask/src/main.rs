@@ -27,10 +27,6 @@ const CRATES: [&str; 7] =
 /// The import circles that stay.
 const CIRCLES: &[Exception] = &[
     Exception {
-        modules: &["sim/guests/files/systems/system", "sim/guests/files/systems/truth"],
-        reason: "the judge asks the file system, and the file system answers by what the judge has seen",
-    },
-    Exception {
         modules: &["quietus/vault/access/ahead", "quietus/vault/access/client", "quietus/vault/access/owner"],
         reason: "one process both owns a vault and asks for it: the requests are the owner's, and are not apart yet",
     },

@@ -9,7 +9,7 @@ use quietus_sim::rules::rule_e::trial::{Part, parts, searched, walked};
 use quietus_sim::rules::rule_j::trial as journal;
 #[cfg(debug_assertions)]
 use quietus_sim::run::mutants::all_found;
-use quietus_sim::run::pairs::{PAIRS, Pair, listed};
+use quietus_sim::run::pairs::{Guest, PAIRS, Pair};
 use quietus_sim::silence_panics;
 use quietus_sim::soak::{soak, split};
 use quietus_sim::vault;
@@ -182,10 +182,13 @@ fn is_one(failure: Option<&Failure>) -> bool {
 }
 
 fn repeat(seed: u64, pair: usize, list: bool) -> bool {
-    if list {
-        println!("{}", listed(seed));
+    let pair = &PAIRS[pair.min(PAIRS.len() - 1)];
+    if list && pair.guest == Guest::Bare {
+        println!("{}", pair.history(seed));
+    } else if list {
+        println!("{pair}: only histories of bare requests are listed");
     }
-    let (part, figures) = PAIRS[pair.min(PAIRS.len() - 1)].played(seed);
+    let (part, figures) = pair.played(seed);
     if part.failure.is_none() {
         println!("{}: every promise was kept; {figures:?}", part.name);
     }

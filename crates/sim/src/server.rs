@@ -153,11 +153,6 @@ impl Server {
         }
     }
 
-    /// Whether the open epoch has changes, as a start says.
-    pub fn has_changed(&self) -> bool {
-        self.volume.has_open_epoch_changed()
-    }
-
     /// Whether a file system was found in `extent`, or in the partition there.
     pub fn watches(&self, extent: Extent<Addr>) -> bool {
         let status = self.volume.watch_status().unwrap_or_default();

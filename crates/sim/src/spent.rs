@@ -22,7 +22,6 @@ use quietus_core::store::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slots of a unit.
 const UNIT_SLOTS: u64 = 4;
 pub const UNIT_BYTES: u64 = UNIT_SLOTS * BLOCK_BYTES;
 /// Bytes of the map: one sector, which is written whole or not at all.

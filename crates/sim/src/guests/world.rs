@@ -128,7 +128,7 @@ impl World {
                 Ok(())
             }
             Action::Fault { target, kind, after } => {
-                self.server.plan(target, Fault { kind, after });
+                self.server.media.on(target).plan(Fault { kind, after });
                 Ok(())
             }
         }

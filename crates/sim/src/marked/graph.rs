@@ -19,8 +19,6 @@ pub struct Graph {
     next: Vec<State>,
     /// The state and the event that each state but the first was found by.
     found_by: Vec<(State, u8)>,
-    /// Number of events that lead to each state, at least.
-    depths: Vec<u8>,
 }
 
 impl Graph {
@@ -28,7 +26,7 @@ impl Graph {
     #[must_use]
     pub fn explored(files: usize, states_max: u64) -> Self {
         let (steps, first) = (Step::all(files), Page::new());
-        let mut graph = Self { steps, next: Vec::new(), found_by: vec![(0, 0)], depths: vec![0] };
+        let mut graph = Self { steps, next: Vec::new(), found_by: vec![(0, 0)] };
         let mut numbers = HashMap::from([(first.clone(), 0)]);
         let mut pages = VecDeque::from([first]);
         while (graph.states() as u64) < states_max
@@ -60,7 +58,6 @@ impl Graph {
             self.next.push(there);
             if is_new {
                 self.found_by.push((here, n as u8));
-                self.depths.push(self.depths[here as usize] + 1);
             }
         }
     }
@@ -81,11 +78,6 @@ impl Graph {
     #[must_use]
     pub fn legal(&self) -> usize {
         self.next.iter().filter(|it| **it != NOWHERE).count()
-    }
-
-    /// Number of events that lead to `state`, at least.
-    pub fn depth(&self, state: State) -> usize {
-        self.depths[state as usize].into()
     }
 
     /// The state that event number `step` leads to from `state`, which was explored.

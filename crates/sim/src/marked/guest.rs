@@ -12,10 +12,8 @@ use std::sync::LazyLock;
 pub const BLOCK: Block = FOLDER_BLOCK + 1;
 /// The inodes of the files; both lie in the same block.
 const NUMBERS: [u32; FILES] = [13, 14];
-/// Number of files.
 pub const FILES: usize = 2;
 
-/// An inode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Inode {
     pub is_in_use: bool,

@@ -125,7 +125,7 @@ impl<'a> Reached<'a> {
         all.states += 1;
         all.illegal += illegal;
         all.transitions += illegal;
-        all.depth = all.depth.max(self.graph.depth(state));
+        all.depth = all.depth.max(self.graph.way_to(state).len());
     }
 }
 

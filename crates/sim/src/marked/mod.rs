@@ -11,6 +11,7 @@ mod page;
 mod product;
 
 use crate::machine::content::{Tag, fill};
+use crate::rules::differential::agree;
 use crate::rules::rule_e::marks::image::place;
 use guest::{BLOCK, Disk, FILES, Inode, Put};
 use judge::Judge;
@@ -212,11 +213,4 @@ impl<'a> Life<'a> {
         agree("syncs under way", &self.product.syncs(), &self.page.syncs())?;
         self.all.iter().try_for_each(|step| self.allows(*step).map(|_| ()))
     }
-}
-
-fn agree<T: PartialEq + std::fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
-    if ours == theirs {
-        return Ok(());
-    }
-    Err(format!("{what}: the product says {ours:?}, the page {theirs:?}"))
 }

@@ -86,7 +86,7 @@ impl File {
 }
 
 /// The state of the block, of the two files, and of what is under way.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Page {
     is_mounted: bool,
     is_allocated: bool,
@@ -124,36 +124,7 @@ pub struct Page {
 impl Page {
     /// A clean file system without files, of which the map was read: the block is free.
     pub fn new() -> Self {
-        Self {
-            is_mounted: false,
-            is_allocated: false,
-            files: [File::default(); FILES],
-            has_passed: true,
-            is_idle: true,
-            live: false,
-            names: 0,
-            is_guessed: false,
-            written: Recent::default(),
-            stirred: Recent::default(),
-            unconfirmed: Recent::default(),
-            unlinked: Recent::default(),
-            is_conservative: false,
-            suspicious: false,
-            evidence: None,
-            is_evidence_new: false,
-            review: None,
-            has_mark: false,
-            sensitive: false,
-            buried: false,
-            unsettled: false,
-            settling: false,
-            handed_out: false,
-            has_data: true,
-            is_single: false,
-            owed: None,
-            task: None,
-            under_way: Vec::new(),
-        }
+        Self { has_passed: true, is_idle: true, has_data: true, ..Self::default() }
     }
 
     /// Whether `step` can happen (1).

@@ -344,7 +344,11 @@ fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option
     ours.or(theirs).ok_or_else(|| "no version of the rules watches the disk".into())
 }
 
-fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
+/// Compares what the product and the page say of `what`.
+///
+/// # Errors
+/// The difference.
+pub fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());
     }

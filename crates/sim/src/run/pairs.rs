@@ -154,7 +154,7 @@ impl Pair {
 
     /// The disk of `seed` below a file system.
     fn disk(&self, seed: u64) -> history::Setup {
-        let disk = history::Setup::of_seed(seed);
+        let disk = history::Setup::roll(&mut Rng::new(seed));
         let mut rng = Rng::new(!seed);
         let mode = rng.pick(&[Mode::Packed, Mode::Lazy, Mode::Punch]);
         history::Setup {
@@ -168,11 +168,6 @@ impl Pair {
             ..disk
         }
     }
-}
-
-/// The history of `seed` of bare requests, as text.
-pub fn listed(seed: u64) -> String {
-    History::from_seed(seed).to_string()
 }
 
 fn bare(name: &str, history: History) -> (Part, Figures) {

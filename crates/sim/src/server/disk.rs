@@ -79,37 +79,36 @@ fn shape(setup: &Setup) -> Shape {
 pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
     let (power, host) = (Power::default(), Host::default());
     let fixed = |bytes| SimMedium::new(bytes, passes, false, power.clone());
+    let growing = |bytes, punch| SimMedium::growing(bytes, passes, punch, power.clone()).on_host(&host);
     let journal = fixed(shape(setup).bytes());
-    if setup.is_in_place() {
-        let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
-        return SimMedia { data, journal, others: Vec::new(), power, host };
-    }
-    if setup.store == Store::Spent {
-        let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, false, power.clone()).on_host(&host);
-        let others = vec![(MediumId::Map, fixed(BLOCK_BYTES).on_host(&host))];
-        return SimMedia { data, journal: journal.on_host(&host), others, power, host };
-    }
-    if let Store::Versions { seal, log_bytes } = setup.store {
-        let data = SimMedium::growing(SLOTS * BLOCK_BYTES, passes, setup.punch, power.clone()).on_host(&host);
-        let map = fixed(INDEX_BYTES).on_host(&host);
-        let stubs = fixed(
-            (layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES)
-                .next_multiple_of(BLOCK_BYTES),
-        );
-        // The attacker has copies of all stubs that ever were.
-        let stubs = stubs.of_stubs(seal.stub_bytes()).with_layers(usize::MAX).on_host(&host);
-        // After several passes over a cell, a fresh cell is written, which does not count as a pass.
-        let more = usize::from(passes > 1);
-        let root = fixed(versions::ROOM_BYTES).with_layers(passes + more).on_host(&host);
-        let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs), (MediumId::Root, root)];
-        return SimMedia { data, journal: journal.on_host(&host), others, power, host };
-    }
-    let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
-    let data = SimMedium::growing(data_max, passes, true, power.clone()).on_host(&host);
-    let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
-    let journal = journal.on_host(&host);
-    let others = vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))];
-    SimMedia { data, journal, others, power, host }
+    let (data, others) = match setup.store {
+        Store::InPlace => {
+            let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).on_host(&host);
+            return SimMedia { data, journal, others: Vec::new(), power, host };
+        }
+        Store::Overlay(_) => {
+            let data_max = setup.disk_bytes.next_multiple_of(BLOCK_BYTES) * GROWTH_MAX + REFUSED_BYTES_MAX;
+            let map = fixed(overlay::map_bytes(setup.disk_bytes)).on_host(&host);
+            (growing(data_max, true), vec![(MediumId::Map, map), (MediumId::Base, fixed(setup.disk_bytes))])
+        }
+        Store::Spent => {
+            let map = fixed(BLOCK_BYTES).on_host(&host);
+            (growing(SLOTS * BLOCK_BYTES, false), vec![(MediumId::Map, map)])
+        }
+        Store::Versions { seal, log_bytes } => {
+            let map = fixed(INDEX_BYTES).on_host(&host);
+            let end = layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES;
+            let stubs = fixed(end.next_multiple_of(BLOCK_BYTES)).of_stubs(seal.stub_bytes());
+            // The attacker has copies of all stubs that ever were.
+            let stubs = stubs.with_layers(usize::MAX).on_host(&host);
+            // After several passes over a cell, a fresh cell is written, which does not count as a pass.
+            let more = usize::from(passes > 1);
+            let root = fixed(versions::ROOM_BYTES).with_layers(passes + more).on_host(&host);
+            let others = vec![(MediumId::Map, map), (MediumId::Stubs, stubs), (MediumId::Root, root)];
+            (growing(SLOTS * BLOCK_BYTES, setup.punch), others)
+        }
+    };
+    SimMedia { data, journal: journal.on_host(&host), others, power, host }
 }
 
 /// The part of the disk whose content is on a medium at first.
@@ -130,29 +129,25 @@ fn base_data(setup: &Setup) -> BlockSet {
 
 /// Puts `content` on the medium that is there at first, and makes the journal.
 pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<Checkpoint, Box<dyn Error>> {
-    let whole = Some(Extent::new(0, setup.disk_bytes));
-    let (journal, shape) = (&media.journal, shape(setup));
-    if setup.is_in_place() {
-        media.data.write(Pos(0), content, true)?;
-        let held = whole.filter(|_| setup.origin == Origin::Adopted);
-        let dead = whole.filter(|_| setup.origin == Origin::Foreign);
-        return Ok(Volume::format(journal, shape, DISK, held, dead)?);
+    match setup.store {
+        Store::InPlace => media.data.write(Pos(0), content, true)?,
+        Store::Overlay(_) => {
+            media.on(MediumId::Base).write(Pos(0), content, true)?;
+            overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
+        }
+        Store::Spent => spent::format_map(media.on(MediumId::Map))?,
+        Store::Versions { seal, log_bytes } => {
+            let stubs = media.on(MediumId::Stubs);
+            stubs.reserve(Extent::between(0, layout(seal, log_bytes).half(1).end()))?;
+            stubs.write(Pos(0), &versions::format_stubs(DISK), false)?;
+            stubs.sync()?;
+            media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
+            let root = versions::format_root(DISK, Cells::new([6; 32]));
+            media.on(MediumId::Root).write(Pos(0), &root, true)?;
+        }
     }
-    if let Store::Versions { seal, log_bytes } = setup.store {
-        let log = Extent::between(0, layout(seal, log_bytes).half(1).end());
-        media.on(MediumId::Stubs).reserve(log)?;
-        media.on(MediumId::Stubs).write(Pos(0), &versions::format_stubs(DISK), false)?;
-        media.on(MediumId::Stubs).sync()?;
-        media.on(MediumId::Map).write(Pos(0), &versions::format_index(DISK), true)?;
-        let root = versions::format_root(DISK, Cells::new([6; 32]));
-        media.on(MediumId::Root).write(Pos(0), &root, true)?;
-        return Ok(Volume::format(journal, shape, DISK, None, None)?);
-    }
-    if setup.store == Store::Spent {
-        spent::format_map(media.on(MediumId::Map))?;
-        return Ok(Volume::format(journal, shape, DISK, None, None)?);
-    }
-    media.on(MediumId::Base).write(Pos(0), content, true)?;
-    overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
-    Ok(Volume::format(journal, shape, DISK, None, None)?)
+    let in_place = Some(Extent::new(0, setup.disk_bytes)).filter(|_| setup.is_in_place());
+    let held = in_place.filter(|_| setup.origin == Origin::Adopted);
+    let dead = in_place.filter(|_| setup.origin == Origin::Foreign);
+    Ok(Volume::format(&media.journal, shape(setup), DISK, held, dead)?)
 }

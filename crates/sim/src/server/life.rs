@@ -3,12 +3,11 @@
 use super::keys::Keys;
 use super::{Figures, Server, Watched, disk};
 use crate::machine::history::Setup;
-use crate::machine::medium::{Fault, SimMedium};
+use crate::machine::medium::SimMedium;
 use crate::machine::rng::Rng;
 use crate::verdict::{Violation, bad_reply, overdue};
 use quietus_core::base::units::Millis;
 use quietus_core::erase::policy::{Policy, Scratch};
-use quietus_core::media::MediumId;
 use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
 use std::error::Error;
@@ -73,10 +72,6 @@ impl Server {
             let disk = Disk::new(self.setup.disk_bytes, probers.clone(), *options);
             self.volume.watch(Box::new(disk));
         }
-    }
-
-    pub fn plan(&self, target: MediumId, fault: Fault) {
-        self.media.on(target).plan(fault);
     }
 
     /// Fills the host from now on, or gives it space again.

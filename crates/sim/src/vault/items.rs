@@ -25,7 +25,6 @@ impl Item {
         if self.is_raw() { Compression::None } else { Compression::Lz4 }
     }
 
-    /// Its bytes.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Item::Content(number) if self.is_raw() => {

@@ -223,7 +223,6 @@ impl<'m> Life<'m, '_> {
         found.into_iter().try_for_each(|snapshot| self.restore(snapshot).map_err(Violation::from))
     }
 
-    /// Calls the vault.
     fn ask<T>(&mut self, call: impl FnOnce(&mut Vault<'m>) -> Result<T, VaultError>) -> Result<T, Stop> {
         let result = call(&mut self.vault);
         self.check(result)

@@ -10,13 +10,11 @@ use super::items::{Item, Shot};
 #[derive(Default)]
 pub struct Model {
     pub now: u64,
-    /// The snapshots that are there.
     pub live: BTreeMap<SnapshotId, Shot>,
     /// The forgotten snapshots, and when each was forgotten.
     pub forgotten: BTreeMap<SnapshotId, (u64, Shot)>,
     /// The forgotten snapshots that have a receipt.
     pub receipts: BTreeSet<SnapshotId>,
-    /// Snapshots that are held.
     pub held: BTreeSet<SnapshotId>,
     /// Puts that ended without a snapshot and have no receipt yet.
     pub orphans: BTreeSet<PutId>,

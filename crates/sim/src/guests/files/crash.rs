@@ -125,8 +125,7 @@ impl Files {
             let stay = self.stay_in(n, page);
             self.shelves[n as usize].found(bytes, stay, moment, is_last);
         }
-        let Part { system, truth, .. } = &mut **self;
-        truth.found(&**system, pages.clone());
+        self.found(pages.clone());
         self.recovered(&pages, &found);
         Ok(())
     }

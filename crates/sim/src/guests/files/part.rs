@@ -5,6 +5,7 @@ use crate::guests::files::systems::system::{LABEL, System};
 use crate::guests::files::systems::truth::Truth;
 use crate::guests::files::wire::{Sent, What};
 use crate::machine::cache::Cache;
+use crate::machine::content::Tag;
 use crate::rules::rule_e::guest::Owner;
 use crate::rules::rule_e::toy::{Bytes, SUPER};
 use crate::rules::rule_e::wide::narrowed;
@@ -97,6 +98,33 @@ impl Part {
             }
         }
         pages
+    }
+
+    pub(super) fn arrived(&mut self, block: Block, page: &Bytes, tag: Option<Tag>) {
+        self.truth.arrived(block, page, tag, &self.system.shown(block, page));
+        self.truth.named(self.system.namers(&self.truth.seen));
+    }
+
+    /// Notes the content after a crash.
+    pub(super) fn found(&mut self, seen: Vec<Bytes>) {
+        self.truth.named(self.system.namers(&seen));
+        self.truth.seen = seen;
+    }
+
+    /// Safety: the content of `block`, the latest that has arrived, is called dead. `possible`: what a crash may leave
+    /// of each block.
+    pub(super) fn dies(
+        &mut self,
+        block: Block,
+        named: &BTreeMap<Block, Owner>,
+        possible: &[Vec<Bytes>],
+    ) -> Result<(), String> {
+        let mark = self.truth.unowned(block, named)?;
+        if self.system.is_needed(block, mark, &self.truth, possible) {
+            return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));
+        }
+        self.truth.died(block, mark);
+        Ok(())
     }
 
     /// Drops the guest, and with it all that it waits for.

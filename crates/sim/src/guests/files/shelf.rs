@@ -34,7 +34,6 @@ impl Shelf {
         Self { versions: vec![Version { bytes, stay: None, done: Some(0) }], is_data }
     }
 
-    /// Notes that `bytes` of `stay` arrive.
     pub fn arrive(&mut self, bytes: Vec<u8>, stay: Option<Stay>) {
         self.versions.push(Version { bytes, stay, done: None });
     }

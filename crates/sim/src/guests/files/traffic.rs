@@ -1,7 +1,6 @@
 //! Requests and replies between the guests and the server.
 
 use crate::guests::files::Files;
-use crate::guests::files::part::Part;
 use crate::guests::files::systems::system::LABEL;
 use crate::guests::files::wire::{Sent, What};
 use crate::machine::content::Tag;
@@ -144,10 +143,9 @@ impl Files {
     fn changes(&mut self, block: Block, bytes: Vec<u8>, tag: Option<Tag>) {
         let page = narrowed(&bytes);
         let stay = self.stay_in(block, &page);
-        let Part { system, truth, shelves, .. } = &mut **self;
-        system.arrived(block, &bytes);
-        shelves[block as usize].arrive(bytes, stay);
-        truth.arrived(&**system, block, &page, tag);
+        self.system.arrived(block, &bytes);
+        self.shelves[block as usize].arrive(bytes, stay);
+        self.arrived(block, &page, tag);
     }
 
     /// Lets everything arrive that is on its way.
@@ -194,8 +192,7 @@ impl Files {
             let named = it.named();
             let possible: Vec<_> =
                 (0..it.system.blocks()).map(|block| it.possible_after_crash(block)).collect();
-            let (mut blocks, Part { system, truth, .. }) = (it.touched(death), &mut **it);
-            blocks.try_for_each(|block| truth.dies(&mut **system, block, &named, &possible))
+            it.touched(death).try_for_each(|block| it.dies(block, &named, &possible))
         })
     }
 

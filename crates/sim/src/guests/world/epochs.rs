@@ -89,7 +89,7 @@ impl Closed {
 impl Book {
     /// The epochs of a disk that was just made.
     pub(super) fn new(server: &Server) -> Self {
-        let is_changed = server.has_changed();
+        let is_changed = server.volume.has_open_epoch_changed();
         Self { open: server.open_epoch(), is_changed, is_touched: is_changed, ..Self::default() }
     }
 
@@ -120,7 +120,6 @@ impl Book {
         self.closed.get(&epoch).is_some_and(Closed::is_sure)
     }
 
-    /// Notes that a close is sent.
     pub(super) fn close_sent(&mut self, tag: Tag, model: &Model, moment: Moment) {
         match &mut self.cut {
             Some(_) if self.is_changed => self.later.push(tag),
@@ -137,12 +136,10 @@ impl Book {
         }
     }
 
-    /// Notes that a change is sent.
     pub(super) fn change_sent(&mut self) {
         (self.is_changed, self.is_touched) = (true, true);
     }
 
-    /// Notes that a forget is sent.
     pub(super) fn forget_sent(&mut self, epochs: EpochRange) {
         self.each(epochs, |closed| {
             if closed.fate != Fate::Forgotten {
@@ -255,7 +252,7 @@ impl Book {
                 closed.fate = Fate::Perhaps;
             }
         }
-        (self.open, self.is_changed, self.later) = (open, server.has_changed(), Vec::new());
+        (self.open, self.is_changed, self.later) = (open, server.volume.has_open_epoch_changed(), Vec::new());
         self.check_changed(model)
     }
 

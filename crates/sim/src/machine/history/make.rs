@@ -59,12 +59,8 @@ fn epochs_weight(seed: u64) -> u64 {
 }
 
 impl Setup {
-    /// A disk in place, as `seed` has it.
-    pub fn of_seed(seed: u64) -> Self {
-        Self::roll(&mut Rng::new(seed))
-    }
-
-    fn roll(rng: &mut Rng) -> Self {
+    /// A disk in place.
+    pub fn roll(rng: &mut Rng) -> Self {
         let blocks = rng.range(4, 40);
         let odd_end = if rng.chance(20) { rng.range(1, 7) * SECTOR } else { 0 };
         Self {
@@ -73,7 +69,6 @@ impl Setup {
             punch: rng.chance(50),
             run_bytes_max: rng.pick(&[4096, 8192, 65536]),
             batch_bytes_max: rng.pick(&[4096, 32768, 1 << 20]),
-            idle_after_ms: 250,
             deadline_ms: rng.pick(&[1_000, 600_000]),
             detect_zeroes: rng.chance(30),
             half_bytes: rng.pick(&[8192, 8192, 16384]),
@@ -82,9 +77,7 @@ impl Setup {
             destage_percent: rng.pick(&[0, 5, 30]),
             tells_holes: rng.chance(50),
             origin: rng.pick(&[Origin::Empty, Origin::Empty, Origin::Adopted, Origin::Foreign]),
-            store: Store::InPlace,
-            remains: false,
-            base_bytes: 0,
+            ..Self::plain(0)
         }
     }
 
@@ -107,6 +100,7 @@ impl Setup {
 }
 
 /// Kind of a history: the same choices all along give the rare combinations a chance.
+#[derive(Default)]
 struct Mood {
     disk_bytes: u64,
     /// Places where most things happen, so that they meet.
@@ -136,9 +130,6 @@ impl Mood {
             rewrite_weight: rng.pick(&[0, 1, 12]),
             crash_weight: rng.pick(&[0, 1, 5]),
             fault_weight: rng.pick(&[0, 0, 0, 2]),
-            full_weight: 0,
-            epochs_weight: 0,
-            remains_weight: 0,
             turns_max: rng.pick(&[2, 8, 40]),
             targets: match setup.store {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
@@ -148,6 +139,7 @@ impl Mood {
                     &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
                 }
             },
+            ..Self::default()
         }
     }
 

@@ -87,20 +87,6 @@ fn a_durable_write_is_durable_and_no_other_is() {
 }
 
 #[test]
-fn a_sync_orders_what_comes_before_and_after() {
-    for seed in 0..50 {
-        let medium = medium(8);
-        medium.reseed(seed);
-        medium.write(Pos(0), &content(1, 1), false).expect("no failure was planned");
-        medium.sync().expect("no failure was planned");
-        medium.write(Pos(SECTOR), &content(2, 1), false).expect("no failure was planned");
-        medium.cut_power();
-        let bytes = read(&medium);
-        assert_eq!(bytes[..SECTOR_BYTES], content(1, 1));
-    }
-}
-
-#[test]
 fn a_cache_folds_passes_and_a_sync_between_keeps_them_apart() {
     for (sync_between, left) in [(false, Some(1)), (true, None)] {
         let medium = holding(&content(1, 1));

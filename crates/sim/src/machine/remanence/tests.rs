@@ -31,17 +31,12 @@ fn content_is_gone_after_its_passes_and_not_before() {
 }
 
 #[test]
-fn other_content_covers_but_is_no_pass_of_several() {
-    let mut remains = laid(&content(1), 2);
-    remains.layer(0, &content(2), Mask::ALL);
-    assert_eq!((passes(&remains, 1), passes(&remains, 2)), (Some(0), Some(0)));
-}
-
-#[test]
-fn where_one_pass_is_enough_other_content_is_one() {
-    let mut remains = laid(&content(1), 1);
-    remains.layer(0, &content(2), Mask::ALL);
-    assert_eq!((passes(&remains, 1), passes(&remains, 2)), (None, Some(0)));
+fn other_content_covers_and_is_a_pass_only_where_one_is_enough() {
+    for (due, left) in [(1, None), (2, Some(0))] {
+        let mut remains = laid(&content(1), due);
+        remains.layer(0, &content(2), Mask::ALL);
+        assert_eq!((passes(&remains, 1), passes(&remains, 2)), (left, Some(0)), "{due} passes are due");
+    }
 }
 
 #[test]

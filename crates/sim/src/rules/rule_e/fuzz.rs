@@ -10,7 +10,7 @@ use quietus_core::watch::{Attached, Observation};
 use quietus_detect::formats::format::Block;
 use quietus_detect::rules::options::{Grade, Options};
 use std::fmt;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 
 /// The window, and `settle`, of [`options`]: so far apart that a few steps of
 /// time tell all their stages apart.
@@ -195,10 +195,8 @@ impl Space for Fuzz {
         Ok(())
     }
 
-    fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.differential.digest(&mut hasher);
-        hasher.finish()
+    fn digest(&self, hasher: &mut dyn Hasher) {
+        self.differential.digest(hasher);
     }
 
     fn is_over(&self) -> bool {

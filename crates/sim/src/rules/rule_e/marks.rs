@@ -68,8 +68,7 @@ pub fn lived(seed: u64) -> Result<(u64, u64), String> {
     life.secrets[image::FOLDER_BLOCK as usize].present = true;
     life.look();
     let mut guest = Guest::mount(&life.disk);
-    let first = guest.mounted();
-    life.put(first)?;
+    life.put(guest.mounted())?;
     for step in 0..STEPS {
         life.step(&mut guest).map_err(|broken| format!("seed {seed}, step {step}: {broken}"))?;
     }
@@ -156,10 +155,7 @@ impl Life {
 
     fn step(&mut self, guest: &mut Guest) -> Result<(), String> {
         self.now += self.rng.below(STEP_MS);
-        let late = guest.late(self.now, DELAY_MS);
-        for block in late {
-            self.write_back(guest, block)?;
-        }
+        guest.late(self.now, DELAY_MS).into_iter().try_for_each(|it| self.write_back(guest, it))?;
         match self.rng.below(100) {
             0..50 => guest.act(&mut self.rng, self.now),
             50..85 => {
@@ -172,13 +168,11 @@ impl Life {
             97 => self.crash(guest)?,
             _ => {
                 self.flush(guest)?;
-                let rest = guest.unmounted();
-                self.put(rest)?;
+                self.put(guest.unmounted())?;
                 if self.rng.chance(50) {
                     self.look();
                 }
-                let first = guest.mounted();
-                self.put(first)?;
+                self.put(guest.mounted())?;
             }
         }
         if self.rng.chance(50) {
@@ -245,11 +239,9 @@ impl Life {
         *guest = Guest::mended(guest, &self.disk);
         if self.rng.chance(70) {
             self.flush(guest)?;
-            let clean = guest.checked();
-            self.put(clean)?;
+            self.put(guest.checked())?;
         }
-        let first = guest.mounted();
-        self.put(first)?;
+        self.put(guest.mounted())?;
         self.judge()
     }
 
@@ -271,14 +263,12 @@ impl Life {
         self.rest()?;
         self.read_all();
         let is_certain = |block: &&Block| self.secrets[**block as usize] == Secret::default();
-        let settled =
-            owned.iter().filter(is_certain).filter(|block| self.class(**block) == Class::Plain).count();
-        let rest = owned.iter().filter(is_certain).count();
-        self.plain = (settled as u64, rest as u64);
+        let rest: Vec<Block> = owned.iter().filter(is_certain).copied().collect();
+        let settled = rest.iter().filter(|block| self.class(**block) == Class::Plain);
+        self.plain = (settled.count() as u64, rest.len() as u64);
         guest.delete_all(self.now);
         self.flush(&mut guest)?;
-        let last = guest.unmounted();
-        self.put(last)?;
+        self.put(guest.unmounted())?;
         self.look();
         for _ in 0..3 {
             self.verdicts(&guest, true)?;

@@ -128,14 +128,9 @@ impl<F: Format> Reference<F> {
     /// A suspicion of what has an owner ends when it was neither written nor
     /// given a name for `settle` of `active` (5).
     fn end_suspicions(&mut self) {
-        let settle = self.settle_ms();
-        let stirred: Vec<_> = self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.stirred?))).collect();
-        for (block, since) in stirred {
-            if self.clock.is_within_active(since, settle) {
-                continue;
-            }
+        for block in self.settled(|it| it.stirred) {
             let has_owner = !self.is_guessed(block);
-            let cell = self.cells.get_mut(&block).expect("it was there");
+            let cell = self.cell(block);
             cell.stirred = None;
             cell.suspicious &= !has_owner;
         }
@@ -143,36 +138,37 @@ impl<F: Format> Reference<F> {
 
     /// A doubt ends after `settle` of `active` (4).
     fn end_doubts(&mut self) {
-        let settle = self.settle_ms();
-        let blocks: Vec<_> =
-            self.cells.iter().filter_map(|(it, cell)| Some((*it, cell.unconfirmed?))).collect();
-        for (block, since) in blocks {
-            if !self.clock.is_within_active(since, settle) {
-                self.condemn(block);
-            }
+        self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
+    }
+
+    /// The write that was to settle the suspicion has not come (5).
+    fn unlinks_settle(&mut self) {
+        for block in self.settled(|it| it.unlinked) {
+            let cell = self.cell(block);
+            (cell.unlinked, cell.conservative) = (None, true);
         }
     }
 
-    /// Whether the write that was to settle the suspicion has not come (5).
-    fn unlinks_settle(&mut self) {
+    /// Blocks for which `settle` of `active` has passed since this moment.
+    fn settled(&mut self, since: fn(&Cell) -> Option<Moment>) -> Vec<Block> {
         let settle = self.settle_ms();
-        for cell in self.cells.values_mut() {
-            if cell.unlinked.is_some_and(|it| !self.clock.is_within_active(it, settle)) {
-                (cell.unlinked, cell.conservative) = (None, true);
-            }
-        }
+        let all = self.cells.iter().filter_map(|(it, cell)| Some((*it, since(cell)?)));
+        all.filter(|(_, since)| !self.clock.is_within_active(*since, settle)).map(|it| it.0).collect()
+    }
+
+    fn cell(&mut self, block: Block) -> &mut Cell {
+        self.cells.get_mut(&block).expect("maps show data, and pointers name it")
     }
 
     fn condemn(&mut self, block: Block) {
-        let cell = self.cells.get_mut(&block).expect("maps show data");
+        let cell = self.cell(block);
         (cell.live, cell.stage, cell.unconfirmed) = (false, Some(Stage::Unsynced), None);
         (cell.unlinked, cell.conservative) = (None, false);
     }
 
     fn doubt(&mut self, block: Block) {
         let moment = self.clock.moment();
-        let cell = self.cells.get_mut(&block).expect("maps show data");
-        cell.unconfirmed.get_or_insert(moment);
+        self.cell(block).unconfirmed.get_or_insert(moment);
     }
 
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
@@ -202,7 +198,7 @@ impl<F: Format> Reference<F> {
     fn written(&mut self, block: Block) {
         let is_orphan = self.is_guessed(block) && self.options.grade != Grade::Block;
         let moment = self.clock.moment();
-        let cell = self.cells.get_mut(&block).expect("it is data");
+        let cell = self.cell(block);
         (cell.live, cell.stage, cell.unconfirmed) = (true, None, None);
         (cell.written, cell.stirred, cell.touched) = (Some(moment), Some(moment), true);
         cell.suspicious |= is_orphan;
@@ -211,7 +207,7 @@ impl<F: Format> Reference<F> {
 
     /// The guest itself frees the block (7).
     fn freed(&mut self, block: Block) {
-        let cell = self.cells.get_mut(&block).expect("it is data");
+        let cell = self.cell(block);
         let Cell { written, stirred, touched, shaky, unwritten, .. } = *cell;
         *cell = Cell { written, stirred, touched, shaky, unwritten: unwritten.filled(), ..Cell::default() };
     }
@@ -226,9 +222,7 @@ impl<F: Format> Reference<F> {
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) if self.cells[&block].unwritten.hollow => {}
-                (Some(false), false) => {
-                    self.cells.get_mut(&block).expect("it was there").unwritten.hollow = false;
-                }
+                (Some(false), false) => self.cell(block).unwritten.hollow = false,
                 (Some(_), true) => self.shown_allocated(block),
                 (Some(true), false) if self.says_nothing(block) => {}
                 (Some(true), false) if self.format.map_needs_rest() => self.doubt(block),
@@ -256,7 +250,7 @@ impl<F: Format> Reference<F> {
 
     fn shown_allocated(&mut self, block: Block) {
         let (grade, moment) = (self.options.grade, self.clock.moment());
-        let cell = self.cells.get_mut(&block).expect("it was there");
+        let cell = self.cell(block);
         let was_dying = cell.stage.is_some() || cell.unconfirmed.is_some();
         if cell.stage.is_some() && grade != Grade::Block {
             cell.unlinked.get_or_insert(moment);
@@ -374,7 +368,7 @@ impl<F: Format> Reference<F> {
         for block in cut {
             let waits = self.names(block) > 0 && self.asks_names() && !self.is_without_content(block);
             let stage = if waits { Stage::Referenced } else { Stage::Confirmed };
-            self.cells.get_mut(&block).expect("it was there").stage = Some(stage);
+            self.cell(block).stage = Some(stage);
         }
     }
 
@@ -493,7 +487,7 @@ impl<F: Format> Version for Reference<F> {
     }
 
     fn handed_out(&mut self, block: Block, verdict: Verdict, all: bool) {
-        let cell = self.cells.get_mut(&block).expect("verdicts are on data");
+        let cell = self.cell(block);
         match verdict {
             Verdict::Dead => {
                 (cell.stage, cell.suspicious, cell.unwritten.hollow) = (None, false, false);
@@ -512,7 +506,7 @@ impl<F: Format> Version for Reference<F> {
             let there = place(block, self.format.block_bytes());
             let Some(part) = extent.overlap(there).filter(|_| self.may_be_dead(block)) else { continue };
             parts.push(part);
-            let cell = self.cells.get_mut(&block).expect("it may be dead");
+            let cell = self.cell(block);
             cell.suspicious = part != there;
             if part == there {
                 (cell.stage, cell.unconfirmed, cell.unlinked, cell.conservative) = (None, None, None, false);

@@ -8,6 +8,7 @@ use crate::machine::rng::Rng;
 use crate::verdict::caught;
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hasher};
 
 const WALK_STEPS_MAX: usize = 160;
 
@@ -22,10 +23,8 @@ pub trait Space {
     /// Lets `step` happen; one that cannot happen (any more) does nothing.
     fn step(&mut self, step: Self::Step) -> Result<(), String>;
 
-    /// Equal states have equal digests; a space that is not searched has one digest only.
-    fn digest(&self) -> u64 {
-        0
-    }
+    /// Adds what tells two states apart to `hasher`; a space that is not searched adds nothing.
+    fn digest(&self, _hasher: &mut dyn Hasher) {}
 
     /// Whether nothing is to be learned from here on.
     fn is_over(&self) -> bool {
@@ -118,7 +117,9 @@ fn extended<P: Space>(
         part.transitions += 1;
         let mut happened = happen(&mut space, &history);
         if happened.is_ok() {
-            if space.is_over() || !seen.insert(space.digest()) {
+            let mut hasher = DefaultHasher::new();
+            space.digest(&mut hasher);
+            if space.is_over() || !seen.insert(hasher.finish()) {
                 continue;
             }
             happened = happen_and_finish(&mut space, &[]);

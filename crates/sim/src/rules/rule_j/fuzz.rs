@@ -13,7 +13,7 @@ use quietus_core::base::units::Millis;
 use quietus_core::watch::Observation;
 use quietus_detect::formats::format::Block;
 use quietus_detect::rules::options::{Grade, Options};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 /// Blocks of the journal, its superblock too.
@@ -285,11 +285,9 @@ impl Space for Fuzz {
         Ok(())
     }
 
-    fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
+    fn digest(&self, mut hasher: &mut dyn Hasher) {
         (self.shape, self.next, self.begun).hash(&mut hasher);
-        self.differential.digest(&mut hasher);
-        hasher.finish()
+        self.differential.digest(hasher);
     }
 
     fn is_over(&self) -> bool {

@@ -377,6 +377,3 @@ fn plain(copy: &[u8], flags: u32) -> Vec<u8> {
 fn summed(seed: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!seed, bytes)
 }
-
-#[cfg(test)]
-mod tests;

@@ -177,7 +177,6 @@ impl Reference {
         this
     }
 
-    /// Time passes.
     fn tick(&mut self, now: Millis) {
         self.clock.tick(now);
         if let Some(review) = self.review.take_if(|it| it.at <= now) {
@@ -186,7 +185,6 @@ impl Reference {
         }
     }
 
-    /// Content arrives.
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.commits.iter_mut().flat_map(|it| &mut it.maps).for_each(|it| it.is_coming = false);

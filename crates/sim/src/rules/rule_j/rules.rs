@@ -16,7 +16,7 @@ use quietus_detect::formats::format::{Block, Format};
 use quietus_detect::rules::options::{Options, Sensitive};
 use quietus_detect::rules::rule_j::RuleJ;
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::Hasher;
 
 /// Versions of the rules that watch a disk.
 pub type Watched = Differential<{ WIDE_BYTES as usize }>;
@@ -165,11 +165,9 @@ impl Rules {
         self.device.is_none() && !self.setup.is_cached
     }
 
-    /// Equal states have equal digests.
-    pub fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        std::iter::once(&self.differential).chain(&self.device).for_each(|it| it.digest(&mut hasher));
-        hasher.finish()
+    /// Adds what tells two states apart to `hasher`.
+    pub fn digest(&self, hasher: &mut dyn Hasher) {
+        std::iter::once(&self.differential).chain(&self.device).for_each(|it| it.digest(hasher));
     }
 }
 

@@ -1,12 +1,13 @@
 //! The guests and disks of the trials, and their limits.
 
-use crate::rules::rule_e::guest::{Converts, Reserving, SLOTS};
+use crate::rules::rule_e::guest::{Converts, FILES, Reserving, SLOTS};
 use crate::rules::rule_e::toy::Toy;
 use crate::rules::rule_e::wide::widened;
 use crate::rules::rule_j::device::{FIRST, WIDE_BYTES, Wider};
 use crate::rules::rule_j::guest::Mode;
 use crate::rules::rule_j::log::{Area, Flavour, Tail};
 use quietus_detect::formats::format::Block;
+use std::ops::Range;
 
 /// A guest, a disk and the limits of a search.
 #[derive(Clone, Debug)]
@@ -15,10 +16,6 @@ pub struct Setup {
     pub mode: Mode,
     /// Blocks of data.
     pub data: Block,
-    /// Files at once.
-    pub files: usize,
-    /// Slots that files use.
-    pub slots: Vec<usize>,
     /// Blocks of the journal, its superblock too.
     pub journal: u32,
     /// How tags are written.
@@ -31,14 +28,11 @@ pub struct Setup {
     pub crashes: bool,
     /// The server may be killed, and the guest may then repeat requests that were done.
     pub restarts: bool,
-    /// The file system may be unmounted.
-    pub unmounts: bool,
-    /// Metadata and the tail go on their way one by one, or not at all.
-    pub checkpoints: bool,
+    /// So few files and steps that all histories can be searched: no time passes, metadata and the tail do not go on
+    /// their way one by one, and only a guest that may crash unmounts.
+    pub is_small: bool,
     /// Blocks of the log may arrive in parts.
     pub splits: bool,
-    /// Time passes.
-    pub passes_ms: Vec<u64>,
     /// The journal lies on another device.
     pub external_journal: Option<ExternalJournal>,
     /// A cache stands between the guest and the disk. It does not pass flushes on, and lasts.
@@ -66,18 +60,14 @@ impl Setup {
         Self {
             mode,
             data: 6,
-            files: 3,
-            slots: (0..SLOTS).collect(),
             journal: 20,
             flavour: Flavour::Plain,
             is_async: false,
             skips: 1,
             crashes: true,
             restarts: true,
-            unmounts: true,
-            checkpoints: true,
+            is_small: false,
             splits: false,
-            passes_ms: vec![100, 1500],
             external_journal: None,
             is_cached: false,
             is_told: true,
@@ -93,18 +83,12 @@ impl Setup {
 
     /// So few steps that all histories can be searched.
     pub fn small(mode: Mode) -> Self {
-        Self {
-            data: 2,
-            files: 2,
-            slots: vec![0],
-            journal: 12,
-            crashes: false,
-            restarts: false,
-            unmounts: false,
-            checkpoints: false,
-            passes_ms: Vec::new(),
-            ..Self::large(mode)
-        }
+        Self { data: 2, journal: 12, crashes: false, restarts: false, is_small: true, ..Self::large(mode) }
+    }
+
+    /// The number of files, and the slots that they use.
+    pub fn files(&self) -> (usize, Range<usize>) {
+        if self.is_small { (2, 0..1) } else { (FILES, 0..SLOTS) }
     }
 
     /// The space that files reserve: that which inodes themselves name.

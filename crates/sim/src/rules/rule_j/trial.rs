@@ -53,7 +53,7 @@ fn setups() -> Vec<(String, Setup)> {
     for mode in MODES {
         let small = Setup::small(mode);
         setups.push((format!("{mode:?}"), small.clone()));
-        setups.push((format!("{mode:?}, crashes"), Setup { crashes: true, unmounts: true, ..small.clone() }));
+        setups.push((format!("{mode:?}, crashes"), Setup { crashes: true, ..small.clone() }));
         setups.push((format!("{mode:?}, restarts"), Setup { restarts: true, ..small }));
     }
     setups

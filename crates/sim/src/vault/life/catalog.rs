@@ -4,11 +4,10 @@
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::Medium;
 use quietus_vault::catalog::Numbers;
-use quietus_vault::sanitize::Progress;
 use quietus_vault::vault::Repair;
 use quietus_vault::{Vault, VaultError};
 
-use super::{Bench, PATIENCE, damaged, refused, restored};
+use super::{Bench, damaged, refused, restored};
 use crate::machine::medium::{Power, SimMedium};
 use crate::machine::rng::Rng;
 use crate::vault::Figures;
@@ -100,16 +99,9 @@ fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng)
 }
 
 fn sanitize(vault: &mut Vault<'_>) -> Result<(), Violation> {
-    vault.begin_sanitization().map_err(refused)?;
-    for _ in 0..PATIENCE {
-        if vault.step_sanitization().map_err(refused)? == Progress::Done {
-            return match vault.status().owed {
-                0 => Ok(()),
-                owed => {
-                    Err(overdue(format!("{owed} forgets are owed, although nothing is damaged any more")))
-                }
-            };
-        }
+    damaged::sanitize(vault, None)?;
+    match vault.status().owed {
+        0 => Ok(()),
+        owed => Err(overdue(format!("{owed} forgets are owed, although nothing is damaged any more"))),
     }
-    Err(overdue("a sanitization behind a damaged catalog does not end".into()))
 }

@@ -17,13 +17,12 @@ use crate::verdict::{Violation, broken, overdue, unrecorded};
 
 /// The first bytes of a container.
 const MAGIC: &[u8] = b"QuietusContainer";
-/// Where its class is.
 const CLASS_AT: usize = 20;
 /// Bytes of an entry of its directory.
 const ENTRY_BYTES: u64 = 64;
 
 /// The place of a changed bit.
-struct Damage {
+pub(super) struct Damage {
     slot: Extent<Pos>,
     at: Pos,
     class: u8,
@@ -44,7 +43,7 @@ pub(super) fn play(
         vault.verify(&mut |_, _| true).map_err(refused)?;
     }
     let forgotten = forget_some(&mut vault, model, rng)?;
-    let left = sanitize(&mut vault, &damage)?;
+    let left = sanitize(&mut vault, Some(&damage))?;
     figures.left += u64::from(left > 0);
     judge(bench, &vault, model, (&damage, left))?;
     if left > 0 && vault.owed().count() < forgotten {
@@ -65,7 +64,7 @@ pub(super) fn play(
         return Ok(());
     }
     restore_all(&mut vault, model)?;
-    let left = sanitize(&mut vault, &damage)?;
+    let left = sanitize(&mut vault, Some(&damage))?;
     judge(bench, &vault, model, (&damage, left))?;
     restore_all(&mut vault, model)?;
     match (left, vault.status().owed) {
@@ -118,16 +117,14 @@ fn forget_some(vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng) -> Resul
 }
 
 /// How many containers a sanitization leaves; all of them if it stops because a folder cannot be read.
-fn sanitize(vault: &mut Vault<'_>, damage: &Damage) -> Result<usize, Violation> {
+pub(super) fn sanitize(vault: &mut Vault<'_>, damage: Option<&Damage>) -> Result<usize, Violation> {
     vault.begin_sanitization().map_err(refused)?;
-    let mut left = 0;
+    let (mut left, may_stop) = (0, damage.is_some_and(|it| it.class == Class::Metadata as u8));
     for _ in 0..PATIENCE {
         match vault.step_sanitization() {
             Ok(Progress::Done) => return Ok(left),
             Ok(_) => left = vault.sanitization_left().map_or(left, |left| left.len()),
-            Err(VaultError::Unreadable { .. }) if damage.class == Class::Metadata as u8 => {
-                return Ok(usize::MAX);
-            }
+            Err(VaultError::Unreadable { .. }) if may_stop => return Ok(usize::MAX),
             Err(error) => return Err(refused(error)),
         }
     }

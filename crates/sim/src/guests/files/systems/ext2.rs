@@ -5,7 +5,7 @@ use crate::guests::files::systems::truth::Truth;
 use crate::rules::rule_e::guest::{
     Action, Converts, FILES, Guest, IS_POINTERS, Mark, Owner, Place, Reserving, SLOTS, Stay, mend,
 };
-use crate::rules::rule_e::toy::{AGE, Bytes, INODE_BYTES, Inode, MAP, POINTERS, Super, TABLE, Toy};
+use crate::rules::rule_e::toy::{AGE, Bytes, INODE_BYTES, Inode, POINTERS, Super, TABLE, Toy};
 use crate::rules::rule_j::judge::Holds;
 use quietus_detect::formats::format::{Block, Kind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See [`System::label`].
 pub const LABEL: u8 = 0;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ext2 {
     toy: Toy,
     guest: Option<Guest>,
@@ -28,14 +28,7 @@ pub struct Ext2 {
 impl Ext2 {
     /// An empty file system with `data` blocks of data.
     pub fn new(data: Block) -> Self {
-        Self {
-            toy: Toy::new(3 + data),
-            guest: None,
-            next_generation: 1,
-            next_age: 0,
-            reserving: None,
-            meant: BTreeMap::new(),
-        }
+        Self { toy: Toy::new(3 + data), next_generation: 1, ..Self::default() }
     }
 
     /// An empty file system whose files reserve space, as in ext4 without a journal.
@@ -55,12 +48,6 @@ impl Ext2 {
         let stays = contents.filter_map(|it| Some((it, truth.present(it.1, Some(&it.0.1))?)));
         self.meant.extend(stays.collect::<Vec<_>>());
     }
-}
-
-/// The part of the map of `toy` that is `page` of `block`.
-pub(in super::super) fn shown(toy: Toy, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
-    let shown = (0..toy.blocks).zip(page).map(|(block, byte)| (block, *byte != 0));
-    shown.filter(|_| block == MAP).collect()
 }
 
 impl System for Ext2 {
@@ -132,10 +119,6 @@ impl System for Ext2 {
         self.guest.as_ref()
     }
 
-    fn reserved_on(&self, seen: &[Bytes]) -> BTreeSet<Block> {
-        Guest::mount(self.toy, seen, 0).reserved()
-    }
-
     fn stays_on(&self, seen: &[Bytes], truth: &Truth) -> Option<Holds> {
         self.reserving?;
         let guest = Guest::mount(self.toy, seen, 0);
@@ -159,12 +142,18 @@ impl System for Ext2 {
         Guest::mount(self.toy, seen, 0).named()
     }
 
-    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
-        shown(self.toy, block, page)
-    }
-
     fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>> {
-        namers(self.toy, seen)
+        let mut namers = vec![BTreeSet::new(); seen.len()];
+        for (owner, inode) in inodes(&seen[TABLE as usize]) {
+            for (block, kind) in inode.owns() {
+                let below = seen.get(block as usize).filter(|_| kind != Kind::Data);
+                let below = below.into_iter().flat_map(|it| it[..POINTERS].to_vec());
+                for it in below.chain([block]).filter(|it| self.is_data(Block::from(*it))) {
+                    namers[it as usize].insert(owner);
+                }
+            }
+        }
+        namers
     }
 
     /// Data that looks like pointers makes no file an owner, nor do pointers that were
@@ -199,21 +188,6 @@ impl System for Ext2 {
                 || inode.owns().into_iter().any(leads_there)
         })
     }
-}
-
-/// The owners that name each block of `disk`, by what lies there.
-fn namers(toy: Toy, disk: &[Bytes]) -> Vec<BTreeSet<Owner>> {
-    let mut namers = vec![BTreeSet::new(); disk.len()];
-    for (owner, inode) in inodes(&disk[TABLE as usize]) {
-        for (block, kind) in inode.owns() {
-            let below = disk.get(block as usize).filter(|_| kind != Kind::Data);
-            let below = below.into_iter().flat_map(|it| it[..POINTERS].to_vec());
-            for it in below.chain([block]).filter(|it| toy.data().contains(&Block::from(*it))) {
-                namers[it as usize].insert(owner);
-            }
-        }
-    }
-    namers
 }
 
 /// The files in a block of inodes.

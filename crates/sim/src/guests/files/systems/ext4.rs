@@ -189,10 +189,6 @@ impl System for Ext4 {
         self.guest.as_ref().map(|it| &it.files)
     }
 
-    fn reserved_on(&self, seen: &[Bytes]) -> BTreeSet<Block> {
-        Guest::mount(self.toy, seen, 0).reserved()
-    }
-
     fn free(&self) -> Vec<Block> {
         self.guest.as_ref().map(Journaled::free).unwrap_or_default()
     }
@@ -237,10 +233,6 @@ impl System for Ext4 {
             self.judge.lies(block, &found[block as usize]);
         }
         Ok(())
-    }
-
-    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
-        crate::guests::files::systems::ext2::shown(self.toy, block, page)
     }
 
     fn namers(&self, _: &[Bytes]) -> Vec<BTreeSet<Owner>> {
@@ -289,11 +281,9 @@ impl System for Ext4 {
         self.judge.written(block, bytes);
         let Some((tid, commits)) = self.coming.remove(&block) else { return };
         self.judge.logged(block, tid);
-        if commits.is_some() {
-            self.judge.ended(tid);
-        }
         // The commit block leaves when the others were replied to.
         if let Some(brings_map) = commits {
+            self.judge.ended(tid);
             self.judge.finished(tid, brings_map);
         }
     }

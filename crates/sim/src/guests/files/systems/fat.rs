@@ -296,6 +296,10 @@ impl System for Fat {
         all_noted(self.toy, seen).map(|(block, stay)| (block, owner(stay))).collect()
     }
 
+    fn reserved_on(&self, _: &[Bytes]) -> BTreeSet<Block> {
+        BTreeSet::new()
+    }
+
     fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
         let of_page = self.toy.data().filter(|it| table_of(*it) == block);
         of_page.map(|it| (it, page[it as usize % ENTRIES] != 0)).collect()

@@ -3,7 +3,7 @@
 use crate::guests::files::systems::truth::Truth;
 use crate::guests::files::wire::What;
 use crate::rules::rule_e::guest::{Action, Guest, Mark, Owner};
-use crate::rules::rule_e::toy::{Bytes, Super, Toy};
+use crate::rules::rule_e::toy::{Bytes, MAP, Super, Toy};
 use crate::rules::rule_j::judge::Holds;
 use quietus_detect::formats::format::Block;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,8 +80,8 @@ pub trait System: Debug {
     }
 
     /// The blocks that files have reserved and not written, as it follows from what lies on the disk.
-    fn reserved_on(&self, _seen: &[Bytes]) -> BTreeSet<Block> {
-        BTreeSet::new()
+    fn reserved_on(&self, seen: &[Bytes]) -> BTreeSet<Block> {
+        Guest::mount(self.toy(), seen, 0).reserved()
     }
 
     /// The possible actions of processes on files, except for writing a block again.
@@ -97,7 +97,10 @@ pub trait System: Debug {
     fn owners_on(&self, seen: &[Bytes], found: &[Vec<u8>]) -> BTreeMap<Block, Owner>;
 
     /// The part of the map that is `page` of `block`: which blocks are allocated.
-    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)>;
+    fn shown(&self, block: Block, page: &Bytes) -> Vec<(Block, bool)> {
+        let shown = (0..self.blocks()).zip(page).map(|(block, byte)| (block, *byte != 0));
+        shown.filter(|_| block == MAP).collect()
+    }
 
     /// All owners that name each block, as far as pointers on the disk tell.
     fn namers(&self, seen: &[Bytes]) -> Vec<BTreeSet<Owner>>;

@@ -1,7 +1,6 @@
 //! The owner of each block, the writer of each content, and the part of that which could have been
 //! seen from below.
 
-use crate::guests::files::systems::system::System;
 use crate::machine::content::Tag;
 use crate::rules::rule_e::guest::{Mark, Owner, Stay};
 use crate::rules::rule_e::toy::{BLOCK_BYTES, Bytes};
@@ -77,7 +76,6 @@ impl Truth {
         self.latest(block, owner).filter(|it| self.stays[it.0 as usize].2)
     }
 
-    /// The latest stay of `owner` in `block`.
     pub fn latest(&self, block: Block, owner: Option<&Owner>) -> Option<Stay> {
         let latest = self.stays.iter().rposition(|it| it.0 == block && Some(&it.1) == owner);
         latest.map(|n| Stay(n as u16))
@@ -105,8 +103,8 @@ impl Truth {
         tag
     }
 
-    /// Notes that `page` arrives at `block`.
-    pub fn arrived(&mut self, system: &dyn System, block: Block, page: &Bytes, tag: Option<Tag>) {
+    /// Notes that `page` arrives at `block`, and whether each of the blocks `shown` is allocated.
+    pub fn arrived(&mut self, block: Block, page: &Bytes, tag: Option<Tag>, shown: &[(Block, bool)]) {
         if let Some(tag) = tag {
             let record = self.records.entry(tag).or_insert_with(|| Record::of(page));
             let Place { epoch, last, .. } = &mut self.places[block as usize];
@@ -117,20 +115,14 @@ impl Truth {
             }
         }
         self.seen[block as usize] = *page;
-        for (free, _) in system.shown(block, page).iter().filter(|(_, is_allocated)| !is_allocated) {
+        for (free, _) in shown.iter().filter(|(_, is_allocated)| !is_allocated) {
             self.places[*free as usize].epoch += 1;
         }
-        self.observe(system);
     }
 
-    /// Notes the content after a crash.
-    pub fn found(&mut self, system: &dyn System, seen: Vec<Bytes>) {
-        self.seen = seen;
-        self.observe(system);
-    }
-
-    fn observe(&mut self, system: &dyn System) {
-        for (place, namers) in self.places.iter_mut().zip(system.namers(&self.seen)) {
+    /// Notes the owners that name each block, as far as pointers on the disk tell.
+    pub fn named(&mut self, namers: Vec<BTreeSet<Owner>>) {
+        for (place, namers) in self.places.iter_mut().zip(namers) {
             place.epoch += u32::from(place.namers != namers);
             place.namers = namers;
         }
@@ -146,27 +138,25 @@ impl Truth {
         mark.is_some_and(|it| !self.stays[it.stay.0 as usize].2)
     }
 
-    /// Safety: the content of `block`, the latest that has arrived, is called
-    /// dead. `possible`: what a crash may leave of
-    /// each block.
-    pub fn dies(
-        &mut self,
-        system: &mut dyn System,
-        block: Block,
-        named: &BTreeMap<Block, Owner>,
-        possible: &[Vec<Bytes>],
-    ) -> Result<(), String> {
+    /// The mark of the latest content that has arrived at `block`.
+    ///
+    /// # Errors
+    /// If a file has that content.
+    pub fn unowned(&self, block: Block, named: &BTreeMap<Block, Owner>) -> Result<Option<Mark>, String> {
         let mark = Mark::of(&self.seen[block as usize]);
         let is_own = |it: &Mark| named.get(&block) == Some(&it.owner) && !self.is_dead(Some(*it));
-        if let Some(Mark { owner, .. }) = mark.filter(is_own) {
-            return Err(format!("safety: block {block} holds present content of {owner:?}"));
+        match mark.filter(is_own) {
+            Some(Mark { owner, .. }) => {
+                Err(format!("safety: block {block} holds present content of {owner:?}"))
+            }
+            None => Ok(mark),
         }
-        if system.is_needed(block, mark, self, possible) {
-            return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));
-        }
+    }
+
+    /// Notes that the content of `block`, which has `mark`, was called dead, and rightly so.
+    pub fn died(&mut self, block: Block, mark: Option<Mark>) {
         self.gone.extend(mark.map(|it| it.stay));
         self.seen[block as usize] = [0; BLOCK_BYTES];
-        Ok(())
     }
 
     /// Whether nothing could be seen of the end of the stay of `record`, a write to `block`: no more than that it was

@@ -38,7 +38,6 @@ struct File {
     below: [Block; BELOW],
 }
 
-/// A guest.
 #[derive(Clone, Debug)]
 pub struct Guest {
     files: BTreeMap<u32, File>,
@@ -168,7 +167,6 @@ impl Guest {
         (!all.is_empty()).then(|| rng.pick(&all))
     }
 
-    /// Writes a dirty block.
     pub fn write_back(&mut self, block: Block) -> Option<Put> {
         self.dirty.remove(&block)?;
         let owner = self.files.values().find(|file| file.blocks().any(|it| it == block));

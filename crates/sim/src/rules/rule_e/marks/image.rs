@@ -21,7 +21,6 @@ pub const FOLDER_BLOCK: Block = 9;
 pub const IDLE: Block = 4;
 const INODES_IN_BLOCK: u32 = (BLOCK_BYTES / INODE_BYTES) as u32;
 
-/// The disk.
 pub struct Disk(Vec<u8>);
 
 pub fn put16(bytes: &mut [u8], at: usize, value: u16) {

@@ -153,7 +153,7 @@ impl<F: Format> Reference<F> {
         let source = self.sources.get_mut(&block).expect("it is read again");
         source.links.iter_mut().for_each(|(.., is_certain)| *is_certain = true);
         for it in guessed {
-            let cell = self.cells.get_mut(&it).expect("pointers name data");
+            let cell = self.cell(it);
             cell.shaky = false;
             // A calm block waits no longer: the name is as old as the last write of the pointers (5).
             cell.suspicious &= cell.stirred.is_some();
@@ -171,16 +171,16 @@ impl<F: Format> Reference<F> {
         for (it, kind) in self.pointers(block, kind, content) {
             self.gain(block, it, kind, is_certain);
         }
-        self.unwritten_read(block, kind, content);
+        self.unwritten_gained(self.unwritten_in(block, kind, content), false);
     }
 
     fn gain(&mut self, source: Block, block: Block, kind: Kind, is_certain: bool) {
         let source = self.sources.get_mut(&source).expect("it names others");
         source.links.push((block, kind, is_certain));
         self.is_young_again(block);
-        let cell = self.cells.get_mut(&block).expect("pointers name data");
-        cell.shaky &= !is_certain;
-        cell.stirred = Some(self.clock.moment());
+        let moment = self.clock.moment();
+        let cell = self.cell(block);
+        (cell.shaky, cell.stirred) = (cell.shaky && !is_certain, Some(moment));
         if kind != Kind::Data {
             let pointers = self.sources.entry(block).or_insert_with(|| Source::new(kind));
             pointers.named.get_or_insert(kind);
@@ -197,7 +197,7 @@ impl<F: Format> Reference<F> {
         self.unlinked(block);
         self.stirs(block);
         let is_last = self.names(block) == 0;
-        self.cells.get_mut(&block).expect("pointers name data").shaky = !is_last;
+        self.cell(block).shaky = !is_last;
         if is_last {
             self.is_young_again(block);
         }

@@ -39,12 +39,12 @@ impl<F: Format> Reference<F> {
             self.cells.values_mut().for_each(|it| it.unwritten.meanwhile = false);
         }
         let is_early = !self.knows_all_names();
-        let cell = self.cells.get_mut(&block).expect("it is data");
+        let cell = self.cell(block);
         cell.unwritten =
             Unwritten { meanwhile: is_early || cell.unwritten.meanwhile, ..cell.unwritten.filled() };
     }
 
-    fn unwritten_in(&self, block: Block, kind: Kind, content: &[u8]) -> BTreeSet<Block> {
+    pub(super) fn unwritten_in(&self, block: Block, kind: Kind, content: &[u8]) -> BTreeSet<Block> {
         self.format.unwritten(block, kind, content).into_iter().flatten().collect()
     }
 
@@ -59,7 +59,7 @@ impl<F: Format> Reference<F> {
         let [old, new] = [old, new].map(|it| self.unwritten_in(block, kind, it));
         let is_lower = self.options.grade != Grade::Block;
         for lost in old.difference(&new) {
-            let cell = self.cells.get_mut(lost).expect("pointers name data");
+            let cell = self.cell(*lost);
             cell.unwritten.named -= 1;
             if std::mem::take(&mut cell.unwritten.hollow) && cell.stage.take().is_some() {
                 cell.live = true;
@@ -71,18 +71,14 @@ impl<F: Format> Reference<F> {
     }
 
     pub(super) fn unwritten_gained(&mut self, gained: BTreeSet<Block>, came: bool) {
-        let moment = self.clock.moment();
+        let (moment, reads_count) = (self.clock.moment(), self.reads_count);
         for block in gained {
-            let cell = self.cells.get_mut(&block).expect("pointers name data");
+            let cell = self.cell(block);
             cell.unwritten.named += 1;
-            cell.unwritten.empty |= came || (self.reads_count && !cell.unwritten.meanwhile);
+            cell.unwritten.empty |= came || (reads_count && !cell.unwritten.meanwhile);
             cell.stirred = Some(moment);
             self.is_young_again(block);
         }
-    }
-
-    pub(super) fn unwritten_read(&mut self, block: Block, kind: Kind, content: &[u8]) {
-        self.unwritten_gained(self.unwritten_in(block, kind, content), false);
     }
 
     /// A name is lost.
@@ -120,7 +116,7 @@ impl<F: Format> Reference<F> {
         let dead = self.cells.keys().copied().filter(|it| is_calm(it) && self.is_without_content(*it));
         for block in dead.collect::<Vec<_>>() {
             self.condemn(block);
-            let unwritten = &mut self.cells.get_mut(&block).expect("it was there").unwritten;
+            let unwritten = &mut self.cell(block).unwritten;
             (unwritten.empty, unwritten.hollow) = (false, true);
         }
     }

@@ -14,7 +14,7 @@ use crate::rules::rule_j::rules::{Rules, Seen};
 use crate::rules::rule_j::setup::Setup;
 use quietus_core::watch::{Observation, Verdict};
 use quietus_detect::formats::format::Block;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 /// Possible steps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -162,7 +162,6 @@ impl Play {
         Ok(())
     }
 
-    /// `bytes` arrive.
     fn arrive(&mut self, block: Block, (bytes, logged): Sending) -> Result<(), String> {
         let parts = if std::mem::take(&mut self.splits) { 2 } else { 1 };
         for taken in self.rules.write(block, &bytes, parts)? {
@@ -367,10 +366,9 @@ impl Space for Play {
         self.keeps_marks()
     }
 
-    fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (&self.guest, &self.judge, self.rules.digest(), &self.cache, self.is_cut).hash(&mut hasher);
-        hasher.finish()
+    fn digest(&self, mut hasher: &mut dyn Hasher) {
+        (&self.guest, &self.judge, &self.cache, self.is_cut).hash(&mut hasher);
+        self.rules.digest(hasher);
     }
 
     fn finish(&mut self) -> Result<(), String> {

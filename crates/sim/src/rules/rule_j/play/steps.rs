@@ -41,19 +41,20 @@ impl Play {
     fn server(&self) -> Group {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
-        if !self.setup.passes_ms.is_empty() {
+        if !self.setup.is_small {
             // By chance too few of these would come together.
             steps.extend([Step::Work, Step::Work]);
+            steps.extend([100, 1500].map(Step::Pass).into_iter().filter(|_| self.may_pass()));
         }
-        steps.extend(self.setup.passes_ms.iter().filter(|_| self.may_pass()).map(|it| Step::Pass(*it)));
         (10, steps)
     }
 
     fn mounted(&self, guest: &Journaled) -> Vec<Group> {
-        let actions = guest.files.actions(self.setup.files, &self.setup.slots, &guest.free(), 1);
+        let (files, slots) = self.setup.files();
+        let actions = guest.files.actions(files, &slots.collect::<Vec<_>>(), &guest.free(), 1);
         let mut groups = vec![(12, actions.into_iter().map(Step::Do).collect())];
         groups.extend([(10, self.data(guest)), (10, self.journal(guest)), (2, self.ends())]);
-        if self.setup.checkpoints {
+        if !self.setup.is_small {
             groups.push((4, guest.checkpointable().into_iter().map(Step::Checkpoint).collect()));
             groups.push((2, guest.files.named().keys().map(|it| Step::Do(Action::Touch(*it))).collect()));
             groups.push((1, guest.can_move_tail().then_some(Step::MoveTail).into_iter().collect()));
@@ -91,7 +92,7 @@ impl Play {
 
     fn ends(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        if self.setup.unmounts {
+        if !self.setup.is_small || self.setup.crashes {
             steps.push(Step::Unmount);
         }
         if self.setup.crashes {

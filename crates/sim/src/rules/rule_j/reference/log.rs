@@ -262,7 +262,6 @@ impl Log {
     }
 }
 
-/// Whether `a` is lower than `b`.
 fn is_lower(a: Tid, b: Tid) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 31
 }
