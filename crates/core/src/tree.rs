@@ -328,6 +328,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         } else {
             right.insert(shape, n - middle, key, value);
         }
+        assert!(node.count() > 0 && right.count() > 0, "no page of a tree is empty");
         let (level, first) = (right.level(), right.key(shape, 0).to_vec());
         let right = pages.add(right).0.to_le_bytes();
         match path.last() {
@@ -336,6 +337,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
                 self.put(pages, path, at, &first, &right);
             }
             None => {
+                assert_eq!(self.root.page, Some(page), "only the root has no parent");
                 let mut root = Node::new(self.id, level + 1);
                 root.insert(Self::INNER, 0, &[0; K], &page.0.to_le_bytes());
                 root.insert(Self::INNER, 1, &first, &right);
@@ -373,6 +375,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     /// # Errors
     /// [`Absent`]; then some are removed.
     pub fn remove_all(&mut self, pages: &mut Pages, keys: &[[u8; K]]) -> Result<(), Absent> {
+        assert!(keys.is_sorted_by(|one, next| one < next), "the keys ascend");
         let mut keys = keys;
         while let Some(first) = keys.first() {
             let Some(path) = self.path(pages, first)? else { return Ok(()) };
@@ -440,6 +443,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let Some((page, _)) = path.pop() else { return };
         pages.release(page);
         if path.is_empty() {
+            assert_eq!(self.root.page, Some(page), "only the root has no parent");
             self.root = Root::default();
         } else {
             self.drop_entry(pages, path);
