@@ -91,7 +91,7 @@ impl<A: Address> BlockSet<A> {
         self.recount();
         assert!(
             self.len >= before.max(other.len) && self.len - before <= other.len,
-            "it has the blocks of both"
+            "a union has the blocks of both sets"
         );
     }
 

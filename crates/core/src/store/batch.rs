@@ -16,8 +16,13 @@ pub struct Batch {
 
 impl Batch {
     /// A phase in one batch.
+    ///
+    /// # Panics
+    /// If the places of a write have more bytes, or fewer, than are written.
     #[must_use]
     pub fn phase(writes: Vec<(Places, Vec<u8>)>) -> Self {
+        let fits = |(places, bytes): &(Places, Vec<u8>)| places.bytes() == bytes.len() as u64;
+        assert!(writes.iter().all(fits), "each byte of a write has its place");
         Self { writes, ends_phase: true }
     }
 

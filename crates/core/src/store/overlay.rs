@@ -292,10 +292,13 @@ impl Store for Overlay {
     fn locate(&self, extent: Extent<Addr>) -> Places {
         let mut places = Vec::new();
         Self::blocks(extent).for_each(|(block, part)| self.place_block(block, part, &mut places));
-        places.into_iter().collect()
+        let places: Places = places.into_iter().collect();
+        assert_eq!(places.bytes(), extent.len, "each byte lies somewhere, once");
+        places
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, _: Epoch) -> WritePlan {
+        assert!(extent.end() <= self.size, "a write lies on the disk");
         let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_allocated(*block)).collect();
         if !fresh.is_empty() && self.slots.is_shrinking() {
             return WritePlan::AwaitJob;
@@ -311,6 +314,7 @@ impl Store for Overlay {
             return WritePlan::NoSpace;
         }
         for (block, _) in &fresh {
+            assert!(!self.pending.contains_key(block), "one write of a block at a time");
             self.begin_page(block / PAGE_BLOCKS);
         }
         let slots = self.slots.take(fresh.len());
@@ -319,7 +323,8 @@ impl Store for Overlay {
             let slot = self.pending.get(&block).copied();
             in_slot(slot.unwrap_or_else(|| self.slot(block)), part)
         });
-        let places = places.collect();
+        let places: Places = places.collect();
+        assert_eq!(places.bytes(), extent.len, "each byte goes somewhere, once");
         for run in self.allocated.blocks().runs_within(extent).collect::<Vec<_>>() {
             self.allocated.allocate(run);
         }
@@ -346,6 +351,7 @@ impl Store for Overlay {
         let Some(whole) = self.allocated.whole_blocks(extent) else { return };
         for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
+                assert!(!self.is_allocated(block), "a block where the base shows has no slot");
                 self.begin_page(block / PAGE_BLOCKS);
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));
@@ -408,6 +414,7 @@ impl Mapped for Overlay {
                 self.slots.refuse(slot);
                 continue;
             }
+            assert!(!self.is_allocated(block), "a block that gets a slot has none");
             self.map.set(block, slot as u32 + FIRST_SLOT);
             self.purged.remove(address(block));
             self.cover_base(address(block));
@@ -566,6 +573,7 @@ impl Mapped for Overlay {
 
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
         let block = content.start.0 / BLOCK_BYTES;
+        assert!(self.is_allocated(block) && !self.pending.contains_key(&block), "content at rest moves");
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);

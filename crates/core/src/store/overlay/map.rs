@@ -368,7 +368,8 @@ impl Map {
 
     /// Makes a page that is all zeros.
     pub(super) fn begin(&mut self, page: u64) {
-        self.pages.insert(page, Page::new(vec![BASE; PAGE_BLOCKS as usize]));
+        let before = self.pages.insert(page, Page::new(vec![BASE; PAGE_BLOCKS as usize]));
+        assert!(before.is_none(), "a page is begun once");
     }
 
     /// Sets an entry.
@@ -440,6 +441,7 @@ impl Map {
     }
 
     pub(super) fn end_checkpoint(&mut self) {
+        assert!(self.writes.is_none(), "the writes of a checkpoint were taken before its end");
         self.checkpointing.clear();
     }
 
@@ -451,6 +453,7 @@ impl Map {
 
 impl Page {
     fn new(entries: Vec<u32>) -> Self {
+        assert!(entries.len() as u64 == PAGE_BLOCKS, "a page has an entry for each of its blocks");
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 
