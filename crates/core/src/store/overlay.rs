@@ -22,6 +22,7 @@
 
 mod leaving;
 mod map;
+mod memory;
 mod packing;
 mod sector;
 mod slots;
@@ -47,7 +48,7 @@ use schemars::JsonSchema;
 pub use sector::SECTOR_BYTES;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How the space of purged blocks is given back.
@@ -252,30 +253,6 @@ impl Overlay {
     fn begin_page(&mut self, page: u64) {
         if !self.map.has(page) && !self.has_page(page) {
             self.map.begin(page);
-        }
-    }
-
-    /// How many pages of the map may stay in memory: half a byte for each block, and 16 MiB, the whole map of 16 GiB.
-    fn pages_max(&self) -> usize {
-        4096 + 2 * self.allocated_share()
-    }
-
-    /// How many pages of the map may wait for the next checkpoint before it is due. A guest that writes anywhere changes
-    /// a page with each write, and each checkpoint syncs all that the guest has written.
-    fn changed_pages_max(&self) -> usize {
-        1024 + self.allocated_share()
-    }
-
-    /// One page for each 16,384 allocated blocks.
-    fn allocated_share(&self) -> usize {
-        (self.allocated.blocks().len() / (16 * PAGE_BLOCKS)) as usize
-    }
-
-    /// Drops durable pages of the map from memory, if there are too many.
-    fn throw_out(&mut self) {
-        if self.map.resident() >= self.pages_max() {
-            let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
-            self.map.throw_out(&pending);
         }
     }
 }

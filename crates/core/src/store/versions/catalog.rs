@@ -91,6 +91,7 @@ impl IndexCheckpoint {
         let rest = &self.to_home[self.taken..];
         let pages = rest.chunk_by(|a, b| layout.page_of(*a) == layout.page_of(*b)).take(pages_max);
         let count = pages.map(<[Slot]>::len).sum();
+        assert!(count > 0 || rest.is_empty(), "a batch has a page");
         self.taken += count;
         &rest[..count]
     }
@@ -105,6 +106,7 @@ impl IndexCheckpoint {
 fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
     let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
     for (place, bytes) in writes {
+        assert_eq!(place.extent.len, bytes.len() as u64, "each byte of a write has its place");
         match few.last_mut() {
             Some((places, content))
                 if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
@@ -150,12 +152,14 @@ impl Note {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
-        numbers
+        let bytes: Vec<u8> = numbers
             .into_iter()
             .flat_map(u64::to_le_bytes)
             .chain([self.half])
             .chain(self.sessions.to_bytes())
-            .collect()
+            .collect();
+        assert_eq!(Self::from_bytes(&bytes), Some(self), "a note is read as it was written");
+        bytes
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -247,6 +251,8 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        assert!(is_of_now, "a change belongs to the open epoch, or to the one before");
         self.note_lingering(block, epoch)?;
         let log = &self.log;
         let vanishes = |slot| log.is_in_memory(slot) && !keeps(slot);
@@ -283,6 +289,8 @@ impl Catalog {
 
     /// Closes `epoch`, which is the open one or the one before: it is kept from now on. The log has, or gets, the same.
     pub(super) fn close(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        assert!(is_of_now, "the open epoch closes, or the one before");
         self.history.close_again(epoch, when)?;
         self.lingering.closed(epoch);
         Ok(())
@@ -467,6 +475,11 @@ impl Catalog {
 
     /// Ends a checkpoint: its head is durable.
     pub(super) fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
+        assert!(
+            checkpoint.has_homed() && checkpoint.head.is_none(),
+            "a checkpoint ends when all of it was written"
+        );
+        assert!(checkpoint.generation > self.generation, "generations only grow");
         self.history.pages.end_head();
         self.slots.end_head();
         self.heads += 1;
@@ -474,6 +487,8 @@ impl Catalog {
         self.log.end_turn(&[&checkpoint.to_home, &checkpoint.at_home]);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
+        let is_free = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
+        assert!(is_free, "one half at a time waits for the end of its cell");
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
 

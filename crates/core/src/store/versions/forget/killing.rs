@@ -153,6 +153,7 @@ impl Killing {
     /// Notes what became of the version in `slot`, which the journal names.
     pub(in super::super) fn decided(&mut self, slot: Slot, is_owed: bool) {
         if let Some(fate) = self.left.get_mut(&slot) {
+            assert_eq!(*fate, Fate::Open, "the fate of content is decided once");
             *fate = if is_owed { Fate::Owed } else { Fate::Kept };
             self.left_owed += u64::from(is_owed);
         }
@@ -164,6 +165,7 @@ impl Killing {
     }
 
     pub(in super::super) fn begin_commit(&mut self) {
+        assert!(self.committing.is_empty(), "one commit at a time");
         self.committing.append(&mut self.fresh);
     }
 
@@ -183,7 +185,12 @@ impl Killing {
     /// Whether all versions are destroyed that were owed when the sweep began, apart from content that the
     /// journal owes; `owed` versions are now.
     pub(in super::super) fn has_swept(&self, owed: u64) -> bool {
-        let is_settled = self.left.len() as u64 == self.left_owed;
+        let left = self.left.len() as u64;
+        assert!(
+            self.left_gone <= self.left_owed && self.left_owed <= left,
+            "what is gone was owed, and had left"
+        );
+        let is_settled = left == self.left_owed;
         is_settled && (self.sweep.swept || self.job.slots.is_empty() && self.to_kill(owed) == 0)
     }
 
@@ -441,6 +448,8 @@ impl Versions {
             }
             (Doing::Renew(cell), JobEnd::Done(_)) => {
                 self.killing.job.slots.clear();
+                let has_old = self.catalog.old_half().is_some() || mutant::is(Mutant::KillLogEarly);
+                assert!(has_old, "no half is used again while its cell is being destroyed");
                 let dying = self.catalog.old_half_renewed(cell);
                 self.killed(dying);
             }

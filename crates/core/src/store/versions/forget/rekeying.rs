@@ -100,6 +100,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
+        assert!(pages.len() <= PAGES_MAX, "a job has no more pages than fit");
         self.killing.sweep.next = from;
         Ok(slots)
     }
