@@ -12,7 +12,7 @@ use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::place::Place;
 use crate::owed::Owed;
 use crate::request::{Question, Reply};
-use crate::store::{Epochs, Kind, Opening, Rekey};
+use crate::store::{Epochs, ForgetStep, Kind, Opening, Rekey};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -344,6 +344,60 @@ fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
     store.owed_durably(&[left[0].extent]);
     let job = store.background(true).expect("nothing else waits");
     assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
+}
+
+/// Closes the open epoch, and lets the content of block 0 die, which that epoch shows: the place that it has left.
+fn left_while_kept(store: &mut Versions) -> Place {
+    store.close(5);
+    store.commit();
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.commit();
+    left
+}
+
+/// Begins to forget the first epoch, up to where the index has to be written.
+fn begin_forget(store: &mut Versions) {
+    Epochs::forget(store, EpochRange { from: Epoch(1), to: Epoch(1) }.into());
+    while store.forget_step() == ForgetStep::More {}
+}
+
+#[test]
+fn a_forget_waits_for_a_stub_at_home_that_was_passed_over_while_the_journal_named_its_slot() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = left_while_kept(&mut store);
+    begin_forget(&mut store);
+    store.write_index();
+    while store.forget_step() == ForgetStep::More {}
+    assert_eq!(store.background(true), None, "a kept epoch showed it when it left");
+    store.reclaim(&[left.extent]);
+    assert_eq!(store.forget_step(), ForgetStep::Waits, "the stub is there");
+    let job = store.background(true).expect("the stub is to be destroyed");
+    assert!(matches!(job, Job::Rekey(_)), "{job:?}");
+    store.background_done(JobEnd::Done(&[]));
+    assert_eq!(store.forget_step(), ForgetStep::Waits, "the durable index names the slot");
+    store.commit();
+    let scope = EpochRange { from: Epoch(1), to: Epoch(1) }.into();
+    assert_eq!(store.forget_step(), ForgetStep::Done(scope, 1));
+}
+
+#[test]
+fn a_slot_that_the_journal_names_is_not_taken_though_a_forget_has_destroyed_the_stub_in_the_log() {
+    let mut store = store();
+    store.write(0, 1);
+    let left = left_while_kept(&mut store);
+    begin_forget(&mut store);
+    assert!(store.residue(left)[0].is_kept);
+    store.write_index();
+    assert!(store.residue(left)[0] == Residue { part: left, at: Vec::new(), is_kept: false });
+    store.commit();
+    assert_ne!(store.write(0, 1), [left], "a start would take the new content for the dead one");
+    store.reclaim(&[left.extent]);
+    store.commit();
+    store.commit();
+    assert_eq!(store.write(9, 1), [left]);
 }
 
 #[test]

@@ -233,11 +233,14 @@ impl Killing {
         owed.saturating_sub(others as u64 + left)
     }
 
-    /// Notes that nothing is left of those versions in `slots` that the journal names, and that are owed: which they are.
+    /// Notes that nothing is left of those versions in `slots` that the journal names: which they are.
     fn go(&mut self, slots: &BlockSet<Pos>) -> Vec<Slot> {
         let mut gone = Vec::new();
         for run in slots.runs() {
-            for (slot, fate) in self.left.range_mut(slots_of(run)).filter(|(_, fate)| **fate == Fate::Owed) {
+            let left = self.left.range_mut(slots_of(run));
+            for (slot, fate) in left.filter(|(_, fate)| matches!(fate, Fate::Owed | Fate::Kept)) {
+                // A forget may have found dead since then what a kept epoch showed.
+                self.left_owed += u64::from(*fate == Fate::Kept);
                 *fate = Fate::Gone;
                 gone.push(*slot);
             }
@@ -262,6 +265,10 @@ impl Versions {
                 self.killing.left_owed -= 1;
                 self.killing.left_gone -= u64::from(fate == Some(Fate::Gone));
                 self.killed(BlockSet::of_ascending([slot.0]));
+            }
+            if fate == Some(Fate::Kept) {
+                // The looks have passed over this one, and a forget may have found it dead.
+                self.killing.begin_sweep();
             }
         }
     }
