@@ -393,6 +393,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
 
     /// Removes the entries with these indices, which ascend, from the leaf at the end of `path`.
     fn take_out(&mut self, pages: &mut Pages, mut path: Path, indices: &[usize]) -> Result<(), Absent> {
+        assert!(!indices.is_empty(), "something is taken out");
         let is_few = pages.get(path[path.len() - 1].0)?.count() < Self::FEW + indices.len();
         // A neighbour that is not in memory is joined another time.
         let neighbour = if is_few { Self::neighbour(pages, &path).ok().flatten() } else { None };
@@ -425,6 +426,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let Some(_) = path.pop() else { unreachable!("a leaf is at the end of its path") };
         let Some((parent, n)) = path.pop() else { unreachable!("a leaf with a neighbour has a parent") };
         let (left, right) = (n.min(beside), n.max(beside));
+        assert!(left + 1 == right, "neighbours are joined");
         let child = |pages: &Pages, n| pages.get(parent).map(|node| node.child(Self::INNER, n));
         let (Ok(mut first), Ok(second)) = (child(pages, left), child(pages, right)) else {
             unreachable!("the parent is in memory")

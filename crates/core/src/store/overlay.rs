@@ -192,6 +192,8 @@ impl Overlay {
         let owed = owed.data().iter().filter(|_| !mutant::is(Mutant::ForgetOwed));
         owed.for_each(|(places, _)| used.insert(places));
         slots.adopt(&used, &clean.unwrap_or_default());
+        let free = slots.clean() + slots.residue();
+        assert!(allocated.len() + free <= slots.end(), "no slot of a block is free");
         let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
         blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
@@ -400,6 +402,8 @@ impl Mapped for Overlay {
     }
 
     fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
+        let is_one = block.start.0.is_multiple_of(BLOCK_BYTES) && block.len <= BLOCK_BYTES;
+        assert!(is_one, "one block leaves");
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
@@ -439,6 +443,10 @@ impl Mapped for Overlay {
     }
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
+        assert!(
+            place.on == MediumId::Map && place.extent.len == bytes.len() as u64,
+            "all of a page was read"
+        );
         self.throw_out();
         self.map.load(place, bytes).map_err(|error| error.to_string())
     }
@@ -458,6 +466,7 @@ impl Mapped for Overlay {
     }
 
     fn reserved(&mut self, place: Place) {
+        assert!(place.on == MediumId::Map, "the map gets its space");
         self.map.reserved(place.extent);
     }
 
@@ -551,6 +560,7 @@ impl Mapped for Overlay {
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
         let block = content.start.0 / BLOCK_BYTES;
         assert!(self.is_allocated(block) && !self.pending.contains_key(&block), "content at rest moves");
+        assert!(to.end() <= self.slots.end() * BLOCK_BYTES, "content moves within the medium");
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);
@@ -563,6 +573,7 @@ fn address(block: u64) -> Extent<Addr> {
 
 /// Where `part` of a block lies when the block is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
+    assert!(part.start.0 % BLOCK_BYTES + part.len <= BLOCK_BYTES, "the part lies in one block");
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
     Place { on: MediumId::Data, extent: Extent::new(at, part.len) }
 }

@@ -405,7 +405,8 @@ impl Mapped for Versions {
             return;
         };
         assert_eq!(sealings.len(), blocks(extent).count(), "each block that was written was sealed");
-        for ((block, _), Sealing { number, stub, .. }) in blocks(extent).zip(sealings) {
+        for ((block, _), Sealing { session, number, stub }) in blocks(extent).zip(sealings) {
+            assert_eq!(session, self.catalog.log.sessions().newest(), "the log notes who has sealed");
             let Some((slot, epoch)) = self.writing.remove(&block) else { continue };
             assert!(epoch >= self.open, "an epoch closes when its writes have ended");
             self.allocated.insert(outline(block));
@@ -525,6 +526,7 @@ impl Mapped for Versions {
         self.killing.abort_commit();
         let Some(index) = self.committing.index.take() else { return false };
         self.catalog.abort_checkpoint();
+        assert!(self.committing.again.is_none(), "the index is not written after a commit that was given up");
         self.committing.again = index.log;
         self.committing.wants_index = true;
         true

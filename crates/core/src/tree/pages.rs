@@ -196,7 +196,9 @@ impl Pages {
     #[must_use]
     pub fn lacking(&self, needed: u64) -> Option<(PageNo, u64)> {
         let end = (self.used() + needed).max(u64::from(self.end.0));
-        (self.spare() < needed).then_some((self.room, end))
+        let lacks = self.spare() < needed;
+        assert!(!lacks || u64::from(self.room.0) < end, "what lacks space lies behind what has it");
+        lacks.then_some((self.room, end))
     }
 
     /// Whether it is known where pages have space on the host.
@@ -247,13 +249,18 @@ impl Pages {
     fn take_write(&mut self, page: PageNo) -> (u64, Vec<u8>) {
         assert!(page.0 >= HEADS && page < self.end, "a page lies behind the heads");
         let owner = self.owner;
-        self.due.remove(&page);
+        let is_due = self.due.remove(&page);
         if let Some(node) = self.parting.remove(&page) {
             return (page.position(), node.to_bytes(page, owner));
         }
         self.unwritten.remove(&page);
         self.taken.insert(page);
-        (page.position(), self.node(page).to_bytes(page, owner))
+        let node = self.node(page);
+        assert!(
+            !is_due || node.generation() < self.generation,
+            "what changes meanwhile is no part of a head"
+        );
+        (page.position(), node.to_bytes(page, owner))
     }
 
     /// How many pages of the head under way were not [taken](Pages::take_due) yet.
@@ -368,6 +375,10 @@ impl Nodes {
         };
         let before = self.places.insert(page.0, place);
         assert!(before.is_none(), "a page is in memory once");
+        assert!(
+            self.places.len() + self.free.len() == self.cached.len(),
+            "each place has a page, or is free"
+        );
     }
 
     fn remove(&mut self, page: PageNo) -> Option<Cached> {
@@ -375,6 +386,10 @@ impl Nodes {
         self.free.push(place);
         let cached = self.cached[place as usize].take();
         assert!(cached.as_ref().is_some_and(|it| it.page == page), "each place has the page that it is for");
+        assert!(
+            self.places.len() + self.free.len() == self.cached.len(),
+            "each place has a page, or is free"
+        );
         cached
     }
 

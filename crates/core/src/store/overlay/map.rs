@@ -240,6 +240,7 @@ pub(super) fn put(map: &dyn Medium, disk: [u8; 16], block: u64, entry: u32) -> R
     found[(block % SECTOR_BLOCKS) as usize] = entry;
     let mut bytes = Vec::with_capacity(SECTOR_BYTES);
     sector::append(disk, number(at), &found, &mut bytes);
+    assert!(bytes.len() == SECTOR_BYTES, "one sector is written");
     Ok(map.write(Pos(at), &bytes, false)?)
 }
 

@@ -61,6 +61,7 @@ impl Overlay {
                 (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
             let last = absent.last().unwrap_or(page);
             let part = Extent::between(map::position(page), map::position(last + 1));
+            assert!(part.len <= SEARCH_BYTES, "a search job reads no more than it may");
             let job = Job::Read(vec![Place { on: MediumId::Map, extent: part }]);
             return Some((Doing::Search(part), job));
         }

@@ -402,6 +402,7 @@ impl Catalog {
     /// # Errors
     /// Why the bytes cannot be that.
     pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), String> {
+        assert_eq!(place.extent.len, bytes.len() as u64, "all of the place was read");
         if place.on == MediumId::Root {
             return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
         }

@@ -131,7 +131,8 @@ impl Versions {
     fn write(&mut self, block: u64, blocks: u64) -> Vec<Place> {
         let at = extent(block, blocks);
         let WritePlan::To(places) = self.begin_write(at, self.open) else { panic!("no place for {at:?}") };
-        let sealing = |n| Sealing { session: Session(1), number: n, stub: [7; 64].into() };
+        let session = self.catalog.log.sessions().newest();
+        let sealing = |n| Sealing { session, number: n, stub: [7; 64].into() };
         self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
         places.iter().collect()
     }

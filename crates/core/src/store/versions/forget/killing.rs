@@ -246,6 +246,7 @@ impl Killing {
             }
         }
         self.left_gone += gone.len() as u64;
+        assert!(self.left_gone <= self.left_owed, "what is gone was owed");
         gone
     }
 
@@ -262,6 +263,7 @@ impl Versions {
             let slot = Slot(slot);
             let fate = self.killing.left.remove(&slot);
             if let Some(Fate::Owed | Fate::Gone) = fate {
+                assert!(self.killing.left_owed > 0, "what is owed is counted");
                 self.killing.left_owed -= 1;
                 self.killing.left_gone -= u64::from(fate == Some(Fate::Gone));
                 self.killed(BlockSet::of_ascending([slot.0]));
@@ -425,6 +427,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
+        assert!(slots.len() <= SLOTS_MAX, "a job has no more slots than fit");
         self.killing.sweep.next = from;
         let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.job.slots = slots;

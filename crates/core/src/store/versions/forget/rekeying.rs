@@ -56,7 +56,9 @@ impl Versions {
             }
             if self.catalog.homes.begin(doomed) {
                 self.killing.job.slots = slots;
-                return Ok(self.job_under_way());
+                let job = self.job_under_way();
+                assert!(job.is_some(), "a move that has begun has a job");
+                return Ok(job);
             }
             // Their pages have no cells any more.
             self.killed(some(&slots));

@@ -8,7 +8,7 @@
 //! section 4.1, puts the stubs of an indirect block together.)
 
 use crate::base::units::{Block, Slot};
-use crate::store::versions::index::key::{NUMBER, number, pack};
+use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::store::versions::index::span::Span;
 use crate::tree::{Absent, PageNo, Pages, Part, Root, Tree};
 use roaring::RoaringBitmap;
@@ -214,6 +214,7 @@ impl Slots {
         let place = self.partial[&cluster].takable().trailing_zeros();
         assert!(u64::from(place) < self.per_cluster, "a cluster that is open has a slot to be taken");
         let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
+        assert!(slot.0 < NUMBER_MAX, "the index can name the slot");
         self.mark(slot, block);
         let (_, bit) = self.place(slot);
         self.partial_of(cluster, block).writing |= bit;

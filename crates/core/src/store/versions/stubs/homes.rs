@@ -206,6 +206,7 @@ impl Homes {
     /// Notes that the stubs are at home, durably.
     pub(in super::super) fn brought(&mut self) {
         for page in std::mem::take(&mut self.made) {
+            assert!(self.has_cell(page), "a page that was written has its cell");
             self.pages.note_made(page, true);
         }
         self.pages.release();
@@ -267,6 +268,7 @@ impl Homes {
     /// # Errors
     /// The cell of the page has to be read.
     pub(in super::super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Result<Option<Cell>, Missing> {
+        assert!(at >= self.layout.homes(), "homes lie behind the log");
         let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
         let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
         let Some(check) = sector.first_chunk().map(|check| u64::from_le_bytes(*check)) else {
@@ -404,6 +406,8 @@ impl Homes {
             rekey.content.0.push(self.page_place(place.0));
             rekey.content.1.extend(image);
         }
+        let bytes = [rekey.keys.1.len() / CELL_BYTES, rekey.content.1.len() / PAGE_BYTES as usize];
+        assert_eq!(bytes, [rekey.keys.0.len(), rekey.content.0.len()], "each byte of a write has its place");
         let dies = |it: &(&HomePage, &BTreeSet<Slot>)| it.1.is_empty() || !mutant::is(Mutant::KeepHomeCell);
         let old = doomed.iter().filter(dies);
         let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.side(*page)?).place()));

@@ -96,6 +96,7 @@ pub fn format_root(disk: [u8; 16], mut cells: Cells) -> Vec<u8> {
         let at = place_of(half).extent;
         bytes[at.start.0 as usize..at.end() as usize].copy_from_slice(&cells.draw().to_bytes());
     }
+    assert!(halves(&bytes).iter().all(Cell::is_whole), "a new root has the cells of the halves");
     bytes
 }
 

@@ -163,7 +163,8 @@ impl Table {
         }
         run.cells = Some(cells);
         run.is_recent.set(true);
-        self.in_memory.insert(number);
+        let is_news = self.in_memory.insert(number);
+        assert!(is_news, "a run comes into memory once");
         self.make_room();
         Ok(())
     }
