@@ -13,10 +13,10 @@ use crate::base::units::{Block, Epoch, Extent, Pos, Slot};
 use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
 use crate::media::place::Place;
-use crate::media::places::Places;
 use crate::media::sealing::Sealing;
 use crate::mutant::{self, Mutant};
 use crate::store::Batch;
+use crate::store::batch::joined;
 use crate::store::versions::index::history::{
     CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime,
 };
@@ -29,9 +29,6 @@ use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageError, PageNo, head_fault};
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// Most bytes of the index, or of homes of stubs, that are written with one operation.
-const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -100,24 +97,6 @@ impl IndexCheckpoint {
     fn has_homed(&self) -> bool {
         self.taken == self.to_home.len()
     }
-}
-
-/// The writes as few operations: each is an event, and homes of stubs come by the ten thousand.
-fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
-    let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
-    for (place, bytes) in writes {
-        assert_eq!(place.extent.len, bytes.len() as u64, "each byte of a write has its place");
-        match few.last_mut() {
-            Some((places, content))
-                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
-            {
-                places.push(place);
-                content.extend(bytes);
-            }
-            _ => few.push((place.into(), bytes)),
-        }
-    }
-    few
 }
 
 /// The note in a head of the index: where the log goes on, and which sessions there were.
@@ -449,16 +428,20 @@ impl Catalog {
     /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
     /// the head.
     pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
-        let writes = if checkpoint.has_homed() {
-            let pages = self.history.pages.take_due(pages_max);
-            pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect()
-        } else {
+        let mut writes = Vec::new();
+        // Versions may have died since the checkpoint began, and nothing be left of all those that a batch was to bring home.
+        while writes.is_empty() && !checkpoint.has_homed() {
             let slots = checkpoint.take_slots(self.layout, pages_max);
             let stubs: Vec<Stub> = slots.iter().filter_map(|slot| self.stub(*slot)).collect();
-            self.homes.bring(&stubs, &mut self.cells)
-        };
+            writes = self.homes.bring(&stubs, &mut self.cells);
+        }
+        if writes.is_empty() {
+            let pages = self.history.pages.take_due(pages_max);
+            writes = pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect();
+        }
         let is_all = checkpoint.has_homed() && self.history.pages.due() == 0;
-        if writes.is_empty() && is_all {
+        if writes.is_empty() {
+            assert!(is_all, "the head comes last");
             let (place, bytes) = checkpoint.head.take()?;
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }

@@ -132,7 +132,8 @@ impl Versions {
         let at = extent(block, blocks);
         let WritePlan::To(places) = self.begin_write(at, self.open) else { panic!("no place for {at:?}") };
         let session = self.catalog.log.sessions().newest();
-        let sealing = |n| Sealing { session, number: n, stub: [7; 64].into() };
+        let stub = vec![7; self.catalog.layout.stub_bytes];
+        let sealing = |n| Sealing { session, number: n, stub: stub[..].into() };
         self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
         places.iter().collect()
     }
@@ -345,6 +346,25 @@ fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
     store.owed_durably(&[left[0].extent]);
     let job = store.background(true).expect("nothing else waits");
     assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
+}
+
+#[test]
+fn a_checkpoint_goes_on_where_nothing_is_left_of_the_versions_that_were_to_come_home() {
+    let mut store = opened(0, None, &memory(0), &"zero".parse().expect("a policy"));
+    store.write(0, 1);
+    store.commit();
+    store.committing.wants_index = true;
+    assert!(store.begin_checkpoint(false));
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.reclaim(&[left.extent]);
+    let batches: Vec<Batch> = std::iter::from_fn(|| store.next_batch()).collect();
+    store.end_checkpoint();
+    assert!(
+        batches.iter().all(|batch| !batch.writes.is_empty()),
+        "each has a write whose end the next one follows"
+    );
+    assert!(batches.iter().rev().take(2).all(|batch| batch.ends_phase), "the pages of the index; the head");
 }
 
 /// Closes the open epoch, and lets the content of block 0 die, which that epoch shows: the place that it has left.
