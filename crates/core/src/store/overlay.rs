@@ -320,6 +320,10 @@ impl Store for Overlay {
                 continue;
             }
             self.slots.free(slot, true);
+            assert!(
+                !self.purged.contains(block) && !self.based.contains(block),
+                "a block with a slot is nowhere else"
+            );
             if self.base.data.contains(block) {
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));

@@ -109,7 +109,10 @@ impl Layout {
     #[must_use]
     pub fn with_room_for(versions: u64, stub_bytes: usize) -> Self {
         let sectors = versions.div_ceil(Self { stub_bytes, half_bytes: 0 }.per_sector() as u64);
-        Self { stub_bytes, half_bytes: (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES) }
+        let layout = Self { stub_bytes, half_bytes: (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES) };
+        let room = layout.half_bytes / SECTOR_BYTES * layout.per_sector() as u64;
+        assert!(room >= versions, "a half has room for the versions");
+        layout
     }
 
     fn entry_bytes(self) -> usize {
