@@ -367,6 +367,29 @@ fn a_checkpoint_goes_on_where_nothing_is_left_of_the_versions_that_were_to_come_
     assert!(batches.iter().rev().take(2).all(|batch| batch.ends_phase), "the pages of the index; the head");
 }
 
+#[test]
+fn a_move_of_homes_that_was_given_up_knows_its_slots_after_the_cell_of_a_half_was_destroyed_first() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.committing.wants_index = true;
+    store.commit();
+    store.write(9, 1);
+    // The cell is not destroyed while a commit is under way.
+    assert!(store.begin_checkpoint(false));
+    assert!(matches!(store.background(true), Some(Job::Rekey(_))));
+    store.background_done(JobEnd::GivenUp);
+    while store.next_batch().is_some() {}
+    store.end_checkpoint();
+    assert!(matches!(store.background(true), Some(Job::Renew(..))));
+    store.background_done(JobEnd::Done(&[]));
+    assert!(matches!(store.background(true), Some(Job::Rekey(_))));
+    store.background_done(JobEnd::Done(&[]));
+    assert_eq!(store.residue(left), [Residue { part: left, at: Vec::new(), is_kept: false }]);
+}
+
 /// Closes the open epoch, and lets the content of block 0 die, which that epoch shows: the place that it has left.
 fn left_while_kept(store: &mut Versions) -> Place {
     store.close(5);

@@ -444,20 +444,19 @@ impl Versions {
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {
-                self.killing.job.slots.clear();
+                // Between the jobs of a move of homes, others may come: the slots are those of the move.
+                if !self.catalog.homes.are_moving() {
+                    self.killing.job.slots.clear();
+                }
                 self.killing.begin_sweep();
             }
-            (Doing::Search(place), JobEnd::Done(read)) => {
-                self.killing.job.slots.clear();
-                self.searched(place, read);
-            }
+            (Doing::Search(place), JobEnd::Done(read)) => self.searched(place, read),
             (Doing::Content, JobEnd::Done(_)) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
             (Doing::Renew(cell), JobEnd::Done(_)) => {
-                self.killing.job.slots.clear();
                 let has_old = self.catalog.old_half().is_some() || mutant::is(Mutant::KillLogEarly);
                 assert!(has_old, "no half is used again while its cell is being destroyed");
                 let dying = self.catalog.old_half_renewed(cell);
