@@ -540,6 +540,7 @@ impl Mapped for Overlay {
     }
 
     fn background_done(&mut self, end: JobEnd<'_>) {
+        assert!(self.doing.is_some(), "a background job ends once");
         let Some(doing) = self.doing.take() else { return };
         let is_done = matches!(end, JobEnd::Done(_));
         if !(is_done && matches!(doing, Doing::Search(_))) {

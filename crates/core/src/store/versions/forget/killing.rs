@@ -435,6 +435,7 @@ impl Versions {
     }
 
     pub(in super::super) fn job_done(&mut self, end: JobEnd<'_>) {
+        assert!(self.killing.job.doing.is_some(), "a background job ends once");
         let Some(doing) = self.killing.job.doing.take() else { return };
         self.killing.job.remains = matches!(end, JobEnd::Remains(_));
         match (doing, end) {

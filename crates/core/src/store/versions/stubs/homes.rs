@@ -363,7 +363,8 @@ impl Homes {
     /// # Panics
     /// If the cell of a page of which stubs stay is not [held](Homes::hold).
     pub(in super::super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> Result<(), Place> {
-        let Some(Moving { doomed, .. }) = &self.moving else { return Ok(()) };
+        let Some(Moving { doomed, written: before }) = &self.moving else { return Ok(()) };
+        assert!(before.is_none(), "the pages of a move are made once");
         let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
         assert_eq!(
             read.len(),
@@ -381,6 +382,8 @@ impl Homes {
             stubs.retain(|it| stay.contains(&it.slot));
             let other = CellOf(*page, home.side).other();
             let cell = if mutant::is(Mutant::KeepHomeCell) { home.cell.clone() } else { cells.draw() };
+            let is_other = cell != home.cell || mutant::is(Mutant::KeepHomeCell);
+            assert!(is_other, "the rest of a page goes under another cell");
             let image = self.image(*page, &cell, &stubs);
             written.push((other, cell, image));
             known.extend(stubs.into_iter().map(|it| (it.slot, it.sealing)));
@@ -419,6 +422,8 @@ impl Homes {
 
     /// Notes that the pages have their cells, durably, and that the cells that they had are destroyed.
     pub(in super::super) fn rekeyed(&mut self) {
+        let is_written = self.moving.as_ref().is_some_and(|it| it.written.is_some());
+        assert!(is_written, "a move ends when its pages were written");
         let Some(Moving { doomed, written }) = self.moving.take() else { return };
         doomed.keys().for_each(|page| self.pages.remove(*page));
         for (CellOf(page, side), cell, _) in written.into_iter().flatten() {
