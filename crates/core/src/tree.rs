@@ -328,6 +328,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         } else {
             right.insert(shape, n - middle, key, value);
         }
+        assert!(node.count() > 0 && right.count() > 0, "no page of a tree is empty");
         let (level, first) = (right.level(), right.key(shape, 0).to_vec());
         let right = pages.add(right).0.to_le_bytes();
         match path.last() {
@@ -336,6 +337,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
                 self.put(pages, path, at, &first, &right);
             }
             None => {
+                assert_eq!(self.root.page, Some(page), "only the root has no parent");
                 let mut root = Node::new(self.id, level + 1);
                 root.insert(Self::INNER, 0, &[0; K], &page.0.to_le_bytes());
                 root.insert(Self::INNER, 1, &first, &right);
@@ -373,6 +375,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
     /// # Errors
     /// [`Absent`]; then some are removed.
     pub fn remove_all(&mut self, pages: &mut Pages, keys: &[[u8; K]]) -> Result<(), Absent> {
+        assert!(keys.is_sorted_by(|one, next| one < next), "the keys ascend");
         let mut keys = keys;
         while let Some(first) = keys.first() {
             let Some(path) = self.path(pages, first)? else { return Ok(()) };
@@ -390,6 +393,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
 
     /// Removes the entries with these indices, which ascend, from the leaf at the end of `path`.
     fn take_out(&mut self, pages: &mut Pages, mut path: Path, indices: &[usize]) -> Result<(), Absent> {
+        assert!(!indices.is_empty(), "something is taken out");
         let is_few = pages.get(path[path.len() - 1].0)?.count() < Self::FEW + indices.len();
         // A neighbour that is not in memory is joined another time.
         let neighbour = if is_few { Self::neighbour(pages, &path).ok().flatten() } else { None };
@@ -422,6 +426,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let Some(_) = path.pop() else { unreachable!("a leaf is at the end of its path") };
         let Some((parent, n)) = path.pop() else { unreachable!("a leaf with a neighbour has a parent") };
         let (left, right) = (n.min(beside), n.max(beside));
+        assert!(left + 1 == right, "neighbours are joined");
         let child = |pages: &Pages, n| pages.get(parent).map(|node| node.child(Self::INNER, n));
         let (Ok(mut first), Ok(second)) = (child(pages, left), child(pages, right)) else {
             unreachable!("the parent is in memory")
@@ -440,6 +445,7 @@ impl<const K: usize, const V: usize> Tree<K, V> {
         let Some((page, _)) = path.pop() else { return };
         pages.release(page);
         if path.is_empty() {
+            assert_eq!(self.root.page, Some(page), "only the root has no parent");
             self.root = Root::default();
         } else {
             self.drop_entry(pages, path);

@@ -42,6 +42,7 @@ impl<A: Address> BlockSet<A> {
     pub fn of_ascending(blocks: impl IntoIterator<Item = u64>) -> Self {
         let (mut set, mut run) = (Self::default(), 0..0);
         for block in blocks {
+            assert!(block >= run.end, "the numbers of the blocks ascend");
             if block != run.end {
                 set.insert(Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES));
                 run.start = block;
@@ -57,7 +58,9 @@ impl<A: Address> BlockSet<A> {
         let (first, end) = (extent.start.get().div_ceil(BLOCK_BYTES), extent.end() / BLOCK_BYTES);
         for (shard, from, to) in shards(first, end.max(first)) {
             if let Some(bits) = self.shards.get_mut(shard) {
-                self.len -= bits.remove_range(from..=to);
+                let gone = bits.remove_range(from..=to);
+                assert!(gone <= self.len, "no more blocks go than there are");
+                self.len -= gone;
             }
         }
     }
@@ -80,17 +83,24 @@ impl<A: Address> BlockSet<A> {
 
     /// Adds all blocks of `other`.
     pub fn union(&mut self, other: &Self) {
+        let before = self.len;
         if self.shards.len() < other.shards.len() {
             self.shards.resize_with(other.shards.len(), RoaringBitmap::new);
         }
         self.shards.iter_mut().zip(&other.shards).for_each(|(bits, more)| *bits |= more);
         self.recount();
+        assert!(
+            self.len >= before.max(other.len) && self.len - before <= other.len,
+            "a union has the blocks of both sets"
+        );
     }
 
     /// Removes all blocks of `other`.
     pub fn subtract(&mut self, other: &Self) {
+        let before = self.len;
         self.shards.iter_mut().zip(&other.shards).for_each(|(bits, less)| *bits -= less);
         self.recount();
+        assert!(self.len <= before && before - self.len <= other.len, "only blocks of the other set go");
     }
 
     /// The last run of bytes within `extent` whose blocks are in the set.
@@ -140,8 +150,11 @@ impl<A: Address> BlockSet<A> {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for bits in &self.shards {
-            bytes.extend((bits.serialized_size() as u64).to_le_bytes());
+            let size = bits.serialized_size();
+            bytes.extend((size as u64).to_le_bytes());
+            let start = bytes.len();
             bits.serialize_into(&mut bytes).expect("writing to memory does not fail");
+            assert_eq!(bytes.len() - start, size, "a bitmap has the length that stands before it");
         }
         bytes
     }
@@ -170,6 +183,7 @@ fn bytes_of<A: Address>(shard: usize, run: RangeInclusive<u32>) -> Extent<A> {
 
 /// Blocks `first..end`, as shards with their first and last index.
 fn shards(first: u64, end: u64) -> impl Iterator<Item = (usize, u32, u32)> {
+    assert!(first <= end, "blocks {first}..{end} are backwards");
     let mut next = first;
     std::iter::from_fn(move || {
         let shard = next / SHARD_BLOCKS;

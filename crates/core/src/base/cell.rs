@@ -99,11 +99,13 @@ impl Cells {
 
     pub(crate) fn draw(&mut self) -> Cell {
         let source = &mut Arc::get_mut(&mut self.0).expect("a source has one owner").0;
-        Cell(Secret::made(|secret| {
+        let cell = Cell(Secret::made(|secret| {
             split_into(source, secret);
             let crc = checksum(secret);
             secret[SECRET_BYTES..].copy_from_slice(&crc);
-        }))
+        }));
+        assert!(cell.is_whole(), "a start knows a cell that was drawn");
+        cell
     }
 }
 
@@ -124,6 +126,7 @@ fn split_into(entropy: &mut [u8; CELL_BYTES], split: &mut [u8; CELL_BYTES]) {
     let mut stream = vec![0; 2 * CELL_BYTES];
     apply(entropy, [0; 12], &mut stream);
     let (next, other) = stream.split_at(CELL_BYTES);
+    assert!(next != other, "a keystream does not repeat");
     entropy.copy_from_slice(next);
     split.copy_from_slice(other);
     wipe(&mut stream);

@@ -105,6 +105,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         for start in gone {
             crate::base::steps::step();
             if let Some((end, _)) = self.map.remove(&start) {
+                assert!(end <= to, "no extent goes on behind a boundary");
                 assert!(self.bytes >= end - start, "the bytes of a map are those of its extents");
                 self.bytes -= end - start;
             }
@@ -143,6 +144,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
         }
         if let Some(value) = left.merged(right) {
             let (start, end) = (*left_start, *right_end);
+            assert!(start < at && at < end, "no extent is empty");
             self.map.remove(&at);
             self.map.insert(start, (end, value));
         }

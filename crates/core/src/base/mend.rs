@@ -53,6 +53,7 @@ pub fn one_byte(bytes: &[u8], crc: u32) -> Option<(Vec<u8>, u32)> {
         ([(at, wrong)], false) => {
             let mut mended = bytes.to_vec();
             mended[*at] ^= wrong;
+            assert_eq!(crc32c::crc32c(&mended), crc, "mended bytes fit their checksum");
             Some((mended, crc))
         }
         _ => None,

@@ -115,6 +115,7 @@ impl Allocated {
         }
         self.add_gap(part);
         let gap_bytes: u64 = self.gaps.within(block).map(|(gap, ())| gap.len).sum();
+        assert!(gap_bytes <= block.len, "the gaps of a block are a part of it");
         if gap_bytes == block.len {
             self.unmap_blocks(block);
         }

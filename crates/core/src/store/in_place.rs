@@ -81,6 +81,7 @@ impl Store for InPlace {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, _: Epoch) -> WritePlan {
+        assert!(extent.end() <= self.size, "a write lies on the disk");
         self.allocated.allocate(extent);
         WritePlan::To(self.locate(extent))
     }

@@ -22,6 +22,7 @@
 
 mod leaving;
 mod map;
+mod memory;
 mod packing;
 mod sector;
 mod slots;
@@ -47,7 +48,7 @@ use schemars::JsonSchema;
 pub use sector::SECTOR_BYTES;
 use serde::{Deserialize, Serialize};
 use slots::Slots;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How the space of purged blocks is given back.
@@ -191,6 +192,8 @@ impl Overlay {
         let owed = owed.data().iter().filter(|_| !mutant::is(Mutant::ForgetOwed));
         owed.for_each(|(places, _)| used.insert(places));
         slots.adopt(&used, &clean.unwrap_or_default());
+        let free = slots.clean() + slots.residue();
+        assert!(allocated.len() + free <= slots.end(), "no slot of a block is free");
         let blocks = stale.runs().flat_map(|run| setup.base_data.runs_within(run));
         blocks.for_each(|run| purged.insert(run));
         let mut based = BlockSet::clone(&setup.base_data);
@@ -254,30 +257,6 @@ impl Overlay {
             self.map.begin(page);
         }
     }
-
-    /// How many pages of the map may stay in memory: half a byte for each block, and 16 MiB, the whole map of 16 GiB.
-    fn pages_max(&self) -> usize {
-        4096 + 2 * self.allocated_share()
-    }
-
-    /// How many pages of the map may wait for the next checkpoint before it is due. A guest that writes anywhere changes
-    /// a page with each write, and each checkpoint syncs all that the guest has written.
-    fn changed_pages_max(&self) -> usize {
-        1024 + self.allocated_share()
-    }
-
-    /// One page for each 16,384 allocated blocks.
-    fn allocated_share(&self) -> usize {
-        (self.allocated.blocks().len() / (16 * PAGE_BLOCKS)) as usize
-    }
-
-    /// Drops durable pages of the map from memory, if there are too many.
-    fn throw_out(&mut self) {
-        if self.map.resident() >= self.pages_max() {
-            let pending: BTreeSet<_> = self.pending.keys().map(|block| block / PAGE_BLOCKS).collect();
-            self.map.throw_out(&pending);
-        }
-    }
 }
 
 impl Store for Overlay {
@@ -292,10 +271,13 @@ impl Store for Overlay {
     fn locate(&self, extent: Extent<Addr>) -> Places {
         let mut places = Vec::new();
         Self::blocks(extent).for_each(|(block, part)| self.place_block(block, part, &mut places));
-        places.into_iter().collect()
+        let places: Places = places.into_iter().collect();
+        assert_eq!(places.bytes(), extent.len, "each byte lies somewhere, once");
+        places
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, _: Epoch) -> WritePlan {
+        assert!(extent.end() <= self.size, "a write lies on the disk");
         let fresh: Vec<_> = Self::blocks(extent).filter(|(block, _)| !self.is_allocated(*block)).collect();
         if !fresh.is_empty() && self.slots.is_shrinking() {
             return WritePlan::AwaitJob;
@@ -311,6 +293,7 @@ impl Store for Overlay {
             return WritePlan::NoSpace;
         }
         for (block, _) in &fresh {
+            assert!(!self.pending.contains_key(block), "one write of a block at a time");
             self.begin_page(block / PAGE_BLOCKS);
         }
         let slots = self.slots.take(fresh.len());
@@ -319,7 +302,8 @@ impl Store for Overlay {
             let slot = self.pending.get(&block).copied();
             in_slot(slot.unwrap_or_else(|| self.slot(block)), part)
         });
-        let places = places.collect();
+        let places: Places = places.collect();
+        assert_eq!(places.bytes(), extent.len, "each byte goes somewhere, once");
         for run in self.allocated.blocks().runs_within(extent).collect::<Vec<_>>() {
             self.allocated.allocate(run);
         }
@@ -336,6 +320,10 @@ impl Store for Overlay {
                 continue;
             }
             self.slots.free(slot, true);
+            assert!(
+                !self.purged.contains(block) && !self.based.contains(block),
+                "a block with a slot is nowhere else"
+            );
             if self.base.data.contains(block) {
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));
@@ -346,6 +334,7 @@ impl Store for Overlay {
         let Some(whole) = self.allocated.whole_blocks(extent) else { return };
         for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
+                assert!(!self.is_allocated(block), "a block where the base shows has no slot");
                 self.begin_page(block / PAGE_BLOCKS);
                 self.map.set(block, PURGED);
                 self.purged.insert(address(block));
@@ -408,6 +397,7 @@ impl Mapped for Overlay {
                 self.slots.refuse(slot);
                 continue;
             }
+            assert!(!self.is_allocated(block), "a block that gets a slot has none");
             self.map.set(block, slot as u32 + FIRST_SLOT);
             self.purged.remove(address(block));
             self.cover_base(address(block));
@@ -416,6 +406,8 @@ impl Mapped for Overlay {
     }
 
     fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
+        let is_one = block.start.0.is_multiple_of(BLOCK_BYTES) && block.len <= BLOCK_BYTES;
+        assert!(is_one, "one block leaves");
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
@@ -455,6 +447,10 @@ impl Mapped for Overlay {
     }
 
     fn loaded(&mut self, place: Place, bytes: &[u8]) -> Result<(), String> {
+        assert!(
+            place.on == MediumId::Map && place.extent.len == bytes.len() as u64,
+            "all of a page was read"
+        );
         self.throw_out();
         self.map.load(place, bytes).map_err(|error| error.to_string())
     }
@@ -474,6 +470,7 @@ impl Mapped for Overlay {
     }
 
     fn reserved(&mut self, place: Place) {
+        assert!(place.on == MediumId::Map, "the map gets its space");
         self.map.reserved(place.extent);
     }
 
@@ -543,6 +540,7 @@ impl Mapped for Overlay {
     }
 
     fn background_done(&mut self, end: JobEnd<'_>) {
+        assert!(self.doing.is_some(), "a background job ends once");
         let Some(doing) = self.doing.take() else { return };
         let is_done = matches!(end, JobEnd::Done(_));
         if !(is_done && matches!(doing, Doing::Search(_))) {
@@ -566,6 +564,8 @@ impl Mapped for Overlay {
 
     fn rebind(&mut self, content: Extent<Addr>, to: Extent<Pos>) {
         let block = content.start.0 / BLOCK_BYTES;
+        assert!(self.is_allocated(block) && !self.pending.contains_key(&block), "content at rest moves");
+        assert!(to.end() <= self.slots.end() * BLOCK_BYTES, "content moves within the medium");
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);
@@ -578,6 +578,7 @@ fn address(block: u64) -> Extent<Addr> {
 
 /// Where `part` of a block lies when the block is in `slot`.
 fn in_slot(slot: u64, part: Extent<Addr>) -> Place {
+    assert!(part.start.0 % BLOCK_BYTES + part.len <= BLOCK_BYTES, "the part lies in one block");
     let at = slot * BLOCK_BYTES + part.start.0 % BLOCK_BYTES;
     Place { on: MediumId::Data, extent: Extent::new(at, part.len) }
 }

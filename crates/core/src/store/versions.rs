@@ -165,7 +165,9 @@ impl Versions {
             let version = if is_free { Ok(None) } else { shown.of(block) };
             self.place_version(&mut stubs, (block, part), version.expect("nothing is missing"))
         };
-        Places::of(blocks(extent).map(place))
+        let places = Places::of(blocks(extent).map(place));
+        assert_eq!(places.bytes(), extent.len, "each byte lies somewhere, once");
+        places
     }
 
     /// The epochs before this one can be shown, if they are kept.
@@ -336,6 +338,12 @@ impl Store for Versions {
     }
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
+        assert!(extent.end() <= self.size, "a write lies on the disk");
+        assert!(self.geometry().merged(extent).next().is_none(), "whole blocks are written");
+        assert!(
+            epoch == self.open || epoch.0 == self.open.0 + 1,
+            "a write belongs to an epoch that has not closed"
+        );
         let more = blocks(extent).count();
         if !self.has_log_room(more) || !self.has_stub_room(more) {
             // However few stubs there are: the write may be a large one.
@@ -345,7 +353,8 @@ impl Store for Versions {
         let place = |(block, _)| {
             let slot = self.catalog.begin_write(block);
             self.killing.taken(slot);
-            self.writing.insert(block, (slot, epoch));
+            let before = self.writing.insert(block, (slot, epoch));
+            assert!(before.is_none(), "one write of a block at a time");
             let context = Context { block, born: epoch, slot };
             (in_slot(slot), Some(Sealed { context, sealing: SealingAt::ToCome }))
         };
@@ -395,8 +404,11 @@ impl Mapped for Versions {
             }
             return;
         };
-        for ((block, _), Sealing { number, stub, .. }) in blocks(extent).zip(sealings) {
+        assert_eq!(sealings.len(), blocks(extent).count(), "each block that was written was sealed");
+        for ((block, _), Sealing { session, number, stub }) in blocks(extent).zip(sealings) {
+            assert_eq!(session, self.catalog.log.sessions().newest(), "the log notes who has sealed");
             let Some((slot, epoch)) = self.writing.remove(&block) else { continue };
+            assert!(epoch >= self.open, "an epoch closes when its writes have ended");
             self.allocated.insert(outline(block));
             self.committing.fresh.insert(block);
             self.catalog.end_write(block, slot);
@@ -406,6 +418,7 @@ impl Mapped for Versions {
     }
 
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
+        assert_eq!(epoch, self.open, "what has died in an epoch leaves before that closes");
         let freed = blocks(block).filter_map(|(block, _)| {
             let slot = self.free(block, epoch)?;
             Some(in_slot(slot))
@@ -472,6 +485,10 @@ impl Mapped for Versions {
         }
         let commit = match (self.committing.again.take(), self.catalog.commit()) {
             (Some((mut place, mut bytes)), Some((more, others))) => {
+                assert!(
+                    place.on == more.on && place.extent.end() == more.extent.start.0,
+                    "a commit follows the last"
+                );
                 place.extent.len += more.extent.len;
                 bytes.extend(others);
                 Some((place, bytes))
@@ -492,6 +509,8 @@ impl Mapped for Versions {
 
     fn end_checkpoint(&mut self) {
         let committing = std::mem::take(&mut self.committing);
+        assert!(committing.is_under_way && committing.log.is_none(), "a checkpoint that was written ends");
+        assert!(committing.open >= self.undurable, "an epoch that has closed durably stays closed");
         self.undurable = committing.open;
         self.catalog.log.confirm();
         (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
@@ -507,6 +526,7 @@ impl Mapped for Versions {
         self.killing.abort_commit();
         let Some(index) = self.committing.index.take() else { return false };
         self.catalog.abort_checkpoint();
+        assert!(self.committing.again.is_none(), "the index is not written after a commit that was given up");
         self.committing.again = index.log;
         self.committing.wants_index = true;
         true
@@ -526,6 +546,7 @@ impl Mapped for Versions {
     }
 
     fn background(&mut self, _: bool) -> Option<Job> {
+        assert!(self.killing.job.doing.is_none(), "one background job at a time");
         let (doing, job) = self.next_job()?;
         self.killing.job.doing = Some(doing);
         Some(job)

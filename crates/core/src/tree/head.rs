@@ -72,6 +72,8 @@ impl Head {
         assert!(bytes.len() + 4 <= COPY_BYTES, "a copy is one sector");
         bytes.resize(COPY_BYTES - 4, 0);
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        let read = Self::from_bytes(&bytes, disk);
+        assert!(read.is_ok_and(|read| read == *self), "a head is read as it was written");
         bytes.repeat(HEAD_BYTES / COPY_BYTES)
     }
 

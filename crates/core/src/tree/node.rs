@@ -138,6 +138,8 @@ impl Node {
     }
 
     pub(super) fn set_value(&mut self, shape: Shape, n: usize, value: &[u8]) {
+        assert!(n < self.count(), "the page has this entry");
+        assert_eq!(shape.key + value.len(), shape.width, "an entry has its width");
         self.0[HEAD_BYTES + n * shape.width + shape.key..][..value.len()].copy_from_slice(value);
     }
 
@@ -181,6 +183,7 @@ impl Node {
     pub(super) fn insert(&mut self, shape: Shape, n: usize, key: &[u8], value: &[u8]) {
         let (count, at) = (self.count(), HEAD_BYTES + n * shape.width);
         assert!(count < shape.capacity() && n <= count, "an entry fits into the page");
+        assert_eq!(key.len() + value.len(), shape.width, "an entry has its width");
         self.0.copy_within(at..HEAD_BYTES + count * shape.width, at + shape.width);
         self.0[at..][..key.len()].copy_from_slice(key);
         self.0[at + key.len()..][..value.len()].copy_from_slice(value);
@@ -190,6 +193,8 @@ impl Node {
     /// Removes the entries with these indices, which ascend.
     pub(super) fn remove(&mut self, shape: Shape, indices: &[usize]) {
         let (count, mut to) = (self.count(), indices.first().copied().unwrap_or_default());
+        assert!(indices.is_sorted_by(|one, next| one < next), "the indices ascend");
+        assert!(indices.last().is_none_or(|last| *last < count), "the page has these entries");
         let at = |n: usize| HEAD_BYTES + n * shape.width;
         for (n, index) in indices.iter().enumerate() {
             let next = indices.get(n + 1).copied().unwrap_or(count);
@@ -206,6 +211,7 @@ impl Node {
 
     /// Moves the entries from index `from` on to a new page.
     pub(super) fn split_off(&mut self, shape: Shape, from: usize) -> Self {
+        assert!(from <= self.count(), "a page is cut between its entries");
         let mut right = Self::new(self.tree(), self.level());
         right.set_generation(self.generation());
         let (start, end) = (HEAD_BYTES + from * shape.width, HEAD_BYTES + self.count() * shape.width);

@@ -88,6 +88,7 @@ impl Pages {
 
     /// Notes the pages that the trees [reach](super::Tree::reach): the others are free.
     pub fn found(&mut self, used: &RoaringBitmap) {
+        assert!(self.unwritten.is_empty() && self.released.is_empty(), "pages are found before any changes");
         let end = used.max().map_or(HEADS, |last| last + 1);
         self.free.clear();
         self.free.insert_range(HEADS..end);
@@ -175,7 +176,8 @@ impl Pages {
         self.unwritten.remove(&page);
         self.taken.remove(&page);
         if node.generation() == self.generation {
-            self.free.insert(page.0);
+            let is_news = self.free.insert(page.0);
+            assert!(is_news, "a page is freed once");
         } else {
             self.released.push(page);
         }
@@ -194,7 +196,9 @@ impl Pages {
     #[must_use]
     pub fn lacking(&self, needed: u64) -> Option<(PageNo, u64)> {
         let end = (self.used() + needed).max(u64::from(self.end.0));
-        (self.spare() < needed).then_some((self.room, end))
+        let lacks = self.spare() < needed;
+        assert!(!lacks || u64::from(self.room.0) < end, "what lacks space lies behind what has it");
+        lacks.then_some((self.room, end))
     }
 
     /// Whether it is known where pages have space on the host.
@@ -243,14 +247,20 @@ impl Pages {
     }
 
     fn take_write(&mut self, page: PageNo) -> (u64, Vec<u8>) {
+        assert!(page.0 >= HEADS && page < self.end, "a page lies behind the heads");
         let owner = self.owner;
-        self.due.remove(&page);
+        let is_due = self.due.remove(&page);
         if let Some(node) = self.parting.remove(&page) {
             return (page.position(), node.to_bytes(page, owner));
         }
         self.unwritten.remove(&page);
         self.taken.insert(page);
-        (page.position(), self.node(page).to_bytes(page, owner))
+        let node = self.node(page);
+        assert!(
+            !is_due || node.generation() < self.generation,
+            "what changes meanwhile is no part of a head"
+        );
+        (page.position(), node.to_bytes(page, owner))
     }
 
     /// How many pages of the head under way were not [taken](Pages::take_due) yet.
@@ -266,6 +276,7 @@ impl Pages {
     /// If another head is under way.
     pub fn begin_head(&mut self) -> u64 {
         assert!(self.releasing.is_empty() && self.due.is_empty(), "one head at a time");
+        assert!(self.parting.is_empty(), "pages that went are written with the head that reaches them");
         self.due = std::mem::take(&mut self.unwritten);
         self.releasing = std::mem::take(&mut self.released);
         self.generation += 1;
@@ -277,11 +288,14 @@ impl Pages {
     /// # Panics
     /// If a changed page was not taken to be written.
     pub fn end_head(&mut self) -> Vec<PageNo> {
-        assert!(self.due.is_empty(), "a head follows the pages that it reaches");
+        assert!(self.due.is_empty() && self.parting.is_empty(), "a head follows the pages that it reaches");
         let (nodes, next) = (&self.nodes, self.generation);
         self.taken.retain(|page| nodes.get(*page).is_some_and(|it| it.node.generation() == next));
         let freed = std::mem::take(&mut self.releasing);
-        freed.iter().for_each(|page| _ = self.free.insert(page.0));
+        for page in &freed {
+            let is_news = self.free.insert(page.0);
+            assert!(is_news, "a page is freed once");
+        }
         freed
     }
 
@@ -350,6 +364,7 @@ impl Nodes {
         let cached = Some(Cached { page, node, used: Cell::new(true) });
         let place = match self.free.pop() {
             Some(place) => {
+                assert!(self.cached[place as usize].is_none(), "a free place has no page");
                 self.cached[place as usize] = cached;
                 place
             }
@@ -358,13 +373,24 @@ impl Nodes {
                 self.cached.len() as u32 - 1
             }
         };
-        self.places.insert(page.0, place);
+        let before = self.places.insert(page.0, place);
+        assert!(before.is_none(), "a page is in memory once");
+        assert!(
+            self.places.len() + self.free.len() == self.cached.len(),
+            "each place has a page, or is free"
+        );
     }
 
     fn remove(&mut self, page: PageNo) -> Option<Cached> {
         let place = self.places.remove(&page.0)?;
         self.free.push(place);
-        self.cached[place as usize].take()
+        let cached = self.cached[place as usize].take();
+        assert!(cached.as_ref().is_some_and(|it| it.page == page), "each place has the page that it is for");
+        assert!(
+            self.places.len() + self.free.len() == self.cached.len(),
+            "each place has a page, or is free"
+        );
+        cached
     }
 
     /// The page that eviction looks at next, if there is one at its place.

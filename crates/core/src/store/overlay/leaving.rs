@@ -29,6 +29,7 @@ impl Overlay {
                 self.slots.free(slot, true);
             }
         }
+        assert!(places.is_empty() || !self.based.contains(block), "a block has a slot, or the base shows");
         let may_show = self.uncovered.contains(block) && !mutant::is(Mutant::BaseUnowed);
         if self.based.contains(block) || may_show {
             places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });

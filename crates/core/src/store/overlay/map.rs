@@ -240,6 +240,7 @@ pub(super) fn put(map: &dyn Medium, disk: [u8; 16], block: u64, entry: u32) -> R
     found[(block % SECTOR_BLOCKS) as usize] = entry;
     let mut bytes = Vec::with_capacity(SECTOR_BYTES);
     sector::append(disk, number(at), &found, &mut bytes);
+    assert!(bytes.len() == SECTOR_BYTES, "one sector is written");
     Ok(map.write(Pos(at), &bytes, false)?)
 }
 
@@ -368,7 +369,8 @@ impl Map {
 
     /// Makes a page that is all zeros.
     pub(super) fn begin(&mut self, page: u64) {
-        self.pages.insert(page, Page::new(vec![BASE; PAGE_BLOCKS as usize]));
+        let before = self.pages.insert(page, Page::new(vec![BASE; PAGE_BLOCKS as usize]));
+        assert!(before.is_none(), "a page is begun once");
     }
 
     /// Sets an entry.
@@ -440,6 +442,7 @@ impl Map {
     }
 
     pub(super) fn end_checkpoint(&mut self) {
+        assert!(self.writes.is_none(), "the writes of a checkpoint were taken before its end");
         self.checkpointing.clear();
     }
 
@@ -451,6 +454,7 @@ impl Map {
 
 impl Page {
     fn new(entries: Vec<u32>) -> Self {
+        assert!(entries.len() as u64 == PAGE_BLOCKS, "a page has an entry for each of its blocks");
         Self { entries: entries.into(), was_used: Cell::new(true) }
     }
 

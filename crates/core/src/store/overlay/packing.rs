@@ -61,6 +61,7 @@ impl Overlay {
                 (page..page + pages_max).take_while(|it| !self.map.has(*it) && it * PAGE_BLOCKS < end);
             let last = absent.last().unwrap_or(page);
             let part = Extent::between(map::position(page), map::position(last + 1));
+            assert!(part.len <= SEARCH_BYTES, "a search job reads no more than it may");
             let job = Job::Read(vec![Place { on: MediumId::Map, extent: part }]);
             return Some((Doing::Search(part), job));
         }
@@ -85,12 +86,15 @@ impl Overlay {
 
     /// Takes a part of the map that was read for the search.
     pub(super) fn searched(&mut self, part: Extent<Pos>, read: &[u8]) {
+        assert_eq!(read.len() as u64, part.len, "all of the part was read");
         let (dense, first) = (self.dense_slots(), map::first_block(part.start.0));
         // The blocks of a damaged part stay where they are; whatever needs its entries is refused.
         if let Ok(entries) = self.map.parse(part.start, read) {
             self.note_owners(dense, (first..).zip(entries));
         }
-        self.search.next = Some(map::first_block(part.end()));
+        let next = map::first_block(part.end());
+        assert!(self.search.next.is_none_or(|before| before < next), "a search goes on");
+        self.search.next = Some(next);
     }
 
     /// How many slots a packed medium would have.
@@ -131,6 +135,8 @@ impl Overlay {
         // Both in ascending order, so that adjacent slots are read and written at once.
         contents.sort_unstable_by_key(|(slot, _)| *slot);
         to.sort_unstable();
+        let is_lower = to.iter().zip(&contents).all(|(to, (from, _))| to < from);
+        assert!(is_lower && to.len() == contents.len(), "each block moves towards the start of the medium");
         let contents: Vec<_> = contents.into_iter().map(|(_, content)| content).collect();
         let to = to.into_iter().zip(&contents).map(|(slot, it)| in_slot(slot, *it).extent).collect();
         let begun = |to: Vec<_>| (Doing::Move(to.clone()), Job::Move { contents: contents.clone(), to });

@@ -23,7 +23,7 @@ fn covered(disk: [u8; 16], number: u64, entries: &[u8]) -> Vec<u8> {
 /// Appends sector `number` of the map of `disk`. A sector without entries is all zeros, like one that was never written.
 pub(super) fn append(disk: [u8; 16], number: u64, entries: &[u32], to: &mut Vec<u8>) {
     let entries: Vec<u8> = entries.iter().flat_map(|entry| entry.to_le_bytes()).collect();
-    debug_assert!(entries.len() == ENTRIES_BYTES, "a sector is full");
+    assert!(entries.len() == ENTRIES_BYTES, "a sector is full");
     let is_empty = is_zeros(&entries);
     let crc = if is_empty { 0 } else { crc32c::crc32c(&covered(disk, number, &entries)) };
     to.extend(entries);
@@ -56,7 +56,10 @@ pub(super) fn mended(disk: [u8; 16], number: u64, sector: &[u8]) -> Option<Vec<u
         Some(found) => found,
     };
     let is_ours = mended[..OWNER_BYTES] == covered[..OWNER_BYTES];
-    is_ours.then(|| [&mended[OWNER_BYTES..], &crc.to_le_bytes()].concat())
+    let whole = is_ours.then(|| [&mended[OWNER_BYTES..], &crc.to_le_bytes()].concat());
+    let is_whole = |it: &Vec<u8>| self::entries(disk, number, it).is_some();
+    assert!(whole.as_ref().is_none_or(is_whole), "a mended sector fits its checksum");
+    whole
 }
 
 #[cfg(test)]

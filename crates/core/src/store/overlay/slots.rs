@@ -69,11 +69,13 @@ impl Slots {
             self.pending_punch = free;
             return;
         }
+        let count = free.len();
         self.residue = free.clone();
         self.residue.subtract(clean);
         free.subtract(&self.residue);
         self.clean = free.clone();
         self.pending_punch = free;
+        assert_eq!(self.clean.len() + self.residue.len(), count, "a free slot is clean, or to be destroyed");
     }
 
     /// Lowers the number of slots that there can be.
@@ -131,6 +133,7 @@ impl Slots {
                 Some(run) => Extent::new(run.start.0, run.len.min(left * BLOCK_BYTES)),
                 None => {
                     assert!(!self.shrinking, "what is being cut off does not grow");
+                    assert!(self.end + left <= self.max, "the map can name each slot");
                     let run = Extent::new(self.end * BLOCK_BYTES, left * BLOCK_BYTES);
                     self.end += left;
                     run
@@ -176,6 +179,7 @@ impl Slots {
 
     /// Gives back `slot`, which may have been written to, and which the map never named.
     pub(super) fn release(&mut self, slot: u64) {
+        assert!(slot < self.end && !self.clean.contains(slot), "a slot that was taken is given back");
         let slot = extent(slot);
         if self.secure {
             self.residue.insert(slot);
@@ -263,6 +267,7 @@ impl Slots {
 
     /// A job that cuts off the end of the medium, if that is free.
     pub(super) fn begin_cut(&mut self) -> Option<Begun> {
+        assert!(!self.shrinking, "one cut at a time");
         let tail = self.tail()?;
         self.hand_out(tail);
         self.shrinking = true;
@@ -276,6 +281,7 @@ impl Slots {
 
     /// Ends such a job: the medium ends at `to` now if `is_done`.
     pub(super) fn cut(&mut self, to: Pos, is_done: bool) {
+        assert!(self.shrinking, "a cut ends once");
         self.shrinking = false;
         if is_done {
             assert!(to.0 <= self.end * BLOCK_BYTES, "a medium that is cut does not grow");

@@ -6,6 +6,7 @@ use crate::media::medium::{Capabilities, MediumError};
 use crate::owed::Owed;
 use crate::store::Kind;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 const BLOCKS: u64 = 3000;
 const SIZE: u64 = BLOCKS * BLOCK_BYTES - 1024;

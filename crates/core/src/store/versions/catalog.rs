@@ -13,10 +13,10 @@ use crate::base::units::{Block, Epoch, Extent, Pos, Slot};
 use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
 use crate::media::place::Place;
-use crate::media::places::Places;
 use crate::media::sealing::Sealing;
 use crate::mutant::{self, Mutant};
 use crate::store::Batch;
+use crate::store::batch::joined;
 use crate::store::versions::index::history::{
     CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime,
 };
@@ -29,9 +29,6 @@ use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{Absent, HEAD_BYTES, HEADS, Head, PAGE_BYTES, PageError, PageNo, head_fault};
 use std::collections::BTreeSet;
 use std::ops::Range;
-
-/// Most bytes of the index, or of homes of stubs, that are written with one operation.
-const WRITE_BYTES_MAX: usize = 64 << 10;
 
 /// See the module's documentation.
 #[derive(Debug)]
@@ -91,6 +88,7 @@ impl IndexCheckpoint {
         let rest = &self.to_home[self.taken..];
         let pages = rest.chunk_by(|a, b| layout.page_of(*a) == layout.page_of(*b)).take(pages_max);
         let count = pages.map(<[Slot]>::len).sum();
+        assert!(count > 0 || rest.is_empty(), "a batch has a page");
         self.taken += count;
         &rest[..count]
     }
@@ -99,23 +97,6 @@ impl IndexCheckpoint {
     fn has_homed(&self) -> bool {
         self.taken == self.to_home.len()
     }
-}
-
-/// The writes as few operations: each is an event, and homes of stubs come by the ten thousand.
-fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
-    let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
-    for (place, bytes) in writes {
-        match few.last_mut() {
-            Some((places, content))
-                if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>
-            {
-                places.push(place);
-                content.extend(bytes);
-            }
-            _ => few.push((place.into(), bytes)),
-        }
-    }
-    few
 }
 
 /// The note in a head of the index: where the log goes on, and which sessions there were.
@@ -150,12 +131,14 @@ impl Note {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Counts { changed: [open, before], retired, owed } = self.counts;
         let numbers = [self.open.0, self.sequence, open, before, retired, owed];
-        numbers
+        let bytes: Vec<u8> = numbers
             .into_iter()
             .flat_map(u64::to_le_bytes)
             .chain([self.half])
             .chain(self.sessions.to_bytes())
-            .collect()
+            .collect();
+        assert_eq!(Self::from_bytes(&bytes), Some(self), "a note is read as it was written");
+        bytes
     }
 
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
@@ -247,6 +230,8 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        assert!(is_of_now, "a change belongs to the open epoch, or to the one before");
         self.note_lingering(block, epoch)?;
         let log = &self.log;
         let vanishes = |slot| log.is_in_memory(slot) && !keeps(slot);
@@ -283,6 +268,8 @@ impl Catalog {
 
     /// Closes `epoch`, which is the open one or the one before: it is kept from now on. The log has, or gets, the same.
     pub(super) fn close(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        assert!(is_of_now, "the open epoch closes, or the one before");
         self.history.close_again(epoch, when)?;
         self.lingering.closed(epoch);
         Ok(())
@@ -394,6 +381,7 @@ impl Catalog {
     /// # Errors
     /// Why the bytes cannot be that.
     pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), String> {
+        assert_eq!(place.extent.len, bytes.len() as u64, "all of the place was read");
         if place.on == MediumId::Root {
             return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
         }
@@ -440,16 +428,20 @@ impl Catalog {
     /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
     /// the head.
     pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
-        let writes = if checkpoint.has_homed() {
-            let pages = self.history.pages.take_due(pages_max);
-            pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect()
-        } else {
+        let mut writes = Vec::new();
+        // Versions may have died since the checkpoint began, and nothing be left of all those that a batch was to bring home.
+        while writes.is_empty() && !checkpoint.has_homed() {
             let slots = checkpoint.take_slots(self.layout, pages_max);
             let stubs: Vec<Stub> = slots.iter().filter_map(|slot| self.stub(*slot)).collect();
-            self.homes.bring(&stubs, &mut self.cells)
-        };
+            writes = self.homes.bring(&stubs, &mut self.cells);
+        }
+        if writes.is_empty() {
+            let pages = self.history.pages.take_due(pages_max);
+            writes = pages.into_iter().map(|(at, bytes)| (in_index(at, PAGE_BYTES), bytes)).collect();
+        }
         let is_all = checkpoint.has_homed() && self.history.pages.due() == 0;
-        if writes.is_empty() && is_all {
+        if writes.is_empty() {
+            assert!(is_all, "the head comes last");
             let (place, bytes) = checkpoint.head.take()?;
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
@@ -467,6 +459,11 @@ impl Catalog {
 
     /// Ends a checkpoint: its head is durable.
     pub(super) fn end_checkpoint(&mut self, checkpoint: &IndexCheckpoint) {
+        assert!(
+            checkpoint.has_homed() && checkpoint.head.is_none(),
+            "a checkpoint ends when all of it was written"
+        );
+        assert!(checkpoint.generation > self.generation, "generations only grow");
         self.history.pages.end_head();
         self.slots.end_head();
         self.heads += 1;
@@ -474,6 +471,8 @@ impl Catalog {
         self.log.end_turn(&[&checkpoint.to_home, &checkpoint.at_home]);
         self.homes.brought();
         let (half, dying) = &checkpoint.old_half;
+        let is_free = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
+        assert!(is_free, "one half at a time waits for the end of its cell");
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
 

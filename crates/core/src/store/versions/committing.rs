@@ -27,11 +27,14 @@ pub(super) struct Committing {
 
 impl Committing {
     pub(super) fn begin(&mut self, open: Epoch) {
+        assert!(!self.is_under_way && self.blocks.is_empty(), "one commit at a time");
+        assert!(self.log.is_none() && self.index.is_none(), "nothing of the last commit is left to write");
         (self.is_under_way, self.open) = (true, open);
         self.blocks.append(&mut self.fresh);
     }
 
     pub(super) fn abort(&mut self) {
+        assert!(self.is_under_way, "a commit that is given up has begun");
         (self.is_under_way, self.log) = (false, None);
         self.fresh.append(&mut self.blocks);
     }

@@ -415,6 +415,7 @@ impl<'a> Index<'a> {
     /// Writes again what was replayed: after a sync that failed, it may be in the host's cache only, and what it
     /// replaced is destroyed soon.
     fn make_durable(&self, log: &[u8]) -> Result<(), MediumError> {
+        assert!(log.len() as u64 <= self.catalog.current_half().len, "what was replayed lies in one half");
         if log.is_empty() { Ok(()) } else { self.stubs.write(self.catalog.current_half().start, log, true) }
     }
 
@@ -425,6 +426,7 @@ impl<'a> Index<'a> {
         if !sectors.any(|sector| self.catalog.is_torn(sector)) {
             return Ok(false);
         }
+        assert_eq!(at.0 + bytes.len() as u64, self.catalog.current_half().end(), "the rest of the half goes");
         bytes.fill(0);
         self.stubs.write(at, &bytes, true)?;
         self.catalog.log.stain();
@@ -522,6 +524,7 @@ fn owed_slots(owed: &Owed) -> impl Iterator<Item = (Slot, Block)> {
 
 /// Overwrites some slots. Those that the full host has no space for are holes, and have no content.
 fn overwrite(data: &dyn Medium, slots: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
+    assert_eq!(pass.len() as u64, slots.len, "a pass covers its slots");
     match data.overwrite(slots.start, pass) {
         Err(error) if error.kind == MediumErrorKind::NoSpace => slots
             .pieces(BLOCK_BYTES)

@@ -109,7 +109,10 @@ impl Layout {
     #[must_use]
     pub fn with_room_for(versions: u64, stub_bytes: usize) -> Self {
         let sectors = versions.div_ceil(Self { stub_bytes, half_bytes: 0 }.per_sector() as u64);
-        Self { stub_bytes, half_bytes: (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES) }
+        let layout = Self { stub_bytes, half_bytes: (sectors * SECTOR_BYTES).next_multiple_of(PAGE_BYTES) };
+        let room = layout.half_bytes / SECTOR_BYTES * layout.per_sector() as u64;
+        assert!(room >= versions, "a half has room for the versions");
+        layout
     }
 
     fn entry_bytes(self) -> usize {
@@ -134,11 +137,13 @@ impl Layout {
     /// A half of the log.
     #[must_use]
     pub fn half(self, half: u8) -> Extent<Pos> {
+        assert!(half < 2, "the log has two halves");
         Extent::new(PAGE_BYTES + u64::from(half) * self.half_bytes, self.half_bytes)
     }
 
     /// The stub of entry `n` of the sector at `sector`.
     pub(super) fn stub_in_sector(self, sector: Pos, n: usize) -> Extent<Pos> {
+        assert!(n < self.per_sector(), "the entry is in its sector");
         let at = sector.0 as usize + SECTOR_HEAD_BYTES + n * self.entry_bytes() + RECORD_BYTES;
         Extent::new(at as u64, self.stub_bytes as u64)
     }
@@ -176,6 +181,7 @@ impl Layout {
 
     /// The slots whose homes are in the sector at `sector`, and these homes.
     pub(super) fn homes_in(self, sector: Pos) -> impl Iterator<Item = (Slot, Extent<Pos>)> {
+        assert!(sector >= self.homes(), "homes lie behind the log");
         let first = (sector.0 - self.homes().0) / SECTOR_BYTES * self.per_sector() as u64;
         (first..first + self.per_sector() as u64).map(move |slot| (Slot(slot), self.home(Slot(slot))))
     }
@@ -224,7 +230,8 @@ impl Layout {
     /// # Panics
     /// If the entries do not fit into a sector, or a stub has another length.
     pub(super) fn sector_bytes(self, sector: &Sector) -> Vec<u8> {
-        assert!(sector.entries.len() <= self.per_sector(), "the entries fit into a sector");
+        assert!((1..=self.per_sector()).contains(&sector.entries.len()), "the entries fit into a sector");
+        assert!(sector.after < sector.sequence, "a sector follows those that were durable");
         let mut bytes = vec![0; 4];
         bytes.extend(&sector.sequence.to_le_bytes()[..SEQUENCE_BYTES]);
         bytes.extend(pack::<NUMBER>(&[sector.epoch.0]));
@@ -240,6 +247,7 @@ impl Layout {
             bytes.extend(stub);
             bytes.resize(bytes.len() + self.stub_bytes - stub.len(), 0);
         }
+        assert!(bytes.len() as u64 <= SECTOR_BYTES, "a sector holds all of its entries");
         bytes.resize(SECTOR_BYTES as usize, 0);
         let crc = self.checksum(&bytes).to_le_bytes();
         bytes[..4].copy_from_slice(&crc);
@@ -261,6 +269,7 @@ impl Layout {
         let mut bytes = bytes.to_vec();
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
         places.into_iter().zip(mended).for_each(|(at, byte)| bytes[at] = byte);
+        assert_eq!(self.checksum(&bytes), crc, "a mended sector fits its checksum");
         Some(bytes)
     }
 

@@ -12,7 +12,7 @@ use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::place::Place;
 use crate::owed::Owed;
 use crate::request::{Question, Reply};
-use crate::store::{Epochs, Kind, Opening, Rekey};
+use crate::store::{Epochs, ForgetStep, Kind, Opening, Rekey};
 use std::cell::RefCell;
 
 const DISK: [u8; 16] = [4; 16];
@@ -131,7 +131,9 @@ impl Versions {
     fn write(&mut self, block: u64, blocks: u64) -> Vec<Place> {
         let at = extent(block, blocks);
         let WritePlan::To(places) = self.begin_write(at, self.open) else { panic!("no place for {at:?}") };
-        let sealing = |n| Sealing { session: Session(1), number: n, stub: [7; 64].into() };
+        let session = self.catalog.log.sessions().newest();
+        let stub = vec![7; self.catalog.layout.stub_bytes];
+        let sealing = |n| Sealing { session, number: n, stub: stub[..].into() };
         self.end_write(at, Written::There((0..blocks as u32).map(sealing).collect()));
         places.iter().collect()
     }
@@ -344,6 +346,102 @@ fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
     store.owed_durably(&[left[0].extent]);
     let job = store.background(true).expect("nothing else waits");
     assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
+}
+
+#[test]
+fn a_checkpoint_goes_on_where_nothing_is_left_of_the_versions_that_were_to_come_home() {
+    let mut store = opened(0, None, &memory(0), &"zero".parse().expect("a policy"));
+    store.write(0, 1);
+    store.commit();
+    store.committing.wants_index = true;
+    assert!(store.begin_checkpoint(false));
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.reclaim(&[left.extent]);
+    let batches: Vec<Batch> = std::iter::from_fn(|| store.next_batch()).collect();
+    store.end_checkpoint();
+    assert!(
+        batches.iter().all(|batch| !batch.writes.is_empty()),
+        "each has a write whose end the next one follows"
+    );
+    assert!(batches.iter().rev().take(2).all(|batch| batch.ends_phase), "the pages of the index; the head");
+}
+
+#[test]
+fn a_move_of_homes_that_was_given_up_knows_its_slots_after_the_cell_of_a_half_was_destroyed_first() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.committing.wants_index = true;
+    store.commit();
+    store.write(9, 1);
+    // The cell is not destroyed while a commit is under way.
+    assert!(store.begin_checkpoint(false));
+    assert!(matches!(store.background(true), Some(Job::Rekey(_))));
+    store.background_done(JobEnd::GivenUp);
+    while store.next_batch().is_some() {}
+    store.end_checkpoint();
+    assert!(matches!(store.background(true), Some(Job::Renew(..))));
+    store.background_done(JobEnd::Done(&[]));
+    assert!(matches!(store.background(true), Some(Job::Rekey(_))));
+    store.background_done(JobEnd::Done(&[]));
+    assert_eq!(store.residue(left), [Residue { part: left, at: Vec::new(), is_kept: false }]);
+}
+
+/// Closes the open epoch, and lets the content of block 0 die, which that epoch shows: the place that it has left.
+fn left_while_kept(store: &mut Versions) -> Place {
+    store.close(5);
+    store.commit();
+    let left = store.leave(extent(0, 1), store.open)[0];
+    store.owed_durably(&[left.extent]);
+    store.commit();
+    left
+}
+
+/// Begins to forget the first epoch, up to where the index has to be written.
+fn begin_forget(store: &mut Versions) {
+    Epochs::forget(store, EpochRange { from: Epoch(1), to: Epoch(1) }.into());
+    while store.forget_step() == ForgetStep::More {}
+}
+
+#[test]
+fn a_forget_waits_for_a_stub_at_home_that_was_passed_over_while_the_journal_named_its_slot() {
+    let mut store = store();
+    store.write(0, 1);
+    store.write_index();
+    let left = left_while_kept(&mut store);
+    begin_forget(&mut store);
+    store.write_index();
+    while store.forget_step() == ForgetStep::More {}
+    assert_eq!(store.background(true), None, "a kept epoch showed it when it left");
+    store.reclaim(&[left.extent]);
+    assert_eq!(store.forget_step(), ForgetStep::Waits, "the stub is there");
+    let job = store.background(true).expect("the stub is to be destroyed");
+    assert!(matches!(job, Job::Rekey(_)), "{job:?}");
+    store.background_done(JobEnd::Done(&[]));
+    assert_eq!(store.forget_step(), ForgetStep::Waits, "the durable index names the slot");
+    store.commit();
+    let scope = EpochRange { from: Epoch(1), to: Epoch(1) }.into();
+    assert_eq!(store.forget_step(), ForgetStep::Done(scope, 1));
+}
+
+#[test]
+fn a_slot_that_the_journal_names_is_not_taken_though_a_forget_has_destroyed_the_stub_in_the_log() {
+    let mut store = store();
+    store.write(0, 1);
+    let left = left_while_kept(&mut store);
+    begin_forget(&mut store);
+    assert!(store.residue(left)[0].is_kept);
+    store.write_index();
+    assert!(store.residue(left)[0] == Residue { part: left, at: Vec::new(), is_kept: false });
+    store.commit();
+    assert_ne!(store.write(0, 1), [left], "a start would take the new content for the dead one");
+    store.reclaim(&[left.extent]);
+    store.commit();
+    store.commit();
+    assert_eq!(store.write(9, 1), [left]);
 }
 
 #[test]

@@ -120,6 +120,7 @@ impl Versions {
     }
 
     fn found(&mut self, step: Result<history::Forgotten, Absent>) -> ForgetStep {
+        assert!(self.forgetting.is_searching(), "what dies is found by a search");
         match step {
             Err(Absent(page)) => return ForgetStep::Missing(page_place(page)),
             Ok(history::Forgotten::Versions(dead)) => {

@@ -153,6 +153,7 @@ impl Killing {
     /// Notes what became of the version in `slot`, which the journal names.
     pub(in super::super) fn decided(&mut self, slot: Slot, is_owed: bool) {
         if let Some(fate) = self.left.get_mut(&slot) {
+            assert_eq!(*fate, Fate::Open, "the fate of content is decided once");
             *fate = if is_owed { Fate::Owed } else { Fate::Kept };
             self.left_owed += u64::from(is_owed);
         }
@@ -164,6 +165,7 @@ impl Killing {
     }
 
     pub(in super::super) fn begin_commit(&mut self) {
+        assert!(self.committing.is_empty(), "one commit at a time");
         self.committing.append(&mut self.fresh);
     }
 
@@ -183,7 +185,12 @@ impl Killing {
     /// Whether all versions are destroyed that were owed when the sweep began, apart from content that the
     /// journal owes; `owed` versions are now.
     pub(in super::super) fn has_swept(&self, owed: u64) -> bool {
-        let is_settled = self.left.len() as u64 == self.left_owed;
+        let left = self.left.len() as u64;
+        assert!(
+            self.left_gone <= self.left_owed && self.left_owed <= left,
+            "what is gone was owed, and had left"
+        );
+        let is_settled = left == self.left_owed;
         is_settled && (self.sweep.swept || self.job.slots.is_empty() && self.to_kill(owed) == 0)
     }
 
@@ -226,16 +233,20 @@ impl Killing {
         owed.saturating_sub(others as u64 + left)
     }
 
-    /// Notes that nothing is left of those versions in `slots` that the journal names, and that are owed: which they are.
+    /// Notes that nothing is left of those versions in `slots` that the journal names: which they are.
     fn go(&mut self, slots: &BlockSet<Pos>) -> Vec<Slot> {
         let mut gone = Vec::new();
         for run in slots.runs() {
-            for (slot, fate) in self.left.range_mut(slots_of(run)).filter(|(_, fate)| **fate == Fate::Owed) {
+            let left = self.left.range_mut(slots_of(run));
+            for (slot, fate) in left.filter(|(_, fate)| matches!(fate, Fate::Owed | Fate::Kept)) {
+                // A forget may have found dead since then what a kept epoch showed.
+                self.left_owed += u64::from(*fate == Fate::Kept);
                 *fate = Fate::Gone;
                 gone.push(*slot);
             }
         }
         self.left_gone += gone.len() as u64;
+        assert!(self.left_gone <= self.left_owed, "what is gone was owed");
         gone
     }
 
@@ -252,9 +263,14 @@ impl Versions {
             let slot = Slot(slot);
             let fate = self.killing.left.remove(&slot);
             if let Some(Fate::Owed | Fate::Gone) = fate {
+                assert!(self.killing.left_owed > 0, "what is owed is counted");
                 self.killing.left_owed -= 1;
                 self.killing.left_gone -= u64::from(fate == Some(Fate::Gone));
                 self.killed(BlockSet::of_ascending([slot.0]));
+            }
+            if fate == Some(Fate::Kept) {
+                // The looks have passed over this one, and a forget may have found it dead.
+                self.killing.begin_sweep();
             }
         }
     }
@@ -411,6 +427,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
+        assert!(slots.len() <= SLOTS_MAX, "a job has no more slots than fit");
         self.killing.sweep.next = from;
         let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.job.slots = slots;
@@ -418,6 +435,7 @@ impl Versions {
     }
 
     pub(in super::super) fn job_done(&mut self, end: JobEnd<'_>) {
+        assert!(self.killing.job.doing.is_some(), "a background job ends once");
         let Some(doing) = self.killing.job.doing.take() else { return };
         self.killing.job.remains = matches!(end, JobEnd::Remains(_));
         match (doing, end) {
@@ -427,20 +445,21 @@ impl Versions {
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {
-                self.killing.job.slots.clear();
+                // Between the jobs of a move of homes, others may come: the slots are those of the move.
+                if !self.catalog.homes.are_moving() {
+                    self.killing.job.slots.clear();
+                }
                 self.killing.begin_sweep();
             }
-            (Doing::Search(place), JobEnd::Done(read)) => {
-                self.killing.job.slots.clear();
-                self.searched(place, read);
-            }
+            (Doing::Search(place), JobEnd::Done(read)) => self.searched(place, read),
             (Doing::Content, JobEnd::Done(_)) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
             (Doing::Renew(cell), JobEnd::Done(_)) => {
-                self.killing.job.slots.clear();
+                let has_old = self.catalog.old_half().is_some() || mutant::is(Mutant::KillLogEarly);
+                assert!(has_old, "no half is used again while its cell is being destroyed");
                 let dying = self.catalog.old_half_renewed(cell);
                 self.killed(dying);
             }

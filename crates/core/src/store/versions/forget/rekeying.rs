@@ -56,7 +56,9 @@ impl Versions {
             }
             if self.catalog.homes.begin(doomed) {
                 self.killing.job.slots = slots;
-                return Ok(self.job_under_way());
+                let job = self.job_under_way();
+                assert!(job.is_some(), "a move that has begun has a job");
+                return Ok(job);
             }
             // Their pages have no cells any more.
             self.killed(some(&slots));
@@ -100,6 +102,7 @@ impl Versions {
                 (from, looks) = (Slot(slot.0 + 1), looks + 1);
             }
         }
+        assert!(pages.len() <= PAGES_MAX, "a job has no more pages than fit");
         self.killing.sweep.next = from;
         Ok(slots)
     }

@@ -263,6 +263,7 @@ impl Deaths {
         from: Epoch,
         to: Epoch,
     ) -> Result<bool, Absent> {
+        assert!(from != to, "a list is handed over to another one");
         let Some(run) = self.run_from(pages, from, 0)? else { return Ok(false) };
         let len = self.len_of(pages, from, run)?;
         self.runs.get(pages, &pack(&[to.0, run]))?;
@@ -284,6 +285,7 @@ impl Deaths {
         let Some(span) = self.last_up_to(pages, merge.from, &last)? else {
             unreachable!("a run without entries is dropped")
         };
+        assert!(merge.from != merge.to, "a run is merged with another one");
         let (less, more) = (self.len_of(pages, list, merge.from)?, self.len_of(pages, list, merge.to)?);
         self.entries.get(pages, &entry(merge.to, span.first))?;
         self.put(pages, merge.to, span)?;

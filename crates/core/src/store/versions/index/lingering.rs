@@ -43,6 +43,7 @@ impl Lingering {
     /// Takes a change of `block` in `epoch`, which ends what epochs have shown since `born`, if anything.
     pub(in super::super) fn taken(&mut self, block: Extent<Addr>, epoch: Epoch, born: Option<Epoch>) {
         if let Some(born) = born {
+            assert!(born <= epoch, "what dies was born before");
             self.epochs.insert_range(born.0..epoch.0);
         }
         self.dying.range_mut(..=epoch).for_each(|(_, blocks)| blocks.remove(block));

@@ -80,6 +80,7 @@ impl Span {
 
     /// The last `len` versions, or all if these are fewer.
     pub(in super::super) fn last(self, len: u64) -> Self {
+        assert!(len > 0, "a span has a version");
         let len = self.len.min(len);
         Self { first: self.nth(self.len - len), len }
     }
@@ -95,6 +96,7 @@ impl Span {
     /// The versions of `self` before `part`, and those behind: `part` is a part of it.
     pub(in super::super) fn without(self, part: Self) -> [Option<Self>; 2] {
         let (own, part) = (self.slots(), part.slots());
+        assert!(own.start <= part.start && part.end <= own.end, "the part lies in the span");
         [own.start..part.start, part.end..own.end].map(|rest| self.within(&rest))
     }
 
@@ -118,6 +120,8 @@ pub(in super::super) fn bytes_of(slots: &Range<Slot>) -> Extent<Pos> {
 
 /// The slots that have these bytes, which are whole slots.
 pub(in super::super) fn slots_of(bytes: Extent<Pos>) -> Range<Slot> {
+    let are_whole = [bytes.start.0, bytes.len].iter().all(|it| it.is_multiple_of(BLOCK_BYTES));
+    assert!(are_whole, "{bytes:?} are whole slots");
     Slot(bytes.start.0 / BLOCK_BYTES)..Slot(bytes.end() / BLOCK_BYTES)
 }
 

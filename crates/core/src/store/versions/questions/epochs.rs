@@ -35,6 +35,11 @@ impl Epochs for Versions {
 
     fn close(&mut self, when: u64) {
         let closed = self.open;
+        assert!(
+            self.writing.values().all(|(_, epoch)| *epoch > closed),
+            "the writes of an epoch end before it does"
+        );
+        assert!(when > 0, "an epoch without a time counts as not closed");
         self.open = Epoch(closed.0 + 1);
         self.catalog.log.push(closed, Entry::Closed { when });
         self.change(Change::Closed(closed, WallTime(when)));

@@ -35,6 +35,7 @@ impl Limits {
         let stubs = (bytes / 4 / STUB_BYTES).max(STUBS_MIN);
         let [changed, batch] = [pages / 4, pages / 40].map(|pages| pages as usize);
         let cells = (bytes / 16) as usize;
+        assert!(batch > 0 && changed >= batch, "a batch has a page, and what is due has a batch");
         Self { pages: pages as usize, changed, batch, stubs: stubs as usize, cells }
     }
 

@@ -82,6 +82,8 @@ impl Versions {
     /// Notes that `place` has space.
     pub(in super::super) fn note_room(&mut self, place: Place) {
         let end = place.extent.end();
+        let is_ours = matches!(place.on, MediumId::Map | MediumId::Root | MediumId::Stubs);
+        assert!(is_ours, "room is for the index, for homes and for cells");
         match place.on {
             MediumId::Map => self.catalog.history.pages.reserved(PageNo((end / PAGE_BYTES as u64) as u32)),
             MediumId::Root => self.room.cells = self.room.cells.max(Pos(end)),

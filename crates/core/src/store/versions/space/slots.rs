@@ -8,7 +8,7 @@
 //! section 4.1, puts the stubs of an indirect block together.)
 
 use crate::base::units::{Block, Slot};
-use crate::store::versions::index::key::{NUMBER, number, pack};
+use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::store::versions::index::span::Span;
 use crate::tree::{Absent, PageNo, Pages, Part, Root, Tree};
 use roaring::RoaringBitmap;
@@ -212,7 +212,9 @@ impl Slots {
         let cluster = self.open.range((zone, Cluster(0))..=(zone, Cluster(u32::MAX))).next();
         let cluster = cluster.map(|(_, cluster)| *cluster).unwrap_or_else(|| self.begin(zone, block));
         let place = self.partial[&cluster].takable().trailing_zeros();
+        assert!(u64::from(place) < self.per_cluster, "a cluster that is open has a slot to be taken");
         let slot = Slot(u64::from(cluster.0) * self.per_cluster + u64::from(place));
+        assert!(slot.0 < NUMBER_MAX, "the index can name the slot");
         self.mark(slot, block);
         let (_, bit) = self.place(slot);
         self.partial_of(cluster, block).writing |= bit;
@@ -222,7 +224,9 @@ impl Slots {
     /// Notes that the content is there for which the slot was taken.
     pub(in super::super) fn written(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
-        self.partial_of(cluster, block).writing &= !bit;
+        let partial = self.partial_of(cluster, block);
+        assert!(partial.writing & bit != 0, "a slot is taken before it is written");
+        partial.writing &= !bit;
         self.changed.insert(cluster);
     }
 
@@ -339,6 +343,8 @@ impl Slots {
     pub(in super::super) fn free(&mut self, slot: Slot, block: Block) {
         let (cluster, bit) = self.place(slot);
         let partial = self.partial_of(cluster, block);
+        let is_unused = (partial.free | partial.pending | partial.releasing) & bit != 0;
+        assert!(!is_unused, "a slot is freed once");
         partial.free |= bit;
         partial.writing &= !bit;
         self.changed.insert(cluster);
@@ -412,8 +418,10 @@ impl Slots {
 
     /// Notes that a head begins that has what the index was [told](Slots::tell).
     pub(in super::super) fn begin_head(&mut self) {
+        assert!(self.changed.is_empty(), "the index is told of all clusters before a head begins");
         self.frees = false;
         for partial in self.partial.values_mut() {
+            assert!(partial.releasing == 0, "one head at a time");
             partial.releasing = std::mem::take(&mut partial.pending);
         }
     }

@@ -174,6 +174,8 @@ impl Homes {
     /// # Panics
     /// If the cell of a page is not [held](Homes::hold).
     pub(in super::super) fn bring(&mut self, stubs: &[Stub], cells: &mut Cells) -> Vec<(Place, Vec<u8>)> {
+        assert!(self.may_bring(), "no page gets another cell meanwhile, and the places for cells are empty");
+        assert!(stubs.is_sorted_by(|one, next| one.slot < next.slot), "the stubs of a page come together");
         let (mut homes, mut keys) = (Vec::new(), Vec::new());
         for stubs in stubs.chunk_by(|a, b| self.layout.page_of(a.slot) == self.layout.page_of(b.slot)) {
             let page = self.layout.page_of(stubs[0].slot);
@@ -190,7 +192,8 @@ impl Homes {
                 homes.extend(stubs.iter().map(|it| self.home(it, Some(&cell))));
                 continue;
             }
-            self.made.insert(page);
+            let is_news = self.made.insert(page);
+            assert!(is_news, "a page is written as a whole once, with all of its stubs");
             homes.push((self.page_place(page), self.image(page, &cell, stubs)));
             let mut pair = [vec![0; CELL_BYTES], vec![0; CELL_BYTES]];
             pair[usize::from(side)] = cell.to_bytes();
@@ -203,6 +206,7 @@ impl Homes {
     /// Notes that the stubs are at home, durably.
     pub(in super::super) fn brought(&mut self) {
         for page in std::mem::take(&mut self.made) {
+            assert!(self.has_cell(page), "a page that was written has its cell");
             self.pages.note_made(page, true);
         }
         self.pages.release();
@@ -228,6 +232,7 @@ impl Homes {
 
     /// The bytes of a page that has these stubs and no others.
     fn image(&self, page: HomePage, cell: &Cell, stubs: &[Stub]) -> Vec<u8> {
+        assert!(stubs.iter().all(|it| self.layout.page_of(it.slot) == page), "the stubs are of the page");
         let mut bytes = vec![0; PAGE_BYTES as usize];
         for (sector, bytes) in self.sectors(page).zip(bytes.chunks_exact_mut(SECTOR_BYTES as usize)) {
             bytes[..8].copy_from_slice(&cell.check(sector).to_le_bytes());
@@ -263,6 +268,7 @@ impl Homes {
     /// # Errors
     /// The cell of the page has to be read.
     pub(in super::super) fn cell_of(&self, at: Pos, sector: &[u8]) -> Result<Option<Cell>, Missing> {
+        assert!(at >= self.layout.homes(), "homes lie behind the log");
         let number = (at.0 - self.layout.homes().0) / SECTOR_BYTES;
         let page = HomePage(number / (PAGE_BYTES / SECTOR_BYTES));
         let Some(check) = sector.first_chunk().map(|check| u64::from_le_bytes(*check)) else {
@@ -308,7 +314,8 @@ impl Homes {
     pub(in super::super) fn cleaned(&mut self, places: &[Place]) {
         for place in places {
             if let Some(cell) = CellOf::at(place.extent.start) {
-                self.stale.remove(&cell);
+                let was_stale = self.stale.remove(&cell);
+                assert!(was_stale, "no cell that is in use is destroyed");
             }
         }
     }
@@ -324,6 +331,7 @@ impl Homes {
     /// If other pages get other cells.
     pub(in super::super) fn begin(&mut self, mut doomed: Doomed) -> bool {
         assert!(self.moving.is_none(), "one move at a time");
+        assert!(self.stale.is_empty(), "a place for a cell is empty before it gets one");
         doomed.retain(|page, stay| {
             self.pages.side(*page).is_some() && (stay.is_empty() || !mutant::is(Mutant::SparePage))
         });
@@ -341,6 +349,8 @@ impl Homes {
 
     /// Gives up before anything is written.
     pub(in super::super) fn cancel(&mut self) {
+        let is_unwritten = self.moving.as_ref().is_none_or(|it| it.written.is_none());
+        assert!(is_unwritten, "a move whose writes may have begun goes on");
         self.moving = None;
         self.pages.release();
     }
@@ -353,8 +363,14 @@ impl Homes {
     /// # Panics
     /// If the cell of a page of which stubs stay is not [held](Homes::hold).
     pub(in super::super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> Result<(), Place> {
-        let Some(Moving { doomed, .. }) = &self.moving else { return Ok(()) };
+        let Some(Moving { doomed, written: before }) = &self.moving else { return Ok(()) };
+        assert!(before.is_none(), "the pages of a move are made once");
         let stay = doomed.iter().filter(|(_, stay)| !stay.is_empty());
+        assert_eq!(
+            read.len(),
+            stay.clone().count() * PAGE_BYTES as usize,
+            "each page was read of which stubs stay"
+        );
         let (mut written, mut known) = (Vec::new(), BTreeMap::new());
         for ((page, stay), bytes) in stay.zip(read.chunks_exact(PAGE_BYTES as usize)) {
             let Some(home) = self.pages.get(*page).expect(HELD) else { return Err(self.page_place(*page)) };
@@ -366,6 +382,8 @@ impl Homes {
             stubs.retain(|it| stay.contains(&it.slot));
             let other = CellOf(*page, home.side).other();
             let cell = if mutant::is(Mutant::KeepHomeCell) { home.cell.clone() } else { cells.draw() };
+            let is_other = cell != home.cell || mutant::is(Mutant::KeepHomeCell);
+            assert!(is_other, "the rest of a page goes under another cell");
             let image = self.image(*page, &cell, &stubs);
             written.push((other, cell, image));
             known.extend(stubs.into_iter().map(|it| (it.slot, it.sealing)));
@@ -382,20 +400,30 @@ impl Homes {
         let Moving { doomed, written } = self.moving.as_ref()?;
         let mut rekey = Rekey::default();
         for (place, cell, image) in written.as_ref()? {
+            assert!(
+                self.pages.side(place.0) != Some(place.1),
+                "a fresh cell goes to the place that is not in use"
+            );
             rekey.keys.0.push(place.place());
             rekey.keys.1.extend(cell.to_bytes());
             rekey.content.0.push(self.page_place(place.0));
             rekey.content.1.extend(image);
         }
+        let bytes = [rekey.keys.1.len() / CELL_BYTES, rekey.content.1.len() / PAGE_BYTES as usize];
+        assert_eq!(bytes, [rekey.keys.0.len(), rekey.content.0.len()], "each byte of a write has its place");
         let dies = |it: &(&HomePage, &BTreeSet<Slot>)| it.1.is_empty() || !mutant::is(Mutant::KeepHomeCell);
         let old = doomed.iter().filter(dies);
         let old = old.filter_map(|(page, _)| Some(CellOf(*page, self.pages.side(*page)?).place()));
         rekey.old = old.collect();
+        let has_all = rekey.old.len() == doomed.len() || mutant::is(Mutant::KeepHomeCell);
+        assert!(has_all, "the cell of each page is destroyed");
         Some(rekey)
     }
 
     /// Notes that the pages have their cells, durably, and that the cells that they had are destroyed.
     pub(in super::super) fn rekeyed(&mut self) {
+        let is_written = self.moving.as_ref().is_some_and(|it| it.written.is_some());
+        assert!(is_written, "a move ends when its pages were written");
         let Some(Moving { doomed, written }) = self.moving.take() else { return };
         doomed.keys().for_each(|page| self.pages.remove(*page));
         for (CellOf(page, side), cell, _) in written.into_iter().flatten() {

@@ -23,6 +23,7 @@ pub(in super::super) fn to_bytes(magic: [u8; 8], disk: [u8; 16]) -> Vec<u8> {
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend(disk);
     bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+    assert_eq!(check(&bytes, magic, disk), Ok(()), "a label is read as it was written");
     bytes
 }
 

@@ -299,6 +299,7 @@ impl Log {
 
     /// Notes that all that was committed is durable.
     pub(in super::super) fn confirm(&mut self) {
+        assert!(self.numbers.durable <= self.numbers.last, "the numbers of sectors only grow");
         self.numbers.durable = self.numbers.last;
     }
 
@@ -332,6 +333,8 @@ impl Log {
 
     /// Turns to the other half, which is empty.
     pub(in super::super) fn turn(&mut self) -> Turned {
+        assert!(self.moving.is_empty(), "one turn at a time");
+        assert!(self.pending.is_empty(), "all is logged before the turn");
         let (half, is_used) = (self.half, self.now.used > 0 || self.now.stained);
         (self.half, self.before, self.now) = (1 - self.half, self.now, Filled::default());
         let (mut to_home, mut at_home, mut dying) = (Vec::new(), Vec::new(), Vec::new());

@@ -96,6 +96,7 @@ pub fn format_root(disk: [u8; 16], mut cells: Cells) -> Vec<u8> {
         let at = place_of(half).extent;
         bytes[at.start.0 as usize..at.end() as usize].copy_from_slice(&cells.draw().to_bytes());
     }
+    assert!(halves(&bytes).iter().all(Cell::is_whole), "a new root has the cells of the halves");
     bytes
 }
 
@@ -158,6 +159,7 @@ pub(in super::super) fn pair_place(page: HomePage) -> Place {
 impl CellOf {
     pub(in super::super) fn place(self) -> Place {
         let Self(page, side) = self;
+        assert!(side < 2, "a page has two places for cells");
         let at = cells_end(page).0 + u64::from(side) * CELL_BYTES as u64;
         Place { on: MediumId::Root, extent: Extent::new(at, CELL_BYTES as u64) }
     }
@@ -195,6 +197,7 @@ impl From<Wrong> for RootError {
 
 /// Where the cell of a half lies.
 pub(in super::super) fn place_of(half: u8) -> Place {
+    assert!(half < 2, "the log has two halves");
     let at = HALVES_AT + u64::from(half) * SECTOR_BYTES;
     Place { on: MediumId::Root, extent: Extent::new(at, CELL_BYTES as u64) }
 }

@@ -10,7 +10,7 @@ use crate::store::versions::opening::rebuilding::deriving::{Derived, FREED};
 use crate::store::versions::opening::rebuilding::{Step, found, go_on, head, pages, write as write_at};
 use crate::store::versions::space::slots::Slots;
 use crate::store::versions::stubs::Layout;
-use crate::tree::{Head, PAGE_BYTES};
+use crate::tree::{Head, PAGE_BYTES, PageNo};
 use std::collections::BTreeMap;
 
 /// Writes the index that has the entries; how many pages it has.
@@ -24,7 +24,8 @@ pub(super) fn write(
     let counts = Counts { changed: note.counts.changed, ..Counts::default() };
     let mut history = History::open(disk, &empty, note.open, counts);
     // No page of the old index is overwritten: until the head is durable, that is the index.
-    history.use_all_pages(pages(map));
+    let old_pages = pages(map);
+    history.use_all_pages(old_pages);
     fill(&mut history, derived);
     let mut slots = Slots::new(
         layout.cluster_slots(),
@@ -35,11 +36,13 @@ pub(super) fn write(
     let writes = history.pages.take_writes(usize::MAX);
     let (bytes, count) = ((writes.len() * PAGE_BYTES) as u64, writes.len() as u64);
     for (n, (at, page)) in writes.into_iter().enumerate() {
+        assert!(at >= PageNo(old_pages).position(), "the old index stays as it is until the head is durable");
         write_at(map, at, &page, false)?;
         go_on(&mut *step, ((n + 1) * PAGE_BYTES) as u64, bytes)?;
     }
     map.sync()?;
     let generation = history.pages.begin_head();
+    assert!(generation > old.generation, "generations only grow");
     let head = head(generation, history.roots(slots.root()), Note { counts: history.counts(), ..*note });
     write_at(map, head.position(), &head.to_bytes(disk), true)?;
     Ok(count)
@@ -66,6 +69,7 @@ fn fill(history: &mut History, derived: &Derived) {
     for span in Span::all_of(derived.owed.values().copied()) {
         found(history.put_owed_span(span));
     }
+    assert_eq!(history.owed(), derived.owed.len() as u64, "all that is owed is noted");
 }
 
 /// The clusters, with their zones and their used slots.

@@ -117,6 +117,7 @@ impl Table {
 
     /// Whether no cell has to be read.
     pub(super) fn is_whole(&self) -> bool {
+        assert!(self.in_memory.len() <= self.runs.len(), "cells in memory are of runs that are known");
         self.in_memory.len() == self.runs.len()
     }
 
@@ -162,7 +163,8 @@ impl Table {
         }
         run.cells = Some(cells);
         run.is_recent.set(true);
-        self.in_memory.insert(number);
+        let is_news = self.in_memory.insert(number);
+        assert!(is_news, "a run comes into memory once");
         self.make_room();
         Ok(())
     }
@@ -175,6 +177,7 @@ impl Table {
             let Some(number) = next.copied().filter(|_| self.in_memory.len() > self.most) else { return };
             self.hand = number + 1;
             let run = self.runs.get_mut(&number).expect("a run with cells is known");
+            assert!(run.cells.is_some(), "a run in memory has its cells");
             if !run.is_recent.take() {
                 run.cells = None;
                 self.in_memory.remove(&number);
@@ -202,6 +205,10 @@ impl Table {
 
     /// Puts the cell of a page there.
     pub(super) fn put(&mut self, page: HomePage, home: &Home) {
+        assert!(
+            home.side < 2 && home.cell.is_whole(),
+            "a page has one of two places, for a cell that a start knows"
+        );
         let (number, n) = split(page);
         let has_room = self.in_memory.len() < self.most;
         let in_memory = &mut self.in_memory;
