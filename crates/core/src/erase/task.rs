@@ -194,6 +194,10 @@ impl<S: Clone> Task<S> {
     pub fn retry(&mut self) {
         if self.is_resting && self.is_at_rest() {
             (self.is_resting, self.begun) = (false, 0);
+            if self.is_reading() {
+                // All parts of the step are read again.
+                self.contents.clear();
+            }
         }
     }
 
