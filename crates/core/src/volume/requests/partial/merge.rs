@@ -105,6 +105,9 @@ impl Requests {
 
     /// Writes what is left of the next block, or ends with the deaths of whole blocks.
     fn remain_more(&mut self, others: &mut Others<'_>, id: Origin) {
+        if others.disk.latched.is_some() {
+            return self.abandon_copy(others.disk, others.watching, id, others.disk.frozen(), others.out);
+        }
         let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
         let Some((block, content)) = remainder.unwritten.last_mut() else {
             return self.remained(others, id);
