@@ -115,6 +115,7 @@ impl Erasing {
             self.oblige_first(disk, part, Due::ConservativeOverwrite, Cause::Generation, out)
         };
         let done = rest.map_or(part.end(), |rest| rest.start.0);
+        assert!(extent.start.0 < done && done <= extent.end(), "each step gives some of it an obligation");
         (done < extent.end()).then(|| Extent::between(done, extent.end()))
     }
 }
