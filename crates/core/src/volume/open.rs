@@ -342,6 +342,8 @@ fn erase_slots(
 
 fn write_snapshot(journal: &dyn Medium, writer: &mut Journal, state: &State) -> Result<(), MediumError> {
     let commit = writer.commit(state);
+    let (frame, halves) = (Extent::new(commit.pos.0, commit.bytes.len() as u64), writer.shape().halves());
+    assert!(frame.overlap(halves) == Some(frame), "a frame leaves the head, the slots and the notes alone");
     journal.write(commit.pos, &commit.bytes, true)?;
     match commit.mark {
         Some((pos, mark)) => journal.write(pos, &mark, false),

@@ -210,6 +210,7 @@ impl Disk {
     /// Ends a checkpoint for which the host had no space.
     fn abort_checkpoint(&mut self) -> Option<Ended> {
         let error = self.checkpoints.failed.take()?;
+        assert!(!self.checkpoints.waiters.is_empty(), "a checkpoint is made for a waiter, who is told");
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
         let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
@@ -220,6 +221,7 @@ impl Disk {
     fn end_checkpoint(&mut self) -> Ended {
         // What waits is about to be told that all of it is durable.
         assert!(self.latched.is_none(), "a checkpoint ends well only while all media are well");
+        assert!(!self.checkpoints.waiters.is_empty(), "a checkpoint is made for a waiter, who is told");
         assert!(self.checkpoints.unsynced.is_empty(), "the last batch of a store ends its phase");
         assert!(self.checkpoints.failed.is_none(), "a checkpoint that failed is aborted");
         self.checkpoints.step = Step::Rest;

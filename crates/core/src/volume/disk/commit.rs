@@ -49,6 +49,7 @@ impl Commits {
     fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
         // Only the last frame can be torn, and only if no other one is being written.
         assert!(self.under_way.is_none(), "one commit at a time");
+        assert!(self.journal.has_pending(), "a commit has a change");
         assert!(
             state.receipts.len() as u64 <= state.counters.receipts,
             "each receipt that waits was counted"

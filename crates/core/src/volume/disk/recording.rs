@@ -95,6 +95,10 @@ impl Disk {
         assert!(receipts - first <= waiting, "the audit log takes receipts that wait, and no others");
         self.state.log = head;
         self.change(Change::Recorded(receipts - first));
+        assert!(
+            self.first_receipt() == receipts,
+            "the journal keeps the receipts that the audit log has not"
+        );
     }
 
     pub(in crate::volume) fn record_stuck(&mut self, reason: String) {

@@ -236,6 +236,7 @@ impl Erasing {
     /// next call at others.
     fn first_ready(&mut self, disk: &Disk, requests: &Requests) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
+        assert!(self.sweep <= disk.store.geometry().size, "the sweep stays on the disk");
         for from in [self.sweep, 0] {
             // A block that can only die as a whole is taken from its start.
             let from = disk.store.geometry().together(Extent::new(from, 1)).start.0;

@@ -174,6 +174,9 @@ impl Erasing {
                     data.len() as u64 == at.bytes(),
                     "all content that is about to be overwritten is staged"
                 );
+                let shape = disk.commits.journal.shape();
+                let is_in_slots = at.first().extent.end() <= shape.slot(Slot(shape.slots)).0;
+                assert!(is_in_slots, "what is staged leaves the notes of the journal alone");
                 IoOp::Write { data: data.into(), durable: true }
             }
             Verb::Fill(pattern) => {

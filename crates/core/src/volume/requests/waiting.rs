@@ -87,6 +87,7 @@ impl Queue {
                 self.behind_task.insert(turn);
             }
             Obstacle::Ledger => {
+                assert!(is_write, "only a write waits for an obligation");
                 let before = self.owed.bytes();
                 self.owed.insert(waiting.request.extent, turn);
                 let after = self.owed.bytes();

@@ -332,6 +332,7 @@ impl Watch {
     /// Takes back verdicts on `extent` that were not carried out, because it changes. Returns its parts.
     fn take_back(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut taken = Vec::new();
+        let before = self.verdict.iter().map(|(run, _)| run.len).sum::<u64>();
         for (run, verdict) in std::mem::take(&mut self.verdict) {
             let Some(part) = run.overlap(extent) else {
                 self.verdict.push((run, verdict));
@@ -342,6 +343,9 @@ impl Watch {
             let rest = rest.map(|(from, to)| Extent::between(from, to));
             self.verdict.extend(rest.into_iter().filter(|it| !it.is_empty()).map(|it| (it, verdict)));
         }
+        let kept = self.verdict.iter().map(|(run, _)| *run);
+        let after = kept.chain(taken.iter().copied()).map(|run| run.len).sum::<u64>();
+        assert!(after == before, "a verdict is kept, or taken back, for each of its bytes");
         taken
     }
 }
