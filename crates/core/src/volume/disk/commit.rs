@@ -197,7 +197,7 @@ impl Disk {
 
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
         let extent = Extent::new(pos.0, data.len() as u64);
-        let are_sectors = [extent.start.0, extent.len].iter().all(|it| it.is_multiple_of(SECTOR_BYTES));
+        let are_sectors = [pos.0, extent.len].iter().all(|it| it.is_multiple_of(SECTOR_BYTES));
         assert!(are_sectors, "a commit that is torn leaves the sectors of all others alone");
         let halves = self.commits.journal.shape().halves();
         assert!(
