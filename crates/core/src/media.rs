@@ -57,6 +57,7 @@ impl<T> MediaTable<T> {
     /// For [`MediumId::Nowhere`], which is no medium.
     #[must_use]
     pub fn with(mut self, id: MediumId, value: T) -> Self {
+        assert!(id != MediumId::Nowhere, "no medium is nowhere");
         self.0[id as usize] = Some(value);
         self
     }

@@ -110,6 +110,7 @@ impl Owed {
     /// medium, which was not durable.
     pub fn forget_beyond(&mut self, end: u64) {
         self.data.remove(Extent::between(end, u64::MAX));
+        assert!(self.data.iter_from(end).next().is_none(), "nothing is owed beyond the end of the medium");
     }
 
     fn on(&mut self, place: Place) -> &mut ExtentMap<Pos, OwedContent> {

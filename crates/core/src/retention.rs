@@ -133,6 +133,7 @@ impl Rule {
         match self {
             Self::Last(count) => epoch.younger < count,
             Self::Each { period, age } => {
+                assert!(period > 0 && age > 0, "a rule keeps epochs of some time");
                 let is_last = epoch.next_closed.is_none_or(|next| next / period != epoch.closed / period);
                 now.saturating_sub(epoch.closed) <= age && is_last
             }

@@ -32,6 +32,7 @@ impl<'a> Content<'a> {
     pub fn part(self, extent: Extent<Addr>, place: Extent<Addr>) -> Self {
         match (self, place.overlap(extent)) {
             (Self::Bytes(bytes), Some(both)) => {
+                assert!(bytes.len() as u64 == extent.len, "content has as many bytes as its extent");
                 let from = (both.start.0 - extent.start.0) as usize;
                 Self::Bytes(bytes.get(from..from + both.len as usize).unwrap_or_default())
             }
@@ -211,6 +212,11 @@ impl Observation<'_> {
     #[must_use]
     pub fn within(self, region: Extent<Addr>) -> Option<Self> {
         let inner = |extent: Extent<Addr>| extent.inside(region);
+        if let Self::Overwriting { old_extent: extent, old: content, .. }
+        | Self::Given { extent, content: Some(content) } = self
+        {
+            assert!(content.len() as u64 == extent.len, "content that is shown is that of its extent");
+        }
         Some(match self {
             Self::Arrived { extent, content } => {
                 Self::Arrived { extent: inner(extent)?, content: content.part(extent, region) }

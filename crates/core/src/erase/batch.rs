@@ -51,7 +51,13 @@ impl Limits {
     /// The first part of `extents` that fits into one task, cut into runs.
     #[must_use]
     pub fn runs<A: Address>(self, extents: impl Iterator<Item = Extent<A>>) -> Vec<Extent<A>> {
-        self.batch(extents.flat_map(|extent| windows(extent, self.run_bytes_max)), |run| run.len).collect()
+        let all = extents.flat_map(|extent| windows(extent, self.run_bytes_max));
+        let runs: Vec<_> = self.batch(all, |run| run.len).collect();
+        assert!(
+            runs.iter().all(|run| run.len <= self.run_bytes_max),
+            "a request waits behind one run at most"
+        );
+        runs
     }
 
     /// The bytes of `runs` as holes to be made one after the other: neighbours as one, and none too long.
@@ -76,5 +82,10 @@ pub fn windows<A: Address>(extent: Extent<A>, bytes: u64) -> impl Iterator<Item 
 pub fn holes<A: Address>(runs: &[Extent<A>]) -> Vec<Extent<A>> {
     let mut area = ExtentMap::default();
     runs.iter().for_each(|run| area.insert(*run, ()));
-    area.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect()
+    let holes: Vec<_> = area.iter().flat_map(|(span, ())| windows(span, HOLE_BYTES_MAX)).collect();
+    assert!(
+        holes.iter().map(|hole| hole.len).sum::<u64>() == area.bytes(),
+        "holes are made of the runs alone"
+    );
+    holes
 }

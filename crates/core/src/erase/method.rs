@@ -168,6 +168,8 @@ impl<S: Clone> Destroy<S> {
 
 impl<S: Clone> Rewrite<S> {
     fn steps(self, policy: &Policy) -> (Vec<Step<S>>, Vec<Buf>) {
+        let has_all = |contents: &Vec<Buf>| contents.len() == self.sites.len();
+        assert!(self.contents.as_ref().is_none_or(has_all), "each site has its content");
         let sites = Step::at(Action::Read, self.sites);
         let sync = Step::at(Action::Sync, [self.medium]);
         let save = Step::at(Action::Save, [self.staging]);
@@ -193,6 +195,7 @@ impl<S: Clone> Rewrite<S> {
 
 impl<S: Clone> CopyLive<S> {
     fn steps(self) -> Vec<Step<S>> {
+        assert!(self.from.len() == self.to.len(), "each block that moves has a new site");
         let from = Step::at(Action::Read, self.from);
         let to = Step::at(Action::Write, self.to);
         let sync = Step::at(Action::Sync, [self.medium]);
@@ -215,6 +218,7 @@ fn rekeyed<S: Clone>([keys, content]: [Put<S>; 2], destroys: Vec<Step<S>>) -> Ve
 
 impl<S: Clone> Put<S> {
     fn steps(self) -> Vec<Step<S>> {
+        assert!(self.at.is_empty() == self.bytes.is_empty(), "what is put somewhere has bytes");
         if self.at.is_empty() {
             return Vec::new();
         }

@@ -128,6 +128,7 @@ impl Seeds {
 
     /// The next seed.
     pub fn draw(&mut self) -> Seed {
+        assert!(self.last < u64::MAX, "no seed comes twice");
         self.last += 1;
         Seed { entropy: self.entropy, nonce: self.last }
     }

@@ -66,6 +66,7 @@ impl Scratch {
             self.holds = None;
         }
         let from = self.memory.as_ptr().align_offset(Self::ALIGN_BYTES);
+        assert!(from < Self::ALIGN_BYTES, "an aligned byte is among the first ones");
         let all = &mut self.memory[from..];
         if *pattern == Pattern::Random {
             pattern.fill(seed, &mut all[..len]);
@@ -80,6 +81,7 @@ impl Scratch {
 
 /// Fills `into` with `bytes`, over and over. Each copy doubles the filled part.
 fn repeat(bytes: &[u8], into: &mut [u8]) {
+    assert!(!bytes.is_empty(), "a pattern has a byte");
     let mut done = bytes.len().min(into.len());
     into[..done].copy_from_slice(&bytes[..done]);
     while done < into.len() {

@@ -51,6 +51,7 @@ impl<S: Clone> Step<S> {
 
     /// The same step, with so many sites in one part.
     pub(super) fn by(self, at_once: usize) -> Self {
+        assert!(at_once > 0, "each part of a step has a site");
         Self { at_once, ..self }
     }
 
@@ -74,6 +75,7 @@ impl<S: Clone> Step<S> {
 
     /// The sites of part number `n`.
     pub(super) fn sites_of(&self, n: usize) -> &[S] {
+        assert!(n < self.parts(), "a step has {} parts, and not part {n}", self.parts());
         let sites = self.sites.as_deref().unwrap_or_default();
         let from = (n * self.at_once).min(sites.len());
         &sites[from..sites.len().min(from + self.at_once)]

@@ -51,6 +51,8 @@ impl<S: Clone> Task<S> {
         let must_end = method.must_end();
         let (mut steps, contents) = method.steps(policy);
         steps.retain(|step| !step.is_empty());
+        let puts_all = contents.is_empty() || steps.iter().any(Step::puts_back);
+        assert!(puts_all, "content that is known from the start is put somewhere");
         steps.reverse();
         let (begun, under_way, is_futile, is_resting, is_skipping) = (0, 0, false, false, false);
         Self { steps, begun, under_way, contents, priority, must_end, is_futile, is_resting, is_skipping }
@@ -62,6 +64,8 @@ impl<S: Clone> Task<S> {
             return None;
         }
         let (step, n) = (self.steps.last()?, self.begun);
+        let has_all = !step.puts_back() || self.contents.len() == step.parts();
+        assert!(has_all, "each part of what is put back has its content");
         let mut at = step.sites_of(n).to_vec();
         let io = |at, verb| Work::Io(StepIo { at, verb });
         let work = match &step.action {
@@ -81,6 +85,10 @@ impl<S: Clone> Task<S> {
         };
         self.begun += 1;
         self.under_way += 1;
+        assert!(
+            self.under_way <= self.begun.min(FILLS_MAX),
+            "what is under way has begun, and is within its limit"
+        );
         Some(work)
     }
 
@@ -116,7 +124,9 @@ impl<S: Clone> Task<S> {
         let Some(step) = self.steps.last() else { return };
         if matches!(step.action, Action::Read) {
             self.contents.push(read);
+            assert!(self.contents.len() <= step.parts(), "each part of a step is read once");
         }
+        assert!(self.begun <= step.parts(), "a step has begun no more parts than it has");
         if self.under_way == 0 && self.begun == step.parts() && !self.is_resting {
             if matches!(step.action, Action::Write) {
                 self.contents.clear();
@@ -157,6 +167,7 @@ impl<S: Clone> Task<S> {
 
     fn skip_if_at_rest(&mut self) {
         if self.is_at_rest() {
+            assert!(self.puts_back(), "content that is spared a pass is still to be put back");
             self.steps.truncate(self.steps.iter().rposition(Step::puts_back).map_or(0, |at| at + 1));
             (self.is_skipping, self.begun) = (false, 0);
         }
@@ -174,6 +185,7 @@ impl<S: Clone> Task<S> {
     /// If no part has begun.
     #[must_use]
     pub fn last_part(&self) -> usize {
+        assert!(self.begun > 0, "a part of the step has begun");
         self.begun - 1
     }
 
@@ -194,6 +206,10 @@ impl<S: Clone> Task<S> {
     pub fn retry(&mut self) {
         if self.is_resting && self.is_at_rest() {
             (self.is_resting, self.begun) = (false, 0);
+            if self.is_reading() {
+                // All parts of the step are read again.
+                self.contents.clear();
+            }
         }
     }
 

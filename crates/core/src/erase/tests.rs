@@ -170,6 +170,23 @@ fn content_is_put_back_at_once_where_a_site_will_not_be_erased() {
 }
 
 #[test]
+fn a_step_that_reads_again_keeps_the_content_of_each_site_apart() {
+    let mut task = Task::new(rewrite(&[1, 2], None), &policy("ff"), Priority::Urgent);
+    assert!(task.next(IDLE).is_some() && task.is_reserving());
+    task.done(Buf::new());
+    assert!(task.next(IDLE).is_some() && task.is_reading());
+    task.done(vec![1].into());
+    assert!(task.next(IDLE).is_some() && task.is_reading());
+    task.postponed();
+    task.retry();
+    for byte in [1, 2] {
+        assert!(task.next(IDLE).is_some() && task.is_reading());
+        task.done(vec![byte].into());
+    }
+    assert_eq!(task.contents(), [Buf::from(vec![1]), Buf::from(vec![2])]);
+}
+
+#[test]
 fn live_content_is_durable_at_its_new_site_before_the_map_names_it() {
     let method = CopyLive { from: (0..65).collect(), to: (100..165).collect(), medium: MEDIUM };
     let mut task = Task::new(Method::CopyLive(method), &policy("ff"), Priority::Background);

@@ -87,6 +87,7 @@ impl Places {
         assert_in_one_slot(place);
         self.join(place, true);
         self.sealed.push((self.rest.len(), sealed));
+        assert!(self.are_seals_in_order(), "each seal is of its place, in order");
     }
 
     /// Appends all places of `more`.
@@ -95,6 +96,16 @@ impl Places {
         let first = self.rest.len();
         self.rest.extend(more.rest);
         self.sealed.extend(more.sealed.into_iter().map(|(of, it)| (first + of, it)));
+        assert!(self.are_seals_in_order(), "each seal is of its place, in order");
+    }
+
+    /// Whether the last sealed blocks belong to places that there are, and follow each other.
+    fn are_seals_in_order(&self) -> bool {
+        match &self.sealed[..] {
+            [.., (before, _), (last, _)] => before <= last && *last <= self.rest.len(),
+            [(last, _)] => *last <= self.rest.len(),
+            [] => true,
+        }
     }
 
     /// Appends `place`, or extends the last one if `place` follows it and both are sealed, or neither is.
@@ -144,6 +155,7 @@ impl Places {
         sealer: Option<&dyn Sealer>,
         mut read: impl FnMut(Place, &mut [IoSliceMut<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
+        assert!(into.len() as u64 == self.bytes(), "a read takes as many bytes as its places have");
         if !self.sealed.is_empty() {
             return self.open(into, sealer, &mut read);
         }
@@ -172,6 +184,7 @@ impl Places {
         sealer: Option<&dyn Sealer>,
         mut write: impl FnMut(Place, &[u8]) -> Result<(), E>,
     ) -> Result<Vec<Sealing>, E> {
+        assert!(data.len() as u64 == self.bytes(), "a write has as many bytes as its places");
         let is_plain = self.sealed.is_empty();
         let sealings = if is_plain { Vec::new() } else { self.close(data.to_mut(), sealer)? };
         let data: &[u8] = data;

@@ -61,6 +61,7 @@ impl From<&[u8]> for Stub {
     /// If there are more than 64 bytes.
     fn from(stub: &[u8]) -> Self {
         let mut bytes = [0; STUB_BYTES_MAX];
+        assert!(stub.len() <= STUB_BYTES_MAX, "a stub has {} bytes, more than {STUB_BYTES_MAX}", stub.len());
         bytes[..stub.len()].copy_from_slice(stub);
         Self { len: stub.len() as u8, bytes }
     }
@@ -123,6 +124,7 @@ pub fn home_bytes((block, born): (Block, Epoch), (session, number): (Session, u3
     bytes.extend(session.0.to_le_bytes());
     bytes.extend(number.to_le_bytes());
     bytes.extend(five_bytes(born.0));
+    assert!(bytes.len() == RECORD_BYTES, "the stub begins where a reader looks for it");
     bytes.extend(stub);
     bytes
 }

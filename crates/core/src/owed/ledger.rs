@@ -120,11 +120,14 @@ impl Due {
     #[must_use]
     pub fn and(self, next: Self) -> Self {
         let no_hole = self.keeps_space() || next.keeps_space();
-        match (self, next) {
+        let both = match (self, next) {
             (Self::Free { .. }, Self::Free { .. }) => Self::Free { no_hole },
             (Self::Free { .. } | Self::Shred { .. }, _) | (_, Self::Free { .. }) => Self::Shred { no_hole },
             (_, next) => next,
-        }
+        };
+        assert!(self.is_plain() && next.is_plain() || !both.is_plain(), "a sensitive death stays sensitive");
+        assert!(both.is_dead() || !self.is_dead() && !next.is_dead(), "what is dead stays dead");
+        both
     }
 }
 
@@ -269,11 +272,14 @@ impl Ledger {
 
     /// Notes that the guest has written over `extent`: dead bytes there are live, and owed until a sync.
     pub fn overwrite(&mut self, extent: Extent<Addr>) {
+        let bytes = self.dead.bytes() + self.overwritten.unsynced.bytes();
         let dead: Vec<_> = self.dead.within(extent).map(|(part, it)| (part, *it)).collect();
         for (part, it) in dead {
             self.dead.remove(part);
             self.overwritten.unsynced.insert(part, it);
         }
+        let left = self.dead.bytes() + self.overwritten.unsynced.bytes();
+        assert!(left == bytes, "each byte that was written over is still owed, once");
     }
 
     /// Notes that a sync begins.
@@ -290,6 +296,7 @@ impl Ledger {
     pub fn synced(&self) -> Vec<Extent<Addr>> {
         let mut runs = ExtentMap::<Addr, ()>::default();
         self.overwritten.syncing.iter().for_each(|(run, _)| runs.insert(run, ()));
+        assert!(runs.bytes() == self.overwritten.syncing.bytes(), "a sync completes what it began with");
         runs.iter().map(|(run, ())| run).collect()
     }
 
@@ -332,7 +339,9 @@ impl Ledger {
             Due::ConservativeOverwrite => &mut self.conservative,
             Due::Suspicious => &mut self.suspicious,
         };
+        let bytes = entries.bytes();
         entries.insert(extent, obligation);
+        assert!(entries.bytes() == bytes + extent.len, "an obligation replaces every other one of its bytes");
         if obligation.is_queued() {
             self.age.note(obligation.since);
         }
@@ -459,6 +468,7 @@ pub const COUNTERS: usize = 24;
 impl Counters {
     /// Notes one death.
     pub fn died(&mut self, cause: Cause, bytes: u64) {
+        assert!(cause != Cause::Forget, "a forget gives a receipt, and makes no obligation");
         self.deaths[cause as usize] += 1;
         self.dead_bytes[cause as usize] += bytes;
     }
@@ -479,6 +489,7 @@ impl Counters {
             self.revocations,
             self.plain_bytes,
         ]);
+        assert!(Self::from_array(all) == *self, "the counters are read as they are written");
         all
     }
 

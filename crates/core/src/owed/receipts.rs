@@ -96,6 +96,8 @@ impl Receipts {
     }
 
     pub(crate) fn push(&mut self, receipt: Receipt) {
+        let is_of_forget = receipt.cause == Cause::Forget;
+        assert!(is_of_forget == receipt.forgot.is_some(), "a receipt of a forget says what was forgotten");
         self.queue.push_back(receipt);
     }
 

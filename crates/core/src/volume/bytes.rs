@@ -24,6 +24,8 @@ pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>
 
 /// The part of `data`, the content of `whole`, that is the content of `part`.
 pub(super) fn slice(data: &[u8], whole: Extent<Addr>, part: Extent<Addr>) -> &[u8] {
+    assert!(data.len() as u64 == whole.len, "content has as many bytes as its extent");
+    assert!(whole.start <= part.start && part.end() <= whole.end(), "a part lies within the whole");
     let from = (part.start.0 - whole.start.0) as usize;
     &data[from..from + part.len as usize]
 }
@@ -38,11 +40,15 @@ pub(super) fn padded(data: Buf, bytes: u64) -> Buf {
     if data.len() as u64 == bytes {
         return data;
     }
+    let zeros = bytes.checked_sub(data.len() as u64);
+    assert!(zeros.is_some_and(|zeros| zeros < BLOCK_BYTES), "zeros fill a block up, and nothing is cut off");
     let mut data = data.into_vec();
     data.resize(bytes as usize, 0);
     data.into()
 }
 
 pub(super) fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
-    runs.iter().map(|run| run.len).sum::<u64>() == extent.len
+    let bytes = runs.iter().map(|run| run.len).sum::<u64>();
+    assert!(bytes <= extent.len, "runs of an extent are no longer than that");
+    bytes == extent.len
 }

@@ -173,8 +173,11 @@ pub struct Volume {
 
 impl Disk {
     fn io(&mut self, purpose: Purpose, at: impl Into<Places>, op: IoOp, out: &mut Vec<Command>) {
-        let id = self.outstanding.begin(purpose);
-        out.push(Command::Io(Io { id, at: at.into(), op }));
+        let (id, at): (_, Places) = (self.outstanding.begin(purpose), at.into());
+        if let IoOp::Write { data, .. } = &op {
+            assert!(data.len() as u64 == at.bytes(), "a write has as many bytes as its places");
+        }
+        out.push(Command::Io(Io { id, at, op }));
     }
 }
 
@@ -310,6 +313,7 @@ impl Volume {
             self.requests.finish(&mut self.watching, id, Err(Refusal::Latched(reason.clone())), out);
         }
         self.on_requests(out, |requests, others| requests.settle(others));
+        assert!(self.requests.waiting.is_empty(), "no request waits for a disk that is latched");
     }
 }
 

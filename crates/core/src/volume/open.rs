@@ -1,7 +1,7 @@
 //! Making a disk's journal; opening a disk after a stop or a crash.
 
 use crate::base::blocks::BlockSet;
-use crate::base::units::{Addr, Extent, Millis, Pos};
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::base::zeros::is_zeros;
 use crate::erase::policy::Seed;
 use crate::media::medium::{Capabilities, Medium, MediumError};
@@ -13,7 +13,7 @@ use crate::owed::journal::{
     Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
 use crate::owed::ledger::{Cause, Due};
-use crate::store::{self, Content, Store, StoreError};
+use crate::store::{self, Content, Destruction, Store, StoreError};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
@@ -233,7 +233,18 @@ impl Volume {
             opening.config.read_only || !has_copies,
             "staged content is back in its place, and its copies are gone"
         );
+        assert!(found.state.slots.staged.is_empty(), "staged content is back before the disk is served");
+        let (geometry, same_place) = (store.geometry(), store.same_place());
+        assert!(geometry.size == opening.size, "a store opens the disk that it was asked for");
+        assert!(geometry.change_bytes <= geometry.block_bytes, "a block has a place as a whole");
+        assert!(
+            geometry.block_bytes == if same_place { 1 } else { BLOCK_BYTES },
+            "places are of whole blocks"
+        );
+        let destroys_in_place = store.destruction() == Destruction::InPlace;
+        assert!(destroys_in_place == same_place, "dead content stays where no content leaves its place");
         let receipts = found.state.counters.receipts;
+        assert!(found.state.receipts.len() as u64 <= receipts, "each receipt that waits was counted");
         // A death that the store does not know yet is of the open epoch.
         let is_new = |(extent, _)| store.first(Content::Own, extent).is_some();
         let has_dead = found.state.ledger.dead().iter().any(is_new);
@@ -316,6 +327,7 @@ fn erase_slots(
     if !found.state.slots.dirty {
         return Ok(());
     }
+    assert!(found.state.slots.staged.is_empty(), "content is back before its copy is destroyed");
     let shape = found.head.shape;
     write_snapshot(journal, writer, &found.state)?;
     let mut bytes = vec![0; (u64::from(shape.slots) * SLOT_BYTES) as usize];
@@ -330,6 +342,8 @@ fn erase_slots(
 
 fn write_snapshot(journal: &dyn Medium, writer: &mut Journal, state: &State) -> Result<(), MediumError> {
     let commit = writer.commit(state);
+    let (frame, halves) = (Extent::new(commit.pos.0, commit.bytes.len() as u64), writer.shape().halves());
+    assert!(frame.overlap(halves) == Some(frame), "a frame leaves the head, the slots and the notes alone");
     journal.write(commit.pos, &commit.bytes, true)?;
     match commit.mark {
         Some((pos, mark)) => journal.write(pos, &mark, false),

@@ -227,6 +227,7 @@ impl Volume {
         let mut from = extent.start.0;
         while from < extent.end() {
             let (end, liveness) = self.disk.liveness_at(Extent::between(from, extent.end()));
+            assert!(from < end && end <= extent.end(), "each look goes on, within the extent");
             let full = runs.len() == runs_max;
             match runs.last_mut() {
                 Some((len, last)) if *last == liveness => *len += end - from,
@@ -384,6 +385,8 @@ impl Volume {
     pub fn checkpoint(&self) -> Option<crate::volume::open::Checkpoint> {
         let known = self.erasing.fresh.is_none() && self.disk.latched.is_none() && self.is_at_rest();
         let FrameId { generation, seq } = self.disk.commits.journal.position();
+        let is_durable = self.disk.commits.durable == FrameId { generation, seq };
+        assert!(!known || is_durable, "a stop is clean once the journal's last frame is durable");
         known.then(|| crate::volume::open::Checkpoint {
             generation,
             seq,

@@ -35,6 +35,7 @@ fn read_near<E>(
     let [(first, _), .., (last, _)] = near else { return read_each(near, read) };
     let span = Place { extent: Extent::between(first.extent.start.0, last.extent.end()), ..*first };
     let wanted: u64 = near.iter().map(|(place, _)| place.extent.len).sum();
+    assert!(wanted <= span.extent.len, "places that are read at once do not overlap");
     let mut between = vec![0; (span.extent.len - wanted) as usize];
     match read(span, &mut buffers(near, &mut between)) {
         // Perhaps what cannot be read was not asked for.
@@ -59,5 +60,7 @@ fn buffers<'a>(near: &'a mut [Part<'_>], between: &'a mut [u8]) -> Vec<IoSliceMu
         (between, at) = (rest, place.extent.end());
         all.extend([gap, into].into_iter().filter(|part| !part.is_empty()).map(IoSliceMut::new));
     }
+    assert!(between.is_empty(), "all that lies between the places is read");
+    assert!(all.len() <= 2 * PLACES_MAX, "one read has no more buffers than Linux takes");
     all
 }

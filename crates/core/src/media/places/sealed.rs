@@ -66,6 +66,7 @@ impl Places {
                 sealings.push(sealing.map_err(|reason| cannot("seal", &sealed.context, &reason))?);
             }
         }
+        assert!(sealings.len() == self.sealed.len(), "each block that is to be sealed has its sealing");
         Ok(sealings)
     }
 
@@ -114,6 +115,8 @@ impl<'a> Opener<'a> {
 
     /// Opens `blocks`, whose ciphertext is `bytes`.
     fn open(&self, blocks: &[(usize, Sealed)], bytes: &mut [u8]) -> Result<(), ContentError> {
+        let has_all = blocks.is_empty() || bytes.len() as u64 == blocks.len() as u64 * BLOCK_BYTES;
+        assert!(has_all, "each block of a place is opened");
         for ((_, sealed), bytes) in blocks.iter().zip(bytes.chunks_exact_mut(BLOCK_BYTES as usize)) {
             self.sealer.open(&sealed.context, &*self.sealing(sealed)?, bytes)?;
         }
@@ -131,8 +134,9 @@ impl<'a> Opener<'a> {
             SealingAt::Home(home, cell) => (*home, cell),
         };
         let key = |place: Place| (place.on, place.extent.start);
-        let run = self.homes.partition_point(|(run, _)| key(*run) <= key(home)) - 1;
-        let (run, bytes) = &self.homes[run];
+        let before = self.homes.partition_point(|(run, _)| key(*run) <= key(home));
+        assert!(before > 0, "the home of each block was read");
+        let (run, bytes) = &self.homes[before - 1];
         let part = part_of(*run, home).expect("each home lies in a run of homes");
         let context = &block.context;
         let found =

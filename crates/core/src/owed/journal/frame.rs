@@ -28,11 +28,13 @@ impl Head {
     /// The bytes of the head: [`HALVES_AT`] of them.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        assert!(self.shape.is_sane(), "a start takes a journal of {:?}", self.shape);
         let mut bytes = HEAD_MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
         bytes.extend(self.shape.slots.to_le_bytes());
         bytes.extend(self.shape.half_bytes.to_le_bytes());
         bytes.extend(self.disk);
+        assert!(bytes.len() == HEAD_CHECKED_BYTES, "the checksum of a head is of all its fields");
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         bytes.resize(HALVES_AT as usize, 0);
         bytes
@@ -91,7 +93,7 @@ pub enum HeadError {
 
 impl Shape {
     /// Whether sizes are whole sectors, and small enough to be read into memory.
-    fn is_sane(self) -> bool {
+    pub(super) fn is_sane(self) -> bool {
         self.half_bytes.is_multiple_of(SECTOR_BYTES)
             && (16 * SECTOR_BYTES..=1 << 30).contains(&self.half_bytes)
             && (1..=1 << 16).contains(&self.slots)
@@ -151,6 +153,7 @@ impl Frame {
         let crc = crc32c::crc32c(&bytes);
         bytes[CRC_AT..FRAME_HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(SECTOR_BYTES as usize), 0);
+        assert!(RawFrame::bytes(&bytes) == Some(bytes.len() as u64), "a start finds the whole frame");
         bytes
     }
 }

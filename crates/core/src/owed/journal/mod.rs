@@ -64,7 +64,9 @@ impl Shape {
     #[must_use]
     pub fn of_disk(size: u64) -> Self {
         let half_bytes = (size / DISK_BYTES_A_BYTE).clamp(*HALF_BYTES.start(), *HALF_BYTES.end());
-        Self { half_bytes: half_bytes.next_multiple_of(SECTOR_BYTES), slots: 256 }
+        let shape = Self { half_bytes: half_bytes.next_multiple_of(SECTOR_BYTES), slots: 256 };
+        assert!(shape.is_sane(), "a start takes a journal of {shape:?}");
+        shape
     }
 
     /// Bytes of the whole journal.
@@ -76,12 +78,14 @@ impl Shape {
     /// Where `slot` begins.
     #[must_use]
     pub fn slot(self, slot: Slot) -> Pos {
+        assert!(slot.0 <= self.slots, "{slot:?} lies behind the last slot");
         Pos(HALVES_AT + 2 * self.half_bytes + u64::from(slot.0) * SLOT_BYTES)
     }
 
     /// Where half `which` (0 or 1) begins.
     #[must_use]
     pub fn half(self, which: usize) -> Pos {
+        assert!(which < 2, "a journal has two halves");
         Pos(HALVES_AT + which as u64 * self.half_bytes)
     }
 
@@ -248,6 +252,12 @@ impl State {
             changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
             changes.push(Change::Release);
         }
+        let entries = self.ledger.len() + self.owed.len() + self.receipts.len();
+        let others = self.slots.staged.len() + self.forgets.len() + 2;
+        assert!(
+            changes.len() <= entries + others,
+            "a snapshot has no more records than its half has room for"
+        );
         changes
     }
 }
@@ -289,6 +299,7 @@ impl Journal {
     /// snapshot in the other half.
     #[must_use]
     pub fn resume(shape: Shape, half: usize, generation: u64, seq: u64) -> Self {
+        assert!(half < 2, "a journal has two halves");
         Self { shape, half, generation, seq, cursor: shape.half_bytes, pending: Vec::new() }
     }
 
@@ -328,6 +339,7 @@ impl Journal {
         assert!(self.cursor.is_multiple_of(SECTOR_BYTES), "a frame begins at a sector");
         let pos = Pos(self.shape.half(self.half).0 + self.cursor);
         self.cursor += frame.len() as u64;
+        assert!(self.cursor <= self.shape.half_bytes, "a frame leaves the other half alone");
         Commit { pos, bytes: frame, seq: self.seq, mark: None }
     }
 

@@ -14,6 +14,8 @@ use crate::base::units::{Addr, Extent, Pos};
 use crate::media::medium::{Medium, MediumError};
 use crate::owed::journal::{Shape, State};
 
+/// Bytes of a note before its checksum.
+const BODY_BYTES: usize = 56;
 /// Bytes of one note.
 const NOTE_BYTES: u64 = 64;
 /// The number of notes that fit.
@@ -47,16 +49,18 @@ impl Note {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let [durable, made] = self.up_to;
+        assert!(durable <= made, "a frame is made before it is durable");
         let fields = [self.session, self.extent.start.0, self.extent.len];
         let frames = [durable.generation, durable.seq, made.generation, made.seq];
         let mut bytes: Vec<u8> = fields.into_iter().chain(frames).flat_map(u64::to_le_bytes).collect();
+        assert!(bytes.len() == BODY_BYTES, "a note is as long as a start expects");
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
         bytes.resize(NOTE_BYTES as usize, 0);
         bytes
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (body, rest) = bytes.split_at_checked(56)?;
+        let (body, rest) = bytes.split_at_checked(BODY_BYTES)?;
         if rest.first_chunk().is_none_or(|crc| crc32c::crc32c(body) != u32::from_le_bytes(*crc)) {
             return None;
         }
@@ -78,7 +82,9 @@ impl Shape {
     /// The position of note number `number`.
     #[must_use]
     pub fn note(self, number: u64) -> Pos {
-        Pos(self.notes().start.0 + number % NOTES * NOTE_BYTES)
+        let at = self.notes().start.0 + number % NOTES * NOTE_BYTES;
+        assert!(at + NOTE_BYTES <= self.bytes(), "a note lies within the journal");
+        Pos(at)
     }
 
     /// The extent of all notes.

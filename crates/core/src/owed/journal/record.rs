@@ -110,8 +110,14 @@ pub(super) fn put(bytes: &mut Vec<u8>, record: &Record) {
             bytes.extend(log.hash);
             LOG
         }
-        Record::Change(change) => put_change(bytes, *change),
+        Record::Change(change) => {
+            let tag = put_change(bytes, *change);
+            let record_bytes = (bytes.len() - at) as u64;
+            assert!(record_bytes <= CHANGE_BYTES_MAX, "the room for entries counts on shorter records");
+            tag
+        }
     };
+    assert!(bytes.len() - at <= usize::from(u16::MAX), "a record says its length in two bytes");
     let len = (bytes.len() - at - HEAD_BYTES) as u16;
     bytes[at..at + 2].copy_from_slice(&tag.to_le_bytes());
     bytes[at + 2..at + HEAD_BYTES].copy_from_slice(&len.to_le_bytes());
@@ -122,7 +128,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
     match change {
         Change::Oblige(extent, due, cause) => {
             put_extent(bytes, extent);
-            bytes.extend([due_number(due), cause as u8]);
+            bytes.extend([due_number(due), cause_number(cause)]);
             OBLIGE
         }
         Change::Overwritten(extent, session) => {
@@ -145,7 +151,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         Change::Owe(place, address, cause) => {
             put_place(bytes, place);
             bytes.extend(address.0.to_le_bytes());
-            bytes.push(cause as u8);
+            bytes.push(cause_number(cause));
             OWE
         }
         Change::ClearPlace(place) => {
@@ -158,6 +164,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             COMPLETE
         }
         Change::Receipt(Receipt { forgot: Some(scope), extent, passes, .. }) => {
+            assert!(extent.len.is_multiple_of(BLOCK_BYTES), "what a forget destroys is whole blocks");
             put_forgotten(bytes, scope, extent.len / BLOCK_BYTES, passes);
             FORGET_RECEIPT
         }
@@ -172,7 +179,7 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
         Change::Receipt(it) => {
             put_extent(bytes, it.extent);
             put_done(bytes, it.act, it.passes);
-            bytes.push(it.cause as u8);
+            bytes.push(cause_number(it.cause));
             RECEIPT
         }
         Change::Recorded(count) => {
@@ -183,6 +190,9 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
 }
 
 fn put_scope(bytes: &mut Vec<u8>, Scope { epochs, blocks }: Scope) {
+    assert!(epochs.from <= epochs.to, "the first epoch to forget is not after the last");
+    let is_whole = |it: Extent<Addr>| it.start.0.is_multiple_of(BLOCK_BYTES) && !it.is_empty();
+    assert!(blocks.is_none_or(is_whole), "whole blocks are forgotten, at least one");
     let (first, end) = blocks.map_or((0, 0), |it| (it.start.0 / BLOCK_BYTES, it.end().div_ceil(BLOCK_BYTES)));
     [epochs.from.0, epochs.to.0, first, end].into_iter().for_each(|number| put_number(bytes, number));
 }
@@ -200,16 +210,21 @@ fn put_number(bytes: &mut Vec<u8>, number: u64) {
 }
 
 fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
-    bytes.push(done_number(done));
+    let number = done_number(done);
+    assert!(done_from(number) == Some(done), "a start knows how {done:?} is written");
+    bytes.push(number);
     bytes.extend(passes.to_le_bytes());
 }
 
 fn put_place(bytes: &mut Vec<u8>, place: Place) {
+    assert!(matches!(place.on, MediumId::Data | MediumId::Base), "{place:?} holds content of the disk");
     put_extent(bytes, place.extent);
     bytes.push(if place.on == MediumId::Base { IN_BASE } else { IN_DATA });
 }
 
 fn put_extent<A: Address>(bytes: &mut Vec<u8>, extent: Extent<A>) {
+    let end = extent.start.get().checked_add(extent.len);
+    assert!(end.is_some(), "{extent:?} ends where a start can read it");
     bytes.extend(extent.start.get().to_le_bytes());
     bytes.extend(extent.len.to_le_bytes());
 }
@@ -370,6 +385,15 @@ impl Body<'_> {
         }
         Ok(Counters::from_array(counters))
     }
+}
+
+fn cause_number(cause: Cause) -> u8 {
+    let number = cause as u8;
+    assert!(
+        Cause::from_number(number) == Some(cause),
+        "no obligation, and no receipt of one, is of a forget"
+    );
+    number
 }
 
 /// The journal does not say of which class content was: after a crash what is not known is sensitive.

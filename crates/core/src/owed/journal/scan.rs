@@ -159,6 +159,7 @@ impl Half<'_> {
 
     /// The frame at `at`, if it is whole, and its end.
     fn frame(&self, at: u64) -> Result<Option<(RawFrame, u64)>, JournalError> {
+        assert!(at <= self.len, "a half is searched up to its end");
         let head = self.read(at, SECTOR_BYTES)?;
         let bytes = match RawFrame::bytes(&head) {
             Some(len) if len > SECTOR_BYTES && len <= self.len - at => self.read(at, len)?,
@@ -247,6 +248,7 @@ impl Replay {
 
     fn apply(&mut self, frame: &RawFrame) -> Result<(), JournalError> {
         let frame = frame.read()?;
+        assert!(frame.generation == self.generation, "the frames of a half are of one generation");
         self.seq = frame.seq;
         for change in frame.changes {
             if !change.is_within(self.size) {
@@ -289,7 +291,7 @@ impl Replay {
 
 impl crate::owed::journal::Change {
     /// Whether the bytes that the change names lie within a disk of `size` bytes. Places are whole blocks.
-    fn is_within(&self, size: u64) -> bool {
+    pub(crate) fn is_within(&self, size: u64) -> bool {
         match self {
             Self::Oblige(extent, ..)
             | Self::Overwritten(extent, _)

@@ -112,6 +112,8 @@ impl Disk {
         }
         assert!(checkpoints.waiters.is_empty(), "the last checkpoint has told who waited for it");
         assert!(checkpoints.unsynced.is_empty(), "the last checkpoint has synced what it wrote");
+        assert!(checkpoints.failed.is_none(), "the last checkpoint has told why it failed");
+        assert!(!self.config.read_only, "the map of a disk that is read-only stays as it is");
         checkpoints.waiters = std::mem::take(&mut checkpoints.next);
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
@@ -136,6 +138,8 @@ impl Disk {
             !matches!(checkpoints.step, Step::Rest | Step::Journal),
             "a checkpoint has no I/O operation at rest, or while it waits for the journal"
         );
+        let has_begun = checkpoints.step != Step::Map || checkpoints.under_way > 0;
+        assert!(has_begun, "a write of the map ends once");
         checkpoints.failed = checkpoints.failed.take().or(failed);
         match checkpoints.step {
             Step::Content if checkpoints.has_writes => {
@@ -163,6 +167,7 @@ impl Disk {
         {
             return None;
         }
+        assert!(checkpoints.has_writes, "a checkpoint waits for the journal only to write the map");
         self.write_batch(out)
     }
 
@@ -173,6 +178,9 @@ impl Disk {
             return Some(self.end_checkpoint());
         };
         assert!(!writes.is_empty(), "a batch has a write, whose end the checkpoint goes on with");
+        let is_own = |place: Place| place.on.is_changed() && place.on != MediumId::Journal;
+        let are_own = writes.iter().flat_map(|(places, _)| places.iter()).all(is_own);
+        assert!(are_own, "a store writes to media of its own, and not to the journal");
         let checkpoints = &mut self.checkpoints;
         (checkpoints.under_way, checkpoints.ends_phase) = (writes.len(), ends_phase);
         // A phase of one write to one place can be durable by itself, which takes less than a sync.
@@ -192,6 +200,7 @@ impl Disk {
 
     /// Syncs the media of the phase one after the other, then goes on with the next phase.
     fn sync_map(&mut self, out: &mut Vec<Command>) -> Option<Ended> {
+        assert!(self.checkpoints.failed.is_none(), "a checkpoint that failed is aborted");
         let Some(medium) = self.checkpoints.unsynced.pop() else { return self.write_batch(out) };
         self.checkpoints.step = Step::MapSync;
         self.io(Purpose::Checkpoint, Place::all_of(medium), IoOp::Sync, out);
@@ -201,6 +210,7 @@ impl Disk {
     /// Ends a checkpoint for which the host had no space.
     fn abort_checkpoint(&mut self) -> Option<Ended> {
         let error = self.checkpoints.failed.take()?;
+        assert!(!self.checkpoints.waiters.is_empty(), "a checkpoint is made for a waiter, who is told");
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
         let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
@@ -210,6 +220,8 @@ impl Disk {
 
     fn end_checkpoint(&mut self) -> Ended {
         // What waits is about to be told that all of it is durable.
+        assert!(self.latched.is_none(), "a checkpoint ends well only while all media are well");
+        assert!(!self.checkpoints.waiters.is_empty(), "a checkpoint is made for a waiter, who is told");
         assert!(self.checkpoints.unsynced.is_empty(), "the last batch of a store ends its phase");
         assert!(self.checkpoints.failed.is_none(), "a checkpoint that failed is aborted");
         self.checkpoints.step = Step::Rest;
@@ -264,7 +276,14 @@ impl Volume {
             Waiter::Request(id) => {
                 self.on_requests(out, |requests, others| requests.request_checkpointed(others, id))
             }
-            Waiter::Task => self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new()),
+            Waiter::Task => {
+                let task = self.erasing.task.as_ref();
+                assert!(
+                    task.is_some_and(|it| it.steps.is_checkpointing()),
+                    "the task that waits is still there"
+                );
+                self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new())
+            }
             Waiter::Proof => self.watching.proof_done(&self.disk),
             Waiter::Nothing => {}
         }

@@ -4,7 +4,7 @@ use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, Extent, Pos};
 use crate::media::MediumId;
 use crate::media::place::Place;
-use crate::owed::journal::{Change, FrameId, Journal, State};
+use crate::owed::journal::{Change, FrameId, Journal, SECTOR_BYTES, State};
 use crate::volume::disk::Disk;
 use crate::volume::disk::recording::Recording;
 use crate::volume::origin::Origin;
@@ -49,8 +49,15 @@ impl Commits {
     fn begin(&mut self, state: &State) -> (Pos, Vec<u8>) {
         // Only the last frame can be torn, and only if no other one is being written.
         assert!(self.under_way.is_none(), "one commit at a time");
+        assert!(self.journal.has_pending(), "a commit has a change");
+        assert!(
+            state.receipts.len() as u64 <= state.counters.receipts,
+            "each receipt that waits was counted"
+        );
         let commit = self.journal.commit(state);
         assert!(commit.seq == self.durable.seq + 1, "a commit follows the one that is durable");
+        let is_snapshot = self.journal.position().generation > self.durable.generation;
+        assert!(commit.mark.is_some() == is_snapshot, "a snapshot, and no other frame, begins a generation");
         self.undurable.begin();
         self.under_way = Some(Committing { seq: commit.seq, mark: commit.mark });
         (commit.pos, commit.bytes)
@@ -59,6 +66,10 @@ impl Commits {
     /// Ends a write of the commit under way. Returns the write that follows.
     fn write_done(&mut self) -> (u64, Option<(Pos, Vec<u8>)>) {
         let mut committing = self.under_way.take().expect("a commit ends once");
+        assert!(
+            committing.seq == self.journal.position().seq,
+            "no commit is made while another is under way"
+        );
         let (seq, mark) = (committing.seq, committing.mark.take());
         self.under_way = mark.is_some().then_some(committing);
         (seq, mark)
@@ -68,6 +79,7 @@ impl Commits {
     fn confirm(&mut self, seq: u64) -> Option<Batch> {
         let is_news = seq > self.durable.seq;
         if is_news {
+            assert!(self.journal.position() > self.durable, "frames only go forward");
             self.durable = self.journal.position();
             assert!(self.durable.seq == seq, "no commit is made while another one is under way");
             self.recording.committed(seq);
@@ -139,7 +151,7 @@ impl Undurable {
     fn begin(&mut self) {
         let last = &self.under_way;
         assert!(
-            last.deaths.is_empty() && last.waiters.is_empty(),
+            last.deaths.is_empty() && last.places.is_empty() && last.waiters.is_empty(),
             "the last commit has told who waited for it"
         );
         self.under_way = std::mem::take(&mut self.next);
@@ -164,9 +176,11 @@ impl Disk {
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
             self.remaining.forget(run);
         }
+        assert!(change.is_within(self.store.geometry().size), "{change:?} is one that a start takes");
         let receipts = self.state.counters.receipts;
         self.state.apply(change, self.schedule.now);
         let seq = self.commits.journal.push(change);
+        assert!(!self.commits.is_durable(seq), "a change is of a commit to come");
         if self.state.counters.receipts > receipts {
             self.commits.recording.note(seq, self.state.counters.receipts);
         }
@@ -183,6 +197,8 @@ impl Disk {
 
     fn write_journal(&mut self, pos: Pos, data: Vec<u8>, durable: bool, out: &mut Vec<Command>) {
         let extent = Extent::new(pos.0, data.len() as u64);
+        let are_sectors = [pos.0, extent.len].iter().all(|it| it.is_multiple_of(SECTOR_BYTES));
+        assert!(are_sectors, "a commit that is torn leaves the sectors of all others alone");
         let halves = self.commits.journal.shape().halves();
         assert!(
             extent.overlap(halves) == Some(extent),

@@ -63,6 +63,7 @@ impl Disk {
         for (whole, _) in dead {
             self.commits.left_seq = self.change(Change::Clear(whole));
         }
+        assert!(!self.state.ledger.dead().overlaps(extent), "no address that is written is dead any more");
     }
 
     pub(in crate::volume) fn leave_place(&mut self, block: Extent<Addr>, cause: Cause) {
@@ -72,6 +73,7 @@ impl Disk {
         let epoch = self.open_epoch();
         let left = self.store.mapped_mut().map(|it| it.leave(block, epoch));
         for place in left.unwrap_or_default() {
+            assert!(place.extent.len == BLOCK_BYTES, "a block leaves whole places");
             self.change(Change::Owe(place, block.start, cause));
             self.commits.undurable.note_place(place);
         }
@@ -84,6 +86,7 @@ impl Disk {
         places: &[Place],
         addresses: &[(Extent<Addr>, Cause)],
     ) -> Vec<(Extent<Addr>, Cause)> {
+        assert!(places.len() == addresses.len(), "each place has the address that named it");
         let (mut slots, mut died) = (ExtentMap::default(), Vec::new());
         for (place, (address, cause)) in places.iter().zip(addresses) {
             let run = Extent::between(address.start.0, address.end().min(self.store.geometry().size));

@@ -34,8 +34,10 @@ impl Outstanding {
     pub(in crate::volume) fn begin(&mut self, purpose: Purpose) -> IoId {
         let id = IoId(self.next);
         self.next += 1;
-        self.purposes.insert(id, purpose);
+        assert!(self.purposes.insert(id, purpose).is_none(), "each operation has a number of its own");
         if let Purpose::Page(page) = purpose {
+            let is_map = matches!(page, Obstacle::Page(_) | Obstacle::Space(_));
+            assert!(is_map, "an I/O operation removes only what the map lacks");
             assert!(self.pages.insert(page), "one I/O operation at a time removes an obstacle");
         }
         id

@@ -58,6 +58,7 @@ pub(in crate::volume) struct Notes {
 
 impl Notes {
     fn has_room(&self) -> bool {
+        assert!(self.done <= self.next, "only notes that were taken are free again");
         self.next - self.done + self.awaited < NOTES
     }
 
@@ -66,7 +67,7 @@ impl Notes {
         let number = self.next;
         self.next += 1;
         assert!(self.next - self.done <= NOTES, "a note that is needed is not overwritten");
-        self.under_way.insert(number);
+        assert!(self.under_way.insert(number), "a note is under way once");
         number
     }
 
@@ -77,6 +78,7 @@ impl Notes {
 
     /// Whether so many notes are in use that a sync is wanted.
     fn is_crowded(&self) -> bool {
+        assert!(self.syncing <= self.next, "a sync covers only notes that were taken");
         self.next - self.syncing >= NOTES / 2
     }
 }
@@ -124,8 +126,16 @@ impl Disk {
     /// Notes that a write of `extent` begins.
     pub(in crate::volume) fn begin_overwrite(&mut self, extent: Extent<Addr>) {
         if self.state.ledger.dead().overlaps(extent) {
+            let before = self.overwriting.under_way.bytes();
             self.overwriting.under_way.insert(extent, ());
-            self.overwriting.notes.awaited += 1;
+            let after = self.overwriting.under_way.bytes();
+            assert!(after == before + extent.len, "one write at a time goes over the same bytes");
+            let notes = &mut self.overwriting.notes;
+            notes.awaited += 1;
+            assert!(
+                notes.next - notes.done + notes.awaited <= NOTES,
+                "each write over dead bytes has its note"
+            );
             if mutant::is(Mutant::OverwriteEarly) {
                 self.state.ledger.overwrite(extent);
             }
@@ -160,7 +170,10 @@ impl Disk {
     /// Completes the obligations that the sync covers, which has ended.
     pub(in crate::volume) fn end_overwritten_sync(&mut self) {
         self.meet_overwritten(&self.state.ledger.synced());
-        self.overwriting.notes.completed = self.overwriting.notes.syncing;
+        assert!(self.state.ledger.synced().is_empty(), "a sync that has ended owes no completion");
+        let notes = &mut self.overwriting.notes;
+        assert!(notes.completed <= notes.syncing, "notes that are completed stay so");
+        notes.completed = notes.syncing;
         self.free_notes();
     }
 
@@ -175,6 +188,8 @@ impl Disk {
 
     pub(in crate::volume) fn meet_overwritten(&mut self, runs: &[Extent<Addr>]) {
         for run in runs {
+            let owed = self.state.ledger.overwritten_within(*run).map(|(part, _)| part.len).sum::<u64>();
+            assert!(owed == run.len, "only what was written over is completed so");
             self.overwriting.completed_seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
             self.state.counters.destroyed_bytes += run.len;
         }

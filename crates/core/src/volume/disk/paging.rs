@@ -38,7 +38,10 @@ impl Disk {
     fn map_came(&mut self, obstacle: Obstacle, bytes: &[u8]) -> Result<(), String> {
         match (obstacle, self.store.mapped_mut()) {
             (Obstacle::Space(place), Some(mapped)) => mapped.reserved(place),
-            (Obstacle::Page(place), Some(mapped)) => mapped.loaded(place, bytes)?,
+            (Obstacle::Page(place), Some(mapped)) => {
+                assert!(bytes.len() as u64 == place.extent.len, "a page is read as a whole");
+                mapped.loaded(place, bytes)?;
+            }
             _ => {}
         }
         Ok(())

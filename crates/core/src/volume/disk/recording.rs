@@ -34,6 +34,7 @@ pub(in crate::volume) struct Recording {
 impl Recording {
     /// The state after a start: receipts `first..end` of the journal are to be handed out again.
     pub(in crate::volume) fn resume(first: u64, end: u64) -> Self {
+        assert!(first <= end, "receipts that wait are not more than there ever were");
         Self { durable: end, given: first, ..Self::default() }
     }
 
@@ -42,6 +43,8 @@ impl Recording {
         if mutant::is(Mutant::ReceiptBeforeCommit) {
             self.durable = end;
         }
+        let is_next = self.committing.back().is_none_or(|(last, to)| *last <= seq && *to < end);
+        assert!(is_next, "receipts, and the commits that have them, are noted in order");
         match self.committing.back_mut() {
             Some((last, to)) if *last == seq => *to = end,
             _ => self.committing.push_back((seq, end)),
@@ -67,7 +70,9 @@ impl Disk {
         let skipped = from - first;
         assert!(to <= self.state.counters.receipts, "a receipt that is durable was made");
         let receipts = self.state.receipts.iter().skip(skipped as usize).copied();
+        let before = out.len();
         out.extend((from..to).zip(receipts).map(|(number, receipt)| Command::Receipt(number, receipt)));
+        assert!((out.len() - before) as u64 == to - from, "each receipt that is durable is handed out");
         self.commits.recording.given = to;
     }
 
@@ -86,8 +91,14 @@ impl Disk {
         if self.config.read_only || (receipts == first && head == self.state.log) {
             return;
         }
+        let waiting = self.state.receipts.len() as u64;
+        assert!(receipts - first <= waiting, "the audit log takes receipts that wait, and no others");
         self.state.log = head;
         self.change(Change::Recorded(receipts - first));
+        assert!(
+            self.first_receipt() == receipts,
+            "the journal keeps the receipts that the audit log has not"
+        );
     }
 
     pub(in crate::volume) fn record_stuck(&mut self, reason: String) {
@@ -112,7 +123,9 @@ impl Disk {
     }
 
     fn first_receipt(&self) -> u64 {
-        self.state.counters.receipts - self.state.receipts.len() as u64
+        let (made, waiting) = (self.state.counters.receipts, self.state.receipts.len() as u64);
+        assert!(waiting <= made, "each receipt that waits was counted");
+        made - waiting
     }
 }
 

@@ -3,14 +3,12 @@
 //! Invariants:
 //! 1. No task takes what remains before the next try, so that it keeps nothing else from being destroyed.
 //! 2. The journal owes what remains, and has no receipt for it. Only memory knows that it remains: a start tries it again.
-//!
-//! [`MediumErrorKind::Remains`]: crate::media::medium::MediumErrorKind::Remains
 
 use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::erase::Limits;
 use crate::media::MediumId;
-use crate::media::medium::MediumError;
+use crate::media::medium::{MediumError, MediumErrorKind};
 use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
 use crate::store::Backlog;
@@ -44,12 +42,14 @@ impl Remaining {
 
     /// Notes the answer of a medium that would not erase, at `now`: what remains rests for a while.
     pub(in crate::volume) fn refused(&mut self, why: &MediumError, now: Millis) {
+        assert!(why.kind == MediumErrorKind::Remains, "only a refusal leaves something that remains");
         (self.until, self.why) = (Millis(now.0.saturating_add(RETRY_MS)), Some(why.clone()));
     }
 
     /// Lets what is at `sites` rest, which a medium would not erase at once. Has each block tried on its own before, unless the
     /// task was `careful` to do that.
     pub(in crate::volume) fn note(&mut self, sites: &[Site], careful: bool) {
+        assert!(!sites.is_empty(), "what remains lies somewhere");
         let is_one = matches!(sites, [Site::Run(Extent { len, .. })] if *len <= BLOCK_BYTES);
         if !is_one && !careful {
             return self.be_careful();

@@ -120,8 +120,10 @@ impl Requests {
             return None;
         }
         let suspicious = contents.is_none();
-        let slot_bytes = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
-        let slots = Extent::new(disk.commits.journal.shape().slot(Slot(0)).0, slot_bytes);
+        let slot_bytes: u64 = runs.iter().map(|run| run.len.next_multiple_of(SLOT_BYTES)).sum();
+        let shape = disk.commits.journal.shape();
+        assert!(slot_bytes <= u64::from(shape.slots) * SLOT_BYTES, "what a task stages fits into the slots");
+        let slots = Extent::new(shape.slot(Slot(0)).0, slot_bytes);
         let method = Rewrite {
             sites: Site::runs(&runs),
             contents,
@@ -140,6 +142,7 @@ impl Erasing {
         requests: &mut Requests,
         watching: &Watching,
     ) -> Option<EraseTask> {
+        assert!(self.task.is_none(), "one erase task at a time");
         if !disk.may_owe_receipts() {
             return self.punch_task(disk).or_else(|| self.job_task(disk, requests));
         }
@@ -233,6 +236,7 @@ impl Erasing {
     /// next call at others.
     fn first_ready(&mut self, disk: &Disk, requests: &Requests) -> Option<(Extent<Addr>, Obligation)> {
         let mut left = LOOKS_MAX;
+        assert!(self.sweep <= disk.store.geometry().size, "the sweep stays on the disk");
         for from in [self.sweep, 0] {
             // A block that can only die as a whole is taken from its start.
             let from = disk.store.geometry().together(Extent::new(from, 1)).start.0;

@@ -68,6 +68,7 @@ impl Erasing {
     /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
     fn looked_up_to(&mut self, disk: &mut Disk, end: u64, out: &mut Vec<Command>) {
         let Some(check) = self.forgetting.checks.front_mut() else { return };
+        assert!(check.left.start.0 <= end, "a look goes on where the last one ended");
         check.left = Extent::between(end.min(check.left.end()), check.left.end());
         if check.left.is_empty() {
             let id = check.id;

@@ -130,6 +130,7 @@ impl Volume {
             else {
                 break;
             };
+            assert!(!extent.is_empty(), "a verdict is on some bytes");
             let rest = match verdict {
                 Verdict::Dead => self.infer(extent, out),
                 // Content has nothing below where each write gets another place.

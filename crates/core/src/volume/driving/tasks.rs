@@ -17,6 +17,7 @@ use crate::volume::{Command, Volume};
 impl Erasing {
     /// The erase task of the next background job, if one is due.
     pub(in crate::volume) fn job_task(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
+        assert!(self.task.is_none(), "one task at a time");
         if !self.may_begin_job(disk) {
             return None;
         }
@@ -35,13 +36,19 @@ impl Erasing {
     /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
     fn end_task(&mut self, requests: &mut Requests) -> Option<EraseTask> {
         let task = self.task.take()?;
+        assert!(task.steps.is_at_rest(), "a task ends when nothing of it is under way");
+        assert!(task.recording.is_none(), "a task ends when it waits for no commit");
         requests.waiting.task_ended(&task.runs);
         Some(task)
     }
 
     /// Notes that work of the task has ended, and what that work read. Ends a task that is over.
     pub(in crate::volume) fn task_done(&mut self, disk: &mut Disk, requests: &mut Requests, read: Buf) {
-        let Some(task) = &mut self.task else { return };
+        let Some(task) = &mut self.task else {
+            assert!(disk.latched.is_some(), "a task is there until its last operation has ended");
+            return;
+        };
+        assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         task.steps.done(read);
         if !task.steps.is_over() {
             return;
@@ -141,6 +148,7 @@ impl Volume {
         match point {
             Point::Forget(Site::Run(run)) => self.disk.store.unmap(run),
             Point::Rebind { from: Site::Run(content), to: Site::Place(to) } => {
+                assert!(content.len == to.extent.len, "content moves as a whole");
                 if let Some(mapped) = self.disk.store.mapped_mut() {
                     mapped.rebind(content, to.extent);
                 }
@@ -159,7 +167,11 @@ impl Volume {
     /// latches, but for what [remains](crate::volume::disk::remaining).
     pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
-        let Some(task) = &mut self.erasing.task else { return };
+        let Some(task) = &mut self.erasing.task else {
+            assert!(self.disk.latched.is_some(), "a task is there until its last operation has ended");
+            return;
+        };
+        assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let is_job = matches!(task.kind, Kind::Job);
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
@@ -203,7 +215,11 @@ impl Volume {
         error: &MediumError,
         out: &mut Vec<Command>,
     ) {
-        let Some(task) = &mut self.erasing.task else { return };
+        let Some(task) = &mut self.erasing.task else {
+            assert!(self.disk.latched.is_some(), "a task is there until its last operation has ended");
+            return;
+        };
+        assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let sites = task.steps.destroys(part).map(<[Site]>::to_vec).unwrap_or_default();
         // Each task would put live content into the same staging slots.
         let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back();

@@ -66,6 +66,7 @@ impl Erasing {
         due: Due,
         priority: Priority,
     ) -> Option<EraseTask> {
+        assert!(due.is_dead(), "only what is dead is destroyed, or given back");
         let fixed = disk.store.same_place();
         // A block that is freed as a whole needs no zeros; a part of one does.
         let is_whole = |run: &Extent<Addr>| *run == disk.store.geometry().together(*run);

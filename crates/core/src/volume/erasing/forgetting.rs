@@ -12,7 +12,7 @@ use crate::volume::origin::Origin;
 use std::collections::VecDeque;
 
 /// Most forgets that are not completed.
-const FORGETS_MAX: usize = 256;
+pub(in crate::volume) const FORGETS_MAX: usize = 256;
 /// How far the volume is with what is to be forgotten.
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Forgetting {

@@ -52,6 +52,10 @@ impl Layers {
     /// Forgets what is known of `run`.
     pub(in crate::volume) fn forget(&mut self, run: Extent<Addr>) {
         self.0.remove(run);
+        if self.0.len() > PARTS_MAX {
+            // A long run can be cut into any number of short ones.
+            self.0 = ExtentMap::default();
+        }
     }
 
     /// Notes that everything below `run` was destroyed. The content there was put back and is `suspicious`,
@@ -65,6 +69,7 @@ impl Layers {
         if self.0.len() < PARTS_MAX {
             self.0.insert(extent, layer);
         }
+        assert!(self.0.len() <= PARTS_MAX, "a table that is full takes no more");
     }
 }
 
@@ -86,12 +91,12 @@ impl Erasing {
     /// Notes that `extent` is about to be written, before the store allocates it.
     pub(in crate::volume) fn cover(&mut self, disk: &Disk, extent: Extent<Addr>) {
         if !disk.has_layers() {
-            return self.layers.0.remove(extent);
+            return self.layers.forget(extent);
         }
         let mut lone = disk.parts_without_data(extent);
         let bare = self.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare);
         lone.extend(bare.map(|(part, _)| part));
-        self.layers.0.remove(extent);
+        self.layers.forget(extent);
         lone.into_iter().for_each(|part| self.layers.note(part, Layer::Single));
     }
 
@@ -110,6 +115,22 @@ impl Erasing {
             self.oblige_first(disk, part, Due::ConservativeOverwrite, Cause::Generation, out)
         };
         let done = rest.map_or(part.end(), |rest| rest.start.0);
+        assert!(extent.start.0 < done && done <= extent.end(), "each step gives some of it an obligation");
         (done < extent.end()).then(|| Extent::between(done, extent.end()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_cut_into_too_many_is_forgotten() {
+        let (mut layers, cuts) = (Layers::default(), PARTS_MAX as u64 + 1);
+        layers.note(Extent::new(0, 2 * cuts), Layer::Single);
+        for n in 0..cuts {
+            layers.forget(Extent::new(2 * n + 1, 1));
+            assert!(layers.0.len() <= PARTS_MAX, "after {n}");
+        }
     }
 }

@@ -38,6 +38,8 @@ impl Erasing {
         }
         parts.push((Extent::between(from, extent.end()), due));
         parts.retain(|(part, _)| !part.is_empty());
+        let bytes = parts.iter().map(|(part, _)| part.len).sum::<u64>();
+        assert!(bytes == extent.len, "each byte that dies gets one obligation");
         parts
     }
 
@@ -58,6 +60,10 @@ impl Erasing {
             disk.state.counters.freed_unwritten_bytes += extent.len;
             return None;
         };
+        assert!(
+            extent.start <= run.start && run.end() <= extent.end(),
+            "a store finds what it was asked for"
+        );
         disk.state.counters.freed_unwritten_bytes += run.start.0 - extent.start.0;
         let (run, due) = disk.above_overwritten(run, due);
         // Bytes without a place of their own have nothing below them, and die by whole blocks.
@@ -90,6 +96,7 @@ impl Erasing {
                 end
             }
         };
+        assert!(run.start.0 < end && end <= extent.end(), "each step gives some bytes their obligation");
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
@@ -101,6 +108,7 @@ impl Erasing {
         cause: Cause,
         out: &mut Vec<Command>,
     ) {
+        assert!(!extent.is_empty(), "what dies has bytes");
         disk.state.counters.died(cause, extent.len);
         disk.commits.undurable.note(extent);
         for (part, due) in self.by_block(disk, extent, due) {

@@ -16,6 +16,7 @@ const LOOKS_MAX: usize = 64;
 
 /// These deaths by address, neighbours of one cause as one: what is destroyed at once needs no receipt for each block.
 fn joined(mut died: Vec<(Extent<Addr>, Cause)>) -> Vec<(Extent<Addr>, Cause)> {
+    let bytes = died.iter().map(|(run, _)| run.len).sum::<u64>();
     died.sort_by_key(|(run, _)| run.start);
     let mut joined: Vec<(Extent<Addr>, Cause)> = Vec::new();
     for (run, cause) in died {
@@ -24,6 +25,10 @@ fn joined(mut died: Vec<(Extent<Addr>, Cause)>) -> Vec<(Extent<Addr>, Cause)> {
             _ => joined.push((run, cause)),
         }
     }
+    assert!(
+        joined.iter().map(|(run, _)| run.len).sum::<u64>() == bytes,
+        "each death has its bytes in a receipt"
+    );
     joined
 }
 

@@ -75,7 +75,10 @@ impl PendingPunch {
             left = left.saturating_sub(run.len);
             run
         });
-        runs.take_while(|run| !run.is_empty()).collect()
+        let runs: Vec<_> = runs.take_while(|run| !run.is_empty()).collect();
+        let bytes = runs.iter().map(|run| run.len).sum::<u64>();
+        assert!(bytes <= bytes_max.max(BLOCK_BYTES), "a task gives back no more than it may");
+        runs
     }
 }
 
@@ -90,6 +93,7 @@ impl Erasing {
     /// Notes that the medium has no space in `extent`: the disk has no data there.
     pub(in crate::volume) fn hole(&mut self, disk: &mut Disk, extent: Extent<Addr>) {
         let Some(fresh) = &self.fresh else { return };
+        assert!(extent.end() <= disk.store.geometry().size, "a hole of the disk lies within it");
         let mut rest = extent;
         while !rest.is_empty() {
             let written = fresh.first_run(rest);

@@ -62,6 +62,9 @@ impl EraseTask {
     pub(in crate::volume) fn new(kind: Kind, runs: Vec<Extent<Addr>>, steps: Task<Site>) -> Self {
         let mut area = ExtentMap::default();
         runs.iter().for_each(|run| area.insert(*run, ()));
+        // Of what is owed by place, an address may have left several places.
+        let are_apart = area.bytes() == runs.iter().map(|run| run.len).sum::<u64>();
+        assert!(are_apart || matches!(kind, Kind::DestroyOwed { .. }), "a task takes each byte once");
         let (recording, is_spared, is_careful, remains) = (None, false, false, Vec::new());
         Self { kind, runs, area, steps, recording, is_spared, remains, is_careful }
     }
@@ -113,6 +116,10 @@ impl EraseTask {
     /// The bytes of all slots that the task stages content in.
     fn slot_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        assert!(
+            self.runs.len() == self.steps.contents().len(),
+            "each run has its content before it is staged"
+        );
         for (_, content) in self.slots() {
             bytes.extend(content);
             bytes.resize(bytes.len().next_multiple_of(SLOT_BYTES as usize), 0);
@@ -153,6 +160,7 @@ impl Erasing {
     ) {
         let may_write = disk.latched.is_none() && !disk.config.read_only;
         assert!(may_write, "no erase task works on a disk that is latched or read-only");
+        assert!(self.task.is_some(), "an operation of an erase task is of the task under way");
         let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
@@ -166,6 +174,9 @@ impl Erasing {
                     data.len() as u64 == at.bytes(),
                     "all content that is about to be overwritten is staged"
                 );
+                let shape = disk.commits.journal.shape();
+                let is_in_slots = at.first().extent.end() <= shape.slot(Slot(shape.slots)).0;
+                assert!(is_in_slots, "what is staged leaves the notes of the journal alone");
                 IoOp::Write { data: data.into(), durable: true }
             }
             Verb::Fill(pattern) => {
@@ -209,6 +220,7 @@ impl Erasing {
     /// Records that the obligations of the task's runs are completed. The steps before this one kept
     /// invariant 4.
     pub(in crate::volume) fn record_met(&mut self, disk: &mut Disk) {
+        assert!(disk.state.slots.staged.is_empty(), "content is back before its copy counts as destroyed");
         let mut changes = self.completing_changes(disk);
         let task = self.task.as_ref().expect("a record is of a task");
         if task.is_spared {
@@ -250,12 +262,14 @@ impl Erasing {
 
     fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
         assert!(!changes.is_empty(), "a record has a change, whose commit the task goes on with");
-        let mut seq = 0;
+        let (mut seq, next) = (0, disk.commits.journal.position().seq + 1);
         for change in changes {
             seq = disk.change(*change);
         }
+        assert!(seq == next, "a record is of one commit, and so takes place at one instant");
         if let Some(task) = &mut self.task {
             assert!(task.recording.is_none(), "a task waits for one commit at a time");
+            assert!(!task.steps.is_at_rest(), "a record is a step under way");
             task.recording = Some(seq);
         }
     }

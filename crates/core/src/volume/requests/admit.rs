@@ -122,6 +122,9 @@ impl Requests {
     ) {
         let obstacle = Obstacle::Order;
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
+        if others.disk.latched.is_some() && needs_medium_writes(&waiting.request.op) {
+            return self.turn_away(others.disk, &waiting, others.out);
+        }
         match self.ready(others.disk, others.erasing, others.watching, &waiting) {
             Ok(needs) => self.begin(others, waiting, needs),
             Err(obstacle) => {

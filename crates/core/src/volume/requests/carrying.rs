@@ -151,6 +151,7 @@ impl Requests {
         fua: bool,
         unseen: Unseen,
     ) {
+        assert!(data.len() as u64 == extent.len, "a write that was admitted has the bytes of its extent");
         others.disk.leave_places(extent);
         let zeros = if others.disk.config.detect_zeroes { zero_blocks(extent, &data) } else { Vec::new() };
         let needs_no_place = is_all(&zeros, extent) && !others.disk.store.same_place();
@@ -207,6 +208,8 @@ impl Requests {
         id: Origin,
         extent: Extent<Addr>,
     ) -> WritePlan {
+        let may_write = disk.latched.is_none() && !disk.config.read_only;
+        assert!(may_write, "no request writes to a disk that is latched or read-only");
         erasing.cover(disk, extent);
         erasing.pending_punch.remove(extent);
         disk.store.begin_write(extent, self.order.epoch(id))

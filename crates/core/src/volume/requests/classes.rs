@@ -28,7 +28,10 @@ impl Plain {
     /// Notes that the `plain` bytes of request `id` held plain content when it arrived.
     pub(in crate::volume) fn note(&mut self, id: Origin, plain: ExtentMap<Addr, ()>) {
         if !plain.is_empty() {
-            self.0.insert(id, plain);
+            assert!(
+                self.0.insert(id, plain).is_none(),
+                "the class of content is asked for once, as a request arrives"
+            );
         }
     }
 

@@ -40,6 +40,7 @@ impl Requests {
 
     /// Gives the `deaths` of request `id` their obligations.
     pub(in crate::volume) fn die(&mut self, others: &mut Others<'_>, id: Origin, deaths: Deaths) {
+        assert!(!deaths.rest.is_empty(), "at least one part dies");
         self.running.get_mut(id).stage = Stage::Oblige(deaths);
         self.oblige_more(others, id);
     }
@@ -75,12 +76,17 @@ impl Requests {
         {
             *left -= 1;
             let (part, its_due) = self.plain.first(id, extent, due);
+            assert!(part.start == extent.start && !part.is_empty(), "a request dies part by part, in order");
             rest.extend(Some(Extent::between(part.end(), extent.end())).filter(|it| !it.is_empty()));
             rest.extend(others.erasing.oblige_first(others.disk, part, its_due, cause, others.out));
         }
         if !rest.is_empty() {
             self.running.get_mut(id).stage = Stage::Oblige(Deaths { rest, due, cause });
             self.obliging.push_back(id);
+            assert!(
+                self.obliging.len() <= self.running.len(),
+                "a request waits for room once, while it runs"
+            );
             return;
         }
         let extent = self.running.get_mut(id).extent;

@@ -108,7 +108,9 @@ impl Requests {
             Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {
                 self.finish_with_buf(others.watching, id, others.out)
             }
-            _ => {}
+            stage => {
+                assert!(matches!(stage, Stage::Checkpoint(None)), "a request waits for what it asked for")
+            }
         }
     }
 
@@ -161,6 +163,7 @@ impl Requests {
         was_shown: bool,
         refusal: Refusal,
     ) {
+        assert!(self.running.get(id).is_none(), "a change that never began does not run");
         others.watching.tell_of_refusal(others.disk, extent, was_shown);
         others.erasing.layers.forget(extent);
         self.leave(id);

@@ -48,6 +48,8 @@ impl Requests {
         let up_to = [others.disk.commits.durable, made];
         let data = Note { session: others.disk.state.session, extent, up_to }.to_bytes();
         let at = Extent::new(others.disk.commits.journal.shape().note(number).0, data.len() as u64);
+        let notes = others.disk.commits.journal.shape().notes();
+        assert!(at.overlap(notes) == Some(at), "a note leaves the rest of the journal alone");
         let place = Place { on: MediumId::Journal, extent: at };
         others.disk.io(
             Purpose::Request(id),

@@ -70,6 +70,7 @@ impl Order {
             let was_before = usize::from(member.cuts < self.cuts);
             assert!(self.before_cut >= was_before, "a cut waits for each change before it, once");
             self.before_cut -= was_before;
+            assert!(self.before_cut <= self.members.len(), "a cut waits for changes that have not ended");
         }
         freed
     }
@@ -82,6 +83,7 @@ impl Order {
         if !std::mem::replace(&mut member.has_effect, true)
             && let Entry::Occupied(mut left) = self.by_epoch.entry(member.epoch)
         {
+            assert!(*left.get() > 0, "a change has its effect once");
             *left.get_mut() -= 1;
             if *left.get() == 0 {
                 left.remove();

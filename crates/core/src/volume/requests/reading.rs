@@ -53,6 +53,7 @@ impl Requests {
         extent: Extent<Addr>,
         at: Places,
     ) {
+        assert!(at.bytes() == extent.len, "a read has places for all its bytes");
         if others.disk.dead_leave() {
             let (tasks, reuses) = (others.erasing.begun, others.disk.reuses());
             let reading = Reading { op, extent, at: at.clone(), tasks, reuses };

@@ -142,7 +142,10 @@ impl Table {
 
     pub(in crate::volume) fn insert(&mut self, id: Origin, running: Running) {
         if running.is_ordered {
+            let before = self.changing.bytes();
             self.changing.insert(running.extent, ());
+            let after = self.changing.bytes();
+            assert!(after == before + running.extent.len, "no two changes under way share bytes");
         } else {
             running.exposed().for_each(|part| self.count(part, 1));
         }
@@ -160,7 +163,10 @@ impl Table {
     pub(in crate::volume) fn take(&mut self, id: Origin) -> Running {
         let running = self.all.remove(&id).expect("a request is finished once");
         if running.is_ordered {
+            let before = self.changing.bytes();
             self.changing.remove(running.extent);
+            let after = self.changing.bytes();
+            assert!(before == after + running.extent.len, "a change has all its bytes until it ends");
         } else {
             running.exposed().for_each(|part| self.count(part, -1));
         }
@@ -173,7 +179,12 @@ impl Table {
         if std::mem::replace(&mut running.is_ordered, false) {
             running.masks = vec![running.extent];
             let extent = running.extent;
+            let before = self.changing.bytes();
             self.changing.remove(extent);
+            assert!(
+                before == self.changing.bytes() + extent.len,
+                "a change has all its bytes until it retires"
+            );
         }
     }
 

@@ -86,7 +86,16 @@ impl Queue {
             Obstacle::Task | Obstacle::Closed => {
                 self.behind_task.insert(turn);
             }
-            Obstacle::Ledger => self.owed.insert(waiting.request.extent, turn),
+            Obstacle::Ledger => {
+                assert!(is_write, "only a write waits for an obligation");
+                let before = self.owed.bytes();
+                self.owed.insert(waiting.request.extent, turn);
+                let after = self.owed.bytes();
+                assert!(
+                    after == before + waiting.request.extent.len,
+                    "one write at a time waits for the same bytes"
+                );
+            }
             Obstacle::Room => {
                 self.roomless.insert(turn);
             }
@@ -97,6 +106,7 @@ impl Queue {
         }
         assert!(self.turns.insert(waiting.id, turn).is_none(), "a request waits once");
         assert!(self.all.insert(turn, waiting).is_none(), "a turn is one request's");
+        assert!(self.turns.len() == self.all.len(), "each request that waits has one turn");
     }
 
     pub(in crate::volume) fn get(&self, id: Origin) -> Option<&Waiting> {
@@ -108,7 +118,9 @@ impl Queue {
     pub(in crate::volume) fn next_try(&mut self, has_room: bool) -> Option<(Turn, Waiting)> {
         let roomless = || self.roomless.first().copied().filter(|_| has_room);
         let turn = self.tries.first().copied().or_else(roomless)?;
-        self.take(turn)
+        let taken = self.take(turn);
+        assert!(taken.is_some(), "only requests that wait are tried again");
+        taken
     }
 
     /// Takes out the first request.
@@ -126,6 +138,7 @@ impl Queue {
         for turns in [&mut self.tries, &mut self.behind_task, &mut self.demands, &mut self.roomless] {
             turns.remove(&turn);
         }
+        assert!(self.turns.len() == self.all.len(), "each request that waits has one turn");
         Some((turn, waiting))
     }
 

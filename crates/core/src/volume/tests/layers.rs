@@ -188,6 +188,19 @@ fn the_watcher_is_told_how_many_clients_there_are() {
 }
 
 #[test]
+fn a_write_whose_old_content_was_read_is_refused_once_the_disk_has_latched() {
+    let (mut bench, puppet) = watched();
+    bench.write(0, 7, 4096);
+    puppet.sees_first.store(true, Relaxed);
+    let write = bench.ask(Op::Write(vec![8; 4096].into()), 0, 4096);
+    assert_eq!(under_way(&bench), "-", "the old content is read first");
+    bench.tell(Event::Failed(MediumError { kind: MediumErrorKind::Io, message: "gone".into() }));
+    bench.settle();
+    assert!(matches!(bench.replies[&write], Err(Refusal::Latched(_))), "{:?}", bench.replies[&write]);
+    assert_eq!(bench.reads(0, 4096), [7; 4096]);
+}
+
+#[test]
 fn the_watcher_is_told_how_the_guest_is_attached() {
     let (mut bench, puppet) = watched();
     for (attached, hold_ms) in [(Attached::Cached { hold_ms: 7 }, 7), (Attached::Direct, 0)] {

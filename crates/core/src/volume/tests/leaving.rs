@@ -44,6 +44,19 @@ pub(super) fn killed(bench: Bench) -> Bench {
     open(bench.data, bench.journal, bench.overlay.expect("it is an overlay"), size)
 }
 
+#[test]
+fn a_disk_that_has_latched_copies_no_block_up() {
+    let mut bench = overlay();
+    let trim = bench.ask(Op::Trim, SIZE / 2, 512);
+    while !bench.todo.front().is_some_and(|io| io.op == IoOp::Read) {
+        assert!(bench.step(), "the block is read first");
+    }
+    bench.tell(Event::Failed(MediumError { kind: MediumErrorKind::Io, message: "gone".into() }));
+    bench.settle();
+    assert!(matches!(bench.replies[&trim], Err(Refusal::Latched(_))), "{:?}", bench.replies[&trim]);
+    assert!(bench.data.bytes.borrow().is_empty(), "it was written all the same");
+}
+
 impl Bench {
     pub(super) fn flush(&mut self) {
         self.done(Op::Flush, 0, 0).unwrap();

@@ -72,6 +72,18 @@ impl Bench {
 }
 
 #[test]
+fn a_disk_that_has_latched_writes_no_rest_of_a_block() {
+    let (mut bench, _) = versions();
+    bench.write(0, 7, BLOCK);
+    let trim = bench.ask(Op::Trim, 0, 512);
+    assert!(bench.todo.front().is_some_and(|io| io.op == IoOp::Read), "the block is read first");
+    bench.tell(Event::Failed(MediumError { kind: MediumErrorKind::Io, message: "gone".into() }));
+    bench.settle();
+    assert!(matches!(bench.replies[&trim], Err(Refusal::Latched(_))), "{:?}", bench.replies[&trim]);
+    assert_eq!(bench.reads(0, BLOCK), [7; BLOCK as usize]);
+}
+
+#[test]
 fn a_write_of_parts_of_blocks_keeps_the_rest_of_them() {
     let (mut bench, _) = versions();
     bench.write(0, 7, 4 * BLOCK);

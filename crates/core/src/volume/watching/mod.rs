@@ -98,6 +98,7 @@ impl Disk {
                 gap.end()
             }
         };
+        assert!(extent.start.0 < end && end <= extent.end(), "each step makes some bytes suspicious");
         (end < extent.end()).then(|| Extent::between(end, extent.end()))
     }
 
@@ -231,6 +232,7 @@ impl Watching {
         old_extent: Extent<Addr>,
         old: &[u8],
     ) {
+        assert!(old.len() as u64 == old_extent.len, "old content is shown as a whole");
         if let Some(content) = content(&request.op) {
             self.tell_watcher(
                 disk,
@@ -253,6 +255,8 @@ impl Watching {
     pub(super) fn looked(&mut self, disk: &Disk, extent: Extent<Addr>, result: &Result<Buf, ContentError>) {
         if let Some(watching) = &mut self.watch {
             assert!(watching.looks > 0, "a look ends once");
+            let is_whole = result.as_ref().is_ok_and(|content| content.len() as u64 == extent.len);
+            assert!(is_whole || result.is_err(), "content that was asked for is shown as a whole");
             watching.looks -= 1;
         }
         self.tell_watcher(disk, Observation::Given { extent, content: result.as_deref().ok() });
@@ -328,6 +332,7 @@ impl Watch {
     /// Takes back verdicts on `extent` that were not carried out, because it changes. Returns its parts.
     fn take_back(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let mut taken = Vec::new();
+        let before = self.verdict.iter().map(|(run, _)| run.len).sum::<u64>();
         for (run, verdict) in std::mem::take(&mut self.verdict) {
             let Some(part) = run.overlap(extent) else {
                 self.verdict.push((run, verdict));
@@ -338,6 +343,9 @@ impl Watch {
             let rest = rest.map(|(from, to)| Extent::between(from, to));
             self.verdict.extend(rest.into_iter().filter(|it| !it.is_empty()).map(|it| (it, verdict)));
         }
+        let kept = self.verdict.iter().map(|(run, _)| *run);
+        let after = kept.chain(taken.iter().copied()).map(|run| run.len).sum::<u64>();
+        assert!(after == before, "a verdict is kept, or taken back, for each of its bytes");
         taken
     }
 }

@@ -99,6 +99,10 @@ impl Requests {
 
     /// Writes `data`, which `block` shows, to a place of the block's own.
     fn place_copy(&mut self, others: &mut Others<'_>, id: Origin, block: Extent<Addr>, data: Buf) {
+        if others.disk.latched.is_some() {
+            return self.abandon_copy(others.disk, others.watching, id, others.disk.frozen(), others.out);
+        }
+        assert!(data.len() as u64 == block.len, "a block is copied as a whole");
         match self.allocate(others.disk, others.erasing, id, block) {
             WritePlan::To(places) => {
                 others.disk.io(

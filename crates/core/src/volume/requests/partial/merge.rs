@@ -78,6 +78,8 @@ impl Requests {
         match result {
             Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
             Ok(content) => {
+                let is_whole = |block: &Extent<Addr>| block.len == content.len() as u64;
+                assert!(merge.unread.last().is_some_and(is_whole), "a block is read as a whole, once");
                 merge.read.extend(merge.unread.pop().map(|block| (block, content)));
                 self.merge_more(others, id);
             }
@@ -105,6 +107,9 @@ impl Requests {
 
     /// Writes what is left of the next block, or ends with the deaths of whole blocks.
     fn remain_more(&mut self, others: &mut Others<'_>, id: Origin) {
+        if others.disk.latched.is_some() {
+            return self.abandon_copy(others.disk, others.watching, id, others.disk.frozen(), others.out);
+        }
         let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
         let Some((block, content)) = remainder.unwritten.last_mut() else {
             return self.remained(others, id);
@@ -184,6 +189,10 @@ impl Requests {
 /// The write `request` with all bytes of the blocks `whole`: some were `read`, and all others are zeros.
 fn made_whole(request: Request, whole: Extent<Addr>, read: &[(Extent<Addr>, Buf)]) -> Request {
     let Request { op, extent, fua } = request;
+    assert!(
+        whole.start <= extent.start && extent.end() <= whole.end(),
+        "whole blocks have all that is written"
+    );
     let mut content = vec![0; whole.len as usize];
     let mut put = |part: Extent<Addr>, bytes: &[u8]| {
         content[(part.start.0 - whole.start.0) as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -211,6 +220,7 @@ fn outside(whole: Extent<Addr>, blocks: impl Iterator<Item = Extent<Addr>>) -> O
         if block.start.0 == from {
             from = block.end();
         } else {
+            assert!(block.end() == to, "a block is merged where it is the first or the last one");
             to = block.start.0;
         }
     }

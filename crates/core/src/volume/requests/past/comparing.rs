@@ -52,7 +52,10 @@ impl Disk {
         states: [AsOf; 2],
     ) -> Result<(BlockSet, u64), Incomparable> {
         let epochs = self.store.epochs().expect("a store without epochs refuses this");
-        epochs.compare(extent, states, LOOKS_MAX)
+        let compared = epochs.compare(extent, states, LOOKS_MAX);
+        let goes_on = |(_, end): &(BlockSet, u64)| extent.start.0 < *end && *end <= extent.end();
+        assert!(compared.is_err() || compared.as_ref().is_ok_and(goes_on), "each look compares a block");
+        compared
     }
 
     /// Corrects what differs in `extent`, where the index was looked at: it still has content for blocks that are dead by

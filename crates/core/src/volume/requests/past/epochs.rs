@@ -113,6 +113,7 @@ impl Requests {
     ) {
         self.run(id, Extent::new(0, 0), false, Stage::Close);
         let closes = &mut self.closes;
+        assert!(closes.cut.is_some() || closes.later.is_empty(), "a later close follows a cut");
         // An epoch that is being closed is new.
         closes.is_changed |= anew && closes.cut.is_none();
         match &mut closes.cut {
@@ -124,6 +125,7 @@ impl Requests {
 
     /// Makes a cut at the open epoch, if that has any change.
     fn cut_epoch(&mut self, disk: &mut Disk, when: u64, waiters: Vec<Origin>, out: &mut Vec<Command>) {
+        assert!(self.closes.cut.is_none(), "one close is under way at a time");
         if std::mem::take(&mut self.closes.is_changed) {
             self.closes.cut = Some(Cut { when, waiters });
             return;
@@ -158,6 +160,7 @@ impl Requests {
 
     /// Answers request `id` with the number of the `last` closed epoch once that is durable.
     fn closed(&mut self, disk: &mut Disk, id: Origin, last: Epoch, out: &mut Vec<Command>) {
+        assert!(last < disk.open_epoch(), "an epoch is answered for once it has closed");
         self.running.get_mut(id).stage = Stage::Closed(last);
         disk.want_checkpoint(Waiter::Request(id), out);
     }

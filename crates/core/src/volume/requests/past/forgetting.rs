@@ -8,7 +8,7 @@ use crate::volume::Command;
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::forgetting::Check;
+use crate::volume::erasing::forgetting::{Check, FORGETS_MAX};
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::{Others, Requests};
@@ -30,6 +30,10 @@ impl Requests {
             Some(left) => {
                 let check = Check { id, left, to: scope.epochs.to, open: disk.open_epoch() };
                 erasing.forgetting.checks.push_back(check);
+                assert!(
+                    erasing.forgetting.checks.len() <= FORGETS_MAX,
+                    "a forget is refused when there are too many"
+                );
             }
         }
     }
@@ -48,6 +52,7 @@ impl Requests {
 
     /// Notes the intent of request `id`, whose epochs have closed durably.
     pub(in crate::volume) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
+        assert!(scope.epochs.to < others.disk.open_epoch(), "only epochs that have closed are forgotten");
         others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
         others.disk.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {
