@@ -28,7 +28,8 @@ mod transfer;
 mod upkeep;
 
 pub use crate::vault::access::client::{Client, Tell};
-pub use crate::vault::access::owner::{Control, Fill, with_vault, with_vault_alone};
+pub use crate::vault::access::owner::{with_vault, with_vault_alone};
+pub use crate::vault::access::request::{Control, Fill};
 pub use crate::vault::choose::glob::Globs;
 pub use crate::vault::choose::label::{Filter, Label, host_name};
 pub use crate::vault::choose::retention::Keep;

@@ -1,7 +1,7 @@
 //! A look at a vault that leaves no trace.
 
 use super::{Client, Error, Home};
-use crate::vault::access::owner::connect;
+use crate::vault::access::wire::connect;
 use crate::vault::choose::select::{Line, snapshots};
 use crate::vault::place::dir::VaultDir;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //!
 //! What is expected is only a hint: a chunk that was not expected, or that came too early and was dropped, is asked for when it is got.
 
-use crate::vault::access::owner::{GOT_MAX, Refusal};
+use crate::vault::access::request::{GOT_MAX, Refusal};
 use quietus_vault::Reference;
 use quietus_vault::chunk::Bytes;
 use std::collections::VecDeque;

@@ -1,7 +1,9 @@
 //! A command's access to a vault, in this process or through the process that has it open.
 
 use crate::vault::access::ahead::Ahead;
-use crate::vault::access::owner::{Ask, Control, Event, Fill, Job, Reply, Request, connect, receive, send};
+use crate::vault::access::job::{Event, Job};
+use crate::vault::access::request::{Ask, Control, Fill, Reply, Request};
+use crate::vault::access::wire::{connect, receive, send};
 use crate::vault::place::record::who;
 use crate::vault::{Error, Home, Sanitize, SanitizeReceipt, Step};
 use crossbeam_channel::{Receiver, Sender, unbounded};

@@ -1,8 +1,8 @@
 //! The sanitization under way: a step at a time, between requests.
 
-use crate::vault::access::owner::request::{Control, Refusal, Reply};
+use crate::vault::access::job::Waiting;
 use crate::vault::access::owner::share::{Share, Side, Turn};
-use crate::vault::access::owner::thread::Waiting;
+use crate::vault::access::request::{Control, Refusal, Reply};
 use crate::vault::upkeep::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
 use crate::vault::{Error, Session, now_ms};
 use quietus_vault::VaultError;
