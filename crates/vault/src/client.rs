@@ -16,8 +16,7 @@ pub use thinning::{IsGone, Thinning};
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
 use crate::tree::{
-    BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, Totals, children,
-    nodes,
+    FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, Totals, children, nodes,
 };
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
@@ -192,11 +191,6 @@ impl Writer {
         self.left_out += 1;
     }
 
-    /// The number of entries that are left out of the snapshot.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
     /// Ends the put with a snapshot.
     ///
     /// # Errors
@@ -338,12 +332,6 @@ impl FileWriter {
     fn cut(&mut self, writer: &mut Writer, vault: &mut dyn Access, is_end: bool) -> Result<(), VaultError> {
         let chunks = writer.preparer.cut(&mut self.rest, is_end, false);
         self.add(writer, vault, chunks)
-    }
-}
-
-impl From<BadNode> for VaultError {
-    fn from(error: BadNode) -> VaultError {
-        VaultError::Node(error)
     }
 }
 
