@@ -19,6 +19,7 @@ use quietus_vault::container::SLOT_BYTES;
 use quietus_vault::vault::Setup;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -296,7 +297,10 @@ impl VaultDir {
         let read_only = access == Access::ReadOnly;
         let catalog = open_catalog(&directory.file(CATALOG_FILE), read_only)?;
         let pool = open_medium(&pool_path, read_only)?;
-        let catalog = if read_only { Catalog::Read(Shadow::new(catalog)) } else { Catalog::Written(catalog) };
+        let catalog = match read_only {
+            true => Catalog::Read(Shadow::new(Arc::new(catalog))),
+            false => Catalog::Written(catalog),
+        };
         Ok(Self { directory, home, policy, catalog, pool, _lock: lock })
     }
 
