@@ -55,9 +55,3 @@ pub use peek::peek;
 
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
-
-/// Milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_millis() as u64
-}

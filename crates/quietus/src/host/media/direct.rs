@@ -13,6 +13,7 @@
 //!    kept until the medium has it all.
 //! 3. A buffer is not let go before the host is done with it.
 
+use crate::base::lock::lock;
 use io_uring::{IoUring, opcode, types};
 use quietus_core::base::units::Pos;
 use rustix::fs::OFlags;
@@ -21,8 +22,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The largest folio of a host with pages of 4 KiB: what one entry of its
@@ -105,16 +106,12 @@ impl Direct {
     }
 
     fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
-        let kept = self.rings().pop();
+        let kept = lock(&self.rings).pop();
         let mut ring = kept.map_or_else(ring, Ok)?;
         // A ring that failed is not kept: its unfinished writes would follow later.
         let result = submit(&mut ring, &self.file, pos, from)?;
-        self.rings().push(ring);
+        lock(&self.rings).push(ring);
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
-    }
-
-    fn rings(&self) -> std::sync::MutexGuard<'_, Vec<IoUring>> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,12 @@
 //! A medium that is only read, for what has to write while it reads: what is written is in memory, and gone with it.
 
 use super::FileMedium;
+use crate::base::lock::lock;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Medium, MediumError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bytes that are kept together.
 const PAGE_BYTES: u64 = 4096;
@@ -23,10 +24,6 @@ impl Shadow {
     #[must_use]
     pub fn new(below: Arc<FileMedium>) -> Self {
         Self { below, pages: Mutex::default() }
-    }
-
-    fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -47,7 +44,7 @@ impl Medium for Shadow {
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         self.below.read(pos, into)?;
-        let pages = self.pages();
+        let pages = lock(&self.pages);
         for (page, within, range) in parts(pos, into.len()) {
             if let Some(page) = pages.get(&page) {
                 let length = range.len();
@@ -58,7 +55,7 @@ impl Medium for Shadow {
     }
 
     fn write(&self, pos: Pos, from: &[u8], _durable: bool) -> Result<(), MediumError> {
-        let mut pages = self.pages();
+        let mut pages = lock(&self.pages);
         // What lies behind the medium is not read again.
         let length = from.len().min(self.size().saturating_sub(pos.0) as usize);
         for (number, within, range) in parts(pos, length) {

@@ -1,6 +1,7 @@
 //! The directory of a vault: `vault.toml`, `catalog`, `pool`, `secret`, the signing key, the audit log. Format:
 //! `docs/formats/vault.md`.
 
+use crate::base::rfc3339::now_ms;
 use crate::host::directory::{
     Access, Directory, Draft, Plan, lock_storage, make_key, parent_of, sync_dir, write_new,
 };
@@ -8,7 +9,7 @@ use crate::host::guarantees::{DiskGuarantees, Holds, Part, inspect_disk};
 use crate::host::media::{FileMedium, Shadow};
 use crate::host::paths::{self, NewMedium};
 use crate::vault::place::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
-use crate::vault::{Error, Step, now_ms};
+use crate::vault::{Error, Step};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::erase::policy::{Policy, Scratch, Seed};
 use quietus_core::media::medium::Medium;

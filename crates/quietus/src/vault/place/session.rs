@@ -1,9 +1,10 @@
 //! A vault that is open here, with its audit log.
 
 use crate::base::hex::{hex, unhex};
+use crate::base::rfc3339::now_ms;
 use crate::evidence::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::vault::place::record::{Entry, Seen};
-use crate::vault::{Error, VaultDir, now_ms};
+use crate::vault::{Error, VaultDir};
 use quietus_vault::catalog::LogHead;
 use quietus_vault::{SnapshotId, Vault};
 

@@ -1,12 +1,13 @@
 //! The proof of a vault: all of its medium is read, and what was found is signed.
 
 use crate::base::hex::sha256;
+use crate::base::rfc3339::now_ms;
 use crate::base::signed::{AsSigned, Signed};
 use crate::evidence::audit_log::Head;
 use crate::front::control::Verdict;
 use crate::host::guarantees::DiskGuarantees;
 use crate::vault::place::record::{Entry, OwedLine};
-use crate::vault::{Error, Session, Step, now_ms};
+use crate::vault::{Error, Session, Step};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;

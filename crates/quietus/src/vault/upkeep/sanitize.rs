@@ -1,11 +1,12 @@
 //! Sanitizing a vault: how, at which share, and the signed receipt in the end. The owner's thread does it (`owner/sanitizing.rs`).
 
 use crate::base::hex::sha256;
+use crate::base::rfc3339::now_ms;
 use crate::base::signed::{AsSigned, Signed};
 use crate::front::control::Verdict;
 use crate::host::guarantees::{self, DiskGuarantees, Roots};
 use crate::vault::place::record::{Entry, OwedLine, ReceiptLine};
-use crate::vault::{Error, Session, now_ms};
+use crate::vault::{Error, Session};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -14,10 +14,11 @@
 mod tests;
 
 use super::wire::PAYLOAD_BYTES_MAX;
+use crate::base::lock::lock;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Set aside for each connection, at most: 64 requests of 4 KiB.
@@ -64,10 +65,6 @@ impl Budget {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The part of `bytes` more that is not a connection's own, if the connection has `held`
     /// already.
     pub const fn shared_part(&self, held: usize, bytes: usize) -> usize {
@@ -80,7 +77,7 @@ impl Budget {
         if bytes == 0 {
             return Some(Share::none());
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let free = state.queue.is_empty() && self.fits(&state, bytes);
         free.then(|| self.share(&mut state, bytes))
     }
@@ -91,7 +88,7 @@ impl Budget {
         if bytes == 0 {
             return Some(Share::none());
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let ticket = state.queue_up();
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
         let waits = |state: &mut State| {
@@ -113,7 +110,7 @@ impl Budget {
 
     /// Wakes the threads that wait, as one of them may have given up.
     pub fn wake(&self) {
-        drop(self.lock());
+        drop(lock(&self.state));
         self.freed.notify_all();
     }
 
@@ -128,7 +125,7 @@ impl Budget {
     }
 
     fn give_back(&self, bytes: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.taken -= bytes;
         if !state.queue.is_empty() {
             self.freed.notify_all();

@@ -10,6 +10,7 @@ use super::session::Session;
 use super::transport::listener::{Bound, Listener};
 use super::transport::socket::{SILENCE_MAX, Socket};
 use super::transport::stdio::Drained;
+use crate::base::lock::lock;
 use crate::front::Exports;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -117,7 +118,7 @@ impl Server {
     }
 
     fn wait_until_drained(&self, deadline: Instant) -> bool {
-        let drained = self.drained.lock().unwrap_or_else(PoisonError::into_inner);
+        let drained = lock(&self.drained);
         let hangs_up = |drained: &Drained| {
             let left = deadline.saturating_duration_since(Instant::now());
             drained.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
@@ -129,7 +130,7 @@ impl Server {
         self.shared.stopping.store(true, Ordering::Relaxed);
         // Eight bytes always fit into the counter.
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
-        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let acceptor = lock(&self.acceptor).take();
         if let Some(acceptor) = acceptor {
             // An acceptor that panicked accepts no client either.
             let _ = acceptor.join();

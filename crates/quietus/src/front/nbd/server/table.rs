@@ -6,12 +6,13 @@
 //! [`Config::idle_timeout`]. A guest may be idle for hours with its disk mounted, and
 //! losing it does more harm than a newcomer that is turned away.
 
+use crate::base::lock::lock;
 use crate::front::nbd::config::Config;
 use crate::front::nbd::outbox::Outbox;
 use crate::front::nbd::transport::socket::Socket;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait of a newcomer for the place of a client that was sent away.
@@ -159,14 +160,10 @@ impl Table {
         Self { limits, places: Mutex::default(), left: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes in a client. If there is no room, an idle client makes some; if no client does, the
     /// newcomer is let go.
     pub fn admit(&self, socket: Socket) -> Option<Arc<Entry>> {
-        let mut places = self.lock();
+        let mut places = lock(&self.places);
         let full = |places: &mut Places| places.entries.len() >= self.limits.connections_max;
         if full(&mut places)
             && let Some(entry) = places.expendable(&self.limits)
@@ -185,13 +182,13 @@ impl Table {
 
     /// Forgets connection `id`.
     pub fn remove(&self, id: u64) {
-        self.lock().entries.remove(&id);
+        lock(&self.places).entries.remove(&id);
         self.left.notify_all();
     }
 
     /// Every connection.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
-        self.lock().entries.values().cloned().collect()
+        lock(&self.places).entries.values().cloned().collect()
     }
 
     /// The facts about every connection.
@@ -202,7 +199,7 @@ impl Table {
     /// Waits until there is no connection, until `deadline` at most. Returns
     /// whether there is none.
     pub fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
-        let mut places = self.lock();
+        let mut places = lock(&self.places);
         while !places.entries.is_empty() {
             let left =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));

@@ -1,10 +1,11 @@
 //! The sanitization under way: a step at a time, between requests.
 
+use crate::base::rfc3339::now_ms;
 use crate::vault::access::job::Waiting;
 use crate::vault::access::owner::share::{Share, Side, Turn};
 use crate::vault::access::request::{Control, Refusal, Reply};
 use crate::vault::upkeep::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
-use crate::vault::{Error, Session, now_ms};
+use crate::vault::{Error, Session};
 use quietus_vault::VaultError;
 use quietus_vault::sanitize::Progress;
 use std::time::{Duration, Instant};
