@@ -254,26 +254,15 @@ impl<D, M> Recorder<D, M> {
         lock(&self.queue).trouble.clone()
     }
 
-    /// Checks all lines, up to the end that is known: the log's own, or `known`.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub fn check(&self, known: Head) -> Result<Checked, CheckError> {
-        self.read(known, &mut |_| {})
-    }
-
-    /// Like [`check`](Self::check); `see` is shown each line.
+    /// Checks all lines, up to the end that is known: the log's own, or `known`. `see` is shown each line.
     ///
     /// # Errors
     /// [`CheckError`].
     pub fn read(&self, known: Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
-        let (files, head) = match &self.log {
-            None => (Files::open(&self.dir)?, known),
-            Some(log) => {
-                let log = lock(log);
-                (log.files()?, log.head().clone())
-            }
-        };
+        // Nothing is added between the two.
+        let log = self.log.as_ref().map(lock);
+        let (files, head) = (Files::open(&self.dir)?, log.as_ref().map_or(known, |it| it.head().clone()));
+        drop(log);
         files.read(&head, see)
     }
 

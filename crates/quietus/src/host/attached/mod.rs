@@ -31,14 +31,14 @@ fn is_noted(dir: &Path) -> bool {
 }
 
 /// How guests are attached, as the owner says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mode {
-    /// The owner does not say: each client is examined.
+    /// Examine each client; an unknown client counts as cached.
     #[default]
     Auto,
-    /// No cache is between guest and disk.
+    /// No cache between guest and disk.
     Direct,
-    /// A cache is between guest and disk.
+    /// A cache between guest and disk.
     Cached,
 }
 

@@ -1,6 +1,5 @@
 //! A vault that is open here, with its audit log.
 
-use crate::base::hex::{hex, unhex};
 use crate::base::rfc3339::now_ms;
 use crate::evidence::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::vault::place::record::{Entry, Seen};
@@ -47,7 +46,8 @@ impl<'d> Session<'d> {
         if dir.is_read_only() {
             return Ok(Self { dir, vault, log: None });
         }
-        let known = head(vault.log_head());
+        let LogHead { lines, hash } = vault.log_head();
+        let known = Head::new(lines, hash);
         let mut receipts = 0;
         let mut see = |line: &[u8]| {
             let seen = serde_json::from_slice::<Seen>(line);
@@ -124,7 +124,8 @@ impl<'d> Session<'d> {
 
     /// The end of the audit log.
     pub fn log_head(&self) -> Head {
-        self.log.as_ref().map_or_else(|| head(self.vault.log_head()), |log| log.head().clone())
+        let LogHead { lines, hash } = self.vault.log_head();
+        self.log.as_ref().map_or_else(|| Head::new(lines, hash), |log| log.head().clone())
     }
 
     /// Checks all lines of the audit log that are kept.
@@ -166,8 +167,8 @@ impl<'d> Session<'d> {
     }
 
     fn tell_vault(&mut self, receipts: u64) -> Result<(), Error> {
-        let Head { lines, hash } = self.log_head();
-        let head = LogHead { lines, hash: unhex(&hash).unwrap_or_default() };
+        let head = self.log_head();
+        let head = LogHead { lines: head.lines, hash: head.hash_bytes() };
         Ok(self.vault.recorded(receipts, head)?)
     }
 }
@@ -175,10 +176,4 @@ impl<'d> Session<'d> {
 /// The snapshots, as lines of the audit log name them.
 fn in_lines(snapshots: &[u64]) -> impl Iterator<Item = Vec<u64>> {
     snapshots.chunks(LINE_SNAPSHOTS_MAX).map(<[u64]>::to_vec)
-}
-
-/// The end of the log as the log has it.
-fn head(known: LogHead) -> Head {
-    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
-    Head { lines: known.lines, hash }
 }
