@@ -46,6 +46,7 @@ struct State {
 }
 
 /// A part of a [`Budget`], given back when dropped; perhaps nothing.
+#[derive(Default)]
 pub struct Share(Option<(Arc<Budget>, usize)>);
 
 impl Budget {
@@ -75,7 +76,7 @@ impl Budget {
     /// Takes `bytes`, if they are free and no client waits.
     pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         if bytes == 0 {
-            return Some(Share::none());
+            return Some(Share::default());
         }
         let mut state = lock(&self.state);
         let free = state.queue.is_empty() && self.fits(&state, bytes);
@@ -86,10 +87,12 @@ impl Budget {
     /// be called.
     pub fn take(self: &Arc<Self>, bytes: usize, given_up: &AtomicBool) -> Option<Share> {
         if bytes == 0 {
-            return Some(Share::none());
+            return Some(Share::default());
         }
         let mut state = lock(&self.state);
-        let ticket = state.queue_up();
+        state.tickets += 1;
+        let ticket = state.tickets;
+        state.queue.insert(ticket);
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
         let waits = |state: &mut State| {
             let next = state.queue.first() == Some(&ticket) && self.fits(state, bytes);
@@ -130,21 +133,6 @@ impl Budget {
         if !state.queue.is_empty() {
             self.freed.notify_all();
         }
-    }
-}
-
-impl State {
-    fn queue_up(&mut self) -> u64 {
-        self.tickets += 1;
-        self.queue.insert(self.tickets);
-        self.tickets
-    }
-}
-
-impl Share {
-    /// A share of nothing.
-    pub const fn none() -> Self {
-        Self(None)
     }
 }
 

@@ -76,6 +76,7 @@ pub struct Outbox {
     me: Weak<Self>,
 }
 
+#[derive(Default)]
 struct State {
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -110,18 +111,7 @@ impl Outbox {
         let state = State {
             slots: std::iter::repeat_with(Slot::default).take(REQUESTS_MAX).collect(),
             free: (0..REQUESTS_MAX).collect(),
-            requests: 0,
-            bytes: 0,
-            queue: Vec::new(),
-            queued_bytes: 0,
-            spare: Vec::new(),
-            sending: false,
-            stuck: None,
-            relief: None,
-            homing: Kept::new(),
-            waiters: 0,
-            has_begun: false,
-            ended: false,
+            ..State::default()
         };
         Arc::new_cyclic(|me| Self {
             channel,
@@ -145,7 +135,7 @@ impl Outbox {
         let mut state = lock(&self.state);
         let mut share = None;
         if state.has_room(pending.charge, self.bytes_max) {
-            share = self.budget().try_take(state.shared_part(pending.charge, self.budget()));
+            share = self.budget().try_take(self.budget().shared_part(state.bytes, pending.charge));
         }
         if share.is_none() {
             drop(state);
@@ -168,7 +158,7 @@ impl Outbox {
             state = self.await_sent(state, IDLE_CHECK);
         }
         // The part can only become less, as only this thread begins requests.
-        let wanted = state.shared_part(charge, self.budget());
+        let wanted = self.budget().shared_part(state.bytes, charge);
         drop(state);
         self.starved.store(true, Ordering::Relaxed);
         let share = self.budget().take(wanted, &self.gone);
@@ -183,7 +173,7 @@ impl Outbox {
 
     /// Answers request `cookie` with `data`, a whole reply.
     pub fn tell(&self, cookie: u64, data: Vec<u8>) {
-        self.answer(cookie, |_| Message::ready(data));
+        self.answer(cookie, |_| Message::new(None, data));
     }
 
     /// Answers request `cookie` with success, without data.
@@ -426,7 +416,7 @@ impl Sink for Outbox {
             }
             Ok(buf) if pending.read_bytes == 0 => Message::returning(pending.to.done(), buf.into_memory()),
             Ok(buf) if buf.len() == pending.read_bytes => {
-                Message::with_data(pending.to.data(buf.len()), buf.into_vec())
+                Message::new(Some(pending.to.data(buf.len())), buf.into_vec())
             }
             Ok(_) => pending.to.error(Errno::EIO, "the disk returned another number of bytes").into(),
         });
@@ -455,10 +445,6 @@ impl State {
     }
 
     /// The part of `budget` that `charge` more bytes take.
-    fn shared_part(&self, charge: usize, budget: &Budget) -> usize {
-        budget.shared_part(self.bytes, charge)
-    }
-
     fn begin(&mut self, pending: Pending, share: Share) -> u64 {
         self.has_begun = true;
         self.requests += 1;

@@ -55,18 +55,18 @@ impl Server {
     /// If the system has no thread or descriptor left.
     pub fn start(listeners: Vec<Listener>, exports: Exports, config: Config) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let table = Table::new(&config);
         let tls = RwLock::new(config.tls.clone());
         let budget = Budget::new(config.memory_bytes_max, config.connections_max);
         let stopping = AtomicBool::new(false);
-        let shared = Arc::new(Shared { exports, config, tls, budget, table, stopping, wake });
+        let shared =
+            Arc::new(Shared { exports, config, tls, budget, table: Table::default(), stopping, wake });
         let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
         let (mut connected, listening): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
         for connection in &connected {
             shared.serve(connection.connection()?)?;
         }
-        let drained = connected.iter_mut().filter_map(Listener::take_drained).collect();
+        let drained = connected.iter_mut().filter_map(|it| it.drained.take()).collect();
         let acceptor = {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name("nbd-accept".into()).spawn(move || shared.accept_from(listening))?
@@ -88,7 +88,7 @@ impl Server {
     /// The connected clients, longest first.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionInfo> {
-        self.shared.table.infos()
+        self.shared.table.entries().iter().map(|entry| entry.info()).collect()
     }
 
     /// Whether no new client can come.
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     fn serve(self: &Arc<Self>, socket: Socket) -> io::Result<()> {
-        let Some(entry) = self.table.admit(socket) else { return Ok(()) };
+        let Some(entry) = self.table.admit(socket, &self.config) else { return Ok(()) };
         let shared = Arc::clone(self);
         let leave = Leave { shared, entry };
         thread::Builder::new().name("nbd".into()).spawn(move || leave.run()).map(drop)
@@ -190,9 +190,9 @@ impl Shared {
             handshake_timeout: self.config.handshake_timeout,
             extended_headers: self.config.extended_headers,
             stopping: &self.stopping,
-            agreed: entry.agreed(),
+            agreed: &entry.agreed,
         };
-        let Some(mut agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else {
+        let Some(mut agreed) = handshake::negotiate(Arc::clone(&entry.socket), &offer)? else {
             return Ok(());
         };
         let (stall_timeout, budget) = (self.config.stall_timeout, Arc::clone(&self.budget));
@@ -207,7 +207,7 @@ impl Shared {
             outbox.drain();
         }
         let export = Arc::clone(&agreed.export);
-        let client = export.connected(entry.socket().process());
+        let client = export.connected(entry.socket.process());
         let mut session = Session::new(agreed, Arc::clone(&outbox));
         let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
         export.disconnected(client);
@@ -227,7 +227,7 @@ struct Leave {
 
 impl Leave {
     fn run(&self) {
-        let peer = self.entry.socket().peer();
+        let peer = self.entry.socket.peer();
         match self.shared.converse(&self.entry) {
             Ok(()) => tracing::debug!(peer, "connection ended"),
             Err(error) => tracing::debug!(peer, %error, "connection ended"),
@@ -238,6 +238,6 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         self.entry.cut();
-        self.shared.table.remove(self.entry.id());
+        self.shared.table.remove(self.entry.id);
     }
 }

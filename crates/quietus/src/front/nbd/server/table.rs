@@ -41,10 +41,13 @@ pub struct ConnectionInfo {
 
 /// A connection.
 pub struct Entry {
-    id: u64,
-    socket: Arc<Socket>,
+    /// The number of the connection.
+    pub id: u64,
+    /// The socket of the connection.
+    pub socket: Arc<Socket>,
     since: Instant,
-    agreed: AtomicBool,
+    /// Whether the client may believe that the handshake is over.
+    pub agreed: AtomicBool,
     transmission: OnceLock<Transmission>,
 }
 
@@ -55,21 +58,6 @@ struct Transmission {
 }
 
 impl Entry {
-    /// The number of the connection.
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The socket of the connection.
-    pub const fn socket(&self) -> &Arc<Socket> {
-        &self.socket
-    }
-
-    /// Whether the client may believe that the handshake is over.
-    pub const fn agreed(&self) -> &AtomicBool {
-        &self.agreed
-    }
-
     /// Notes that the handshake is over.
     pub fn begin(&self, export: String, tls: bool, outbox: Arc<Outbox>) {
         let begun = self.transmission.set(Transmission { export, tls, outbox });
@@ -106,14 +94,15 @@ impl Entry {
 
     /// For how long the client has had nothing to ask, if that may end the connection in
     /// favour of a newcomer.
-    fn idle(&self, limits: &Limits) -> Option<Duration> {
+    fn idle(&self, limits: &Config) -> Option<Duration> {
         let outbox = &self.transmission.get()?.outbox;
-        let limit = if outbox.has_begun() { limits.idle } else { limits.unused };
+        let limit = if outbox.has_begun() { limits.idle_timeout } else { limits.handshake_timeout };
         let waited = self.socket.waited();
         (outbox.in_flight() == 0 && waited >= limit).then_some(waited)
     }
 
-    fn info(&self) -> ConnectionInfo {
+    /// The facts about the connection.
+    pub fn info(&self) -> ConnectionInfo {
         let transmission = self.transmission.get();
         ConnectionInfo {
             id: self.id,
@@ -128,18 +117,10 @@ impl Entry {
 }
 
 /// The connections, by number, and so by age.
+#[derive(Default)]
 pub struct Table {
-    limits: Limits,
     places: Mutex<Places>,
     left: Condvar,
-}
-
-struct Limits {
-    connections_max: usize,
-    /// How long a client that has made no request yet is safe.
-    unused: Duration,
-    /// How long one that has made requests is.
-    idle: Duration,
 }
 
 #[derive(Default)]
@@ -150,23 +131,13 @@ struct Places {
 }
 
 impl Table {
-    /// With room for as many as `config` says.
-    pub fn new(config: &Config) -> Self {
-        let limits = Limits {
-            connections_max: config.connections_max,
-            unused: config.handshake_timeout,
-            idle: config.idle_timeout,
-        };
-        Self { limits, places: Mutex::default(), left: Condvar::new() }
-    }
-
-    /// Takes in a client. If there is no room, an idle client makes some; if no client does, the
+    /// Takes in a client, if `limits` have room. If they have not, an idle client makes some; if no client does, the
     /// newcomer is let go.
-    pub fn admit(&self, socket: Socket) -> Option<Arc<Entry>> {
+    pub fn admit(&self, socket: Socket, limits: &Config) -> Option<Arc<Entry>> {
         let mut places = lock(&self.places);
-        let full = |places: &mut Places| places.entries.len() >= self.limits.connections_max;
+        let full = |places: &mut Places| places.entries.len() >= limits.connections_max;
         if full(&mut places)
-            && let Some(entry) = places.expendable(&self.limits)
+            && let Some(entry) = places.expendable(limits)
         {
             tracing::debug!(peer = entry.socket.peer(), "makes room for a newcomer");
             entry.cut();
@@ -174,7 +145,7 @@ impl Table {
             places = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if full(&mut places) {
-            places.warn(socket.peer(), self.limits.connections_max);
+            places.warn(socket.peer(), limits.connections_max);
             return None;
         }
         Some(places.add(socket))
@@ -189,11 +160,6 @@ impl Table {
     /// Every connection.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
         lock(&self.places).entries.values().cloned().collect()
-    }
-
-    /// The facts about every connection.
-    pub fn infos(&self) -> Vec<ConnectionInfo> {
-        self.entries().iter().map(|entry| entry.info()).collect()
     }
 
     /// Waits until there is no connection, until `deadline` at most. Returns
@@ -214,7 +180,7 @@ impl Table {
 
 impl Places {
     /// The entry whose place a newcomer may have.
-    fn expendable(&self, limits: &Limits) -> Option<Arc<Entry>> {
+    fn expendable(&self, limits: &Config) -> Option<Arc<Entry>> {
         let in_handshake = self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed));
         let idle = || {
             let idle = self.entries.values().filter_map(|entry| Some((entry.idle(limits)?, entry)));
