@@ -42,11 +42,9 @@ pub use crate::vault::transfer::disk::{DiskOf, put_disk};
 pub use crate::vault::transfer::restore::{Overwrite, Restored, cat, entries, restore};
 pub use crate::vault::transfer::source::{Put, Wanted, put_files};
 pub use crate::vault::transfer::tar::{put_tar, write_tar_file};
-pub use crate::vault::upkeep::prove::{VaultProof, VaultReceipt, Violation, check, prove};
+pub use crate::vault::upkeep::prove::{VaultProof, VaultReceipt, Violation, prove};
 pub use crate::vault::upkeep::repair::{LostHold, RepairedVault, repair};
-pub use crate::vault::upkeep::sanitize::{
-    Residue, Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized,
-};
+pub use crate::vault::upkeep::sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized};
 pub use across::{Change, Damaged, Difference, Version, damaged, diff, find};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};

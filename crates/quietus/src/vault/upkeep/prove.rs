@@ -220,11 +220,3 @@ fn in_words(residue: &Residue) -> String {
         Residue::Container => "no container of this vault where one has to be".into(),
     }
 }
-
-/// Checks a proof against its own key and, if given, against the one that the vault is known to have.
-///
-/// # Errors
-/// [`Error::Signed`].
-pub fn check(text: &str, known_key: Option<&str>) -> Result<VaultReceipt, Error> {
-    Ok(Signed::parse(text, known_key)?)
-}

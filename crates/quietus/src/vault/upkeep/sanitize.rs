@@ -230,14 +230,6 @@ impl Meter {
     }
 }
 
-/// Checks the receipt of a sanitization against its own key and, if given, against the one that the vault is known to have.
-///
-/// # Errors
-/// [`Error::Signed`].
-pub fn check(text: &str, known_key: Option<&str>) -> Result<SanitizeReceipt, Error> {
-    Ok(Signed::parse(text, known_key)?)
-}
-
 #[cfg(test)]
 mod tests {
     use crate::vault::upkeep::sanitize::*;
