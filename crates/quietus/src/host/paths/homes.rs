@@ -1,6 +1,6 @@
 //! Directories of disks and vaults: what a path is instead, and which name was meant.
 
-use super::{Kind, unfit};
+use super::Kind;
 use crate::base::naming;
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, parent_of};
 use std::fmt;
@@ -114,21 +114,19 @@ fn is_small(path: &Path) -> bool {
 pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
     let noun = wanted.noun();
     if let Some(other) = Subject::ALL.into_iter().find(|it| *it != wanted && it.is_at(path)) {
-        return unfit(path, format_args!("a {}, and not a {noun}; {}", other.noun(), other.commands()));
+        return unfit!(path, "a {}, and not a {noun}; {}", other.noun(), other.commands());
     }
     match Kind::of(path).unwrap_or(Kind::Nothing) {
         Kind::Directory if wanted.others().iter().any(|it| path.join(it).exists()) => {
             DirectoryErrorKind::Missing(wanted.marker()).at(path)
         }
-        Kind::Directory => unfit(
+        Kind::Directory => unfit!(
             path,
-            format_args!(
-                "a directory, and not a {noun}: it has no {}; make one with `{}`",
-                wanted.marker(),
-                wanted.maker()
-            ),
+            "a directory, and not a {noun}: it has no {}; make one with `{}`",
+            wanted.marker(),
+            wanted.maker()
         ),
-        Kind::Nothing | Kind::DanglingLink => unfit(path, missing(wanted, path)),
+        Kind::Nothing | Kind::DanglingLink => unfit!(path, "{}", missing(wanted, path)),
         found => {
             let parent = parent_of(path);
             let instead = match wanted {
@@ -136,7 +134,7 @@ pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
                 Subject::Disk => "make a disk of it with `quietus create DISK --adopt`".into(),
                 Subject::Vault => "make a vault with `quietus vault init`".into(),
             };
-            unfit(path, format_args!("{found}, and not the directory of a {noun}; {instead}"))
+            unfit!(path, "{found}, and not the directory of a {noun}; {instead}")
         }
     }
 }
