@@ -24,19 +24,14 @@ pub fn create_from(
     image: &Path,
     step: Step<'_>,
 ) -> Result<DiskToml, OfflineError> {
-    if !options.store.keeps_versions() {
-        let what = "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay";
-        return Err(DiskErrorKind::Usage(what.into()).at(image).into());
-    }
     paths::check_raw_image("--from", image).map_err(DiskError::from)?;
     let from = FileMedium::open(image, true).map_err(at(image))?;
     let content = from.size().next_multiple_of(512);
     let size = options.size.unwrap_or(content);
-    let invalid = |what: String| Err(DiskErrorKind::Invalid(what).at(image).into());
     if size < content {
-        return invalid(format!(
-            "--size is {size} bytes, and the image has {content}; use {content} or a larger size"
-        ));
+        let what =
+            format!("--size is {size} bytes, and the image has {content}; use {content} or a larger size");
+        return Err(DiskErrorKind::Invalid(what).at(image).into());
     }
     let options = CreateOptions { size: Some(size), ..options.clone() };
     let source = options.versions.source.clone().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use crate::vault::access::job::{Job, Waiting};
 use crate::vault::access::owner::sanitizing::Sanitizing;
-use crate::vault::access::owner::share::Turn;
+use crate::vault::access::owner::share::{Side, Turn};
 use crate::vault::access::request::{Ask, Fill, Refusal, Reply, Request};
 use crate::vault::place::record::Entry;
 use crate::vault::{Error, Session};
@@ -26,11 +26,12 @@ impl<'d> Owner<'d> {
     /// Works until no requests can come any more.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         loop {
-            let due = self.sanitizing.as_ref().map(Sanitizing::due);
-            let job = match due {
-                Some(due) if due <= Instant::now() && !self.is_ahead() => Err(RecvTimeoutError::Timeout),
+            let job = match &self.sanitizing {
+                Some(it) if it.due <= Instant::now() && !it.share.is_ahead() => {
+                    Err(RecvTimeoutError::Timeout)
+                }
                 // A request that waits is taken even if the time is over.
-                Some(due) => jobs.recv_deadline(due),
+                Some(it) => jobs.recv_deadline(it.due),
                 None => jobs.recv().map_err(RecvTimeoutError::from),
             };
             match job {
@@ -44,10 +45,6 @@ impl<'d> Owner<'d> {
         }
     }
 
-    fn is_ahead(&self) -> bool {
-        self.sanitizing.as_ref().is_some_and(Sanitizing::is_ahead)
-    }
-
     fn step(&mut self) {
         self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session));
     }
@@ -56,7 +53,7 @@ impl<'d> Owner<'d> {
         let turn = self.sanitizing.is_some().then(|| Turn::begin(&self.session));
         self.carry_out(job);
         if let (Some(turn), Some(sanitizing)) = (turn, &mut self.sanitizing) {
-            sanitizing.note_request(&turn, &self.session);
+            sanitizing.share.charge(Side::Others, &turn, &self.session);
         }
     }
 
@@ -93,7 +90,7 @@ impl<'d> Owner<'d> {
                 None => return self.sanitizing = Sanitizing::begin(session, how, waiting),
             },
             Ask::Watch => match &mut self.sanitizing {
-                Some(sanitizing) => return sanitizing.watched_by(waiting),
+                Some(sanitizing) => return sanitizing.watchers.push(waiting),
                 None => Err(VaultError::NotRunning.into()),
             },
             Ask::Control(control) => match self.sanitizing.take() {
