@@ -49,9 +49,6 @@ where
 {
     /// Seals for session `newest`, which was added to the `file` just now: nothing may have been sealed for it before.
     /// Without a session it only opens.
-    ///
-    /// # Errors
-    /// [`NoSession`].
     pub fn new(
         seal: Seal,
         file: &KeyFile,

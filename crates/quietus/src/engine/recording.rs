@@ -95,17 +95,11 @@ impl Engine {
     }
 
     /// Checks the audit log from the first line that is kept to the last.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn check_record(&self) -> Result<Checked, CheckError> {
         self.read_record(&mut |_| {})
     }
 
     /// Like [`check_record`](Self::check_record); `see` is shown each line.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn read_record(&self, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let known = self.shared.lock().volume.log_head();
         self.shared.recorder.read(Head::new(known.lines, known.hash), see)

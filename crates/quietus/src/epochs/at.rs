@@ -113,9 +113,6 @@ fn time(text: &str) -> Option<u64> {
 
 impl At {
     /// The kept epoch that is meant.
-    ///
-    /// # Errors
-    /// [`FindError`].
     pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
         let wanted = self.to(engine, names)?;
         let is_kept = list(engine, wanted)?.first().is_some_and(|first| first.epoch == wanted.0);
@@ -166,9 +163,6 @@ pub fn range(engine: &Engine, names: &Names, [from, to]: [&At; 2]) -> Result<Epo
 }
 
 /// The last kept epoch, and when it closed.
-///
-/// # Errors
-/// The refusal.
 pub fn last(engine: &Engine) -> Result<Option<Listed>, Refusal> {
     let Some(last) = last_before(engine, None)? else { return Ok(None) };
     Ok(list(engine, last)?.first().copied())

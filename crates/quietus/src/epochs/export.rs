@@ -28,9 +28,6 @@ impl Past {
     }
 
     /// The bytes of `extent`.
-    ///
-    /// # Errors
-    /// The refusal.
     pub fn read(&self, extent: Extent<Addr>) -> Result<Buf, Refusal> {
         carry_out(self, Request { op: Op::Read, extent, fua: false })
     }

@@ -15,9 +15,6 @@ use std::path::Path;
 
 /// Makes the directory `path` with a new disk that has the content of the raw `image`, or nothing at all. What is a hole
 /// in the image, or a block of zeros, takes up no space.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn create_from(
     path: &Path,
     options: &CreateOptions,

@@ -47,9 +47,6 @@ impl Repaired {
 }
 
 /// Repairs the disk at `path`, which no process may use meanwhile. With `dry_run` nothing is written.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn repair(path: &Path, dry_run: bool, step: Step<'_>) -> Result<Repaired, OfflineError> {
     let dir = DiskDir::open_without_base(path)?;
     let media = dir.open_media()?;

@@ -58,9 +58,6 @@ pub enum ScanError {
 
 impl StubScan {
     /// Reads the stub medium, or the root, of the disk that `engine` runs, around the host's cache. `go_on` says whether to.
-    ///
-    /// # Errors
-    /// [`ScanError`].
     pub(crate) fn of(
         engine: &Engine,
         id: MediumId,

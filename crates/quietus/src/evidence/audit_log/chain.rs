@@ -86,9 +86,6 @@ fn first_of(name: &str) -> Option<u64> {
 }
 
 /// The names of all files of the log in `dir`, the oldest first.
-///
-/// # Errors
-/// The host's.
 pub fn names(dir: &impl Directory) -> io::Result<Vec<String>> {
     let older = older(dir)?.into_iter().map(older_name);
     let current = dir.names()?.into_iter().filter(|name| name == CURRENT);

@@ -85,9 +85,6 @@ pub struct Found {
 impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
     /// Opens the log in `dir`, to be written or, with [`Access::ReadOnly`], only checked. The subject
     /// says that the log ends with `known`.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub fn open(dir: &Directory, access: Access, limits: Limits, known: Head) -> io::Result<(Self, Found)> {
         let dir = HostDirectory(dir.path().into());
         let mut found = Found::default();
@@ -255,9 +252,6 @@ impl<D, M> Recorder<D, M> {
     }
 
     /// Checks all lines, up to the end that is known: the log's own, or `known`. `see` is shown each line.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn read(&self, known: Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         // Nothing is added between the two.
         let log = self.log.as_ref().map(lock);

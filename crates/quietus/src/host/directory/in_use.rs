@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 /// The part of the kernel that uses what is at `path`, in words: a mount or
 /// another device above a block device, a loop device, or swap.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Option<String>> {
     let here = std::fs::metadata(path)?;
     if here.file_type().is_block_device() && is_claimed(path)? {
@@ -25,9 +22,6 @@ pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Opti
 
 /// The process that holds a lock on `file`, of whatever kind: Quietus's locks, and those that
 /// virtual machines take on their images.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
     holder_of(proc, file, |_| true)
 }
@@ -42,9 +36,6 @@ fn holder_of(proc: &Path, file: &File, counts: fn(&str) -> bool) -> io::Result<O
 }
 
 /// The process that holds a lock on `file` by which it may write there.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
     holder_of(proc, file, is_of_writer)
 }

@@ -74,18 +74,12 @@ impl Client {
     }
 
     /// How full the vault is, and what it owes.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn fill(&mut self) -> Result<Fill, Error> {
         let Reply::Fill(fill) = self.owner(Ask::Status)? else { return Err(VaultError::Answer.into()) };
         Ok(fill)
     }
 
     /// The content that only these snapshots have.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, Error> {
         let ask = Request::Owner(Ask::Weigh(snapshots.into()));
         match self.carry_out(ask, &mut |_, done, of| step(done, of))? {
@@ -95,25 +89,16 @@ impl Client {
     }
 
     /// Forgets snapshots: the numbers of the forgets.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
         self.numbers(Ask::Forget(snapshots.into()))
     }
 
     /// Holds snapshots, for the reason `why`.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
         self.owner(Ask::Hold(name.into(), snapshots.into(), why.into())).map(drop)
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
         self.numbers(Ask::Release(name.into()))
     }

@@ -36,9 +36,6 @@ pub struct Line {
 }
 
 /// All snapshots, in the order of their numbers.
-///
-/// # Errors
-/// [`Error`].
 pub fn snapshots(vault: &mut dyn Access) -> Result<Vec<Line>, Error> {
     let (all, holds) = (vault.roots()?, vault.holds()?);
     all.into_iter().filter_map(|(snapshot, root)| line(vault, (snapshot, root), &holds).transpose()).collect()

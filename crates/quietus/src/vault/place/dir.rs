@@ -93,9 +93,6 @@ pub struct VaultDir {
 
 /// Makes the directory `path` with an empty vault. Nothing is left behind if that fails, but for a device that was already
 /// overwritten in part.
-///
-/// # Errors
-/// [`Error`].
 pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<VaultToml, Error> {
     let policy = parse_policy(&options.policy)?;
     options.devices(path)?;
@@ -323,9 +320,6 @@ impl VaultDir {
     }
 
     /// Opens the vault.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn vault(&self) -> Result<Vault<'_>, Error> {
         let catalog: &dyn Medium = match &self.catalog {
             Catalog::Written(medium) => medium,

@@ -27,9 +27,6 @@ pub struct Session<'d> {
 
 impl<'d> Session<'d> {
     /// Opens the vault and its audit log.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
         let vault = dir.vault()?;
         match vault.mended() {
@@ -67,9 +64,6 @@ impl<'d> Session<'d> {
     }
 
     /// Puts receipts on record that are not there yet.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn record_receipts(&mut self) -> Result<(), Error> {
         let receipts: Vec<Entry> = self.vault.receipts().map(|it| Entry::Receipt(it.into())).collect();
         if receipts.is_empty() {
@@ -79,9 +73,6 @@ impl<'d> Session<'d> {
     }
 
     /// Forgets snapshots, because `who` asks for it.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn forget(&mut self, snapshots: &[SnapshotId], who: &str) -> Result<Vec<u64>, Error> {
         let forgets = self.vault.forget(snapshots)?;
         self.note_forgets(&forgets, who)?;
@@ -89,9 +80,6 @@ impl<'d> Session<'d> {
     }
 
     /// Holds snapshots, for the reason `why`.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn hold(
         &mut self,
         name: &str,
@@ -112,9 +100,6 @@ impl<'d> Session<'d> {
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn release(&mut self, name: &str, who: &str) -> Result<Vec<u64>, Error> {
         let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
         let entry = |snapshots| Entry::Released { name: name.into(), snapshots, who: who.into() };
@@ -129,9 +114,6 @@ impl<'d> Session<'d> {
     }
 
     /// Checks all lines of the audit log that are kept.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn check_log(&self) -> Result<Checked, CheckError> {
         Files::open(&HostDirectory(self.dir.directory().path().into()))?.check(&self.log_head())
     }

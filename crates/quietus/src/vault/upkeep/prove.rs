@@ -90,9 +90,6 @@ impl VaultProof {
 }
 
 /// Reads all of the pool and signs what was found.
-///
-/// # Errors
-/// [`Error`].
 pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, Error> {
     session.dir.guard_write()?;
     let key = session.dir.directory().key()?;

@@ -118,9 +118,6 @@ pub struct Residue {
 pub type SanitizeReceipt = Signed<Sanitized>;
 
 /// The receipt of the sanitization of the number and the beginning `run`, which has ended, or of its dry run. It is on record then.
-///
-/// # Errors
-/// [`Error`].
 pub(in super::super) fn receipt(
     session: &mut Session<'_>,
     how: Sanitize,
