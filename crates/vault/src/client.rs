@@ -15,9 +15,7 @@ pub use thinning::{IsGone, Thinning};
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
-use crate::tree::{
-    FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, Totals, children, nodes,
-};
+use crate::tree::{FolderBuilder, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, children, nodes};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
 /// A put, as its client has it.
@@ -232,22 +230,6 @@ pub fn read_snapshot(vault: &mut dyn Access, snapshot: SnapshotId) -> Result<Sna
 /// The path of an entry in the folder of a path.
 pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
     if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
-}
-
-/// The amount of entries and bytes in a folder and below.
-///
-/// # Errors
-///
-/// As [`Access::get`].
-pub fn totals(vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
-    let mut totals = Totals::default();
-    for node in read_folder(vault, folder)? {
-        totals.count(&node);
-        if let Kind::Folder(below) = &node.kind {
-            totals.add(self::totals(vault, below)?);
-        }
-    }
-    Ok(totals)
 }
 
 /// Bytes that are cut at once.

@@ -19,7 +19,7 @@ use existing::{Act, decide, differs, is_one_file};
 pub(in super::super) use partial::Partial;
 use partial::{clear, is_partial};
 use quietus_vault::SnapshotId;
-use quietus_vault::client::{Access, expect_files, joined, read_file, read_folder, read_snapshot, totals};
+use quietus_vault::client::{Access, Thinning, expect_files, joined, read_file, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -224,7 +224,7 @@ fn find(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<Option<N
 /// Bytes of all files at a path and below.
 fn bytes_at(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<u64, Error> {
     match find(vault, folder, path)?.map(|node| node.kind) {
-        Some(Kind::Folder(below)) => Ok(totals(vault, &below)?.bytes),
+        Some(Kind::Folder(below)) => Ok(Thinning::new(&|_| true).totals(vault, &below)?.bytes),
         Some(Kind::File(recipe)) => Ok(recipe.bytes()),
         Some(_) => Ok(0),
         None => Err(unknown(path)),
