@@ -53,7 +53,9 @@ pub(super) struct Direct {
 impl Direct {
     /// Opens the same medium as `file`; nothing where the host is not known to support that.
     pub(super) fn open(file: &File, is_device: bool) -> Option<Self> {
-        if rustix::param::page_size() != PAGE_BYTES || !(is_device || is_coherent(file)) {
+        let kind = rustix::fs::fstatfs(file).map(|found| found.f_type as u64);
+        let is_supported = is_device || kind.is_ok_and(|kind| COHERENT.contains(&kind));
+        if rustix::param::page_size() != PAGE_BYTES || !is_supported {
             return None;
         }
         let mut options = OpenOptions::new();
@@ -129,10 +131,6 @@ fn ring() -> io::Result<IoUring> {
 fn is_whole(pos: Pos, from: &[u8]) -> bool {
     let windows = pos.0.is_multiple_of(WINDOW_BYTES as u64) && from.len().is_multiple_of(WINDOW_BYTES);
     windows && !from.is_empty() && (from.as_ptr() as usize).is_multiple_of(PAGE_BYTES)
-}
-
-fn is_coherent(file: &File) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|found| COHERENT.contains(&(found.f_type as u64)))
 }
 
 /// Whether the host says that it does not support this, or not here.

@@ -92,7 +92,7 @@ impl Found {
             let marker = path.join(subject.marker());
             let has = |name: &&str| path.join(name).symlink_metadata().is_ok();
             let fault = match Kind::of(&marker)? {
-                Kind::File if is_small(&marker) => None,
+                Kind::File if std::fs::metadata(&marker).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX) => None,
                 Kind::File => Some(format!("{} has more than {MARKER_BYTES_MAX} bytes", subject.marker())),
                 Kind::Nothing if subject.others().iter().all(has) => {
                     Some(format!("{} is missing; restore it from a backup", subject.marker()))
@@ -104,10 +104,6 @@ impl Found {
         }
         Ok(None)
     }
-}
-
-fn is_small(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX)
 }
 
 /// The error for `path`, which is to be the directory of a `wanted` and lacks the file that marks one.

@@ -18,18 +18,13 @@ const EXPECTED_MAX: usize = 1 << 16;
 type Got = Result<Bytes, Refusal>;
 
 /// See the module's documentation. `A` is an answer that is under way.
+#[derive(Default)]
 pub(in super::super) struct Ahead<A> {
     /// In the order in which they are got.
     expected: VecDeque<Reference>,
     /// In the order in which they were asked for.
     under_way: VecDeque<(Vec<Reference>, A)>,
     arrived: VecDeque<(Reference, Got)>,
-}
-
-impl<A> Default for Ahead<A> {
-    fn default() -> Self {
-        Self { expected: VecDeque::new(), under_way: VecDeque::new(), arrived: VecDeque::new() }
-    }
 }
 
 impl<A> Ahead<A> {

@@ -32,13 +32,8 @@ enum Link {
     There(UnixStream),
 }
 
-/// A reply to wait for.
-enum Coming {
-    /// Of a thread of this process.
-    Here(Receiver<Event>),
-    /// The next one that the other process sends.
-    There,
-}
+/// Where a thread of this process replies; `None` for the next reply that another process sends.
+type Coming = Option<Receiver<Event>>;
 
 impl Client {
     /// A client of the thread that takes jobs.
@@ -155,11 +150,11 @@ impl Client {
             Link::Here(jobs) => {
                 let (events, replies) = unbounded();
                 jobs.send(Job(request, who(), events)).map_err(|_| gone())?;
-                Ok(Coming::Here(replies))
+                Ok(Some(replies))
             }
             Link::There(stream) => {
                 send(stream, &request).map_err(lost)?;
-                Ok(Coming::There)
+                Ok(None)
             }
         }
     }
@@ -167,8 +162,8 @@ impl Client {
     /// Tells of progress until the reply comes.
     fn wait(&mut self, coming: &Coming, tell: Tell<'_>) -> Result<Reply, VaultError> {
         match (coming, &self.link) {
-            (Coming::Here(replies), _) => take(&mut || replies.recv().map_err(|_| gone()), tell),
-            (Coming::There, Link::There(stream)) => {
+            (Some(replies), _) => take(&mut || replies.recv().map_err(|_| gone()), tell),
+            (None, Link::There(stream)) => {
                 let reply = take(&mut || receive(stream).map_err(lost), tell);
                 if matches!(reply, Err(VaultError::Interrupted)) {
                     // The owner sees that the client wants no reply any more.
@@ -176,7 +171,7 @@ impl Client {
                 }
                 reply
             }
-            (Coming::There, Link::Here(_)) => {
+            (None, Link::Here(_)) => {
                 unreachable!("this process's thread has a channel for each answer")
             }
         }

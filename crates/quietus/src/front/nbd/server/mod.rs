@@ -207,7 +207,7 @@ impl Shared {
             outbox.drain();
         }
         let export = Arc::clone(&agreed.export);
-        let client = export.connected(entry.socket.process());
+        let client = export.connected(entry.socket.process);
         let mut session = Session::new(agreed, Arc::clone(&outbox));
         let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
         export.disconnected(client);

@@ -33,7 +33,8 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(1);
 pub struct Socket {
     fd: OwnedFd,
     peer: String,
-    process: Option<u32>,
+    /// Number of the process that connected, if it is on this host.
+    pub process: Option<u32>,
     /// The client was quick the last time.
     is_quick: AtomicBool,
     opened: Instant,
@@ -59,11 +60,6 @@ impl Socket {
             opened: Instant::now(),
             waits_since_ms,
         })
-    }
-
-    /// Number of the process that connected, if it is on this host.
-    pub const fn process(&self) -> Option<u32> {
-        self.process
     }
 
     /// How long the other end has been waited for, if it is.
