@@ -23,8 +23,6 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// Facts about a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Number of the connection; no other connection ever has it.
-    pub id: u64,
     /// The other end: an address, or a process.
     pub peer: String,
     /// Name of the disk; `None` during the handshake.
@@ -35,17 +33,14 @@ pub struct ConnectionInfo {
     pub in_flight: usize,
     /// The next request waits for the memory that all connections share.
     pub waits_for_memory: bool,
-    /// When the client connected.
-    pub since: Instant,
 }
 
 /// A connection.
 pub struct Entry {
-    /// The number of the connection.
+    /// The number of the connection; no other connection ever has it.
     pub id: u64,
     /// The socket of the connection.
     pub socket: Arc<Socket>,
-    since: Instant,
     /// Whether the client may believe that the handshake is over.
     pub agreed: AtomicBool,
     transmission: OnceLock<Transmission>,
@@ -105,13 +100,11 @@ impl Entry {
     pub fn info(&self) -> ConnectionInfo {
         let transmission = self.transmission.get();
         ConnectionInfo {
-            id: self.id,
             peer: self.socket.peer().to_string(),
             export: transmission.map(|transmission| transmission.export.clone()),
             tls: transmission.is_some_and(|transmission| transmission.tls),
             in_flight: transmission.map_or(0, |transmission| transmission.outbox.in_flight()),
             waits_for_memory: transmission.is_some_and(|transmission| transmission.outbox.is_starved()),
-            since: self.since,
         }
     }
 }
@@ -207,7 +200,6 @@ impl Places {
         let entry = Arc::new(Entry {
             id,
             socket: Arc::new(socket),
-            since: Instant::now(),
             agreed: AtomicBool::new(false),
             transmission: OnceLock::new(),
         });
