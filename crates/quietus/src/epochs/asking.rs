@@ -83,17 +83,8 @@ pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
     Ok(*weighing)
 }
 
-/// Tells which of the stubs in `bytes`, whole sectors that lie at `at` of the stub medium, are needed.
-pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    judged(engine, Question::Stubs(at, bytes))
-}
-
-/// Tells likewise of the cells in `bytes`, whole sectors that lie at `at` of the root.
-pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    judged(engine, Question::Cells(at, bytes))
-}
-
-fn judged(engine: &Engine, question: Question) -> Result<Judged, Refusal> {
+/// Tells which of the stubs or of the cells that `question` shows are needed.
+pub fn judge(engine: &Engine, question: Question) -> Result<Judged, Refusal> {
     let Reply::Judged(judged) = ask(engine, Op::Ask(question))? else { unasked() };
     Ok(*judged)
 }
