@@ -168,21 +168,17 @@ impl Outbox {
 
     /// Answers request `cookie` with a refusal.
     pub fn refuse(&self, cookie: u64, errno: Errno, text: &str) {
-        self.answer(cookie, |to| to.error(errno, text).into());
+        self.settle(cookie, |it| it.to.error(errno, text).into());
     }
 
     /// Answers request `cookie` with `data`, a whole reply.
     pub fn tell(&self, cookie: u64, data: Vec<u8>) {
-        self.answer(cookie, |_| Message::new(None, data));
+        self.settle(cookie, |_| Message::new(None, data));
     }
 
     /// Answers request `cookie` with success, without data.
     pub fn done(&self, cookie: u64) {
-        self.answer(cookie, |to| to.done().into());
-    }
-
-    fn answer(&self, cookie: u64, encode: impl FnOnce(&ReplyFor) -> Message) {
-        self.settle(cookie, |pending| encode(&pending.to));
+        self.settle(cookie, |it| it.to.done().into());
     }
 
     fn settle(&self, cookie: u64, encode: impl FnOnce(&Pending) -> Message) {

@@ -114,16 +114,12 @@ impl Server {
         if !self.shared.table.wait_until_empty(Some(patience)) {
             entries.iter().for_each(|entry| entry.cut());
         }
-        self.shared.table.wait_until_empty(Some(deadline)) && self.wait_until_drained(deadline)
-    }
-
-    fn wait_until_drained(&self, deadline: Instant) -> bool {
         let drained = lock(&self.drained);
         let hangs_up = |drained: &Drained| {
             let left = deadline.saturating_duration_since(Instant::now());
             drained.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
         };
-        drained.iter().all(hangs_up)
+        self.shared.table.wait_until_empty(Some(deadline)) && drained.iter().all(hangs_up)
     }
 
     fn stop_accepting(&self) {
@@ -155,17 +151,13 @@ impl Shared {
                 continue;
             }
             let ready = fds[1..].iter().zip(&listeners).filter(|(fd, _)| !fd.revents().is_empty());
-            let accepted = ready.map(|(_, listener)| self.accept(listener)).all(|accepted| accepted.is_ok());
-            if !accepted {
+            let accept = |listener: &Listener| match listener.accept()? {
+                Some(socket) => self.serve(socket),
+                None => Ok(()),
+            };
+            if !ready.map(|(_, listener)| accept(listener)).all(|accepted| accepted.is_ok()) {
                 self.pause();
             }
-        }
-    }
-
-    fn accept(self: &Arc<Self>, listener: &Listener) -> io::Result<()> {
-        match listener.accept()? {
-            Some(socket) => self.serve(socket),
-            None => Ok(()),
         }
     }
 
