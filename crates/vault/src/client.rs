@@ -133,30 +133,11 @@ impl Writer {
     }
 
     /// Stores a file.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Writer::chunk).
-    pub fn file(&mut self, vault: &mut dyn Access, content: &[u8]) -> Result<Recipe, VaultError> {
+    #[cfg(test)]
+    pub(crate) fn file(&mut self, vault: &mut dyn Access, content: &[u8]) -> Result<Recipe, VaultError> {
         let mut file = FileWriter::default();
         file.push(self, vault, content)?;
         file.finish(self, vault)
-    }
-
-    /// Stores a file that is cut already.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Writer::chunk).
-    pub fn chunks(&mut self, vault: &mut dyn Access, chunks: &[&[u8]]) -> Result<Recipe, VaultError> {
-        let mut recipe = RecipeBuilder::default();
-        for content in chunks {
-            let chunk = self.chunk(vault, Class::Data, content)?;
-            recipe.push(Span::chunk(chunk, content.len() as u64), &mut |bytes| {
-                self.chunk(vault, Class::Metadata, bytes)
-            })?;
-        }
-        recipe.finish(&mut |bytes| self.chunk(vault, Class::Metadata, bytes))
     }
 
     /// Stores a folder of entries that are sorted by name.
