@@ -72,12 +72,7 @@ impl<F: super::LogFile> Files<F> {
     }
 
     /// Checks that no line is missing or changed, from the first that is kept up to the
-    /// one that `known` names, and that what follows is a chain too.
-    pub fn check(&self, known: &Head) -> Result<Checked, CheckError> {
-        self.read(known, &mut |_| {})
-    }
-
-    /// Like [`check`](Self::check); `see` is shown each line.
+    /// one that `known` names, and that what follows is a chain too. `see` is shown each line.
     pub fn read(&self, known: &Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let failed = |file: &str, source| CheckError::Io { file: file.into(), source };
         let links = self.files.iter().rev();

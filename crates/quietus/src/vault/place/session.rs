@@ -115,7 +115,8 @@ impl<'d> Session<'d> {
 
     /// Checks all lines of the audit log that are kept.
     pub fn check_log(&self) -> Result<Checked, CheckError> {
-        Files::open(&HostDirectory(self.dir.directory().path().into()))?.check(&self.log_head())
+        let files = Files::open(&HostDirectory(self.dir.directory().path().into()))?;
+        files.read(&self.log_head(), &mut |_| {})
     }
 
     /// Puts on record what was forgotten.
