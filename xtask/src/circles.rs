@@ -26,12 +26,6 @@ type Names = Vec<String>;
 /// Which child of a folder uses which of its siblings, and where, for each once.
 type Uses = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A circle that stays, or a smaller one: its modules, as `crate/folder/child`, and why.
-pub struct Exception {
-    pub modules: &'static [&'static str],
-    pub reason: &'static str,
-}
-
 struct Module {
     file: PathBuf,
     /// What each imported name stands for, as it is written.
@@ -44,30 +38,14 @@ struct Module {
 #[derive(Default)]
 struct Tree(BTreeMap<Names, Module>);
 
-/// Complains about the import circles in the crate `krate` whose root is `root`, but for the `exceptions`.
-pub fn check(
-    krate: &str,
-    root: &Path,
-    exceptions: &[Exception],
-    read: &dyn Fn(&Path) -> Option<String>,
-) -> Vec<String> {
+/// Complains about the import circles in the crate `krate` whose root is `root`.
+pub fn check(krate: &str, root: &Path, read: &dyn Fn(&Path) -> Option<String>) -> Vec<String> {
     let mut tree = Tree::default();
     let dir = root.parent().unwrap_or(root);
     if let Err(missing) = tree.read_file(Vec::new(), root, dir, read) {
         return vec![format!("{}: cannot be read", missing.display())];
     }
-    let is_of = |it: &&Exception| it.modules.iter().all(|it| it.split('/').next() == Some(krate));
-    let circles = tree.circles();
-    let is_within = |circle: &Circle, it: &Exception| {
-        circle.names(krate).iter().all(|name| it.modules.contains(&name.as_str()))
-    };
-    let new = circles.iter().filter(|circle| !exceptions.iter().any(|it| is_within(circle, it)));
-    let gone =
-        exceptions.iter().filter(is_of).filter(|it| !circles.iter().any(|circle| is_within(circle, it)));
-    let gone = gone.map(|it| {
-        format!("{}: no import circle any more; remove the exception ({})", it.modules.join(", "), it.reason)
-    });
-    new.map(|circle| circle.complaint(krate)).chain(gone).collect()
+    tree.circles().iter().map(|circle| circle.complaint(krate)).collect()
 }
 
 impl Tree {
@@ -202,14 +180,10 @@ struct Circle {
 }
 
 impl Circle {
-    fn names(&self, krate: &str) -> Vec<String> {
+    fn complaint(&self, krate: &str) -> String {
         let name =
             |it: &String| [&[krate.into()], &self.folder[..], std::slice::from_ref(it)].concat().join("/");
-        self.members.iter().map(name).collect()
-    }
-
-    fn complaint(&self, krate: &str) -> String {
-        let names = self.names(krate).join(", ");
+        let names = self.members.iter().map(name).collect::<Vec<_>>().join(", ");
         let mut text = format!("import circle of {names}; move what they share to its owner:");
         for from in &self.members {
             for (to, place) in self.uses[from].iter().filter(|(to, _)| self.members.contains(*to)) {

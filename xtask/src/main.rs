@@ -9,7 +9,6 @@ mod circles;
 mod matrix;
 mod words;
 
-use circles::Exception;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -24,17 +23,6 @@ const FIELDS_MAX: usize = 12;
 /// The crates that are looked at.
 const CRATES: [&str; 7] =
     ["crates/core", "crates/detect", "crates/seal", "crates/sim", "crates/vault", "crates/quietus", "xtask"];
-/// The import circles that stay.
-const CIRCLES: &[Exception] = &[
-    Exception {
-        modules: &["quietus/vault/access/ahead", "quietus/vault/access/client", "quietus/vault/access/owner"],
-        reason: "one process both owns a vault and asks for it: the requests are the owner's, and are not apart yet",
-    },
-    Exception {
-        modules: &["quietus/vault/access/owner/sanitizing", "quietus/vault/access/owner/thread"],
-        reason: "the same: who waits for a sanitization is the thread's",
-    },
-];
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
@@ -111,7 +99,7 @@ fn check_circles(root: &Path, krate: &str) -> Vec<String> {
     let src = root.join(krate).join("src");
     let name = krate.rsplit('/').next().unwrap_or(krate);
     let page = ["lib.rs", "main.rs"].map(|it| src.join(it)).into_iter().find(|it| it.exists());
-    page.map_or_else(Vec::new, |page| circles::check(name, &page, CIRCLES, &read))
+    page.map_or_else(Vec::new, |page| circles::check(name, &page, &read))
 }
 
 fn sources(dir: &Path) -> Vec<PathBuf> {

@@ -4,7 +4,6 @@ use crate::ciphers::random::Random;
 use crate::keys::{KeyFile, SessionIndex, Unlocked};
 use crate::seal::Seal;
 use crate::sealer::Sealer;
-use crate::stub::Stub;
 use crate::units::{self, DiskId, Generation, Sequence};
 use quietus_core::base::units::Session;
 use quietus_core::media::sealing;
@@ -50,9 +49,6 @@ where
 {
     /// Seals for session `newest`, which was added to the `file` just now: nothing may have been sealed for it before.
     /// Without a session it only opens.
-    ///
-    /// # Errors
-    /// [`NoSession`].
     pub fn new(
         seal: Seal,
         file: &KeyFile,
@@ -86,12 +82,8 @@ where
     }
 
     fn bound(context: &Context, number: u32) -> units::Context {
-        units::Context {
-            block: units::Block(context.block.0),
-            born: units::Epoch(context.born.0),
-            slot: units::Slot(context.slot.0),
-            sequence: Sequence(number),
-        }
+        let Context { block, born, slot } = *context;
+        units::Context { block, born, slot, sequence: Sequence(number) }
     }
 }
 
@@ -108,14 +100,12 @@ where
             number.map_err(|_| format!("session {newest} has no number left; serve the disk anew"))?;
         let sealer = self.session(newest).ok_or_else(|| NoSession(newest).to_string())?;
         let stub = sealer.close(&Self::bound(context, number), content, &mut &self.random);
-        let stub = stub.map_err(|error| error.to_string())?.as_bytes().into();
-        Ok(Sealing { session: Session(newest), number, stub })
+        Ok(Sealing { session: Session(newest), number, stub: stub.map_err(|error| error.to_string())? })
     }
 
     fn open(&self, context: &Context, sealing: &Sealing, content: &mut [u8]) -> Result<(), Unauthentic> {
-        let opened = Stub::from_bytes(self.seal, &sealing.stub).ok().and_then(|stub| {
-            let sealer = self.session(sealing.session.0)?;
-            sealer.open(&Self::bound(context, sealing.number), content, &stub).ok()
+        let opened = self.session(sealing.session.0).and_then(|sealer| {
+            sealer.open(&Self::bound(context, sealing.number), content, &sealing.stub).ok()
         });
         opened.ok_or_else(|| {
             content.fill(0);

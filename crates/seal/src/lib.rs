@@ -21,12 +21,12 @@ pub mod keys;
 mod random_key;
 mod seal;
 mod sealer;
-mod stub;
 mod units;
 
 pub use crate::ciphers::random::{Generator, Random, SEED_BYTES};
 pub use disk::{DiskSealer, NoSession};
+pub use quietus_core::base::units::{Block, Epoch, Slot};
+pub use quietus_core::media::sealing::Stub;
 pub use seal::{Seal, UnknownSeal};
 pub use sealer::{BLOCK_BYTES_MAX, BadLength, MasterKey, OpenError, Sealer};
-pub use stub::{BadStub, STUB_BYTES_MAX, Stub};
-pub use units::{Block, Context, DiskId, Epoch, Generation, Sequence, Session, Slot};
+pub use units::{Context, DiskId, Generation, Sequence, Session};

@@ -55,29 +55,11 @@ impl Seal {
         self != Seal::None
     }
 
-    /// Whether opening refuses whatever differs from what was sealed.
-    #[must_use]
-    pub fn authenticates(self) -> bool {
-        !matches!(self, Seal::None | Seal::AesXts)
-    }
-
-    /// Whether destroying the stub destroys the block, also for one who gets every key afterwards.
+    /// Whether destroying the stub destroys the block, also for one who gets every key afterwards. These seals authenticate:
+    /// opening refuses whatever differs from what was sealed.
     #[must_use]
     pub fn dies_with_stub(self) -> bool {
         self.stub_bytes() > 0
-    }
-
-    /// Whether destroying any 16 neighbouring bytes of the ciphertext destroys the block, too.
-    #[must_use]
-    pub fn dies_with_any_16_bytes(self) -> bool {
-        matches!(self, Seal::Aon2005 | Seal::Aon | Seal::RAon)
-    }
-
-    /// Whether one who has every key, and the ciphertext without its stub, can confirm a guess of
-    /// the whole block.
-    #[must_use]
-    pub fn confirms_guesses(self) -> bool {
-        matches!(self, Seal::None | Seal::AesXts | Seal::Aon2005)
     }
 
     /// The name in settings and commands.

@@ -7,15 +7,18 @@ use crate::ciphers::wrap::Wrap;
 use crate::ciphers::xts::Xts;
 use crate::random_key::{self, Folded};
 use crate::seal::Seal;
-use crate::stub::Stub;
-use crate::units::{Block, Bound, Context, DiskId, Epoch, Generation, Session};
+use crate::units::{Bound, Context, DiskId, Generation, Session};
 use aes::{Aes128Enc, Aes256Enc};
 use quietus_core::base::memory;
+use quietus_core::base::units::{Block, Epoch};
+use quietus_core::media::sealing::Stub;
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Longest block, in bytes.
 pub const BLOCK_BYTES_MAX: usize = 64 << 10;
+/// The stub of the seals that have none.
+const NO_STUB: [u8; 0] = [];
 
 /// A master key: 32 random bytes, from which the keys of all sessions of a generation follow.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -161,21 +164,19 @@ impl Sealer {
         check(data)?;
         let bound = self.bound(context);
         Ok(match &self.keys {
-            Keys::None => Stub::new(&[]),
+            Keys::None => NO_STUB.into(),
             Keys::AesXts(keys) => {
                 keys.encrypt(unit(&bound), data);
-                Stub::new(&[])
+                NO_STUB.into()
             }
-            Keys::Aon2005(keys) => Stub::new(&[&keys.seal(&bound, data, &mut [])]),
+            Keys::Aon2005(keys) => keys.seal(&bound, data, &mut []).into(),
             Keys::Aon(keys) => {
                 let mut postfix = [0; aon::TAG_BYTES];
                 random.fill(&mut postfix);
                 let sum = keys.seal(&bound, data, &mut postfix);
-                Stub::new(&[&postfix, &sum])
+                [postfix, sum].as_flattened().into()
             }
-            Keys::RandomKey(wrap, folded) => {
-                Stub::new(&[&random_key::seal(wrap, *folded, &bound, data, random)])
-            }
+            Keys::RandomKey(wrap, folded) => random_key::seal(wrap, *folded, &bound, data, random).into(),
         })
     }
 
@@ -185,26 +186,27 @@ impl Sealer {
     /// If the ciphertext, the stub or the context is not what was sealed; then `data` is zeros.
     /// If a length is wrong; then `data` is untouched. The seals `none` and `aes-xts` notice
     /// nothing but lengths.
-    pub fn open(&self, context: &Context, data: &mut [u8], stub: &Stub) -> Result<(), OpenError> {
+    pub fn open(&self, context: &Context, data: &mut [u8], stub: &[u8]) -> Result<(), OpenError> {
         check(data)?;
         let bound = self.bound(context);
-        let wrong = OpenError::Stub { seal: self.seal(), found: stub.as_bytes().len() };
+        let wrong = OpenError::Stub { seal: self.seal(), found: stub.len() };
         let opened = match &self.keys {
-            Keys::None => stub.array::<0>().map(|[]| true),
-            Keys::AesXts(keys) => stub.array::<0>().map(|[]| {
+            Keys::None => stub.is_empty().then_some(true),
+            Keys::AesXts(keys) => stub.is_empty().then(|| {
                 keys.decrypt(unit(&bound), data);
                 true
             }),
-            Keys::Aon2005(keys) => stub.array().map(|sum| keys.open(&bound, data, &mut [], sum)),
-            Keys::Aon(keys) => stub.array::<32>().map(|stub| {
-                let [mut postfix, sum] = halves(&stub);
-                keys.open(&bound, data, &mut postfix, sum)
-            }),
+            Keys::Aon2005(keys) => stub.try_into().ok().map(|sum| keys.open(&bound, data, &mut [], sum)),
+            Keys::Aon(keys) => match stub.as_chunks::<{ aon::TAG_BYTES }>() {
+                ([postfix, sum], []) => Some(keys.open(&bound, data, &mut { *postfix }, *sum)),
+                _ => None,
+            },
             Keys::RandomKey(wrap, folded) => {
-                stub.array().map(|stub| random_key::open(wrap, *folded, &bound, data, &stub))
+                stub.try_into().ok().map(|stub| random_key::open(wrap, *folded, &bound, data, stub))
             }
         };
-        if opened.ok_or(wrong)? { Ok(()) } else { Err(unauthentic(context)) }
+        let unauthentic = OpenError::Unauthentic { block: context.block, born: context.born };
+        if opened.ok_or(wrong)? { Ok(()) } else { Err(unauthentic) }
     }
 
     fn bound(&self, context: &Context) -> Bound {
@@ -242,15 +244,6 @@ fn expand<const N: usize>(seal: Seal, master: &MasterKey, salt: &[[u8; 16]; 2]) 
 /// The number of a data unit of XTS: no two seals of a session have the same.
 fn unit(bound: &Bound) -> u128 {
     u128::from(bound.sequence()) << 64 | u128::from(bound.slot())
-}
-
-fn halves(stub: &[u8; 32]) -> [[u8; 16]; 2] {
-    let (halves, _) = stub.as_chunks::<16>();
-    [halves[0], halves[1]]
-}
-
-fn unauthentic(context: &Context) -> OpenError {
-    OpenError::Unauthentic { block: context.block, born: context.born }
 }
 
 fn check(data: &[u8]) -> Result<(), BadLength> {

@@ -1,5 +1,6 @@
 //! The context that a seal is bound to: newtypes, and their encoding as associated data.
 
+use quietus_core::base::units::{Block, Epoch, Slot};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{Immutable, IntoBytes};
 
@@ -15,18 +16,6 @@ pub struct Session(pub [u8; 16]);
 /// Number of a master key: 0 is the first, and each rotation adds one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Generation(pub u32);
-
-/// A block of the disk, by its address in blocks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Block(pub u64);
-
-/// An epoch. A context holds the one in which its block was written.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Epoch(pub u64);
-
-/// The place of the ciphertext, in blocks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Slot(pub u64);
 
 /// Number of a seal within its session. No sequence is used twice in a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

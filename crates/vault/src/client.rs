@@ -15,10 +15,7 @@ pub use thinning::{IsGone, Thinning};
 
 use crate::chunk::{CHUNK_BYTES_MAX, Compression, Packed, VaultKey};
 use crate::container::Class;
-use crate::tree::{
-    BadNode, FolderBuilder, Kind, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, Totals, children,
-    nodes,
-};
+use crate::tree::{FolderBuilder, Layer, Node, Recipe, RecipeBuilder, Role, Snapshot, Span, children, nodes};
 use crate::{Fingerprint, ForgetId, PutId, Reference, SnapshotId, VaultError};
 
 /// A put, as its client has it.
@@ -136,30 +133,11 @@ impl Writer {
     }
 
     /// Stores a file.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Writer::chunk).
-    pub fn file(&mut self, vault: &mut dyn Access, content: &[u8]) -> Result<Recipe, VaultError> {
+    #[cfg(test)]
+    pub(crate) fn file(&mut self, vault: &mut dyn Access, content: &[u8]) -> Result<Recipe, VaultError> {
         let mut file = FileWriter::default();
         file.push(self, vault, content)?;
         file.finish(self, vault)
-    }
-
-    /// Stores a file that is cut already.
-    ///
-    /// # Errors
-    ///
-    /// As [`chunk`](Writer::chunk).
-    pub fn chunks(&mut self, vault: &mut dyn Access, chunks: &[&[u8]]) -> Result<Recipe, VaultError> {
-        let mut recipe = RecipeBuilder::default();
-        for content in chunks {
-            let chunk = self.chunk(vault, Class::Data, content)?;
-            recipe.push(Span::chunk(chunk, content.len() as u64), &mut |bytes| {
-                self.chunk(vault, Class::Metadata, bytes)
-            })?;
-        }
-        recipe.finish(&mut |bytes| self.chunk(vault, Class::Metadata, bytes))
     }
 
     /// Stores a folder of entries that are sorted by name.
@@ -190,11 +168,6 @@ impl Writer {
     /// Counts an entry that is left out of the snapshot.
     pub fn leave_out(&mut self) {
         self.left_out += 1;
-    }
-
-    /// The number of entries that are left out of the snapshot.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// Ends the put with a snapshot.
@@ -238,22 +211,6 @@ pub fn read_snapshot(vault: &mut dyn Access, snapshot: SnapshotId) -> Result<Sna
 /// The path of an entry in the folder of a path.
 pub fn joined(path: &[u8], name: &[u8]) -> Vec<u8> {
     if path.is_empty() { name.to_vec() } else { [path, b"/", name].concat() }
-}
-
-/// The amount of entries and bytes in a folder and below.
-///
-/// # Errors
-///
-/// As [`Access::get`].
-pub fn totals(vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
-    let mut totals = Totals::default();
-    for node in read_folder(vault, folder)? {
-        totals.count(&node);
-        if let Kind::Folder(below) = &node.kind {
-            totals.add(self::totals(vault, below)?);
-        }
-    }
-    Ok(totals)
 }
 
 /// Bytes that are cut at once.
@@ -338,12 +295,6 @@ impl FileWriter {
     fn cut(&mut self, writer: &mut Writer, vault: &mut dyn Access, is_end: bool) -> Result<(), VaultError> {
         let chunks = writer.preparer.cut(&mut self.rest, is_end, false);
         self.add(writer, vault, chunks)
-    }
-}
-
-impl From<BadNode> for VaultError {
-    fn from(error: BadNode) -> VaultError {
-        VaultError::Node(error)
     }
 }
 

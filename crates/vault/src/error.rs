@@ -58,7 +58,7 @@ pub enum VaultError {
     Metadata(#[from] BadMetadata),
     /// A folder cannot have such an entry.
     #[error(transparent)]
-    Node(BadNode),
+    Node(#[from] BadNode),
     /// A chunk of metadata names a chunk that the vault does not have: the client is wrong, or that chunk was destroyed.
     #[error("metadata chunk names chunk {:02x?}, which is not in the vault; put the file again", &.0.0[..8])]
     Dangling(Fingerprint),

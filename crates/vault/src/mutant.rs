@@ -45,30 +45,3 @@ quietus_core::mutants! {
     /// Of the two copies of a page of the table of slots any whole one counts, however old.
     TakeOlder,
 }
-
-impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 21] = [
-        Self::NotifyAfterCp1,
-        Self::SkipDifference,
-        Self::PutIsNoRoot,
-        Self::CondemnBeforeSync,
-        Self::KeepCondemned,
-        Self::ReuseUndestroyed,
-        Self::ReceiptTooEarly,
-        Self::CommitBeforeSync,
-        Self::FreeBeforeSync,
-        Self::FreeOpen,
-        Self::KeepOldIndex,
-        Self::ReferShallow,
-        Self::ForgetRecent,
-        Self::ForgivePut,
-        Self::ForgetHeld,
-        Self::ForgivePaths,
-        Self::ReplaceChanged,
-        Self::ForgiveReplaced,
-        Self::CondemnDamaged,
-        Self::MeetDespiteDamage,
-        Self::TakeOlder,
-    ];
-}

@@ -42,7 +42,6 @@ use std::collections::BTreeSet;
 
 use crate::catalog::{Catalog, Change, HOLD_NAME_BYTES_MAX, Layout, LogHead, Owed, Receipt, hold_bytes};
 use crate::chunk::VaultKey;
-use crate::index::Page;
 use crate::mutant::{self, Mutant};
 use crate::{ForgetId, Ordinal, Reference, SnapshotId, VaultError};
 use index::Index;
@@ -265,11 +264,6 @@ impl<'m> Vault<'m> {
         let Layout { slots, slot_bytes, .. } = self.catalog.layout();
         let within = bytes / u64::from(slot_bytes);
         within.min(u64::from(slots / 8)).max(1) as usize
-    }
-
-    /// A page of the sorted part of the index.
-    pub(crate) fn index_page(&self, page: usize) -> Result<Page, VaultError> {
-        index::read_page(&self.catalog.state().index, page, &self.pool)
     }
 }
 

@@ -32,8 +32,8 @@ fn raised(layout: Layout) -> Layout {
     layout.align_to(wanted).unwrap_or(layout)
 }
 
-// SAFETY: each block is allocated, resized and freed by one allocator with the same layout, a function of the caller's
-// whose alignment is at least as strict.
+// SAFETY: each block is allocated and freed by one allocator with the same layout, a function of the caller's whose alignment is at
+// least as strict. A block that is resized moves.
 unsafe impl GlobalAlloc for Aligned {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise, of a layout of the same size.
@@ -48,24 +48,6 @@ unsafe impl GlobalAlloc for Aligned {
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise; the block was allocated with this layout.
         unsafe { HEAP.dealloc(ptr, raised(layout)) }
-    }
-
-    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller's promise: with this size the layout is valid.
-        let resized = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        if raised(layout).align() == raised(resized).align() {
-            // SAFETY: as above, and the block keeps its alignment.
-            return unsafe { HEAP.realloc(ptr, raised(layout), size) };
-        }
-        // SAFETY: the caller's promise; a new block overlaps no other, and both have the bytes that are copied.
-        unsafe {
-            let moved = self.alloc(resized);
-            if !moved.is_null() {
-                ptr.copy_to_nonoverlapping(moved, layout.size().min(size));
-                self.dealloc(ptr, layout);
-            }
-            moved
-        }
     }
 }
 

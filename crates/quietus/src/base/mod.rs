@@ -4,6 +4,7 @@ pub mod aligned;
 pub mod buffers;
 pub mod duration;
 pub mod hex;
+pub mod lock;
 pub mod locked;
 pub mod naming;
 pub mod path_text;

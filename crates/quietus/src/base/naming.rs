@@ -18,9 +18,6 @@ pub struct NoName {
 }
 
 /// Checks the name of an epoch or of a hold.
-///
-/// # Errors
-/// [`NoName`].
 pub fn check(name: &str) -> Result<(), NoName> {
     let why = if name.is_empty() || name.len() > BYTES_MAX {
         "expected 1 to 100 bytes"
@@ -39,9 +36,6 @@ pub fn check(name: &str) -> Result<(), NoName> {
 }
 
 /// Checks the name of a disk, which is that of its directory, and of its export.
-///
-/// # Errors
-/// [`NoName`].
 pub fn check_disk(name: &str) -> Result<(), NoName> {
     let why = if name.contains('@') {
         "clients would take a name with @ for an epoch, DISK@EPOCH"

@@ -6,6 +6,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The last millisecond of the year 9999, which is the last one of RFC 3339.
 const MS_MAX: u64 = 253_402_300_799_999;
 
+/// The present, by the host's clock.
+pub fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64
+}
+
 /// The text of a time, such as `2026-11-20T10:00:00.000Z`.
 #[must_use]
 pub fn text(ms: u64) -> String {

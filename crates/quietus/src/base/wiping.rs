@@ -8,7 +8,8 @@ use std::hint::black_box;
 /// were never used as a whole would take memory by that.
 const WIPED_BYTES_MAX: usize = 32 << 20;
 
-/// Wipes what is given back to the allocator inside.
+/// Wipes what is given back to the allocator inside. A block that is resized always moves, as the trait has it: one that the allocator
+/// inside moved would leave its old bytes behind.
 #[derive(Debug, Default)]
 pub struct Wiping<A>(pub A);
 
@@ -32,19 +33,6 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Wiping<A> {
             }
             // The compiler would leave out zeros that are not read before the end of the block.
             self.0.dealloc(black_box(at), layout);
-        }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: the caller promises that the new size is right for the alignment; both blocks have the bytes that are copied, and
-        // are two. A block that moves by itself would leave its old bytes behind.
-        unsafe {
-            let new = self.0.alloc(Layout::from_size_align_unchecked(bytes, layout.align()));
-            if !new.is_null() {
-                at.copy_to_nonoverlapping(new, layout.size().min(bytes));
-                self.dealloc(at, layout);
-            }
-            new
         }
     }
 }

@@ -1,9 +1,10 @@
 //! How guests are attached: how that is found out, and told to the volume.
 
 use super::{Engine, Shared};
+use crate::base::lock::lock;
 use crate::host::attached::{Attachment, Finding};
 use quietus_core::volume::Event;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often clients are looked at whose devices may be used otherwise by now: before a map
@@ -66,7 +67,7 @@ impl Shared {
     /// Tells the watcher how guests are attached, if that has changed.
     pub(super) fn tell_attached(&self) {
         let Some(attachment) = self.attachment.get() else { return };
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         let now = attachment.attached();
         if *told != now {
             attachment.note(now.is_cached());

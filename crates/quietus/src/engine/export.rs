@@ -17,7 +17,9 @@ pub trait Export: Send + Sync {
     fn info(&self) -> ExportInfo;
 
     /// Size of the disk in bytes, which never changes.
-    fn size(&self) -> u64;
+    fn size(&self) -> u64 {
+        self.info().size
+    }
 
     /// A client begins to send requests: its process, if that is on this host. Returns the
     /// number by which [`Export::disconnected`] knows it.

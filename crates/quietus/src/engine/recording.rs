@@ -1,7 +1,6 @@
 //! The audit log of a disk: what goes into it, and what the volume is told of it.
 
 use super::{Engine, Shared, StartError};
-use crate::base::hex::{hex, unhex};
 use crate::disk::DiskDir;
 use crate::evidence::audit_log::{CheckError, Checked, Head, Limits};
 use crate::evidence::recorder::{self, Found, Progress};
@@ -75,7 +74,8 @@ pub struct RecordStatus {
 pub(super) fn open(dir: &DiskDir, known: &LogHead, read_only: bool) -> Result<(Recorder, Found), StartError> {
     let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
     let limits = Limits::of_bytes(dir.toml().behaviour.audit_bytes_max);
-    Recorder::open(dir.directory(), access, limits, head(known)).map_err(StartError::Audit)
+    Recorder::open(dir.directory(), access, limits, Head::new(known.lines, known.hash))
+        .map_err(StartError::Audit)
 }
 
 impl Engine {
@@ -95,20 +95,14 @@ impl Engine {
     }
 
     /// Checks the audit log from the first line that is kept to the last.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn check_record(&self) -> Result<Checked, CheckError> {
         self.read_record(&mut |_| {})
     }
 
     /// Like [`check_record`](Self::check_record); `see` is shown each line.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn read_record(&self, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
         let known = self.shared.lock().volume.log_head();
-        self.shared.recorder.read(head(&known), see)
+        self.shared.recorder.read(Head::new(known.lines, known.hash), see)
     }
 }
 
@@ -150,13 +144,7 @@ impl Shared {
     }
 }
 
-/// The head as the log writes it.
-fn head(known: &LogHead) -> Head {
-    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
-    Head { lines: known.lines, hash }
-}
-
 /// The head as the journal keeps it.
 fn log_head(head: &Head) -> LogHead {
-    LogHead { lines: head.lines, hash: unhex(&head.hash).unwrap_or_default() }
+    LogHead { lines: head.lines, hash: head.hash_bytes() }
 }

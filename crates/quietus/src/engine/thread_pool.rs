@@ -1,10 +1,11 @@
 //! A pool of as many threads as there is work for.
 
 use super::Shared;
+use crate::base::lock::lock;
 use quietus_core::erase::policy::Scratch;
 use quietus_core::volume::Io;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time that an idle worker waits before it leaves, if another one waits.
@@ -53,19 +54,19 @@ impl ThreadPool {
     }
 
     pub(super) fn queue(&self, io: Io) {
-        self.state().queue.push_back(io);
+        lock(&self.state).queue.push_back(io);
         self.queued.notify_one();
     }
 
     /// Lets every worker leave once nothing is left to do.
     pub(super) fn shut_down(&self) {
-        self.state().closed = true;
+        lock(&self.state).closed = true;
         self.queued.notify_all();
     }
 
     /// Starts a worker if all are busy and there may be one more.
     pub(super) fn spawn(&self, shared: &Arc<Shared>) -> std::io::Result<()> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.waiting == 0 && state.all < self.workers_max {
             let of = self.of;
             shared.start_thread(self.name, move |shared| of(shared).work(shared))?;
@@ -87,13 +88,13 @@ impl ThreadPool {
                 tracing::debug!(%error, "no further thread can be started");
             }
             shared.work_through(io, &mut scratch);
-            self.state().waiting += 1;
+            lock(&self.state).waiting += 1;
         }
     }
 
     /// Waits for something to do. None if this worker is to leave, and does not count any more.
     fn next(&self) -> Option<Io> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         while state.queue.is_empty() {
             let another_waits = state.waiting > 1;
             let patience = if another_waits { PATIENCE } else { Duration::MAX };
@@ -114,11 +115,7 @@ impl ThreadPool {
     /// Number of workers.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.state().all
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state).all
     }
 }
 

@@ -29,18 +29,12 @@ impl From<KeptEpoch> for Listed {
 }
 
 /// Closes the open epoch at `when`, in milliseconds since 1970; returns the number of the last closed one.
-///
-/// # Errors
-/// The refusal.
 pub fn close(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
     close_as(engine, when, false)
 }
 
 /// Closes the open epoch as [`close`] does, and, if nothing has changed since the last one, which is forgotten by now, as a whole or in
 /// part, makes an epoch of the current state all the same. So the epoch whose number is returned shows that.
-///
-/// # Errors
-/// The refusal.
 pub fn keep_now(engine: &Engine, when: u64) -> Result<Epoch, Refusal> {
     let last = close(engine, when)?;
     let is_kept = list(engine, last)?.first().is_some_and(|it| it.epoch == last.0);
@@ -54,17 +48,11 @@ fn close_as(engine: &Engine, when: u64, anew: bool) -> Result<Epoch, Refusal> {
 }
 
 /// The kept epochs from `from` on, as many as one answer has.
-///
-/// # Errors
-/// The refusal.
 pub fn list(engine: &Engine, from: Epoch) -> Result<Vec<Listed>, Refusal> {
     listed(engine, Question::Epochs(from))
 }
 
 /// The first of the kept epochs that still show content which was not plain and has died since, or may: as many as one answer has.
-///
-/// # Errors
-/// The refusal.
 pub fn showing_dead(engine: &Engine) -> Result<Vec<Listed>, Refusal> {
     listed(engine, Question::ShowingDead(Epoch(0)))
 }
@@ -90,57 +78,30 @@ pub fn unique(engine: &Engine, epoch: Epoch, mut step: impl FnMut() -> bool) -> 
 }
 
 /// Counts on what would die with some epochs.
-///
-/// # Errors
-/// The refusal.
 pub fn weigh(engine: &Engine, weighing: Weighing) -> Result<Weighing, Refusal> {
     let Reply::Weighed(weighing) = ask(engine, Op::Ask(Question::Weigh(weighing)))? else { unasked() };
     Ok(*weighing)
 }
 
-/// Tells which of the stubs in `bytes`, whole sectors that lie at `at` of the stub medium, are needed.
-///
-/// # Errors
-/// The refusal.
-pub fn judge(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    judged(engine, Question::Stubs(at, bytes))
-}
-
-/// Tells likewise of the cells in `bytes`, whole sectors that lie at `at` of the root.
-///
-/// # Errors
-/// The refusal.
-pub fn judge_cells(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Judged, Refusal> {
-    judged(engine, Question::Cells(at, bytes))
-}
-
-fn judged(engine: &Engine, question: Question) -> Result<Judged, Refusal> {
+/// Tells which of the stubs or of the cells that `question` shows are needed.
+pub fn judge(engine: &Engine, question: Question) -> Result<Judged, Refusal> {
     let Reply::Judged(judged) = ask(engine, Op::Ask(question))? else { unasked() };
     Ok(*judged)
 }
 
 /// What is wrong with the page of the index that was read at `at` of its medium, if anything is.
-///
-/// # Errors
-/// The refusal.
 pub fn page_fault(engine: &Engine, at: Pos, bytes: Vec<u8>) -> Result<Option<String>, Refusal> {
     let Reply::Page(fault) = ask(engine, Op::Ask(Question::Page(at, bytes)))? else { unasked() };
     Ok(fault)
 }
 
 /// The versions from `block` and `born` on, in the order of the index, as many as one answer has.
-///
-/// # Errors
-/// The refusal.
 pub fn versions(engine: &Engine, block: Block, born: Epoch) -> Result<Versions, Refusal> {
     let Reply::Versions(versions) = ask(engine, Op::Ask(Question::Versions(block, born)))? else { unasked() };
     Ok(*versions)
 }
 
 /// Forgets epochs, or blocks in all epochs up to one: returns when the intent is durable.
-///
-/// # Errors
-/// The refusal.
 pub fn forget(engine: &Engine, scope: impl Into<Scope>) -> Result<(), Refusal> {
     ask(engine, Op::Forget(scope.into())).map(drop)
 }

@@ -1,7 +1,7 @@
 //! How people say which epoch they mean.
 
 use super::asking::{Listed, list};
-use super::dates::{closed_by, closed_from};
+use super::dates::{self, dated, last_by};
 use crate::base::naming;
 use crate::disk::epochs::Names;
 use crate::engine::Engine;
@@ -113,9 +113,6 @@ fn time(text: &str) -> Option<u64> {
 
 impl At {
     /// The kept epoch that is meant.
-    ///
-    /// # Errors
-    /// [`FindError`].
     pub fn find(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
         let wanted = self.to(engine, names)?;
         let is_kept = list(engine, wanted)?.first().is_some_and(|first| first.epoch == wanted.0);
@@ -132,7 +129,7 @@ impl At {
                 names.epoch(name).ok_or_else(|| FindError::NoName(name.clone(), names.meant(name)))?
             }
             Self::Time(ms) => {
-                closed_by(engine, names, *ms)?.ok_or_else(|| FindError::NoneBy(self.clone()))?
+                last_by(dated(engine, names), *ms)?.ok_or_else(|| FindError::NoneBy(self.clone()))?
             }
         };
         let is_open = engine.open_epoch().is_some_and(|open| wanted >= open);
@@ -143,7 +140,7 @@ impl At {
     fn from(&self, engine: &Engine, names: &Names) -> Result<Epoch, FindError> {
         match self {
             Self::Time(ms) => {
-                closed_from(engine, names, *ms)?.ok_or_else(|| FindError::NoneFrom(self.clone()))
+                dates::first_from(dated(engine, names), *ms)?.ok_or_else(|| FindError::NoneFrom(self.clone()))
             }
             _ => self.to(engine, names),
         }
@@ -166,9 +163,6 @@ pub fn range(engine: &Engine, names: &Names, [from, to]: [&At; 2]) -> Result<Epo
 }
 
 /// The last kept epoch, and when it closed.
-///
-/// # Errors
-/// The refusal.
 pub fn last(engine: &Engine) -> Result<Option<Listed>, Refusal> {
     let Some(last) = last_before(engine, None)? else { return Ok(None) };
     Ok(list(engine, last)?.first().copied())

@@ -38,7 +38,7 @@ pub(super) fn corrected(listed: Listed, confirmed: &[Confirmed]) -> Listed {
 }
 
 /// The kept epochs with the date when each counts as closed, which never runs back; epochs that closed in doubt have no date yet.
-fn dated(engine: &Engine, names: &Names) -> impl Iterator<Item = Result<Listed, Refusal>> {
+pub(super) fn dated(engine: &Engine, names: &Names) -> impl Iterator<Item = Result<Listed, Refusal>> {
     let (confirmed, doubted) = (names.confirmed(), names.doubt().map(|doubt| doubt.after));
     let corrected = kept(engine).map(move |it| it.map(|it| corrected(it, &confirmed)));
     ascending(corrected, doubted)
@@ -58,7 +58,7 @@ fn ascending(
 }
 
 /// The last of the dated epochs that had closed by `ms`.
-fn last_by(
+pub(super) fn last_by(
     mut dated: impl Iterator<Item = Result<Listed, Refusal>>,
     ms: u64,
 ) -> Result<Option<Epoch>, Refusal> {
@@ -70,22 +70,12 @@ fn last_by(
 }
 
 /// The first of the dated epochs that had not closed before `ms`.
-fn first_from(
+pub(super) fn first_from(
     mut dated: impl Iterator<Item = Result<Listed, Refusal>>,
     ms: u64,
 ) -> Result<Option<Epoch>, Refusal> {
     let found = dated.find(|it| it.as_ref().map_or(true, |it| it.closed_ms >= ms)).transpose()?;
     Ok(found.map(|it| Epoch(it.epoch)))
-}
-
-/// The last kept epoch that had closed by `ms`, if any had.
-pub(super) fn closed_by(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, Refusal> {
-    last_by(dated(engine, names), ms)
-}
-
-/// The first kept epoch that had not closed before `ms`, if there is one.
-pub(super) fn closed_from(engine: &Engine, names: &Names, ms: u64) -> Result<Option<Epoch>, Refusal> {
-    first_from(dated(engine, names), ms)
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A disk as `epoch` had it.
 pub struct Past {
+    /// The disk, for clients, who may ask about its other epochs.
+    disk: Option<Arc<OpenDisk>>,
     engine: Arc<Engine>,
     name: String,
     epoch: Epoch,
@@ -22,13 +24,10 @@ impl Past {
     /// The disk of `engine` as `epoch` had it, offered as `name`.
     #[must_use]
     pub fn new(engine: Arc<Engine>, name: String, epoch: Epoch) -> Self {
-        Self { engine, name, epoch }
+        Self { disk: None, engine, name, epoch }
     }
 
     /// The bytes of `extent`.
-    ///
-    /// # Errors
-    /// The refusal.
     pub fn read(&self, extent: Extent<Addr>) -> Result<Buf, Refusal> {
         carry_out(self, Request { op: Op::Read, extent, fua: false })
     }
@@ -62,6 +61,14 @@ impl Export for Past {
         }
     }
 
+    fn changes_since(&self, at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
+        Some(self.disk.as_ref()?.changes(at, AsOf::End(self.epoch)))
+    }
+
+    fn epochs(&self) -> Option<Vec<u64>> {
+        Some(self.disk.as_ref()?.first_epochs())
+    }
+
     fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
         let states = [AsOf::Beginning, AsOf::End(self.epoch)];
         let filled = States { engine: Arc::clone(&self.engine), states }.changed(extent, runs_max);
@@ -69,38 +76,6 @@ impl Export for Past {
         let filled = filled.unwrap_or_else(|_| vec![(extent.len, true)]);
         let liveness = |is_filled| if is_filled { Liveness::Live } else { Liveness::Dead };
         filled.into_iter().map(|(len, is_filled)| (len, liveness(is_filled))).collect()
-    }
-}
-
-/// A disk as an epoch had it, for clients.
-struct PastOf {
-    disk: Arc<OpenDisk>,
-    past: Past,
-}
-
-impl Export for PastOf {
-    fn info(&self) -> ExportInfo {
-        self.past.info()
-    }
-
-    fn size(&self) -> u64 {
-        self.past.size()
-    }
-
-    fn submit(&self, request: Request, reply: ReplyTo) {
-        self.past.submit(request, reply);
-    }
-
-    fn changes_since(&self, at: &str) -> Option<Result<Arc<dyn Changes>, String>> {
-        Some(self.disk.changes(at, AsOf::End(self.past.epoch)))
-    }
-
-    fn epochs(&self) -> Option<Vec<u64>> {
-        Some(self.disk.first_epochs())
-    }
-
-    fn liveness(&self, extent: Extent<Addr>, runs_max: usize) -> Vec<(u64, Liveness)> {
-        self.past.liveness(extent, runs_max)
     }
 }
 
@@ -145,18 +120,14 @@ impl Versioned {
         let found = at.parse::<At>()?.find(&self.disk.engine, &self.disk.names);
         let epoch = found.map_err(|error| error.to_string())?;
         let name = format!("{}@{at}", self.disk.dir.name());
-        let past = Past::new(Arc::clone(&self.disk.engine), name, epoch);
-        Ok(Arc::new(PastOf { disk: Arc::clone(&self.disk), past }))
+        let (disk, engine) = (Some(Arc::clone(&self.disk)), Arc::clone(&self.disk.engine));
+        Ok(Arc::new(Past { disk, engine, name, epoch }))
     }
 }
 
 impl Export for Versioned {
     fn info(&self) -> ExportInfo {
         self.disk.engine.info()
-    }
-
-    fn size(&self) -> u64 {
-        self.disk.engine.size()
     }
 
     fn connected(&self, process: Option<u32>) -> u64 {

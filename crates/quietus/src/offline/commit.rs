@@ -40,9 +40,6 @@ pub struct Committed {
 }
 
 /// Writes what the overlay at `path` has changed to its base, and empties it.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
     let mut dir = DiskDir::open_without_base(path)?;
     let mut known = overlay(&dir)?;
@@ -64,9 +61,6 @@ pub fn commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
 }
 
 /// What a commit of the overlay at `path` would write, at most. Nothing is changed.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn weigh_commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
     let disk = OpenDisk::open(path, true, step)?;
     let base = overlay(&disk.dir)?.base_path(path);

@@ -59,9 +59,6 @@ pub struct ExportOf<'a> {
 }
 
 /// Writes the live content of a disk, all of one instant, to the new file `image`. Dead content is not in it. The file appears only when all of it is durable.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn export(
     what: ExportOf<'_>,
     image: &Path,

@@ -15,9 +15,6 @@ use std::path::Path;
 
 /// Makes the directory `path` with a new disk that has the content of the raw `image`, or nothing at all. What is a hole
 /// in the image, or a block of zeros, takes up no space.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn create_from(
     path: &Path,
     options: &CreateOptions,
@@ -28,11 +25,10 @@ pub fn create_from(
     let from = FileMedium::open(image, true).map_err(at(image))?;
     let content = from.size().next_multiple_of(512);
     let size = options.size.unwrap_or(content);
-    let invalid = |what: String| Err(DiskErrorKind::Invalid(what).at(image).into());
     if size < content {
-        return invalid(format!(
-            "--size is {size} bytes, and the image has {content}; use {content} or a larger size"
-        ));
+        let what =
+            format!("--size is {size} bytes, and the image has {content}; use {content} or a larger size");
+        return Err(DiskErrorKind::Invalid(what).at(image).into());
     }
     let options = CreateOptions { size: Some(size), ..options.clone() };
     let source = options.versions.source.clone().unwrap_or_default();

@@ -30,9 +30,6 @@ pub struct Rebased {
 
 /// Puts the disk at `path` above `image`. With `as_it_is` nothing is copied: blocks that the disk
 /// has not changed read as in the new base.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn rebase(path: &Path, image: &Path, as_it_is: bool, step: Step<'_>) -> Result<Rebased, OfflineError> {
     let mut dir = DiskDir::open_without_base(path)?;
     let known = overlay(&dir)?;

@@ -6,9 +6,9 @@
 
 use super::{OfflineError, go_on};
 use crate::disk::{DiskDir, Step};
+use crate::host::media::Shadow;
 use crate::open_disk::OpenDisk;
-use quietus_core::base::units::{Extent, Pos};
-use quietus_core::media::medium::{Capabilities, Medium, MediumError};
+use quietus_core::media::medium::Medium;
 use quietus_core::media::{MediaTable, MediumId};
 use quietus_core::owed::journal;
 use quietus_core::store::overlay;
@@ -16,9 +16,8 @@ use quietus_core::store::versions::{self, RebuildMedia, Sessions, Setup, Version
 use quietus_core::volume::Checkpoint;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Result of a repair.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, JsonSchema)]
@@ -48,13 +47,10 @@ impl Repaired {
 }
 
 /// Repairs the disk at `path`, which no process may use meanwhile. With `dry_run` nothing is written.
-///
-/// # Errors
-/// [`OfflineError`].
 pub fn repair(path: &Path, dry_run: bool, step: Step<'_>) -> Result<Repaired, OfflineError> {
     let dir = DiskDir::open_without_base(path)?;
     let media = dir.open_media()?;
-    let drafts = media.view(|medium| Draft { below: &**medium, written: RefCell::default() });
+    let drafts = media.view(|medium| Shadow::new(Arc::clone(medium)));
     let table = match dry_run {
         true => drafts.view(|medium| medium as &dyn Medium),
         false => media.view(|medium| &**medium as &dyn Medium),
@@ -118,50 +114,5 @@ fn doubt(path: &Path, step: Step<'_>) -> Option<String> {
             disk.close(false, |_| true);
             status.store.trouble().or(status.latched)
         }
-    }
-}
-
-/// A medium whose writes go to memory.
-struct Draft<'a> {
-    below: &'a dyn Medium,
-    written: RefCell<BTreeMap<u64, u8>>,
-}
-
-impl Medium for Draft<'_> {
-    fn size(&self) -> u64 {
-        self.below.size()
-    }
-
-    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
-        self.below.read(pos, into)?;
-        let written = self.written.borrow();
-        for (at, byte) in written.range(pos.0..pos.0 + into.len() as u64) {
-            into[(at - pos.0) as usize] = *byte;
-        }
-        Ok(())
-    }
-
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
-        // What lies behind the medium is not read again.
-        if pos.0 < self.size() {
-            self.written.borrow_mut().extend((pos.0..).zip(from.iter().copied()));
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), MediumError> {
-        Ok(())
-    }
-
-    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.zero(extent)
-    }
-
-    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.write(extent.start, &vec![0; extent.len as usize], false)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.below.capabilities()
     }
 }

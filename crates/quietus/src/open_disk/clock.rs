@@ -1,8 +1,10 @@
 //! The host's clock, as far as it can be trusted.
 
+use crate::base::lock::lock;
+use crate::base::rfc3339::now_ms;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// How far the clock may go ahead or back while a disk is open, in milliseconds.
 const LEAP_MS_MAX: u64 = 60 * 60 * 1000;
@@ -43,11 +45,7 @@ pub enum Untrusted {
 impl Default for Clock {
     fn default() -> Self {
         let began = Instant::now();
-        Self::of(move || {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let wall_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-            Reading { wall_ms, elapsed: began.elapsed() }
-        })
+        Self::of(move || Reading { wall_ms: now_ms(), elapsed: began.elapsed() })
     }
 }
 
@@ -66,7 +64,7 @@ impl Clock {
 
     /// Trusts the wall clock from now on.
     pub fn trust(&self) {
-        *self.trusted.lock().unwrap_or_else(PoisonError::into_inner) = (self.read)();
+        *lock(&self.trusted) = (self.read)();
     }
 
     /// Checks the clock against a monotonic one, and against the time when the last epoch closed.
@@ -75,7 +73,7 @@ impl Clock {
     /// Why it cannot be trusted.
     pub fn check(&self, last_ms: u64) -> Result<(), Untrusted> {
         let now = (self.read)();
-        let trusted = *self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let trusted = *lock(&self.trusted);
         let elapsed = now.elapsed.saturating_sub(trusted.elapsed).as_millis();
         let expected = trusted.wall_ms.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX));
         match now.wall_ms.abs_diff(expected) {

@@ -1,6 +1,7 @@
 //! Whether clients may use the current state of a disk, and how many could.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::base::lock::lock;
+use std::sync::Mutex;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -18,24 +19,20 @@ struct State {
 pub struct Closed<'a>(&'a Gate);
 
 impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A client connects.
     pub fn enter(&self) {
-        self.lock().clients += 1;
+        lock(&self.0).clients += 1;
     }
 
     /// A client has gone.
     pub fn leave(&self) {
-        self.lock().clients -= 1;
+        lock(&self.0).clients -= 1;
     }
 
     /// Whether requests are refused.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.lock().is_closed
+        lock(&self.0).is_closed
     }
 
     /// Has requests refused, unless clients are connected or the gate is closed already.
@@ -43,7 +40,7 @@ impl Gate {
     /// # Errors
     /// How many clients are connected; 0 if the gate is closed already.
     pub fn close(&self) -> Result<Closed<'_>, usize> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if state.is_closed || state.clients > 0 {
             return Err(state.clients);
         }
@@ -54,7 +51,7 @@ impl Gate {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_closed = false;
+        lock(&self.0.0).is_closed = false;
     }
 }
 

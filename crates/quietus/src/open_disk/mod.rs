@@ -38,17 +38,11 @@ pub struct OpenDisk {
 impl OpenDisk {
     /// Opens the disk at `path` for one command. With `look_only` nothing is written, unless a crash
     /// left something to be put right.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn open(path: &Path, look_only: bool, step: Step<'_>) -> Result<Self, StartError> {
         Self::open_unlocked(path, look_only, None, step)
     }
 
     /// As [`OpenDisk::open`], with the keys that the credential of `source` opens, if the disk has some.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn open_unlocked(
         path: &Path,
         look_only: bool,
@@ -68,18 +62,12 @@ impl OpenDisk {
     }
 
     /// Runs the disk in `dir` for one command.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn start(dir: DiskDir) -> Result<Self, StartError> {
         let config = dir.config()?;
         Self::start_with(dir, config, None, false)
     }
 
     /// Runs the disk in `dir`, observed by `watcher`; clients reach it if `served`.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn start_with(
         dir: DiskDir,
         config: Config,

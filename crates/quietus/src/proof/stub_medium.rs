@@ -8,7 +8,7 @@ use quietus_core::base::units::{BLOCK_BYTES, Extent, Pos, Session};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
 use quietus_core::media::medium::{Medium, MediumError};
-use quietus_core::request::{Judged, Refusal};
+use quietus_core::request::{Judged, Question, Refusal};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes read at once.
@@ -58,17 +58,14 @@ pub enum ScanError {
 
 impl StubScan {
     /// Reads the stub medium, or the root, of the disk that `engine` runs, around the host's cache. `go_on` says whether to.
-    ///
-    /// # Errors
-    /// [`ScanError`].
     pub(crate) fn of(
         engine: &Engine,
         id: MediumId,
         mut go_on: impl FnMut() -> bool,
     ) -> Result<Self, ScanError> {
         let medium = engine.medium(id).ok_or(ScanError::None)?;
-        let judge = if id == MediumId::Root { epochs::judge_cells } else { epochs::judge };
-        let looked = Looked { engine, medium, judge };
+        let question = if id == MediumId::Root { Question::Cells } else { Question::Stubs };
+        let looked = Looked { engine, medium, question };
         let (mut scan, size) = (Self::default(), medium.size());
         for run in medium.data_within(Extent::new(0, size)) {
             for piece in run.pieces(PIECE_BYTES) {
@@ -107,7 +104,8 @@ impl StubScan {
 struct Looked<'a> {
     engine: &'a Engine,
     medium: &'a FileMedium,
-    judge: fn(&Engine, Pos, Vec<u8>) -> Result<Judged, Refusal>,
+    /// Whole sectors that lie somewhere, as a question about the stubs or the cells in them.
+    question: fn(Pos, Vec<u8>) -> Question,
 }
 
 impl Looked<'_> {
@@ -132,7 +130,7 @@ impl Looked<'_> {
         let mut sectors = bytes.to_vec();
         // The last home of a file may end within its sector.
         sectors.resize(PAGE_BYTES as usize, 0);
-        (self.judge)(self.engine, page.start, sectors)
+        epochs::judge(self.engine, (self.question)(page.start, sectors))
     }
 }
 

@@ -11,7 +11,6 @@ use crate::proof::stub_medium::{ScanError, StubScan};
 use quietus_core::media::MediumId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// Findings on a stub medium.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,20 +49,19 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
     pub(super) fn look_at_stubs(&mut self, dir: &DiskDir) -> Result<StubsFound, ProofError> {
         let (medium, read_bytes, scan) = self.look_at(dir, MediumId::Stubs)?;
         let StubScan { live, owed, residue, .. } = scan;
-        let root = self.look_at_root(dir)?;
-        let medium = medium.display().to_string();
+        let (of_root, read_of_root, cells) = self.look_at(dir, MediumId::Root)?;
+        let root = RootFound {
+            medium: of_root,
+            read_bytes: read_of_root,
+            cells: cells.live,
+            owed: cells.owed,
+            residue: cells.residue,
+        };
         Ok(StubsFound { medium, read_bytes, live, owed, residue, root })
     }
 
-    /// Reads the root.
-    fn look_at_root(&mut self, dir: &DiskDir) -> Result<RootFound, ProofError> {
-        let (medium, read_bytes, scan) = self.look_at(dir, MediumId::Root)?;
-        let StubScan { live, owed, residue, .. } = scan;
-        Ok(RootFound { medium: medium.display().to_string(), read_bytes, cells: live, owed, residue })
-    }
-
     /// Looks at all of a medium: its path, how much of it was read, and what was found.
-    fn look_at(&mut self, dir: &DiskDir, id: MediumId) -> Result<(PathBuf, u64, StubScan), ProofError> {
+    fn look_at(&mut self, dir: &DiskDir, id: MediumId) -> Result<(String, u64, StubScan), ProofError> {
         let (engine, size) = (self.engine, self.engine.info().size);
         let scan = StubScan::of(engine, id, || self.go_on(size).is_ok()).map_err(|error| match error {
             ScanError::Interrupted => ProofError::Interrupted,
@@ -74,7 +72,7 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
             *self.read_ways.entry(way.clone()).or_default() += bytes;
         }
         let row = dir.media().iter().find(|row| row.id == id);
-        let medium = row.map(|row| row.path(dir.toml(), dir.path())).unwrap_or_default();
-        Ok((medium, read_bytes, scan))
+        let medium = row.map(|row| row.path(dir.toml(), dir.path()).display().to_string());
+        Ok((medium.unwrap_or_default(), read_bytes, scan))
     }
 }

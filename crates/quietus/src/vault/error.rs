@@ -1,6 +1,5 @@
 //! Why something cannot be done with a vault.
 
-use crate::base::signed::SignedError;
 use crate::front::control::Refused;
 use crate::host::directory::DirectoryError;
 use quietus_core::media::medium::MediumError;
@@ -36,9 +35,6 @@ pub enum Error {
     /// The audit log.
     #[error("audit log: cannot write audit.jsonl: {0}; free space on the host, or make the file writable")]
     Record(io::Error),
-    /// A signed statement.
-    #[error(transparent)]
-    Signed(#[from] SignedError),
     /// The command line is wrong, whatever the host is like.
     #[error("{0}")]
     Usage(String),

@@ -28,7 +28,8 @@ mod transfer;
 mod upkeep;
 
 pub use crate::vault::access::client::{Client, Tell};
-pub use crate::vault::access::owner::{Control, Fill, with_vault, with_vault_alone};
+pub use crate::vault::access::owner::{with_vault, with_vault_alone};
+pub use crate::vault::access::request::{Control, Fill};
 pub use crate::vault::choose::glob::Globs;
 pub use crate::vault::choose::label::{Filter, Label, host_name};
 pub use crate::vault::choose::retention::Keep;
@@ -41,11 +42,9 @@ pub use crate::vault::transfer::disk::{DiskOf, put_disk};
 pub use crate::vault::transfer::restore::{Overwrite, Restored, cat, entries, restore};
 pub use crate::vault::transfer::source::{Put, Wanted, put_files};
 pub use crate::vault::transfer::tar::{put_tar, write_tar_file};
-pub use crate::vault::upkeep::prove::{VaultProof, VaultReceipt, Violation, check, prove};
+pub use crate::vault::upkeep::prove::{VaultProof, VaultReceipt, Violation, prove};
 pub use crate::vault::upkeep::repair::{LostHold, RepairedVault, repair};
-pub use crate::vault::upkeep::sanitize::{
-    Residue, Sanitize, SanitizeReceipt, Sanitized, check as check_sanitized,
-};
+pub use crate::vault::upkeep::sanitize::{Residue, Sanitize, SanitizeReceipt, Sanitized};
 pub use across::{Change, Damaged, Difference, Version, damaged, diff, find};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
@@ -54,9 +53,3 @@ pub use peek::peek;
 
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;
-
-/// Milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_millis() as u64
-}

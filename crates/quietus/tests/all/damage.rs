@@ -193,7 +193,7 @@ fn musts(store: &str, seal: Seal) -> BTreeMap<&'static str, Must> {
         if seal.has_keys() {
             musts.insert("keys", Must::BeNamed);
         }
-        if seal.authenticates() {
+        if seal.dies_with_stub() {
             musts.insert("data", Must::FailAlone);
         }
     }

@@ -28,8 +28,8 @@ pub(crate) struct Siv {
 impl Siv {
     /// The first half of the keys hashes, the second encrypts.
     pub(crate) fn new(keys: &[u8; KEY_BYTES]) -> Siv {
-        let [hashing, encrypting] = halves(keys);
-        Siv { mac: Mac::new(hashing), cipher: Box::new(Aes256Enc::new(encrypting.into())) }
+        let (halves, _) = keys.as_chunks::<32>();
+        Siv { mac: Mac::new(&halves[0]), cipher: Box::new(Aes256Enc::new((&halves[1]).into())) }
     }
 
     /// Encrypts the payload in place, and returns its tag.
@@ -54,9 +54,4 @@ impl Siv {
         let length = u32::try_from(header.len()).expect("headers are short").to_le_bytes();
         self.mac.half(&[header, payload, &length])
     }
-}
-
-fn halves(keys: &[u8; KEY_BYTES]) -> [&[u8; 32]; 2] {
-    let (halves, _) = keys.as_chunks::<32>();
-    [&halves[0], &halves[1]]
 }

@@ -60,15 +60,12 @@ impl Head {
     }
 }
 
-/// A page that begins with these parts.
-pub(super) fn build(parts: &[&[u8]]) -> Box<Page> {
+/// A page that begins with `content`.
+pub(super) fn build(content: &(impl IntoBytes + Immutable)) -> Box<Page> {
+    let content = content.as_bytes();
+    assert!(content.len() <= SUM_AT, "the content leaves room for the checksum");
     let mut page = Box::new([0; PAGE_BYTES]);
-    let mut at = 0;
-    for part in parts {
-        page[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
-    }
-    assert!(at <= SUM_AT, "the parts leave room for the checksum");
+    page[..content.len()].copy_from_slice(content);
     let sum = crc32c::crc32c(&page[..SUM_AT]);
     page[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
     page

@@ -4,7 +4,7 @@
 //! 1. Each secret lies in a page of its own, so that it can be destroyed alone.
 //! 2. A page is written whole or refused by its checksum. No other page depends on it.
 //! 3. A destroyed page is empty once it is zeros. Until then it is damaged, which hinders no start.
-//! 4. The last slot, and the newest master key, are never given up.
+//! 4. The last slot is never given up, and neither is a master key.
 
 mod credential;
 mod frame;
@@ -26,7 +26,7 @@ use frame::{Fault, Head, Page, PageKind};
 use sessions::Sessions;
 use slot::{Master, Slot};
 use std::ops::Range;
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// Bytes of a page.
@@ -159,14 +159,10 @@ pub enum ChangeError {
     #[error("key slot {} is the last one, and the disk would be lost with it; add another first", .0.0)]
     LastSlot(SlotNumber),
     /// There is no room for a master key.
-    #[error("the key file holds {MASTERS} master keys; retire one that no stub needs")]
+    #[error(
+        "the key file holds {MASTERS} master keys, which is the limit; export the disk, and make a new one of the image"
+    )]
     MastersFull,
-    /// There is no such master key.
-    #[error("there is no master key of generation {}", .0.0)]
-    NoMaster(Generation),
-    /// New seals need this key.
-    #[error("generation {} is the newest master key; rotate first", .0.0)]
-    NewestMaster(Generation),
     /// There is no room for a session.
     #[error("the key file holds {SESSIONS_MAX} sessions, which is the limit")]
     SessionsFull,
@@ -217,9 +213,9 @@ impl KeyFile {
     /// The whole file. Damaged pages become empty.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = frame::build(&[Head::new(PageKind::Header, 0, self.disk).as_bytes()]).to_vec();
-        bytes.extend(self.slots.iter().flat_map(|slot| page_of(slot, Slot::to_page)));
-        bytes.extend(self.masters.iter().flat_map(|master| page_of(master, Master::to_page)));
+        let mut bytes = frame::build(&Head::new(PageKind::Header, 0, self.disk)).to_vec();
+        bytes.extend(self.slots.iter().flat_map(page_of));
+        bytes.extend(self.masters.iter().flat_map(page_of));
         bytes.extend(self.sessions.to_bytes(self.disk));
         bytes
     }
@@ -289,7 +285,7 @@ impl KeyFile {
         let free = (0..).zip(&self.slots).find(|(_, slot)| matches!(slot, State::Empty));
         let number = free.map(|(number, _)| SlotNumber(number)).ok_or(ChangeError::SlotsFull)?;
         let slot = Slot::new(self.disk, number, &unlocked.root, credential, stretch, random)?;
-        let write = KeyWrite::page(number.page(), slot.to_page());
+        let write = KeyWrite::page(number.page(), &slot);
         self.slots[usize::from(number.0)] = State::Used(slot);
         Ok((number, write))
     }
@@ -297,8 +293,7 @@ impl KeyFile {
     /// Takes a slot away. Its credential opens the disk until the returned bytes are destroyed; write
     /// zeros last. A damaged slot can be taken away, too.
     ///
-    /// Who has both the credential and a copy of the old bytes keeps the root key: see
-    /// [`KeyFile::rebuilt`].
+    /// Who has both the credential and a copy of the old bytes keeps the root key.
     ///
     /// # Errors
     /// If the slot is not in use, or the disk could not be opened without it.
@@ -329,68 +324,11 @@ impl KeyFile {
         let generation = Generation(newest.0 + 1);
         let key = MasterKey::generate(random);
         let master = Master::new(self.disk, page, &unlocked.root, generation, &key);
-        let write = KeyWrite::page(page, master.to_page());
+        let write = KeyWrite::page(page, &master);
         *unlocked.masters.iter_mut().find(|it| it.is_none()).ok_or(ChangeError::MastersFull)? =
             Some((generation, key));
         *place = State::Used(master);
         Ok((generation, write))
-    }
-
-    /// Gives up a master key, and with it every block whose stub it wraps. The key is there until the
-    /// returned bytes are destroyed; write zeros last.
-    ///
-    /// # Errors
-    /// If there is no such key, or new seals need it.
-    pub fn retire(
-        &mut self,
-        unlocked: &mut Unlocked,
-        generation: Generation,
-    ) -> Result<Range<u64>, ChangeError> {
-        if unlocked.newest().0 == generation {
-            return Err(ChangeError::NewestMaster(generation));
-        }
-        let is_it = |master: &State<Master>| master.used().is_some_and(|it| it.generation() == generation);
-        let found = (FIRST_MASTER..).zip(&mut self.masters).find(|(_, master)| is_it(master));
-        let (page, master) = found.ok_or(ChangeError::NoMaster(generation))?;
-        *master = State::Empty;
-        let is_it = |key: &&mut Option<_>| matches!(key, Some((other, _)) if *other == generation);
-        // Dropped where it is, and so wiped there.
-        unlocked.masters.iter_mut().filter(is_it).for_each(|key| *key = None);
-        Ok(range(page))
-    }
-
-    /// Another file with a new root key, the same master keys and the same sessions, which these
-    /// credentials open and no others. Replace the file by it, and destroy the old one whole.
-    ///
-    /// # Errors
-    /// If there is no credential, or too many, or one that can open nothing.
-    pub fn rebuilt(
-        &self,
-        unlocked: &Unlocked,
-        credentials: &[Credential<'_>],
-        stretch: Stretch,
-        random: &mut impl Random,
-    ) -> Result<KeyFile, ChangeError> {
-        if credentials.is_empty() {
-            return Err(ChangeError::LastSlot(SlotNumber(0)));
-        }
-        let root = Unlocked::new(RootKey::generate(random));
-        let mut file = KeyFile::empty(self.disk);
-        file.sessions = self.sessions.clone();
-        for credential in credentials {
-            file.add_slot(&root, credential, stretch, random)?;
-        }
-        for ((page, place), (generation, key)) in (FIRST_MASTER..).zip(&mut file.masters).zip(unlocked.all())
-        {
-            *place = State::Used(Master::new(self.disk, page, &root.root, generation, key));
-        }
-        Ok(file)
-    }
-
-    /// Where the secrets lie: destroying these bytes destroys the disk.
-    #[must_use]
-    pub fn secrets(&self) -> Range<u64> {
-        range(FIRST_SLOT).start..PAGES_BYTES as u64
     }
 
     /// Notes a session, which must be durable before its first seal is.
@@ -461,7 +399,7 @@ impl Unlocked {
         self.all().max_by_key(|(generation, _)| *generation).expect("some master key is there")
     }
 
-    /// The master key of a generation, if it was not retired.
+    /// The master key of a generation, if the file has it.
     #[must_use]
     pub fn master(&self, generation: Generation) -> Option<&MasterKey> {
         self.all().find(|(other, _)| *other == generation).map(|(_, key)| key)
@@ -491,8 +429,8 @@ impl SlotNumber {
 }
 
 impl KeyWrite {
-    fn page(page: u32, bytes: Box<Page>) -> KeyWrite {
-        KeyWrite { offset: range(page).start, bytes: bytes.to_vec() }
+    fn page(page: u32, content: &(impl IntoBytes + Immutable)) -> KeyWrite {
+        KeyWrite { offset: range(page).start, bytes: frame::build(content).to_vec() }
     }
 }
 
@@ -519,8 +457,8 @@ impl<T> From<Result<T, Fault>> for State<T> {
     }
 }
 
-fn page_of<T>(state: &State<T>, to_page: impl Fn(&T) -> Box<Page>) -> Page {
-    state.used().map_or([0; PAGE_BYTES], |content| *to_page(content))
+fn page_of<T: IntoBytes + Immutable>(state: &State<T>) -> Page {
+    state.used().map_or([0; PAGE_BYTES], |content| *frame::build(content))
 }
 
 fn range(page: u32) -> Range<u64> {

@@ -113,10 +113,6 @@ impl Slot {
         slot.kind().map(|_| slot.clone()).ok_or(Fault::Foreign("kind"))
     }
 
-    pub(super) fn to_page(&self) -> Box<Page> {
-        frame::build(&[self.as_bytes()])
-    }
-
     pub(super) fn kind(&self) -> Option<CredentialKind> {
         CredentialKind::ALL.into_iter().find(|kind| kind.number() == self.head.kind)
     }
@@ -154,10 +150,6 @@ impl Master {
         frame::check(page, PageKind::Master, number, Some(disk))?;
         let (master, _) = Master::read_from_prefix(page).expect("a page is longer than a wrapped key");
         Ok(master)
-    }
-
-    pub(super) fn to_page(&self) -> Box<Page> {
-        frame::build(&[self.as_bytes()])
     }
 
     pub(super) fn generation(&self) -> Generation {

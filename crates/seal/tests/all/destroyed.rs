@@ -11,7 +11,7 @@ use quietus_seal::{Generator, Seal};
 fn sealed(seal: Seal) -> Evidence {
     let mut data = block(4096);
     let stub = sealer(seal).close(&context(), &mut data, &mut Generator::new(&[0x31; 32])).unwrap();
-    Evidence { seal, data, stub: stub.as_bytes().to_vec() }
+    Evidence { seal, data, stub: stub.to_vec() }
 }
 
 /// What may stand where bytes were: patterns of the policies, and other content.
@@ -31,7 +31,6 @@ fn judge_finds_a_block_that_was_not_destroyed() {
 #[test]
 fn nothing_is_left_of_a_block_whose_stub_was_destroyed() {
     for seal in authentic() {
-        assert!(seal.dies_with_stub());
         for pattern in remains(seal.stub_bytes()) {
             let evidence = Evidence { stub: pattern, ..sealed(seal) };
             assert_eq!(judge::parts_found(&evidence, &block(4096)), 0, "{seal}");
@@ -59,7 +58,7 @@ fn any_16_destroyed_bytes_of_ciphertext_kill_what_they_are_said_to_kill() {
                 let mut evidence = sealed(seal);
                 evidence.data[at..at + 16].copy_from_slice(&pattern);
                 let found = judge::parts_found(&evidence, &block(4096));
-                if seal.dies_with_any_16_bytes() {
+                if seal != Seal::RandomKey {
                     assert_eq!(found, 0, "{seal} without bytes {at} and on");
                 } else {
                     assert!(found >= at / 64 * 4, "{seal} keeps what lies before the hole");
@@ -78,7 +77,6 @@ fn guess_of_a_destroyed_block_is_confirmed_for_aon_2005_alone() {
             let evidence = Evidence { stub: pattern, ..sealed(seal) };
             let confirmed = judge::confirms(&evidence, &block(4096));
             assert_eq!(confirmed, seal == Seal::Aon2005, "{seal}");
-            assert_eq!(confirmed, seal.confirms_guesses(), "{seal}");
         }
     }
 }

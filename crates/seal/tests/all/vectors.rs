@@ -4,7 +4,6 @@
 use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
     Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
-    Stub,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -99,11 +98,10 @@ fn blocks_are_sealed_as_documented() {
         let mut block = data(vector.number("length"));
         let mut drawn = Drawn(vector.bytes("drawn"));
         let stub = keys.close(&vector.context(), &mut block, &mut drawn).unwrap();
-        let found = (printed(&block), printed(stub.as_bytes()));
+        let found = (printed(&block), printed(&stub));
         let expected = (vector.text("ciphertext").to_owned(), vector.text("stub").to_owned());
         assert_eq!(found, expected, "{seal}");
-        let stub = Stub::from_bytes(seal, &vector.bytes("stub")).unwrap();
-        keys.open(&vector.context(), &mut block, &stub).unwrap();
+        keys.open(&vector.context(), &mut block, &vector.bytes("stub")).unwrap();
         assert_eq!(block, data(vector.number("length")), "{seal}");
     }
 }

@@ -44,7 +44,7 @@ const MARKED_STATES_MAX: u64 = 20_000;
 pub fn all_found(seeds_max: u64, name: &str) -> bool {
     let core =
         Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS).chain(Mutant::OF_REMAINS);
-    hunt_all(vault_mutant::Mutant::ALL, name, |it| hunt_vault(it, seeds_max))
+    hunt_all(vault_mutant::Mutant::EVERY.iter().copied(), name, |it| hunt_vault(it, seeds_max))
         & hunt_rules(name)
         & hunt_pairs(name)
         & hunt_all(OF_MARKED_BLOCK, name, hunt_marked_block)

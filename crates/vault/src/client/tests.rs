@@ -1,7 +1,7 @@
 use super::*;
 use crate::Vault;
 use crate::testing::Noise;
-use crate::tree::Metadata;
+use crate::tree::{Kind, Metadata};
 use crate::vault::tests::{Media, sanitize, writer};
 
 const CHUNK: usize = IMAGE_CHUNK_BYTES as usize;

@@ -80,7 +80,11 @@ impl<'a> Thinning<'a> {
     }
 
     /// The amount of entries and bytes in a folder and below.
-    fn totals(&mut self, vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::get`].
+    pub fn totals(&mut self, vault: &mut dyn Access, folder: &Recipe) -> Result<Totals, VaultError> {
         let mut totals = Totals::default();
         for chunk in chunks(vault, folder)? {
             if let Some(known) = self.all.get(&chunk.fingerprint) {

@@ -121,7 +121,8 @@ impl Vault<'_> {
     pub fn contents(&mut self, step: Step<'_>) -> Result<Contents, VaultError> {
         let reached = self.reached_by_all(step)?;
         let containers = self.chunk_containers();
-        let metadata = containers.iter().filter(|(_, slot)| self.class_at(*slot) == Class::Metadata).count();
+        let classes = containers.iter().map(|(_, slot)| self.catalog.table().entry(*slot).class);
+        let metadata = classes.filter(|class| *class == Class::Metadata).count();
         let counts = Containers { data: (containers.len() - metadata) as u64, metadata: metadata as u64 };
         let mut contents = Contents { containers: counts, ..Contents::default() };
         self.each_chunk(step, &mut |class, ordinal, one| match (reached.contains(ordinal), class) {

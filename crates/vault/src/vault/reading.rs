@@ -3,36 +3,9 @@
 use quietus_core::base::units::{Extent, Pos};
 
 use super::Vault;
-use crate::chunk::VaultKey;
-use crate::container::{ChunkError, Class, Stored};
+use crate::container::{Class, Stored};
 use crate::tree::Snapshot;
 use crate::{ContainerSequence, Fingerprint, Ordinal, Reference, SnapshotId, VaultError};
-
-/// Where a chunk lies.
-pub(super) struct Place {
-    /// Its bytes in the pool.
-    pub(super) at: Extent<Pos>,
-    container: ContainerSequence,
-    class: Class,
-    stored: Stored,
-}
-
-impl Place {
-    /// The content, if `bytes` are what was stored there.
-    pub(super) fn content(&self, key: &VaultKey, bytes: &[u8]) -> Result<Vec<u8>, VaultError> {
-        content(self.container, &self.stored, self.class, key, bytes)
-    }
-}
-
-fn content(
-    container: ContainerSequence,
-    stored: &Stored,
-    class: Class,
-    key: &VaultKey,
-    bytes: &[u8],
-) -> Result<Vec<u8>, VaultError> {
-    stored.content(key, class, bytes).map_err(|error: ChunkError| VaultError::Chunk { container, error })
-}
 
 impl Vault<'_> {
     /// The content of a chunk.
@@ -42,14 +15,18 @@ impl Vault<'_> {
     /// [`VaultError::Absent`] if the vault does not have it; the errors of the pool, and those of damage.
     pub fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {
         let absent = VaultError::Absent(chunk.fingerprint);
-        let location = self.find(&chunk.fingerprint)?.ok_or(absent)?;
-        if let Some(builder) = self.writing.in_memory(location.container) {
-            let (stored, bytes) =
-                builder.find(&chunk.fingerprint).ok_or(VaultError::Absent(chunk.fingerprint))?;
-            return content(location.container, &stored, builder.head().class, &self.pool.key, bytes);
-        }
-        let place = self.place_in(location.container, &chunk.fingerprint)?;
-        place.content(&self.pool.key, &self.pool.read(place.at)?)
+        let container = self.find(&chunk.fingerprint)?.ok_or(absent.clone())?.container;
+        let content = match self.writing.in_memory(container) {
+            Some(builder) => {
+                let (stored, bytes) = builder.find(&chunk.fingerprint).ok_or(absent)?;
+                stored.content(&self.pool.key, builder.head().class, bytes)
+            }
+            None => {
+                let (stored, class, at) = self.place_in(container, &chunk.fingerprint)?;
+                stored.content(&self.pool.key, class, &self.pool.read(at)?)
+            }
+        };
+        content.map_err(|error| VaultError::Chunk { container, error })
     }
 
     /// The number of a chunk that the vault has no whole copy of any more; it is wanted again, with that number, so that every snapshot
@@ -100,16 +77,17 @@ impl Vault<'_> {
         Ok(Snapshot::from_bytes(&bytes)?)
     }
 
+    /// A chunk in a container: what is stored, the container's class, and the bytes of the pool.
     pub(super) fn place_in(
         &mut self,
         container: ContainerSequence,
         fingerprint: &Fingerprint,
-    ) -> Result<Place, VaultError> {
+    ) -> Result<(Stored, Class, Extent<Pos>), VaultError> {
         let absent = VaultError::Absent(*fingerprint);
         let slot = self.catalog.table().slot(container).ok_or(absent.clone())?;
         let directory = self.pool.directory(slot, container)?;
         let stored = directory.find(fingerprint).ok_or(absent)?;
         let at = self.pool.place(slot, &directory.head, &stored);
-        Ok(Place { at, container, class: directory.head.class, stored })
+        Ok((stored, directory.head.class, at))
     }
 }

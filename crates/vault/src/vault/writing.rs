@@ -119,16 +119,11 @@ impl Vault<'_> {
     }
 
     /// Allocates the space of this many free slots, so that a sanitization can work on a full host.
-    fn allocate_reserve(&mut self, count: usize) -> Result<(), MediumError> {
+    pub(crate) fn allocate_reserve(&mut self, count: usize) -> Result<(), MediumError> {
         let lacking = count.saturating_sub(self.pool.kept.len());
         let free = self.catalog.table().free().iter().copied();
         let next: Vec<SlotNumber> = free.filter(|it| !self.pool.kept.contains(it)).take(lacking).collect();
         next.into_iter().try_for_each(|slot| self.pool.allocate(slot))
-    }
-
-    /// Allocates the space of the reserved free slots, as far as the host has it. A lack shows when the space is needed.
-    pub(crate) fn keep_reserve(&mut self) {
-        let _ = self.allocate_reserve(self.reserved());
     }
 
     /// Whether the slot that is taken next has its space, or can get it.
@@ -172,7 +167,8 @@ impl Vault<'_> {
             return Ok(());
         }
         let is_synced = !written.is_empty() && !mutant::is(Mutant::CommitBeforeSync);
-        if is_synced && !(mutant::is(Mutant::CondemnBeforeSync) && has_condemned(&changes)) {
+        let condemns = || changes.iter().any(|change| matches!(change, Change::Condemn(_)));
+        if is_synced && !(mutant::is(Mutant::CondemnBeforeSync) && condemns()) {
             self.pool.sync()?;
         }
         let sealed = written.into_iter().map(Change::Seal).chain([Change::Given(self.next_ordinal)]);
@@ -184,8 +180,4 @@ impl Vault<'_> {
         let catalog = (&self.catalog.state().index, self.catalog.table());
         self.index.find(fingerprint, catalog, &self.pool)
     }
-}
-
-fn has_condemned(changes: &[Change]) -> bool {
-    changes.iter().any(|change| matches!(change, Change::Condemn(_)))
 }

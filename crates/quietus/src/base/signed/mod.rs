@@ -137,9 +137,6 @@ impl<T: Serialize> Signed<T> {
 
     /// Checks the signature against the statement's own key and, if given, against `known_key`
     /// in hexadecimal.
-    ///
-    /// # Errors
-    /// [`SignedError`].
     pub fn verify(&self, known_key: Option<&str>) -> Result<(), SignedError> {
         let key = unhex::<32>(&self.public_key).ok_or_else(|| SignedError::Key(self.public_key.clone()))?;
         let signature =
@@ -157,9 +154,6 @@ impl<T: Serialize> Signed<T> {
 
 impl<T: Serialize + DeserializeOwned> Signed<T> {
     /// Reads a signed statement, and checks it as [`Signed::verify`] does.
-    ///
-    /// # Errors
-    /// [`SignedError`].
     pub fn parse(text: &str, known_key: Option<&str>) -> Result<Self, SignedError> {
         let signed: Self = serde_json::from_str(text)?;
         if let Some(field) = difference(&serde_json::from_str(text)?, &serde_json::to_value(&signed)?) {

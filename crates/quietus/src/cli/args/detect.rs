@@ -1,7 +1,7 @@
 //! Options of `serve` that say how deaths are inferred.
 
 use crate::base::duration::parse_duration_ms;
-use crate::host::attached::Mode as AttachedMode;
+use crate::host::attached::Mode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use quietus_detect::rules::options::Sensitive;
@@ -43,33 +43,12 @@ pub struct DetectArgs {
     /// bcache or a FUSE driver. A cache reorders writes, so deletions are known only after
     /// --settle and --cache-hold of activity. `auto` treats QEMU's own client, and nbd.ko where
     /// the kernel has mounted it, as direct, and every other client as cached.
-    #[arg(long, value_enum, default_value_t = AttachedArg::Auto)]
-    pub attached: AttachedArg,
+    #[arg(long, value_enum, default_value_t = Mode::Auto)]
+    pub attached: Mode,
     /// Longest time that a cache between guest and disk holds back a write. Linux writes a
     /// dirty page within 35 s, and later under load.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_duration_ms)]
     pub cache_hold: u64,
-}
-
-/// Layer between the guest's file system and the disk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum AttachedArg {
-    /// Examine each client; an unknown client counts as cached.
-    Auto,
-    /// No cache between guest and disk.
-    Direct,
-    /// A cache between guest and disk.
-    Cached,
-}
-
-impl From<AttachedArg> for AttachedMode {
-    fn from(arg: AttachedArg) -> Self {
-        match arg {
-            AttachedArg::Auto => Self::Auto,
-            AttachedArg::Direct => Self::Direct,
-            AttachedArg::Cached => Self::Cached,
-        }
-    }
 }
 
 /// File systems below which deaths are inferred.

@@ -100,7 +100,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     config.trust_discard = args.detect.trust_discard;
     config.store_bytes_max = store_bytes(args);
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
-    let (mode, hold_ms) = (args.detect.attached.into(), args.detect.cache_hold);
+    let (mode, hold_ms) = (args.detect.attached, args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
     let attachment = Some(attachment).filter(|_| watcher.is_some() && !dir.is_read_only());
     let mut disk = OpenDisk::start_with(dir, config, watcher, true)?;

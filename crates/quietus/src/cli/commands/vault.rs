@@ -452,12 +452,13 @@ fn prove(args: &VaultProveArgs, out: &Report) -> Result<(), Failure> {
         refuse_receipt_of(Subject::Disk, path, &text)?;
         let checked = Checked::with(known.as_deref());
         if format_of(&text).is_some_and(|it| it == "quietus-sanitization-1") {
-            let receipt = vault::check_sanitized(&text, known.as_deref());
+            let receipt = vault::SanitizeReceipt::parse(&text, known.as_deref());
             let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
             out.sanitized(&receipt, checked);
             return good(receipt.statement.left == 0 && !receipt.statement.is_dry_run);
         }
-        let receipt = vault::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?;
+        let receipt = vault::VaultReceipt::parse(&text, known.as_deref());
+        let receipt = receipt.map_err(|error| refused_receipt(path, &error))?;
         out.vault_proof(&receipt, checked);
         return good(receipt.statement.is_clean());
     }

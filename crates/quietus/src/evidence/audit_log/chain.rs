@@ -1,7 +1,7 @@
 //! The chain of lines, and the search for lines in files.
 
 use super::directory::{Directory, LogFile};
-use crate::base::hex::sha256;
+use crate::base::hex::{hex, sha256, unhex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -57,6 +57,16 @@ impl Link {
 }
 
 impl Head {
+    /// The end of a log of that many lines, the last of which has this SHA-256.
+    pub fn new(lines: u64, hash: [u8; 32]) -> Self {
+        Self { lines, hash: if lines == 0 { String::new() } else { hex(&hash) } }
+    }
+
+    /// The SHA-256 of the last line; zeros if there is none.
+    pub fn hash_bytes(&self) -> [u8; 32] {
+        unhex(&self.hash).unwrap_or_default()
+    }
+
     /// The end of a log whose last line has number `n`.
     pub(super) fn after(n: u64, text: &[u8]) -> Self {
         Self { lines: n.saturating_add(1), hash: sha256(text) }
@@ -76,9 +86,6 @@ fn first_of(name: &str) -> Option<u64> {
 }
 
 /// The names of all files of the log in `dir`, the oldest first.
-///
-/// # Errors
-/// The host's.
 pub fn names(dir: &impl Directory) -> io::Result<Vec<String>> {
     let older = older(dir)?.into_iter().map(older_name);
     let current = dir.names()?.into_iter().filter(|name| name == CURRENT);
@@ -140,6 +147,12 @@ impl<'a, F: LogFile> Lines<'a, F> {
 /// The first line of a file, if it belongs to a chain.
 pub(super) fn first_link(file: &impl LogFile) -> io::Result<Option<Link>> {
     Ok(Lines::new(file, 0).next()?.and_then(|text| Link::parse(&text)))
+}
+
+/// The first line that is kept, as the newest of some links says that begin files, which come the newest first.
+pub(super) fn kept_from<E>(mut links: impl Iterator<Item = Result<Option<Link>, E>>) -> Result<u64, E> {
+    let kept = links.find_map(|link| link.map(|link| link?.kept_from).transpose());
+    Ok(kept.transpose()?.unwrap_or(0))
 }
 
 /// Where a line begins in `file` that has number `n` or a smaller one, and is as near to

@@ -1,6 +1,6 @@
 //! Checking a log from its first line to its last.
 
-use super::chain::{CURRENT, Head, Lines, Link, first_link, names};
+use super::chain::{CURRENT, Head, Lines, Link, first_link, kept_from, names};
 use super::directory::Directory;
 use std::io;
 
@@ -72,20 +72,12 @@ impl<F: super::LogFile> Files<F> {
     }
 
     /// Checks that no line is missing or changed, from the first that is kept up to the
-    /// one that `known` names, and that what follows is a chain too.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub fn check(&self, known: &Head) -> Result<Checked, CheckError> {
-        self.read(known, &mut |_| {})
-    }
-
-    /// Like [`check`](Self::check); `see` is shown each line.
-    ///
-    /// # Errors
-    /// [`CheckError`].
+    /// one that `known` names, and that what follows is a chain too. `see` is shown each line.
     pub fn read(&self, known: &Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
-        let first = self.kept_from()?;
+        let failed = |file: &str, source| CheckError::Io { file: file.into(), source };
+        let links = self.files.iter().rev();
+        let first =
+            kept_from(links.map(|(name, file)| first_link(file).map_err(|error| failed(name, error))))?;
         let mut walk = Walk { known, head: Head { lines: first, hash: String::new() }, first };
         let mut files = 0;
         for (name, file) in &self.files {
@@ -96,18 +88,6 @@ impl<F: super::LogFile> Files<F> {
             return Err(CheckError::Missing { from, to, file: CURRENT.into() });
         }
         Ok(Checked { first, head: walk.head, files })
-    }
-
-    /// The first line that has to be there, as the newest file says.
-    fn kept_from(&self) -> Result<u64, CheckError> {
-        for (name, file) in self.files.iter().rev() {
-            let link = first_link(file);
-            let link = link.map_err(|source| CheckError::Io { file: name.clone(), source })?;
-            if let Some(kept_from) = link.and_then(|link| link.kept_from) {
-                return Ok(kept_from);
-            }
-        }
-        Ok(0)
     }
 }
 

@@ -10,19 +10,10 @@ pub trait Directory {
     /// An open file.
     type File: LogFile;
     /// The names of all files.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn names(&self) -> io::Result<Vec<String>>;
     /// Opens a file to be read.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn read(&self, name: &str) -> io::Result<Self::File>;
     /// Opens a file to be read and appended to, or makes it.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn write(&self, name: &str) -> io::Result<Self::File>;
     /// Whether `file` is the one that `name` names.
     ///
@@ -30,48 +21,24 @@ pub trait Directory {
     /// Errors of the host; a missing file is no error.
     fn is_at(&self, file: &Self::File, name: &str) -> io::Result<bool>;
     /// Gives a file another name, which is free.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a file.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn sync(&self) -> io::Result<()>;
 }
 
 /// A file of a log.
 pub trait LogFile {
     /// Length in bytes.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn bytes(&self) -> io::Result<u64>;
     /// Reads from byte `at` on; fewer bytes than fit only at the end.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
     /// Writes at the end. After an error a part may be there.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Cuts everything from byte `bytes` on off.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn cut(&mut self, bytes: u64) -> io::Result<()>;
     /// Makes the content durable.
-    ///
-    /// # Errors
-    /// Errors of the host.
     fn sync(&mut self) -> io::Result<()>;
 }
 

@@ -24,7 +24,7 @@ pub use chain::{CURRENT, Head, LINE_BYTES_MAX, Line, names};
 pub use check::{CheckError, Checked, Files};
 pub use directory::{Directory, HostDirectory, LogFile};
 
-use chain::{Lines, Link, begin_near, first_link, older, older_name, whole_bytes};
+use chain::{Lines, Link, begin_near, first_link, kept_from, older, older_name, whole_bytes};
 use serde::Serialize;
 use std::io;
 
@@ -110,7 +110,7 @@ impl<D: Directory> AuditLog<D> {
             log.lose("audit.jsonl does not end with a line")?;
         }
         let names = names(&log.dir)?;
-        log.kept_from = log.find_kept_from(&names)?;
+        log.kept_from = kept_from(names.iter().rev().map(|name| first_link(&log.dir.read(name)?)))?;
         match log.follow(&names, known, seen)? {
             Followed::Whole(head) => log.head = head,
             Followed::Broken(head) => {
@@ -133,14 +133,6 @@ impl<D: Directory> AuditLog<D> {
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head
-    }
-
-    /// Opens the files to be checked up to the present end.
-    ///
-    /// # Errors
-    /// [`CheckError::Io`].
-    pub fn files(&self) -> Result<Files<D::File>, CheckError> {
-        Files::open(&self.dir)
     }
 
     /// Adds a line for each of `events`, and makes them durable.
@@ -274,15 +266,6 @@ impl<D: Directory> AuditLog<D> {
         }
         self.current = Some(Current { file, bytes: whole });
         Ok(true)
-    }
-
-    fn find_kept_from(&self, names: &[String]) -> io::Result<u64> {
-        for name in names.iter().rev() {
-            if let Some(kept_from) = first_link(&self.dir.read(name)?)?.and_then(|link| link.kept_from) {
-                return Ok(kept_from);
-            }
-        }
-        Ok(0)
     }
 
     /// Follows the chain in the files `names`, the oldest first, from `known` on.

@@ -12,6 +12,8 @@ mod tests;
 
 pub use entry::{Entry, HoldLine};
 
+use crate::base::lock::lock;
+use crate::base::rfc3339::now_ms;
 use crate::evidence::audit_log::{
     AuditLog, CheckError, Checked, Collector, Files, Head, HostDirectory, Limits, RUNS_MAX,
 };
@@ -20,7 +22,7 @@ use entry::Seen;
 use serde::Serialize;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// Time for which events are collected before they are written, and time that the host gets to find
 /// room before the next try.
@@ -83,9 +85,6 @@ pub struct Found {
 impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
     /// Opens the log in `dir`, to be written or, with [`Access::ReadOnly`], only checked. The subject
     /// says that the log ends with `known`.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub fn open(dir: &Directory, access: Access, limits: Limits, known: Head) -> io::Result<(Self, Found)> {
         let dir = HostDirectory(dir.path().into());
         let mut found = Found::default();
@@ -106,7 +105,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 
     /// Puts `entry` on record, soon.
     pub fn note(&self, entry: Entry<D, M>) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         if self.log.is_none() || queue.entries.len() >= ENTRIES_WAITING_MAX {
             return;
         }
@@ -117,7 +116,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 
     /// Puts on record that `len` bytes from `start` on have died, and how.
     pub fn died(&self, how: D, start: u64, len: u64) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         if self.log.is_none() {
             return;
         }
@@ -132,7 +131,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 
     /// Puts the receipt with this number on record: `len` bytes from `start` on were destroyed, and how.
     pub fn receipt(&self, number: u64, how: M, start: u64, len: u64) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         if self.log.is_none() {
             return;
         }
@@ -159,7 +158,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
     /// The reason why the log cannot be written, and the remedy.
     pub fn flush(&self) -> Result<Head, String> {
         let Some(log) = &self.log else { return Ok(self.known.clone()) };
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         queue.flushes.0 += 1;
         let own = queue.flushes.0;
         self.changed.notify_all();
@@ -168,7 +167,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         }
         match queue.trouble.clone() {
             Some(trouble) => Err(trouble),
-            None => Ok(log.lock().unwrap_or_else(PoisonError::into_inner).head().clone()),
+            None => Ok(lock(log).head().clone()),
         }
     }
 
@@ -178,7 +177,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         let Some(log) = &self.log else { return };
         let _closes = Closes(self);
         while let Some((entries, flushes)) = self.wait() {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut log = lock(log);
             let (before, written) = (log.head().lines, log.append(&entries));
             let end = log.head().clone();
             drop(log);
@@ -209,7 +208,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
     /// Waits until something is to be written, and returns it with the number of calls of `flush`
     /// so far; `None` once the recorder is closed.
     fn wait(&self) -> Option<(Vec<Entry<D, M>>, u64)> {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         while !queue.closed {
             let Some(wait) = queue.due_in() else {
                 queue.close_batches();
@@ -224,7 +223,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 
     /// Accounts for `entries`, which were written unless there was `trouble`.
     fn written(&self, mut entries: Vec<Entry<D, M>>, flushes: u64, trouble: Option<String>) {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.queue);
         if let Some(reason) = &trouble {
             if queue.trouble.is_none() {
                 tracing::error!("{reason}");
@@ -243,46 +242,28 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
 impl<D, M> Recorder<D, M> {
     /// The end of the log, as far as it is durable; `None` for a subject that is only read.
     pub fn head(&self) -> Option<Head> {
-        let log = self.log.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = lock(self.log.as_ref()?);
         Some(log.head().clone())
     }
 
     /// Why the log cannot be written, if it cannot.
     pub fn trouble(&self) -> Option<String> {
-        self.queue().trouble.clone()
+        lock(&self.queue).trouble.clone()
     }
 
-    /// Checks all lines, up to the end that is known: the log's own, or `known`.
-    ///
-    /// # Errors
-    /// [`CheckError`].
-    pub fn check(&self, known: Head) -> Result<Checked, CheckError> {
-        self.read(known, &mut |_| {})
-    }
-
-    /// Like [`check`](Self::check); `see` is shown each line.
-    ///
-    /// # Errors
-    /// [`CheckError`].
+    /// Checks all lines, up to the end that is known: the log's own, or `known`. `see` is shown each line.
     pub fn read(&self, known: Head, see: &mut dyn FnMut(&[u8])) -> Result<Checked, CheckError> {
-        let (files, head) = match &self.log {
-            None => (Files::open(&self.dir)?, known),
-            Some(log) => {
-                let log = log.lock().unwrap_or_else(PoisonError::into_inner);
-                (log.files()?, log.head().clone())
-            }
-        };
+        // Nothing is added between the two.
+        let log = self.log.as_ref().map(lock);
+        let (files, head) = (Files::open(&self.dir)?, log.as_ref().map_or(known, |it| it.head().clone()));
+        drop(log);
         files.read(&head, see)
     }
 
     /// Closes the recorder: nothing more is written.
     pub fn close(&self) {
-        self.queue().closed = true;
+        lock(&self.queue).closed = true;
         self.changed.notify_all();
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue<D, M>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -362,9 +343,4 @@ fn in_words(error: &io::Error) -> String {
         "audit log: cannot write audit.jsonl: {error}; free space on the host, or make the file writable: \
          the receipts are kept until then"
     )
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since.as_millis() as u64
 }

@@ -6,9 +6,9 @@ use super::reply::{Answer, Reply};
 use super::reports::{Compacted, DueName, Owed, OwedRange, PurgeWeighed, Purged, Shredded};
 use super::verdict::Verdict;
 use super::waiting;
+use crate::base::rfc3339::now_ms;
 use crate::disk::{Size, Step};
 use crate::engine::export::{Export, carry_out, liveness_runs};
-use crate::host::attached::Finding;
 use crate::open_disk::copy::copy;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use crate::proof::{self, ProofError, Receipt};
@@ -18,7 +18,6 @@ use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::volume::Status;
 use quietus_detect::rules::options::Sensitive;
 use std::fs::File;
-use std::time::SystemTime;
 
 /// Most obligations that one answer lists; more are counted.
 const OBLIGATIONS_MAX: usize = 1000;
@@ -85,6 +84,7 @@ impl OpenDisk {
         self.look_at_names();
         let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
         let guarantees = self.dir.guarantees();
+        self.engine.look_at_clients();
         StatusAnswer {
             name: self.dir.name(),
             disk: self.dir.toml().uuid.to_string(),
@@ -97,18 +97,12 @@ impl OpenDisk {
             waiting,
             status,
             epochs: self.epochs_kept(),
-            attached: self.attached(),
+            attached: self.engine.attachment(),
             sensitive: self.sensitivity(),
             record: self.engine.record_status(),
             space: self.space(),
             guarantees,
         }
-    }
-
-    /// How guests are attached now.
-    fn attached(&self) -> Option<Finding> {
-        self.engine.look_at_clients();
-        self.engine.attachment()
     }
 
     fn space(&self) -> Option<Space> {
@@ -117,9 +111,8 @@ impl OpenDisk {
     }
 
     fn size(&self) -> Option<Size> {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let live_bytes = self.engine.status().live_bytes;
-        Some(Size { time_ms: since.as_millis() as u64, host_bytes: self.dir.host_bytes()?, live_bytes })
+        Some(Size { time_ms: now_ms(), host_bytes: self.dir.host_bytes()?, live_bytes })
     }
 
     pub(super) fn note_size(&self) {

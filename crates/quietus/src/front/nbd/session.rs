@@ -236,17 +236,12 @@ impl Session {
         } else {
             (header.len, self.contexts.clone())
         };
-        Ok(self.checked_question(header.offset, len, contexts))
-    }
-
-    fn checked_question(&self, offset: u64, len: u64, contexts: Vec<Context>) -> Result<Question, Refused> {
         if contexts.is_empty() {
-            return Err((Errno::EINVAL, "no metadata context was negotiated"));
+            return Ok(Err((Errno::EINVAL, "no metadata context was negotiated")));
         }
-        let extent = Extent::within(offset, len, self.info.size).filter(|extent| !extent.is_empty());
-        extent
-            .map(|extent| (extent, contexts))
-            .ok_or((Errno::EINVAL, "an empty range, or one beyond the end of the disk"))
+        let extent = Extent::within(header.offset, len, self.info.size).filter(|extent| !extent.is_empty());
+        let extent = extent.ok_or((Errno::EINVAL, "an empty range, or one beyond the end of the disk"));
+        Ok(extent.map(|extent| (extent, contexts)))
     }
 
     /// The negotiated contexts numbered `ids`; `None` if a number is unknown or given twice.

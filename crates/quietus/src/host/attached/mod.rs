@@ -12,6 +12,7 @@ mod text;
 
 pub use peer::Peer;
 
+use crate::base::lock::lock;
 use crate::host::directory::{remove, replace};
 use crate::host::guarantees::Roots;
 use quietus_core::watch::Attached;
@@ -19,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Name of the file in a disk's directory that exists while a cache may hold writes back.
 const NOTE: &str = "cached";
@@ -30,14 +31,14 @@ fn is_noted(dir: &Path) -> bool {
 }
 
 /// How guests are attached, as the owner says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mode {
-    /// The owner does not say: each client is examined.
+    /// Examine each client; an unknown client counts as cached.
     #[default]
     Auto,
-    /// No cache is between guest and disk.
+    /// No cache between guest and disk.
     Direct,
-    /// A cache is between guest and disk.
+    /// A cache between guest and disk.
     Cached,
 }
 
@@ -101,20 +102,17 @@ impl Attachment {
         Self { mode, hold_ms, dir: dir.into(), roots, inner: Mutex::new(inner) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The present finding, and its reason.
     #[must_use]
     pub fn finding(&self) -> Finding {
-        self.lock().now.clone()
+        lock(&self.inner).now.clone()
     }
 
     /// The attachment as the rules of inference are told.
     #[must_use]
     pub fn attached(&self) -> Attached {
-        if self.lock().now.cached { Attached::Cached { hold_ms: self.hold_ms } } else { Attached::Direct }
+        let is_cached = lock(&self.inner).now.cached;
+        if is_cached { Attached::Cached { hold_ms: self.hold_ms } } else { Attached::Direct }
     }
 
     /// Notes a cache in the disk's directory: a cache outlives the server, and comes again after a
@@ -130,7 +128,7 @@ impl Attachment {
     pub fn connected(&self, process: Option<u32>) -> u64 {
         let peer = Peer::new(&self.roots, process);
         let finding = peer.look(&self.roots);
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let id = inner.next_client;
         inner.next_client += 1;
         inner.clients.insert(id, Client { peer, finding });
@@ -140,7 +138,7 @@ impl Attachment {
 
     /// Removes the client of that number.
     pub fn disconnected(&self, id: u64) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.clients.remove(&id);
         inner.decide(self.mode);
     }
@@ -148,7 +146,7 @@ impl Attachment {
     /// Whether the client of that number is connected, and another look may find something else.
     #[must_use]
     pub fn may_change(&self, id: u64) -> bool {
-        self.mode == Mode::Auto && self.lock().clients.get(&id).is_some_and(|it| it.peer.may_change())
+        self.mode == Mode::Auto && lock(&self.inner).clients.get(&id).is_some_and(|it| it.peer.may_change())
     }
 
     /// Examines again the clients whose attachment may have changed.
@@ -156,7 +154,7 @@ impl Attachment {
         if self.mode != Mode::Auto {
             return;
         }
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         for client in inner.clients.values_mut().filter(|it| it.peer.may_change()) {
             client.finding = client.peer.look(&self.roots);
         }

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 
 /// The part of the kernel that uses what is at `path`, in words: a mount or
 /// another device above a block device, a loop device, or swap.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Option<String>> {
     let here = std::fs::metadata(path)?;
     if here.file_type().is_block_device() && is_claimed(path)? {
@@ -25,30 +22,22 @@ pub(crate) fn by_kernel(sys: &Path, proc: &Path, path: &Path) -> io::Result<Opti
 
 /// The process that holds a lock on `file`, of whatever kind: Quietus's locks, and those that
 /// virtual machines take on their images.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_process(proc: &Path, file: &File) -> io::Result<Option<String>> {
-    let here = file_name(file)?;
-    let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
-    Ok(locks.lines().find_map(|line| holder(line, &here)))
+    holder_of(proc, file, |_| true)
 }
 
-/// The name of `file` in the list of locks.
-fn file_name(file: &File) -> io::Result<String> {
+/// The process that holds one of the locks on `file` that count.
+fn holder_of(proc: &Path, file: &File, counts: fn(&str) -> bool) -> io::Result<Option<String>> {
     let here = file.metadata()?;
     let (major, minor) = (rustix::fs::major(here.dev()), rustix::fs::minor(here.dev()));
-    Ok(format!("{major:02x}:{minor:02x}:{}", here.ino()))
+    let here = format!("{major:02x}:{minor:02x}:{}", here.ino());
+    let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
+    Ok(locks.lines().filter(|line| counts(line)).find_map(|line| holder(line, &here)))
 }
 
 /// The process that holds a lock on `file` by which it may write there.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn by_writer(proc: &Path, file: &File) -> io::Result<Option<String>> {
-    let here = file_name(file)?;
-    let locks = std::fs::read_to_string(proc.join("locks")).unwrap_or_default();
-    Ok(locks.lines().filter(|line| is_of_writer(line)).find_map(|line| holder(line, &here)))
+    holder_of(proc, file, is_of_writer)
 }
 
 /// Virtual machines lock single bytes, shared, for what they may do: byte 101 for

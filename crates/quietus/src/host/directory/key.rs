@@ -8,9 +8,6 @@ use std::io;
 use std::path::Path;
 
 /// Makes a new key in `dir`.
-///
-/// # Errors
-/// The host's.
 pub fn make_key(dir: &Path) -> io::Result<()> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;

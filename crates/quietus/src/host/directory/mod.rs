@@ -79,9 +79,6 @@ impl Directory {
     }
 
     /// Removes the file `name`, durably; it may be missing.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         remove(&self.path, name)
     }

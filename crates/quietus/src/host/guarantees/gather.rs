@@ -47,8 +47,8 @@ pub fn gather(roots: &Roots, path: &Path) -> io::Result<Facts> {
 }
 
 /// Finds out what lies below the block device of that number.
-#[must_use]
-pub fn gather_device(roots: &Roots, number: DeviceNumber) -> Facts {
+#[cfg(test)]
+pub(super) fn gather_device(roots: &Roots, number: DeviceNumber) -> Facts {
     let mut walk = Walk::new(roots, Path::new(&format!("{}:{}", number.major, number.minor)));
     walk.enter(number);
     walk.run();

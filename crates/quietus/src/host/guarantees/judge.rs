@@ -29,7 +29,10 @@ fn level(findings: &[Finding]) -> Level {
 fn of_layer(layer: &Layer, facts: &Facts) -> Vec<Finding> {
     match layer {
         Layer::File(file) => of_file(file, facts),
-        Layer::Device(device) => of_device(device, facts.virtual_machine),
+        Layer::Device(device) => {
+            let zoned = device.zoned.then(|| Code::Zoned.found(&device.name, "zoned device".into()));
+            by_kind(device, facts.virtual_machine).into_iter().chain(zoned).collect()
+        }
     }
 }
 
@@ -110,8 +113,10 @@ fn of_file(file: &FileFacts, facts: &Facts) -> Vec<Finding> {
         ),
         Nature::Unknown => of(Code::UnknownFileSystem, format!("file on {name:?}, an unknown file system")),
     };
-    let journal = journals_data(file)
-        .then(|| Code::DataJournal.found(&at, "file whose data goes through the journal".into()));
+    let is_journaled =
+        file.options.iter().any(|option| option == "data=journal") || file.data_journal == Some(true);
+    let journal =
+        is_journaled.then(|| Code::DataJournal.found(&at, "file whose data goes through the journal".into()));
     by_nature.into_iter().chain(sharing(file, &at)).chain(journal).collect()
 }
 
@@ -119,11 +124,9 @@ fn overwrites(file: &FileFacts) -> bool {
     file.no_copy_on_write == Some(true) && file.shared_extents == Some(false)
 }
 
-fn journals_data(file: &FileFacts) -> bool {
-    file.options.iter().any(|option| option == "data=journal") || file.data_journal == Some(true)
-}
-
 fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
+    // These overwrite in place, and yet may share blocks.
+    let may_share = matches!(&*file.file_system, "xfs" | "ocfs2");
     match (file.shared_extents, file.reflink) {
         (Some(true), _) => Some(
             Code::SharedExtents.found(at, "file that shares blocks with another file or a snapshot".into()),
@@ -132,17 +135,12 @@ fn sharing(file: &FileFacts, at: &str) -> Option<Finding> {
             let what = format!("file on {}, which can share blocks between files", file.file_system);
             Some(Code::ReflinksPossible.found(at, what))
         }
-        (None, reflink) if reflink == Some(true) || may_reflink(&file.file_system) => {
+        (None, reflink) if reflink == Some(true) || may_share => {
             let what = "file that may share blocks: that cannot be determined";
             Some(Code::SharingUnknown.found(at, what.into()))
         }
         _ => None,
     }
-}
-
-/// Whether the file system overwrites in place, and yet may share blocks.
-fn may_reflink(file_system: &str) -> bool {
-    matches!(file_system, "xfs" | "ocfs2")
 }
 
 /// A local file system needs a device; without one there is nothing to trust.
@@ -173,11 +171,6 @@ fn needs_more(device: &DeviceFacts) -> Option<Finding> {
             | DeviceKind::Loop
     );
     composed.then(|| Code::DeviceUnknown.found(&device.name, "device whose parts were not found".into()))
-}
-
-fn of_device(device: &DeviceFacts, virtual_machine: bool) -> Vec<Finding> {
-    let zoned = device.zoned.then(|| Code::Zoned.found(&device.name, "zoned device".into()));
-    by_kind(device, virtual_machine).into_iter().chain(zoned).collect()
 }
 
 fn by_kind(device: &DeviceFacts, virtual_machine: bool) -> Option<Finding> {

@@ -23,24 +23,15 @@ macro_rules! codes {
                 match self { $(Self::$code => Severity::$severity,)* }
             }
 
-            fn why(self) -> &'static str {
-                match self { $(Self::$code => $why,)* }
-            }
-
-            fn instead(self) -> &'static str {
-                match self { $(Self::$code => $instead,)* }
+            /// Why the finding matters, and the remedy.
+            fn words(self) -> [&'static str; 2] {
+                match self { $(Self::$code => [$why, $instead],)* }
             }
 
             /// The finding `what` about `at`.
             pub(super) fn found(self, at: &str, what: String) -> Finding {
-                Finding {
-                    code: self,
-                    severity: self.severity(),
-                    at: at.into(),
-                    what,
-                    why: self.why().into(),
-                    instead: self.instead().into(),
-                }
+                let [why, instead] = self.words().map(Into::into);
+                Finding { code: self, severity: self.severity(), at: at.into(), what, why, instead }
             }
         }
     };

@@ -13,6 +13,7 @@
 //!    kept until the medium has it all.
 //! 3. A buffer is not let go before the host is done with it.
 
+use crate::base::lock::lock;
 use io_uring::{IoUring, opcode, types};
 use quietus_core::base::units::Pos;
 use rustix::fs::OFlags;
@@ -21,8 +22,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// The largest folio of a host with pages of 4 KiB: what one entry of its
@@ -52,7 +53,9 @@ pub(super) struct Direct {
 impl Direct {
     /// Opens the same medium as `file`; nothing where the host is not known to support that.
     pub(super) fn open(file: &File, is_device: bool) -> Option<Self> {
-        if rustix::param::page_size() != PAGE_BYTES || !(is_device || is_coherent(file)) {
+        let kind = rustix::fs::fstatfs(file).map(|found| found.f_type as u64);
+        let is_supported = is_device || kind.is_ok_and(|kind| COHERENT.contains(&kind));
+        if rustix::param::page_size() != PAGE_BYTES || !is_supported {
             return None;
         }
         let mut options = OpenOptions::new();
@@ -105,16 +108,12 @@ impl Direct {
     }
 
     fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
-        let kept = self.rings().pop();
+        let kept = lock(&self.rings).pop();
         let mut ring = kept.map_or_else(ring, Ok)?;
         // A ring that failed is not kept: its unfinished writes would follow later.
         let result = submit(&mut ring, &self.file, pos, from)?;
-        self.rings().push(ring);
+        lock(&self.rings).push(ring);
         if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result as usize) }
-    }
-
-    fn rings(&self) -> std::sync::MutexGuard<'_, Vec<IoUring>> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,10 +131,6 @@ fn ring() -> io::Result<IoUring> {
 fn is_whole(pos: Pos, from: &[u8]) -> bool {
     let windows = pos.0.is_multiple_of(WINDOW_BYTES as u64) && from.len().is_multiple_of(WINDOW_BYTES);
     windows && !from.is_empty() && (from.as_ptr() as usize).is_multiple_of(PAGE_BYTES)
-}
-
-fn is_coherent(file: &File) -> bool {
-    rustix::fs::fstatfs(file).is_ok_and(|found| COHERENT.contains(&(found.f_type as u64)))
 }
 
 /// Whether the host says that it does not support this, or not here.

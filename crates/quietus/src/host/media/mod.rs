@@ -28,6 +28,7 @@ mod uncached;
 pub use shadow::Shadow;
 pub use uncached::Way;
 
+use crate::base::lock::lock;
 use direct::Direct;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
@@ -38,7 +39,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use uncached::Uncached;
 
 /// Bytes of zeros written at once where the host cannot make zeros itself.
@@ -220,7 +221,7 @@ impl FileMedium {
 
     fn note_change(&self, looked: Result<(), MediumError>) -> Result<(), MediumError> {
         if let Err(error) = &looked {
-            let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lost = lock(&self.lost);
             lost.get_or_insert_with(|| error.clone());
         }
         looked
@@ -315,7 +316,7 @@ impl FileMedium {
     /// Makes something durable while no other thread does, unless an earlier one
     /// failed.
     fn alone(&self, act: impl FnOnce() -> Result<(), MediumError>) -> Result<(), MediumError> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = lock(&self.lost);
         if let Some(error) = &*lost {
             return Err(error.clone());
         }

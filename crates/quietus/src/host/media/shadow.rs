@@ -1,11 +1,12 @@
 //! A medium that is only read, for what has to write while it reads: what is written is in memory, and gone with it.
 
 use super::FileMedium;
+use crate::base::lock::lock;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Medium, MediumError};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Bytes that are kept together.
 const PAGE_BYTES: u64 = 4096;
@@ -13,7 +14,7 @@ const PAGE_BYTES: u64 = 4096;
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct Shadow {
-    below: FileMedium,
+    below: Arc<FileMedium>,
     /// Pages that were written, by number.
     pages: Mutex<BTreeMap<u64, Vec<u8>>>,
 }
@@ -21,12 +22,8 @@ pub struct Shadow {
 impl Shadow {
     /// A shadow of the medium, which is not written to.
     #[must_use]
-    pub fn new(below: FileMedium) -> Self {
+    pub fn new(below: Arc<FileMedium>) -> Self {
         Self { below, pages: Mutex::default() }
-    }
-
-    fn pages(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u8>>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -47,7 +44,7 @@ impl Medium for Shadow {
 
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         self.below.read(pos, into)?;
-        let pages = self.pages();
+        let pages = lock(&self.pages);
         for (page, within, range) in parts(pos, into.len()) {
             if let Some(page) = pages.get(&page) {
                 let length = range.len();
@@ -58,14 +55,16 @@ impl Medium for Shadow {
     }
 
     fn write(&self, pos: Pos, from: &[u8], _durable: bool) -> Result<(), MediumError> {
-        let mut pages = self.pages();
-        for (number, within, range) in parts(pos, from.len()) {
+        let mut pages = lock(&self.pages);
+        // What lies behind the medium is not read again.
+        let length = from.len().min(self.size().saturating_sub(pos.0) as usize);
+        for (number, within, range) in parts(pos, length) {
             let page = match pages.entry(number) {
                 Entry::Occupied(page) => page.into_mut(),
                 Entry::Vacant(place) => {
                     let start = number * PAGE_BYTES;
                     let mut page = vec![0; PAGE_BYTES as usize];
-                    let there = PAGE_BYTES.min(self.below.size().saturating_sub(start)) as usize;
+                    let there = PAGE_BYTES.min(self.size() - start) as usize;
                     self.below.read(Pos(start), &mut page[..there])?;
                     place.insert(page)
                 }
@@ -104,7 +103,7 @@ mod tests {
         let path = dir.path().join("medium");
         let content: Vec<u8> = (0..10_000_u32).map(|at| at as u8).collect();
         std::fs::write(&path, &content).expect("a file");
-        let shadow = Shadow::new(FileMedium::open(&path, true).expect("a medium"));
+        let shadow = Shadow::new(Arc::new(FileMedium::open(&path, true).expect("a medium")));
         let mut expected = content.clone();
         for (pos, length) in [(0, 1), (4000, 200), (4095, 5000), (9990, 10)] {
             let bytes = vec![0xaa; length];

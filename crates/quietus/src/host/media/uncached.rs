@@ -62,9 +62,6 @@ struct Direct {
 
 impl Uncached {
     /// Opens the same medium as `file`.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub(super) fn open(file: &File) -> io::Result<Self> {
         let plain = reopened(file, OFlags::empty())?;
         // Advice: nothing depends on it but time.

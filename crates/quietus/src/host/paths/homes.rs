@@ -1,6 +1,6 @@
 //! Directories of disks and vaults: what a path is instead, and which name was meant.
 
-use super::{Kind, unfit};
+use super::Kind;
 use crate::base::naming;
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, parent_of};
 use std::fmt;
@@ -92,7 +92,7 @@ impl Found {
             let marker = path.join(subject.marker());
             let has = |name: &&str| path.join(name).symlink_metadata().is_ok();
             let fault = match Kind::of(&marker)? {
-                Kind::File if is_small(&marker) => None,
+                Kind::File if std::fs::metadata(&marker).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX) => None,
                 Kind::File => Some(format!("{} has more than {MARKER_BYTES_MAX} bytes", subject.marker())),
                 Kind::Nothing if subject.others().iter().all(has) => {
                     Some(format!("{} is missing; restore it from a backup", subject.marker()))
@@ -106,29 +106,23 @@ impl Found {
     }
 }
 
-fn is_small(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|it| it.len() <= MARKER_BYTES_MAX)
-}
-
 /// The error for `path`, which is to be the directory of a `wanted` and lacks the file that marks one.
 pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
     let noun = wanted.noun();
     if let Some(other) = Subject::ALL.into_iter().find(|it| *it != wanted && it.is_at(path)) {
-        return unfit(path, format_args!("a {}, and not a {noun}; {}", other.noun(), other.commands()));
+        return unfit!(path, "a {}, and not a {noun}; {}", other.noun(), other.commands());
     }
     match Kind::of(path).unwrap_or(Kind::Nothing) {
         Kind::Directory if wanted.others().iter().any(|it| path.join(it).exists()) => {
             DirectoryErrorKind::Missing(wanted.marker()).at(path)
         }
-        Kind::Directory => unfit(
+        Kind::Directory => unfit!(
             path,
-            format_args!(
-                "a directory, and not a {noun}: it has no {}; make one with `{}`",
-                wanted.marker(),
-                wanted.maker()
-            ),
+            "a directory, and not a {noun}: it has no {}; make one with `{}`",
+            wanted.marker(),
+            wanted.maker()
         ),
-        Kind::Nothing | Kind::DanglingLink => unfit(path, missing(wanted, path)),
+        Kind::Nothing | Kind::DanglingLink => unfit!(path, "{}", missing(wanted, path)),
         found => {
             let parent = parent_of(path);
             let instead = match wanted {
@@ -136,7 +130,7 @@ pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
                 Subject::Disk => "make a disk of it with `quietus create DISK --adopt`".into(),
                 Subject::Vault => "make a vault with `quietus vault init`".into(),
             };
-            unfit(path, format_args!("{found}, and not the directory of a {noun}; {instead}"))
+            unfit!(path, "{found}, and not the directory of a {noun}; {instead}")
         }
     }
 }

@@ -5,6 +5,13 @@
 //!    never ends fills no memory.
 //! 2. A refusal names the option, what the path is, and the remedy.
 
+/// The error for a path that is not what it has to be, in words as for `format!`.
+macro_rules! unfit {
+    ($path:expr, $($what:tt)+) => {
+        DirectoryErrorKind::Unfit(format!($($what)+)).at($path)
+    };
+}
+
 mod format;
 mod homes;
 #[cfg(test)]
@@ -101,10 +108,6 @@ pub(crate) enum NewMedium {
     Device,
 }
 
-fn unfit(path: &Path, what: impl fmt::Display) -> DirectoryError {
-    DirectoryErrorKind::Unfit(what.to_string()).at(path)
-}
-
 fn kind(path: &Path) -> Result<Kind, DirectoryError> {
     Kind::of(path).map_err(|error| DirectoryErrorKind::Io("look at it").of(path, error))
 }
@@ -118,22 +121,17 @@ pub(crate) fn check_parent(path: &Path) -> Result<(), DirectoryError> {
     match kind(parent)? {
         Kind::Directory if is_device_directory(parent) => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            Err(unfit(
+            Err(unfit!(
                 path,
-                format_args!(
-                    "there is no device {name}, and {} takes no files; check the name",
-                    parent.display()
-                ),
+                "there is no device {name}, and {} takes no files; check the name",
+                parent.display()
             ))
         }
         Kind::Directory => Ok(()),
         Kind::Nothing | Kind::DanglingLink => {
-            Err(unfit(path, format_args!("the directory {} does not exist; make it first", parent.display())))
+            Err(unfit!(path, "the directory {} does not exist; make it first", parent.display()))
         }
-        other => Err(unfit(
-            path,
-            format_args!("{} is {other}, and not a directory; check the path", parent.display()),
-        )),
+        other => Err(unfit!(path, "{} is {other}, and not a directory; check the path", parent.display())),
     }
 }
 
@@ -177,24 +175,19 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
         Kind::BlockDevice => NewMedium::Device,
         Kind::File => {
             let adopt = if option == "--medium" { ", or keep its content with --adopt" } else { "" };
-            return Err(unfit(
+            return Err(unfit!(
                 path,
-                format_args!(
-                    "{option} names a file that already exists; name one to make, or remove it{adopt}"
-                ),
+                "{option} names a file that already exists; name one to make, or remove it{adopt}"
             ));
         }
         Kind::Directory => {
-            return Err(unfit(
+            return Err(unfit!(
                 path,
-                format_args!("{option} names a directory; name a file to make in it, or a block device"),
+                "{option} names a directory; name a file to make in it, or a block device"
             ));
         }
         other => {
-            return Err(unfit(
-                path,
-                format_args!("{option} names {other}; name a file to make, or a block device"),
-            ));
+            return Err(unfit!(path, "{option} names {other}; name a file to make, or a block device"));
         }
     };
     let there = if found == NewMedium::File { parent_of(path) } else { path };
@@ -206,12 +199,10 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
 fn check_lasting(option: &str, path: &Path, there: &Path, home: &Path) -> Result<(), DirectoryError> {
     match guarantees::volatile(there).filter(|_| guarantees::volatile(home).is_none()) {
         None => Ok(()),
-        Some(memory) => Err(unfit(
+        Some(memory) => Err(unfit!(
             path,
-            format_args!(
-                "{option} names a place in memory ({memory}), gone when the machine stops, and the disk would be lost \
+            "{option} names a place in memory ({memory}), gone when the machine stops, and the disk would be lost \
                  with it; name one on a disk"
-            ),
         )),
     }
 }
@@ -225,27 +216,22 @@ pub(crate) fn check_raw_image(option: &str, path: &Path) -> Result<(), Directory
         Kind::File | Kind::BlockDevice => {}
         Kind::Nothing | Kind::DanglingLink => return Err(DirectoryErrorKind::Missing("the image").at(path)),
         other => {
-            return Err(unfit(
-                path,
-                format_args!("{option} names {other}; name a raw image or a block device"),
-            ));
+            return Err(unfit!(path, "{option} names {other}; name a raw image or a block device"));
         }
     }
     let unreadable = |error| DirectoryErrorKind::unreadable(&error).of(path, error);
     if let Some(format) = format_of(path).map_err(unreadable)? {
-        return Err(unfit(
+        return Err(unfit!(
             path,
-            format_args!(
-                "{option} takes raw images only, and this image is {format}; convert the image (`qemu-img convert -O raw`), or \
+            "{option} takes raw images only, and this image is {format}; convert the image (`qemu-img convert -O raw`), or \
                  lay a disk over it (`quietus create --store overlay --base`)"
-            ),
         ));
     }
     let bytes = File::open(path).and_then(|mut file| io::Seek::seek(&mut file, io::SeekFrom::End(0)));
     match bytes.map_err(unreadable)? {
-        bytes if bytes < DISK_BYTES_MIN => Err(unfit(
+        bytes if bytes < DISK_BYTES_MIN => Err(unfit!(
             path,
-            format_args!("{option} names an image of {bytes} bytes; the smallest disk has {DISK_BYTES_MIN}"),
+            "{option} names an image of {bytes} bytes; the smallest disk has {DISK_BYTES_MIN}"
         )),
         _ => Ok(()),
     }
@@ -259,11 +245,9 @@ pub(crate) fn check_base(path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::File => Ok(()),
         Kind::Nothing | Kind::DanglingLink => Err(DirectoryErrorKind::Missing("the base image").at(path)),
-        other => Err(unfit(
+        other => Err(unfit!(
             path,
-            format_args!(
-                "--base names {other}; copy the image to a regular file, so that a change of it can be noticed"
-            ),
+            "--base names {other}; copy the image to a regular file, so that a change of it can be noticed"
         )),
     }
 }
@@ -276,9 +260,9 @@ pub(crate) fn open_to_read(what: &str, path: &Path) -> Result<File, DirectoryErr
     match kind(path)? {
         Kind::File | Kind::Pipe | Kind::CharacterDevice => {}
         Kind::Nothing | Kind::DanglingLink => {
-            return Err(unfit(path, format_args!("{what} does not exist; check the path")));
+            return Err(unfit!(path, "{what} does not exist; check the path"));
         }
-        other => return Err(unfit(path, format_args!("{what} is {other}; name a file"))),
+        other => return Err(unfit!(path, "{what} is {other}; name a file")),
     }
     let failed = |error| DirectoryErrorKind::Io("open it").of(path, error);
     // Opening a pipe without a writer would wait; instead the pipe ends at once.
@@ -297,13 +281,9 @@ pub(crate) fn read_text(what: &str, path: &Path) -> Result<String, DirectoryErro
     let read = open_to_read(what, path)?.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| DirectoryErrorKind::Io("read it").of(path, error))?;
     if bytes.len() as u64 > TEXT_BYTES_MAX {
-        return Err(unfit(
-            path,
-            format_args!("{what} has more than {TEXT_BYTES_MAX} bytes; name the right file"),
-        ));
+        return Err(unfit!(path, "{what} has more than {TEXT_BYTES_MAX} bytes; name the right file"));
     }
-    String::from_utf8(bytes)
-        .map_err(|_| unfit(path, format_args!("{what} is not UTF-8 text; name the right file")))
+    String::from_utf8(bytes).map_err(|_| unfit!(path, "{what} is not UTF-8 text; name the right file"))
 }
 
 /// Checks a file that `option` names to be written as a whole. One that exists is replaced only if its content `is_ours`.
@@ -321,12 +301,11 @@ pub(crate) fn check_output(
         Kind::File if std::fs::metadata(path).is_ok_and(|it| it.len() == 0) => Ok(()),
         Kind::File => match read_text(option, path) {
             Ok(text) if is_ours(&text) => Ok(()),
-            _ => Err(unfit(
-                path,
-                format_args!("{option} names a file with other content; name one to make, or remove it"),
-            )),
+            _ => {
+                Err(unfit!(path, "{option} names a file with other content; name one to make, or remove it"))
+            }
         },
-        other => Err(unfit(path, format_args!("{option} names {other}; name a file to make"))),
+        other => Err(unfit!(path, "{option} names {other}; name a file to make")),
     }
 }
 
@@ -369,18 +348,16 @@ pub(crate) fn write_output(path: &Path, text: &str) -> Result<(), DirectoryError
 pub(crate) fn check_socket(option: &str, path: &Path) -> Result<(), DirectoryError> {
     let bytes = path.as_os_str().len();
     if bytes > SOCKET_BYTES_MAX {
-        return Err(unfit(
+        return Err(unfit!(
             path,
-            format_args!(
-                "the path of a socket has {bytes} bytes, and at most {SOCKET_BYTES_MAX} are possible; name a shorter one, \
+            "the path of a socket has {bytes} bytes, and at most {SOCKET_BYTES_MAX} are possible; name a shorter one, \
                  such as {option} unix:/run/vm1.sock"
-            ),
         ));
     }
     match kind(path)? {
         Kind::Nothing => check_parent(path),
         Kind::Socket => Ok(()),
-        other => Err(unfit(path, format_args!("{option} names {other}; name a socket to make"))),
+        other => Err(unfit!(path, "{option} names {other}; name a socket to make")),
     }
 }
 
@@ -391,8 +368,8 @@ pub(crate) fn check_socket(option: &str, path: &Path) -> Result<(), DirectoryErr
 pub(crate) fn check_directory(path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::Directory => Ok(()),
-        Kind::Nothing => Err(unfit(path, "no such directory; check the path")),
-        other => Err(unfit(path, format_args!("{other}, and not a directory; check the path"))),
+        Kind::Nothing => Err(unfit!(path, "no such directory; check the path")),
+        other => Err(unfit!(path, "{other}, and not a directory; check the path")),
     }
 }
 
@@ -404,10 +381,7 @@ pub(crate) fn place_of<'a>(option: &str, path: &'a Path) -> Result<&'a Path, Dir
     match kind(path)? {
         Kind::Directory | Kind::File | Kind::BlockDevice => Ok(path),
         Kind::Nothing => check_parent(path).map(|()| parent_of(path)),
-        other => Err(unfit(
-            path,
-            format_args!("{option} names {other}; name a directory, a file or a block device"),
-        )),
+        other => Err(unfit!(path, "{option} names {other}; name a directory, a file or a block device")),
     }
 }
 
@@ -418,6 +392,6 @@ pub(crate) fn place_of<'a>(option: &str, path: &'a Path) -> Result<&'a Path, Dir
 pub(crate) fn check_folder(option: &str, path: &Path) -> Result<(), DirectoryError> {
     match kind(path)? {
         Kind::Directory | Kind::Nothing => Ok(()),
-        other => Err(unfit(path, format_args!("{option} names {other}; name a folder"))),
+        other => Err(unfit!(path, "{option} names {other}; name a folder")),
     }
 }

@@ -46,9 +46,6 @@ pub struct Copied {
 }
 
 /// Copies what is live on the disk that `engine` runs to `into`.
-///
-/// # Errors
-/// [`CopyError`].
 pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
     let mut task = Task::begin(engine, Op::Copy, into)?;
     let mut wait = || step(0, engine.size());
@@ -70,9 +67,6 @@ pub fn copy(engine: &Engine, into: &File, step: Step<'_>) -> Result<Copied, Copy
 }
 
 /// Copies what `past` shows, which does not change, to `into`.
-///
-/// # Errors
-/// [`CopyError`].
 pub fn copy_past(past: &dyn Export, into: &File, step: Step<'_>) -> Result<Copied, CopyError> {
     let mut task = Task::begin(past, Op::Read, into)?;
     let todo = task.outdated(std::iter::once(task.whole()));

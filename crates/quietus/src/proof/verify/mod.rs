@@ -28,17 +28,11 @@ pub struct CheckLine {
     pub detail: String,
 }
 
-/// A check, and its finding.
-pub(crate) struct Check {
-    /// The file, or the part of the disk.
-    what: &'static str,
-    /// The result: a statement of what is right, or the fault.
-    found: Result<String, String>,
-}
-
-impl Check {
-    fn new(what: &'static str, found: Result<impl Into<String>, impl Into<String>>) -> Self {
-        Self { what, found: found.map(Into::into).map_err(Into::into) }
+impl CheckLine {
+    /// What was found: a statement of what is right, or the fault.
+    fn new(what: &str, found: Result<impl Into<String>, impl Into<String>>) -> Self {
+        let ok = found.is_ok();
+        Self { what: what.into(), ok, detail: found.map_or_else(Into::into, Into::into) }
     }
 }
 
@@ -48,24 +42,18 @@ impl OpenDisk {
     pub(crate) fn verify(&self, read_data: bool, step: Step<'_>) -> Checks {
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
-        let mut checks = vec![Check::new("disk.toml", Ok::<_, String>("whole"))];
+        let mut checks = vec![CheckLine::new("disk.toml", Ok::<_, String>("whole"))];
         let rows = self.dir.media().iter();
         checks.extend(
-            rows.filter_map(|row| Some(Check::new(row.name, Ok::<_, String>(row.checked?(&self.dir))))),
+            rows.filter_map(|row| Some(CheckLine::new(row.name, Ok::<_, String>(row.checked?(&self.dir))))),
         );
         checks.extend([
-            Check::new("key", self.dir.key().map(|_| "whole").map_err(|error| error.to_string())),
-            Check::new("audit.jsonl", self.verify_record()),
-            Check::new("medium", latched.map_or_else(|| media.map(|()| "no failure"), Err)),
+            CheckLine::new("key", self.dir.key().map(|_| "whole").map_err(|error| error.to_string())),
+            CheckLine::new("audit.jsonl", self.verify_record()),
+            CheckLine::new("medium", latched.map_or_else(|| media.map(|()| "no failure"), Err)),
         ]);
         checks.extend(versions::verify(self, read_data, step));
-        let ok = checks.iter().all(|check| check.found.is_ok());
-        let checks = checks.into_iter().map(|Check { what, found }| CheckLine {
-            what: what.into(),
-            ok: found.is_ok(),
-            detail: found.unwrap_or_else(|error| error),
-        });
-        Checks { ok, checks: checks.collect() }
+        Checks { ok: checks.iter().all(|check| check.ok), checks }
     }
 
     /// The state of the audit log, in words, or its fault.

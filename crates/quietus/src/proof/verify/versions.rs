@@ -3,7 +3,7 @@
 //! The disk may be served meanwhile. What seems wrong is looked at again before it counts, as it may have changed in
 //! between.
 
-use super::Check;
+use super::CheckLine;
 use crate::disk::Step;
 use crate::disk::epochs::{NAMES_FILE, Told};
 use crate::disk::keys;
@@ -32,14 +32,14 @@ const FINDINGS_MAX: usize = 100;
 type Version = (Block, Epoch, Option<Slot>);
 
 /// The checks of a disk that keeps versions; empty for another disk.
-pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<Check> {
+pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<CheckLine> {
     if disk.dir.toml().versions.is_none() {
         return Vec::new();
     }
     let mut verifying = Verifying { disk, step, checks: Vec::new() };
     // A damaged index is not asked: the disk would become read-only.
     if let Err(why) = verifying.run(read_data) {
-        verifying.checks.push(Check::new("versions", Err::<String, _>(why)));
+        verifying.checks.push(CheckLine::new("versions", Err::<String, _>(why)));
     }
     verifying.checks
 }
@@ -47,7 +47,7 @@ pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<Ch
 struct Verifying<'a> {
     disk: &'a OpenDisk,
     step: Step<'a>,
-    checks: Vec<Check>,
+    checks: Vec<CheckLine>,
 }
 
 /// Findings of a walk over all versions.
@@ -79,14 +79,14 @@ impl Findings {
     }
 
     /// A check for each finding, or one that says what is `right`.
-    fn into_checks(mut self, what: &'static str, right: String) -> Vec<Check> {
+    fn into_checks(mut self, what: &'static str, right: String) -> Vec<CheckLine> {
         if self.others > 0 {
             self.first.push(format!("{} more findings", self.others));
         }
         if self.first.is_empty() {
-            return vec![Check::new(what, Ok::<_, String>(right))];
+            return vec![CheckLine::new(what, Ok::<_, String>(right))];
         }
-        self.first.into_iter().map(|it| Check::new(what, Err::<String, _>(it))).collect()
+        self.first.into_iter().map(|it| CheckLine::new(what, Err::<String, _>(it))).collect()
     }
 }
 
@@ -173,7 +173,7 @@ impl Verifying<'_> {
         let is_whole = findings.first.is_empty() && !is_unsure;
         match trouble {
             Some(trouble) if !is_whole => findings.add(trouble),
-            Some(trouble) => self.checks.push(Check::new("start", Err::<String, _>(trouble))),
+            Some(trouble) => self.checks.push(CheckLine::new("start", Err::<String, _>(trouble))),
             None => {}
         }
         self.checks.extend(findings.into_checks("map", format!("{pages} pages, and all in use are whole")));
@@ -206,7 +206,7 @@ impl Verifying<'_> {
             from = Epoch(last.epoch + 1);
             kept.extend(listed.iter().map(|it| Epoch(it.epoch)));
         }
-        self.checks.push(Check::new("epochs", Ok::<_, String>(format!("{} are kept", kept.len()))));
+        self.checks.push(CheckLine::new("epochs", Ok::<_, String>(format!("{} are kept", kept.len()))));
         Ok(kept)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! What is expected is only a hint: a chunk that was not expected, or that came too early and was dropped, is asked for when it is got.
 
-use crate::vault::access::owner::{GOT_MAX, Refusal};
+use crate::vault::access::request::{GOT_MAX, Refusal};
 use quietus_vault::Reference;
 use quietus_vault::chunk::Bytes;
 use std::collections::VecDeque;
@@ -18,18 +18,13 @@ const EXPECTED_MAX: usize = 1 << 16;
 type Got = Result<Bytes, Refusal>;
 
 /// See the module's documentation. `A` is an answer that is under way.
+#[derive(Default)]
 pub(in super::super) struct Ahead<A> {
     /// In the order in which they are got.
     expected: VecDeque<Reference>,
     /// In the order in which they were asked for.
     under_way: VecDeque<(Vec<Reference>, A)>,
     arrived: VecDeque<(Reference, Got)>,
-}
-
-impl<A> Default for Ahead<A> {
-    fn default() -> Self {
-        Self { expected: VecDeque::new(), under_way: VecDeque::new(), arrived: VecDeque::new() }
-    }
 }
 
 impl<A> Ahead<A> {

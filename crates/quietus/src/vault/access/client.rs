@@ -1,7 +1,9 @@
 //! A command's access to a vault, in this process or through the process that has it open.
 
 use crate::vault::access::ahead::Ahead;
-use crate::vault::access::owner::{Ask, Control, Event, Fill, Job, Reply, Request, connect, receive, send};
+use crate::vault::access::job::{Event, Job};
+use crate::vault::access::request::{Ask, Control, Fill, Reply, Request};
+use crate::vault::access::wire::{connect, receive, send};
 use crate::vault::place::record::who;
 use crate::vault::{Error, Home, Sanitize, SanitizeReceipt, Step};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -30,13 +32,8 @@ enum Link {
     There(UnixStream),
 }
 
-/// A reply to wait for.
-enum Coming {
-    /// Of a thread of this process.
-    Here(Receiver<Event>),
-    /// The next one that the other process sends.
-    There,
-}
+/// Where a thread of this process replies; `None` for the next reply that another process sends.
+type Coming = Option<Receiver<Event>>;
 
 impl Client {
     /// A client of the thread that takes jobs.
@@ -72,18 +69,12 @@ impl Client {
     }
 
     /// How full the vault is, and what it owes.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn fill(&mut self) -> Result<Fill, Error> {
         let Reply::Fill(fill) = self.owner(Ask::Status)? else { return Err(VaultError::Answer.into()) };
         Ok(fill)
     }
 
     /// The content that only these snapshots have.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, Error> {
         let ask = Request::Owner(Ask::Weigh(snapshots.into()));
         match self.carry_out(ask, &mut |_, done, of| step(done, of))? {
@@ -93,25 +84,16 @@ impl Client {
     }
 
     /// Forgets snapshots: the numbers of the forgets.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn forget(&mut self, snapshots: &[SnapshotId]) -> Result<Vec<u64>, Error> {
         self.numbers(Ask::Forget(snapshots.into()))
     }
 
     /// Holds snapshots, for the reason `why`.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn hold(&mut self, name: &str, snapshots: &[SnapshotId], why: &str) -> Result<(), Error> {
         self.owner(Ask::Hold(name.into(), snapshots.into(), why.into())).map(drop)
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn release(&mut self, name: &str) -> Result<Vec<u64>, Error> {
         self.numbers(Ask::Release(name.into()))
     }
@@ -168,11 +150,11 @@ impl Client {
             Link::Here(jobs) => {
                 let (events, replies) = unbounded();
                 jobs.send(Job(request, who(), events)).map_err(|_| gone())?;
-                Ok(Coming::Here(replies))
+                Ok(Some(replies))
             }
             Link::There(stream) => {
                 send(stream, &request).map_err(lost)?;
-                Ok(Coming::There)
+                Ok(None)
             }
         }
     }
@@ -180,8 +162,8 @@ impl Client {
     /// Tells of progress until the reply comes.
     fn wait(&mut self, coming: &Coming, tell: Tell<'_>) -> Result<Reply, VaultError> {
         match (coming, &self.link) {
-            (Coming::Here(replies), _) => take(&mut || replies.recv().map_err(|_| gone()), tell),
-            (Coming::There, Link::There(stream)) => {
+            (Some(replies), _) => take(&mut || replies.recv().map_err(|_| gone()), tell),
+            (None, Link::There(stream)) => {
                 let reply = take(&mut || receive(stream).map_err(lost), tell);
                 if matches!(reply, Err(VaultError::Interrupted)) {
                     // The owner sees that the client wants no reply any more.
@@ -189,7 +171,7 @@ impl Client {
                 }
                 reply
             }
-            (Coming::There, Link::Here(_)) => {
+            (None, Link::Here(_)) => {
                 unreachable!("this process's thread has a channel for each answer")
             }
         }

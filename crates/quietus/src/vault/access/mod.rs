@@ -2,4 +2,7 @@
 
 pub(super) mod ahead;
 pub(super) mod client;
+mod job;
 pub(super) mod owner;
+pub(super) mod request;
+pub(super) mod wire;

@@ -9,21 +9,15 @@
 //! 3. Nothing that comes through the socket is trusted but the client's user: lengths are bounded, and the name of each chunk is computed here.
 
 mod connection;
-mod request;
 mod sanitizing;
 mod share;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod wire;
-
-pub(in super::super) use request::{Ask, GOT_MAX, Refusal, Reply, Request};
-pub use request::{Control, Fill};
-pub(in super::super) use thread::{Event, Job};
-pub(in super::super) use wire::{receive, send};
 
 use crate::host::directory::DirectoryErrorKind;
 use crate::vault::access::client::Client;
+use crate::vault::access::wire::connect;
 use crate::vault::{Error, Home, Session, VaultDir};
 use connection::Connections;
 use crossbeam_channel::bounded;
@@ -32,7 +26,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thread::Owner;
-pub(in super::super) use wire::connect;
 
 /// Requests that wait at most, besides those in sockets.
 const JOBS_MAX: usize = 128;

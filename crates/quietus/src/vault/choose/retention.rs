@@ -1,10 +1,10 @@
 //! Which snapshots of a series are kept.
 
+use crate::base::rfc3339;
 use quietus_vault::SnapshotId;
 use std::collections::BTreeSet;
 
-const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 24 * HOUR_MS;
+const DAY_MS: u64 = 86_400_000;
 
 /// How many snapshots of each series are kept: the last ones, and the last of each of the last hours, days, weeks, months and
 /// years that have any.
@@ -40,11 +40,11 @@ impl Keep {
             kept.extend(series.iter().filter(|(_, created_ms)| *created_ms >= since_ms).map(|(it, _)| *it));
         }
         let counts = [self.hourly, self.daily, self.weekly, self.monthly, self.yearly];
-        let periods: [fn(u64) -> i64; 5] = [hour, day, week, month, year];
-        for (count, period) in counts.into_iter().zip(periods) {
+        let made: Vec<_> = series.iter().map(|(it, created_ms)| (*it, periods(*created_ms))).collect();
+        for (n, count) in counts.into_iter().enumerate() {
             let mut seen = BTreeSet::new();
-            for (snapshot, created_ms) in series.iter().rev() {
-                if seen.len() < count && seen.insert(period(*created_ms)) {
+            for (snapshot, periods) in made.iter().rev() {
+                if seen.len() < count && seen.insert(&periods[n]) {
                     kept.insert(*snapshot);
                 }
             }
@@ -53,37 +53,12 @@ impl Keep {
     }
 }
 
-fn hour(ms: u64) -> i64 {
-    (ms / HOUR_MS) as i64
-}
-
-fn day(ms: u64) -> i64 {
-    (ms / DAY_MS) as i64
-}
-
-/// 1970 began on a Thursday.
-fn week(ms: u64) -> i64 {
-    (day(ms) + 3).div_euclid(7)
-}
-
-fn month(ms: u64) -> i64 {
-    let (year, month) = civil(day(ms));
-    year * 12 + month
-}
-
-fn year(ms: u64) -> i64 {
-    civil(day(ms)).0
-}
-
-/// The year and the month, from 1 on, of a day since 1970 (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil(day: i64) -> (i64, i64) {
-    let z = day + 719_468;
-    let (era, doe) = (z.div_euclid(146_097), z.rem_euclid(146_097));
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + i64::from(month <= 2), month)
+/// The hour, the day, the week, the month and the year of a time, in UTC.
+fn periods(ms: u64) -> [String; 5] {
+    let text = rfc3339::text(ms);
+    // 1970 began on a Thursday.
+    let week = (ms / DAY_MS + 3) / 7;
+    [text[..13].into(), text[..10].into(), week.to_string(), text[..7].into(), text[..4].into()]
 }
 
 #[cfg(test)]

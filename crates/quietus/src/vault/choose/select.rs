@@ -1,7 +1,8 @@
 //! Which snapshots are meant: by number, or by name.
 
 use crate::base::naming;
-use crate::vault::{Error, Filter, Keep, Label, now_ms};
+use crate::base::rfc3339::now_ms;
+use crate::vault::{Error, Filter, Keep, Label};
 use quietus_vault::client::Access;
 use quietus_vault::tree::{Snapshot, Totals};
 use quietus_vault::{Reference, SnapshotId};
@@ -35,9 +36,6 @@ pub struct Line {
 }
 
 /// All snapshots, in the order of their numbers.
-///
-/// # Errors
-/// [`Error`].
 pub fn snapshots(vault: &mut dyn Access) -> Result<Vec<Line>, Error> {
     let (all, holds) = (vault.roots()?, vault.holds()?);
     all.into_iter().filter_map(|(snapshot, root)| line(vault, (snapshot, root), &holds).transpose()).collect()

@@ -1,6 +1,7 @@
 //! The directory of a vault: `vault.toml`, `catalog`, `pool`, `secret`, the signing key, the audit log. Format:
 //! `docs/formats/vault.md`.
 
+use crate::base::rfc3339::now_ms;
 use crate::host::directory::{
     Access, Directory, Draft, Plan, lock_storage, make_key, parent_of, sync_dir, write_new,
 };
@@ -8,7 +9,7 @@ use crate::host::guarantees::{DiskGuarantees, Holds, Part, inspect_disk};
 use crate::host::media::{FileMedium, Shadow};
 use crate::host::paths::{self, NewMedium};
 use crate::vault::place::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
-use crate::vault::{Error, Step, now_ms};
+use crate::vault::{Error, Step};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::erase::policy::{Policy, Scratch, Seed};
 use quietus_core::media::medium::Medium;
@@ -19,6 +20,7 @@ use quietus_vault::container::SLOT_BYTES;
 use quietus_vault::vault::Setup;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -91,9 +93,6 @@ pub struct VaultDir {
 
 /// Makes the directory `path` with an empty vault. Nothing is left behind if that fails, but for a device that was already
 /// overwritten in part.
-///
-/// # Errors
-/// [`Error`].
 pub fn create(path: &Path, options: &CreateVault, step: Step<'_>) -> Result<VaultToml, Error> {
     let policy = parse_policy(&options.policy)?;
     options.devices(path)?;
@@ -296,7 +295,10 @@ impl VaultDir {
         let read_only = access == Access::ReadOnly;
         let catalog = open_catalog(&directory.file(CATALOG_FILE), read_only)?;
         let pool = open_medium(&pool_path, read_only)?;
-        let catalog = if read_only { Catalog::Read(Shadow::new(catalog)) } else { Catalog::Written(catalog) };
+        let catalog = match read_only {
+            true => Catalog::Read(Shadow::new(Arc::new(catalog))),
+            false => Catalog::Written(catalog),
+        };
         Ok(Self { directory, home, policy, catalog, pool, _lock: lock })
     }
 
@@ -318,9 +320,6 @@ impl VaultDir {
     }
 
     /// Opens the vault.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn vault(&self) -> Result<Vault<'_>, Error> {
         let catalog: &dyn Medium = match &self.catalog {
             Catalog::Written(medium) => medium,

@@ -1,9 +1,9 @@
 //! A vault that is open here, with its audit log.
 
-use crate::base::hex::{hex, unhex};
+use crate::base::rfc3339::now_ms;
 use crate::evidence::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::vault::place::record::{Entry, Seen};
-use crate::vault::{Error, VaultDir, now_ms};
+use crate::vault::{Error, VaultDir};
 use quietus_vault::catalog::LogHead;
 use quietus_vault::{SnapshotId, Vault};
 
@@ -27,9 +27,6 @@ pub struct Session<'d> {
 
 impl<'d> Session<'d> {
     /// Opens the vault and its audit log.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn open(dir: &'d VaultDir) -> Result<Self, Error> {
         let vault = dir.vault()?;
         match vault.mended() {
@@ -46,7 +43,8 @@ impl<'d> Session<'d> {
         if dir.is_read_only() {
             return Ok(Self { dir, vault, log: None });
         }
-        let known = head(vault.log_head());
+        let LogHead { lines, hash } = vault.log_head();
+        let known = Head::new(lines, hash);
         let mut receipts = 0;
         let mut see = |line: &[u8]| {
             let seen = serde_json::from_slice::<Seen>(line);
@@ -66,9 +64,6 @@ impl<'d> Session<'d> {
     }
 
     /// Puts receipts on record that are not there yet.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn record_receipts(&mut self) -> Result<(), Error> {
         let receipts: Vec<Entry> = self.vault.receipts().map(|it| Entry::Receipt(it.into())).collect();
         if receipts.is_empty() {
@@ -78,9 +73,6 @@ impl<'d> Session<'d> {
     }
 
     /// Forgets snapshots, because `who` asks for it.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn forget(&mut self, snapshots: &[SnapshotId], who: &str) -> Result<Vec<u64>, Error> {
         let forgets = self.vault.forget(snapshots)?;
         self.note_forgets(&forgets, who)?;
@@ -88,9 +80,6 @@ impl<'d> Session<'d> {
     }
 
     /// Holds snapshots, for the reason `why`.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn hold(
         &mut self,
         name: &str,
@@ -111,9 +100,6 @@ impl<'d> Session<'d> {
     }
 
     /// Releases the holds of that name; the snapshots that they kept.
-    ///
-    /// # Errors
-    /// [`Error`].
     pub fn release(&mut self, name: &str, who: &str) -> Result<Vec<u64>, Error> {
         let snapshots: Vec<u64> = self.vault.release(name)?.into_iter().map(|it| it.0).collect();
         let entry = |snapshots| Entry::Released { name: name.into(), snapshots, who: who.into() };
@@ -123,15 +109,14 @@ impl<'d> Session<'d> {
 
     /// The end of the audit log.
     pub fn log_head(&self) -> Head {
-        self.log.as_ref().map_or_else(|| head(self.vault.log_head()), |log| log.head().clone())
+        let LogHead { lines, hash } = self.vault.log_head();
+        self.log.as_ref().map_or_else(|| Head::new(lines, hash), |log| log.head().clone())
     }
 
     /// Checks all lines of the audit log that are kept.
-    ///
-    /// # Errors
-    /// [`CheckError`].
     pub fn check_log(&self) -> Result<Checked, CheckError> {
-        Files::open(&HostDirectory(self.dir.directory().path().into()))?.check(&self.log_head())
+        let files = Files::open(&HostDirectory(self.dir.directory().path().into()))?;
+        files.read(&self.log_head(), &mut |_| {})
     }
 
     /// Puts on record what was forgotten.
@@ -165,8 +150,8 @@ impl<'d> Session<'d> {
     }
 
     fn tell_vault(&mut self, receipts: u64) -> Result<(), Error> {
-        let Head { lines, hash } = self.log_head();
-        let head = LogHead { lines, hash: unhex(&hash).unwrap_or_default() };
+        let head = self.log_head();
+        let head = LogHead { lines: head.lines, hash: head.hash_bytes() };
         Ok(self.vault.recorded(receipts, head)?)
     }
 }
@@ -174,10 +159,4 @@ impl<'d> Session<'d> {
 /// The snapshots, as lines of the audit log name them.
 fn in_lines(snapshots: &[u64]) -> impl Iterator<Item = Vec<u64>> {
     snapshots.chunks(LINE_SNAPSHOTS_MAX).map(<[u64]>::to_vec)
-}
-
-/// The end of the log as the log has it.
-fn head(known: LogHead) -> Head {
-    let hash = if known.lines == 0 { String::new() } else { hex(&known.hash) };
-    Head { lines: known.lines, hash }
 }

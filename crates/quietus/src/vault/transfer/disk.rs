@@ -1,11 +1,12 @@
 //! A Quietus disk as a snapshot: one file, the image of the disk or of an epoch at one instant. The disk copies itself, as for an
 //! export ([decision 14](../../../docs/decisions/0014-export-of-a-served-disk.md)), through a pipe: no image lies anywhere on the way.
 
+use crate::base::rfc3339::now_ms;
 use crate::disk::keys::Source;
 use crate::front::control::{self, Call};
 use crate::open_disk::copy::{Copied, GRANULE_BYTES, Pieces};
 use crate::vault::transfer::source::Task;
-use crate::vault::{Client, Error, Label, Put, Step, now_ms};
+use crate::vault::{Client, Error, Label, Put, Step};
 use quietus_vault::client::{IMAGE_CHUNK_BYTES, ImageWriter};
 use quietus_vault::tree::{FolderBuilder, Kind, Metadata, Node, Recipe};
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -19,7 +19,7 @@ use existing::{Act, decide, differs, is_one_file};
 pub(in super::super) use partial::Partial;
 use partial::{clear, is_partial};
 use quietus_vault::SnapshotId;
-use quietus_vault::client::{Access, expect_files, joined, read_file, read_folder, read_snapshot, totals};
+use quietus_vault::client::{Access, Thinning, expect_files, joined, read_file, read_folder, read_snapshot};
 use quietus_vault::tree::{Kind, Metadata, Node, Recipe};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
@@ -39,7 +39,7 @@ const REFUSED_MAX: usize = 1000;
 pub(in super::super) const DEPTH_MAX: usize = 2048;
 /// Entries of a folder whose content the vault is told of at once.
 const EXPECTED_FILES: usize = 1024;
-/// Zeros that `cat` writes at once.
+/// Zeros that are written at once.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Takes an entry, with its path.
@@ -92,8 +92,8 @@ pub fn restore(
         _ => None,
     };
     let restored = Restored { snapshot: snapshot.0, into: into.into(), ..Restored::default() };
-    let (links, done) = (HashMap::new(), (0, of));
-    let mut task = Task { vault, root, wanted, overwrite, links, restored, step, done };
+    let (links, going) = (HashMap::new(), Going { step, done: 0, of });
+    let mut task = Task { vault, root, wanted, overwrite, links, restored, going };
     task.folder(&top.folder, b"", 0, false)?;
     if let Some(own) = own {
         let root = rustix::io::fcntl_dupfd_cloexec(&task.root, 0)
@@ -133,18 +133,24 @@ pub fn cat(
     };
     let unwritten = |error| Error::io("write it", Path::new("standard output"), error);
     expect_files(vault, std::iter::once(&recipe));
-    read_file::<Error>(vault, &recipe, &mut |mut bytes, content| {
-        if let Some(content) = content {
-            return out.write_all(content).map_err(unwritten);
-        }
-        while bytes > 0 {
-            let some = bytes.min(ZEROS.len() as u64);
-            out.write_all(&ZEROS[..some as usize]).map_err(unwritten)?;
-            bytes -= some;
-        }
-        Ok(())
+    read_file::<Error>(vault, &recipe, &mut |bytes, content| {
+        let written = match content {
+            Some(content) => out.write_all(content),
+            None => zeros(out, bytes),
+        };
+        written.map_err(unwritten)
     })?;
     out.flush().map_err(unwritten)
+}
+
+/// Writes so many zeros.
+pub(in super::super) fn zeros(out: &mut dyn Write, mut bytes: u64) -> io::Result<()> {
+    while bytes > 0 {
+        let some = bytes.min(ZEROS.len() as u64);
+        out.write_all(&ZEROS[..some as usize])?;
+        bytes -= some;
+    }
+    Ok(())
 }
 
 /// Calls `take` with each entry of the snapshot at `path` and below, each with its path; folders before what they have.
@@ -218,7 +224,7 @@ fn find(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<Option<N
 /// Bytes of all files at a path and below.
 fn bytes_at(vault: &mut dyn Access, folder: &Recipe, path: &[u8]) -> Result<u64, Error> {
     match find(vault, folder, path)?.map(|node| node.kind) {
-        Some(Kind::Folder(below)) => Ok(totals(vault, &below)?.bytes),
+        Some(Kind::Folder(below)) => Ok(Thinning::new(&|_| true).totals(vault, &below)?.bytes),
         Some(Kind::File(recipe)) => Ok(recipe.bytes()),
         Some(_) => Ok(0),
         None => Err(unknown(path)),
@@ -238,8 +244,32 @@ struct Task<'v, 'a> {
     /// Where the first name of a file with several was restored.
     links: HashMap<u64, Vec<u8>>,
     restored: Restored,
-    step: Step<'a>,
-    done: (u64, u64),
+    going: Going<'a>,
+}
+
+/// How far it has come.
+pub(in super::super) struct Going<'a> {
+    pub(in super::super) step: Step<'a>,
+    pub(in super::super) done: u64,
+    pub(in super::super) of: u64,
+}
+
+impl Going<'_> {
+    /// Goes on after so many bytes more, if that is wanted.
+    pub(in super::super) fn on(&mut self, bytes: u64) -> Result<(), Error> {
+        self.done += bytes;
+        if (self.step)(self.done, self.of.max(self.done)) { Ok(()) } else { Err(Error::Interrupted) }
+    }
+}
+
+impl Restored {
+    /// Notes a path that could not be restored, or not wholly, and the reason.
+    pub(in super::super) fn note(&mut self, what: String) {
+        self.refused_count += 1;
+        if self.refused.len() < REFUSED_MAX {
+            self.refused.push(what);
+        }
+    }
 }
 
 impl Task<'_, '_> {
@@ -318,7 +348,7 @@ impl Task<'_, '_> {
 
     /// Restores an entry that is no folder.
     fn entry(&mut self, here: BorrowedFd<'_>, node: &Node, inside: &[u8]) -> Result<(), Error> {
-        self.go_on(0)?;
+        self.going.on(0)?;
         let made = match self.link(here, node) {
             Some(linked) => linked,
             None => self.first_name(here, node, inside)?,
@@ -371,7 +401,7 @@ impl Task<'_, '_> {
     fn count(&mut self, node: &Node) {
         if let Kind::File(recipe) = &node.kind {
             self.restored.bytes += recipe.bytes();
-            self.done.0 += recipe.bytes();
+            self.going.done += recipe.bytes();
         }
     }
 
@@ -429,14 +459,13 @@ impl Task<'_, '_> {
 
     fn content(&mut self, file: &mut File, recipe: &Recipe) -> Result<(), Error> {
         let unwritten = |error: io::Error| Error::io("write it", Path::new("the file"), error);
-        let (step, done) = (&mut self.step, &mut self.done);
+        let going = &mut self.going;
         read_file::<Error>(self.vault, recipe, &mut |bytes, content| {
             match content {
                 Some(content) => file.write_all(content).map_err(unwritten)?,
                 None => file.seek(SeekFrom::Current(bytes as i64)).map(drop).map_err(unwritten)?,
             }
-            done.0 += bytes;
-            if step(done.0, done.1.max(done.0)) { Ok(()) } else { Err(Error::Interrupted) }
+            going.on(bytes)
         })?;
         self.restored.bytes += recipe.bytes();
         file.set_len(recipe.bytes()).map_err(unwritten)
@@ -454,18 +483,8 @@ impl Task<'_, '_> {
         if what.is_empty() { Ok(()) } else { self.refuse(inside, &what.join("; ")) }
     }
 
-    fn go_on(&mut self, bytes: u64) -> Result<(), Error> {
-        self.done.0 += bytes;
-        let (done, of) = self.done;
-        if (self.step)(done, of.max(done)) { Ok(()) } else { Err(Error::Interrupted) }
-    }
-
     fn refuse(&mut self, path: &[u8], why: &dyn std::fmt::Display) -> Result<(), Error> {
-        let what = format!("{}: {why}", String::from_utf8_lossy(path));
-        self.restored.refused_count += 1;
-        if self.restored.refused.len() < REFUSED_MAX {
-            self.restored.refused.push(what);
-        }
+        self.restored.note(format!("{}: {why}", String::from_utf8_lossy(path)));
         Ok(())
     }
 }

@@ -13,8 +13,9 @@ mod read;
 mod tests;
 mod walk;
 
+use crate::base::rfc3339::now_ms;
 use crate::vault::transfer::attributes;
-use crate::vault::{Client, Error, Globs, Label, Step, now_ms};
+use crate::vault::{Client, Error, Globs, Label, Step};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parent::Parent;
 use quietus_vault::client::{Access, FileWriter, Writer};

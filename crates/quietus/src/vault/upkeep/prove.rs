@@ -1,12 +1,13 @@
 //! The proof of a vault: all of its medium is read, and what was found is signed.
 
 use crate::base::hex::sha256;
+use crate::base::rfc3339::now_ms;
 use crate::base::signed::{AsSigned, Signed};
 use crate::evidence::audit_log::Head;
 use crate::front::control::Verdict;
 use crate::host::guarantees::DiskGuarantees;
 use crate::vault::place::record::{Entry, OwedLine};
-use crate::vault::{Error, Session, Step, now_ms};
+use crate::vault::{Error, Session, Step};
 use quietus_core::base::units::{Extent, Pos};
 use quietus_vault::vault::{Found, Residue};
 use schemars::JsonSchema;
@@ -89,9 +90,6 @@ impl VaultProof {
 }
 
 /// Reads all of the pool and signs what was found.
-///
-/// # Errors
-/// [`Error`].
 pub fn prove(session: &mut Session<'_>, step: Step<'_>) -> Result<VaultReceipt, Error> {
     session.dir.guard_write()?;
     let key = session.dir.directory().key()?;
@@ -218,12 +216,4 @@ fn in_words(residue: &Residue) -> String {
         Residue::Gap => "bytes that belong to no chunk".into(),
         Residue::Container => "no container of this vault where one has to be".into(),
     }
-}
-
-/// Checks a proof against its own key and, if given, against the one that the vault is known to have.
-///
-/// # Errors
-/// [`Error::Signed`].
-pub fn check(text: &str, known_key: Option<&str>) -> Result<VaultReceipt, Error> {
-    Ok(Signed::parse(text, known_key)?)
 }

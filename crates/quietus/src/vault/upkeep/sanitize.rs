@@ -1,11 +1,12 @@
 //! Sanitizing a vault: how, at which share, and the signed receipt in the end. The owner's thread does it (`owner/sanitizing.rs`).
 
 use crate::base::hex::sha256;
+use crate::base::rfc3339::now_ms;
 use crate::base::signed::{AsSigned, Signed};
 use crate::front::control::Verdict;
 use crate::host::guarantees::{self, DiskGuarantees, Roots};
 use crate::vault::place::record::{Entry, OwedLine, ReceiptLine};
-use crate::vault::{Error, Session, now_ms};
+use crate::vault::{Error, Session};
 use quietus_vault::sanitize::{Figures, Findings, Left, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,9 +118,6 @@ pub struct Residue {
 pub type SanitizeReceipt = Signed<Sanitized>;
 
 /// The receipt of the sanitization of the number and the beginning `run`, which has ended, or of its dry run. It is on record then.
-///
-/// # Errors
-/// [`Error`].
 pub(in super::super) fn receipt(
     session: &mut Session<'_>,
     how: Sanitize,
@@ -227,14 +225,6 @@ impl Meter {
             _ => (0, 0),
         }
     }
-}
-
-/// Checks the receipt of a sanitization against its own key and, if given, against the one that the vault is known to have.
-///
-/// # Errors
-/// [`Error::Signed`].
-pub fn check(text: &str, known_key: Option<&str>) -> Result<SanitizeReceipt, Error> {
-    Ok(Signed::parse(text, known_key)?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::index::IndexEntry;
 use crate::live::Live;
 use crate::mutant::{self, Mutant};
 use crate::vault::Vault;
+use crate::vault::index::read_page;
 use crate::{ContainerSequence, Reference, VaultError};
 
 impl Vault<'_> {
@@ -41,7 +42,7 @@ impl Vault<'_> {
         let end = self.index.part.pages().min(audit.damage.page + PAGES_A_STEP);
         if !audit.damage.containers.is_empty() && audit.damage.page < end {
             for page in audit.damage.page..end {
-                let page = self.index_page(page)?;
+                let page = read_page(&self.catalog.state().index, page, &self.pool)?;
                 page.entries().iter().for_each(|entry| self.place(&set, &mut audit, entry));
             }
             audit.damage.page = end;

@@ -77,7 +77,8 @@ impl Vault<'_> {
                 self.catalog.commit(&destroyed)?;
                 let freed = self.pool.extents(&zeroing.slots);
                 freed.into_iter().try_for_each(|extent| self.pool.release(extent))?;
-                self.keep_reserve();
+                // Only as far as the host has the space. A lack shows when it is needed.
+                let _ = self.allocate_reserve(self.reserved());
                 Ok(())
             }
             Work::Io(_) | Work::Point(_) => unreachable!("destroying slots has passes, syncs and a record"),

@@ -6,7 +6,6 @@ use super::index::read_page;
 use super::opening::SLOTS_A_FRAME;
 use super::{Step, Vault};
 use crate::catalog::Change;
-use crate::container::Class;
 use crate::index::IndexEntry;
 use crate::{ContainerSequence, Ordinal, Reference, SlotNumber, VaultError};
 
@@ -159,10 +158,5 @@ impl Vault<'_> {
     pub(super) fn chunk_containers(&self) -> Vec<(ContainerSequence, SlotNumber)> {
         let all = self.catalog.table().containers(ContainerSequence(0));
         all.filter(|(_, slot)| self.has_chunks(*slot)).collect()
-    }
-
-    /// The class of a container of chunks.
-    pub(super) fn class_at(&self, slot: SlotNumber) -> Class {
-        self.catalog.table().entry(slot).class
     }
 }

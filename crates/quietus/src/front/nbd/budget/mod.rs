@@ -14,10 +14,11 @@
 mod tests;
 
 use super::wire::PAYLOAD_BYTES_MAX;
+use crate::base::lock::lock;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Set aside for each connection, at most: 64 requests of 4 KiB.
@@ -45,6 +46,7 @@ struct State {
 }
 
 /// A part of a [`Budget`], given back when dropped; perhaps nothing.
+#[derive(Default)]
 pub struct Share(Option<(Arc<Budget>, usize)>);
 
 impl Budget {
@@ -64,10 +66,6 @@ impl Budget {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The part of `bytes` more that is not a connection's own, if the connection has `held`
     /// already.
     pub const fn shared_part(&self, held: usize, bytes: usize) -> usize {
@@ -78,9 +76,9 @@ impl Budget {
     /// Takes `bytes`, if they are free and no client waits.
     pub fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Share> {
         if bytes == 0 {
-            return Some(Share::none());
+            return Some(Share::default());
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let free = state.queue.is_empty() && self.fits(&state, bytes);
         free.then(|| self.share(&mut state, bytes))
     }
@@ -89,10 +87,12 @@ impl Budget {
     /// be called.
     pub fn take(self: &Arc<Self>, bytes: usize, given_up: &AtomicBool) -> Option<Share> {
         if bytes == 0 {
-            return Some(Share::none());
+            return Some(Share::default());
         }
-        let mut state = self.lock();
-        let ticket = state.queue_up();
+        let mut state = lock(&self.state);
+        state.tickets += 1;
+        let ticket = state.tickets;
+        state.queue.insert(ticket);
         self.waiting.store(state.queue.len(), Ordering::Relaxed);
         let waits = |state: &mut State| {
             let next = state.queue.first() == Some(&ticket) && self.fits(state, bytes);
@@ -113,7 +113,7 @@ impl Budget {
 
     /// Wakes the threads that wait, as one of them may have given up.
     pub fn wake(&self) {
-        drop(self.lock());
+        drop(lock(&self.state));
         self.freed.notify_all();
     }
 
@@ -128,26 +128,11 @@ impl Budget {
     }
 
     fn give_back(&self, bytes: usize) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.taken -= bytes;
         if !state.queue.is_empty() {
             self.freed.notify_all();
         }
-    }
-}
-
-impl State {
-    fn queue_up(&mut self) -> u64 {
-        self.tickets += 1;
-        self.queue.insert(self.tickets);
-        self.tickets
-    }
-}
-
-impl Share {
-    /// A share of nothing.
-    pub const fn none() -> Self {
-        Self(None)
     }
 }
 

@@ -19,21 +19,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message of `data` alone.
-    pub const fn ready(data: Vec<u8>) -> Self {
-        let data_len = data.len();
-        Self { head: None, data, data_len, charge: 0, share: Share::none() }
-    }
-
-    /// A message of `head` and `data`.
-    pub const fn with_data(head: Head, data: Vec<u8>) -> Self {
-        let data_len = data.len();
-        Self { head: Some(head), data, data_len, charge: 0, share: Share::none() }
+    /// A message of `head`, if there is one, and `data`.
+    pub fn new(head: Option<Head>, data: Vec<u8>) -> Self {
+        Self { head, data_len: data.len(), data, charge: 0, share: Share::default() }
     }
 
     /// A message of `head` alone; `spent` is a buffer to be used again.
-    pub const fn returning(head: Head, spent: Vec<u8>) -> Self {
-        Self { head: Some(head), data: spent, data_len: 0, charge: 0, share: Share::none() }
+    pub fn returning(head: Head, spent: Vec<u8>) -> Self {
+        Self { data_len: 0, ..Self::new(Some(head), spent) }
     }
 
     /// `self`, for a request that was charged `charge` bytes, and holds `share`.
@@ -43,7 +36,7 @@ impl Message {
 
     /// Marks the message as sent, and returns its buffer.
     fn spend(&mut self) -> Vec<u8> {
-        self.share = Share::none();
+        self.share = Share::default();
         std::mem::take(&mut self.data)
     }
 
@@ -69,7 +62,7 @@ impl From<Head> for Message {
 
 impl From<(Head, Vec<u8>)> for Message {
     fn from((head, data): (Head, Vec<u8>)) -> Self {
-        Self::with_data(head, data)
+        Self::new(Some(head), data)
     }
 }
 

@@ -25,6 +25,7 @@ use super::budget::{Budget, Patience, Share};
 use super::transport::channel::Channel;
 use super::wire::reply::{Errno, ReplyFor};
 use crate::base::buffers::{self, Kept};
+use crate::base::lock::lock;
 use crate::engine::export::Sink;
 use batch::{Batch, Message, Progress};
 use quietus_core::request::{Outcome, Refusal, Reply};
@@ -75,6 +76,7 @@ pub struct Outbox {
     me: Weak<Self>,
 }
 
+#[derive(Default)]
 struct State {
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -109,18 +111,7 @@ impl Outbox {
         let state = State {
             slots: std::iter::repeat_with(Slot::default).take(REQUESTS_MAX).collect(),
             free: (0..REQUESTS_MAX).collect(),
-            requests: 0,
-            bytes: 0,
-            queue: Vec::new(),
-            queued_bytes: 0,
-            spare: Vec::new(),
-            sending: false,
-            stuck: None,
-            relief: None,
-            homing: Kept::new(),
-            waiters: 0,
-            has_begun: false,
-            ended: false,
+            ..State::default()
         };
         Arc::new_cyclic(|me| Self {
             channel,
@@ -138,22 +129,18 @@ impl Outbox {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins a request, when there is room for it, and returns the cookie under
     /// which its outcome is due. None if the connection has ended.
     pub fn admit(&self, pending: Pending) -> Option<u64> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let mut share = None;
         if state.has_room(pending.charge, self.bytes_max) {
-            share = self.budget().try_take(state.shared_part(pending.charge, self.budget()));
+            share = self.budget().try_take(self.budget().shared_part(state.bytes, pending.charge));
         }
         if share.is_none() {
             drop(state);
             share = self.await_room(pending.charge);
-            state = self.lock();
+            state = lock(&self.state);
         }
         state.homing.hand_over();
         if state.ended { None } else { share.map(|share| state.begin(pending, share)) }
@@ -166,12 +153,12 @@ impl Outbox {
     /// Waits for room on the connection, and then in the server's memory.
     fn await_room(&self, charge: usize) -> Option<Share> {
         self.flush();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while !state.ended && !state.has_room(charge, self.bytes_max) {
             state = self.await_sent(state, IDLE_CHECK);
         }
         // The part can only become less, as only this thread begins requests.
-        let wanted = state.shared_part(charge, self.budget());
+        let wanted = self.budget().shared_part(state.bytes, charge);
         drop(state);
         self.starved.store(true, Ordering::Relaxed);
         let share = self.budget().take(wanted, &self.gone);
@@ -181,25 +168,21 @@ impl Outbox {
 
     /// Answers request `cookie` with a refusal.
     pub fn refuse(&self, cookie: u64, errno: Errno, text: &str) {
-        self.answer(cookie, |to| to.error(errno, text).into());
+        self.settle(cookie, |it| it.to.error(errno, text).into());
     }
 
     /// Answers request `cookie` with `data`, a whole reply.
     pub fn tell(&self, cookie: u64, data: Vec<u8>) {
-        self.answer(cookie, |_| Message::ready(data));
+        self.settle(cookie, |_| Message::new(None, data));
     }
 
     /// Answers request `cookie` with success, without data.
     pub fn done(&self, cookie: u64) {
-        self.answer(cookie, |to| to.done().into());
-    }
-
-    fn answer(&self, cookie: u64, encode: impl FnOnce(&ReplyFor) -> Message) {
-        self.settle(cookie, |pending| encode(&pending.to));
+        self.settle(cookie, |it| it.to.done().into());
     }
 
     fn settle(&self, cookie: u64, encode: impl FnOnce(&Pending) -> Message) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let Some((pending, share)) = state.end(cookie) else { return };
         let message = encode(&pending).charged(pending.charge, share);
         state.queued_bytes += message.len();
@@ -221,7 +204,7 @@ impl Outbox {
     }
 
     fn leave_to_relief(&self) {
-        let claimed = self.lock().claim();
+        let claimed = lock(&self.state).claim();
         if let Some(batch) = claimed {
             self.relieve(batch);
         }
@@ -233,7 +216,7 @@ impl Outbox {
 
     /// Sends what is queued, or leaves it to the thread that is sending.
     pub fn flush(&self) {
-        let claimed = self.lock().claim();
+        let claimed = lock(&self.state).claim();
         let Some(mut batch) = claimed else { return };
         loop {
             match batch.send(&self.channel) {
@@ -248,7 +231,7 @@ impl Outbox {
     /// Accounts for what `batch` sent, and refills it. False when all is sent; then the present
     /// thread is no longer the sender.
     fn next(&self, batch: &mut Batch) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         self.account(&mut state, batch);
         std::mem::swap(&mut batch.messages, &mut state.queue);
         state.queued_bytes = 0;
@@ -279,7 +262,7 @@ impl Outbox {
 
     /// Leaves `batch`, and the sending, to the relief thread.
     fn relieve(&self, mut batch: Batch) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         self.account(&mut state, &mut batch);
         state.stuck = Some(batch);
         if state.relief.is_none() {
@@ -305,7 +288,8 @@ impl Outbox {
 
     fn await_stuck(&self) -> Option<Batch> {
         let waits = |state: &mut State| state.stuck.is_none() && !state.ended;
-        let mut state = self.stuck.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut state =
+            self.stuck.wait_while(lock(&self.state), waits).unwrap_or_else(PoisonError::into_inner);
         if state.ended { None } else { state.stuck.take() }
     }
 
@@ -316,7 +300,7 @@ impl Outbox {
                 Progress::All if self.next(batch) => since = Instant::now(),
                 Progress::All => return Ok(()),
                 Progress::Stuck => {
-                    if self.account(&mut self.lock(), batch) > 0 {
+                    if self.account(&mut lock(&self.state), batch) > 0 {
                         since = Instant::now();
                     }
                     self.patience.check(since)?;
@@ -338,12 +322,12 @@ impl Outbox {
 
     /// Number of requests in flight.
     pub fn in_flight(&self) -> usize {
-        self.lock().requests
+        lock(&self.state).requests
     }
 
     /// Whether there ever was a request.
     pub fn has_begun(&self) -> bool {
-        self.lock().has_begun
+        lock(&self.state).has_begun
     }
 
     /// Whether the next request waits for the server's memory.
@@ -354,7 +338,7 @@ impl Outbox {
     /// Waits until nothing is in flight, until `deadline` at most.
     pub fn wait_until_idle(&self, deadline: Option<Instant>) {
         self.flush();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while state.requests > 0 && !state.ended {
             let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
@@ -378,7 +362,7 @@ impl Outbox {
     pub fn finish(&self, deadline: Instant) {
         self.wait_until_idle(Some(deadline));
         let idle = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.ended |= state.requests == 0;
             state.requests == 0
         };
@@ -391,7 +375,7 @@ impl Outbox {
 
     /// Ends the connection at once.
     pub fn fail(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.ended = true;
         (state.requests, state.bytes) = (0, 0);
         state.queue.clear();
@@ -406,12 +390,12 @@ impl Outbox {
 
     /// Ends the connection, and waits for its relief thread. The receiving thread calls this last.
     pub fn close(&self) {
-        let idle = self.lock().requests == 0;
+        let idle = lock(&self.state).requests == 0;
         if idle && !self.gone.load(Ordering::Relaxed) {
             self.channel.close(self.patience.stall_timeout);
         }
         self.fail();
-        let relief = self.lock().relief.take();
+        let relief = lock(&self.state).relief.take();
         if let Some(relief) = relief {
             // The thread has nothing to return.
             let _ = relief.join();
@@ -428,7 +412,7 @@ impl Sink for Outbox {
             }
             Ok(buf) if pending.read_bytes == 0 => Message::returning(pending.to.done(), buf.into_memory()),
             Ok(buf) if buf.len() == pending.read_bytes => {
-                Message::with_data(pending.to.data(buf.len()), buf.into_vec())
+                Message::new(Some(pending.to.data(buf.len())), buf.into_vec())
             }
             Ok(_) => pending.to.error(Errno::EIO, "the disk returned another number of bytes").into(),
         });
@@ -457,10 +441,6 @@ impl State {
     }
 
     /// The part of `budget` that `charge` more bytes take.
-    fn shared_part(&self, charge: usize, budget: &Budget) -> usize {
-        budget.shared_part(self.bytes, charge)
-    }
-
     fn begin(&mut self, pending: Pending, share: Share) -> u64 {
         self.has_begun = true;
         self.requests += 1;

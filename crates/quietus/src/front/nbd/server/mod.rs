@@ -10,6 +10,7 @@ use super::session::Session;
 use super::transport::listener::{Bound, Listener};
 use super::transport::socket::{SILENCE_MAX, Socket};
 use super::transport::stdio::Drained;
+use crate::base::lock::lock;
 use crate::front::Exports;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -54,18 +55,18 @@ impl Server {
     /// If the system has no thread or descriptor left.
     pub fn start(listeners: Vec<Listener>, exports: Exports, config: Config) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC)?;
-        let table = Table::new(&config);
         let tls = RwLock::new(config.tls.clone());
         let budget = Budget::new(config.memory_bytes_max, config.connections_max);
         let stopping = AtomicBool::new(false);
-        let shared = Arc::new(Shared { exports, config, tls, budget, table, stopping, wake });
+        let shared =
+            Arc::new(Shared { exports, config, tls, budget, table: Table::default(), stopping, wake });
         let bound = listeners.iter().map(|listener| listener.bound().clone()).collect();
         let (mut connected, listening): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| *listener.bound() == Bound::Connected);
         for connection in &connected {
             shared.serve(connection.connection()?)?;
         }
-        let drained = connected.iter_mut().filter_map(Listener::take_drained).collect();
+        let drained = connected.iter_mut().filter_map(|it| it.drained.take()).collect();
         let acceptor = {
             let shared = Arc::clone(&shared);
             thread::Builder::new().name("nbd-accept".into()).spawn(move || shared.accept_from(listening))?
@@ -87,7 +88,7 @@ impl Server {
     /// The connected clients, longest first.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionInfo> {
-        self.shared.table.infos()
+        self.shared.table.entries().iter().map(|entry| entry.info()).collect()
     }
 
     /// Whether no new client can come.
@@ -113,23 +114,19 @@ impl Server {
         if !self.shared.table.wait_until_empty(Some(patience)) {
             entries.iter().for_each(|entry| entry.cut());
         }
-        self.shared.table.wait_until_empty(Some(deadline)) && self.wait_until_drained(deadline)
-    }
-
-    fn wait_until_drained(&self, deadline: Instant) -> bool {
-        let drained = self.drained.lock().unwrap_or_else(PoisonError::into_inner);
+        let drained = lock(&self.drained);
         let hangs_up = |drained: &Drained| {
             let left = deadline.saturating_duration_since(Instant::now());
             drained.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
         };
-        drained.iter().all(hangs_up)
+        self.shared.table.wait_until_empty(Some(deadline)) && drained.iter().all(hangs_up)
     }
 
     fn stop_accepting(&self) {
         self.shared.stopping.store(true, Ordering::Relaxed);
         // Eight bytes always fit into the counter.
         let _ = rustix::io::write(&self.shared.wake, &1u64.to_ne_bytes());
-        let acceptor = self.acceptor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let acceptor = lock(&self.acceptor).take();
         if let Some(acceptor) = acceptor {
             // An acceptor that panicked accepts no client either.
             let _ = acceptor.join();
@@ -154,17 +151,13 @@ impl Shared {
                 continue;
             }
             let ready = fds[1..].iter().zip(&listeners).filter(|(fd, _)| !fd.revents().is_empty());
-            let accepted = ready.map(|(_, listener)| self.accept(listener)).all(|accepted| accepted.is_ok());
-            if !accepted {
+            let accept = |listener: &Listener| match listener.accept()? {
+                Some(socket) => self.serve(socket),
+                None => Ok(()),
+            };
+            if !ready.map(|(_, listener)| accept(listener)).all(|accepted| accepted.is_ok()) {
                 self.pause();
             }
-        }
-    }
-
-    fn accept(self: &Arc<Self>, listener: &Listener) -> io::Result<()> {
-        match listener.accept()? {
-            Some(socket) => self.serve(socket),
-            None => Ok(()),
         }
     }
 
@@ -176,7 +169,7 @@ impl Shared {
     }
 
     fn serve(self: &Arc<Self>, socket: Socket) -> io::Result<()> {
-        let Some(entry) = self.table.admit(socket) else { return Ok(()) };
+        let Some(entry) = self.table.admit(socket, &self.config) else { return Ok(()) };
         let shared = Arc::clone(self);
         let leave = Leave { shared, entry };
         thread::Builder::new().name("nbd".into()).spawn(move || leave.run()).map(drop)
@@ -189,9 +182,9 @@ impl Shared {
             handshake_timeout: self.config.handshake_timeout,
             extended_headers: self.config.extended_headers,
             stopping: &self.stopping,
-            agreed: entry.agreed(),
+            agreed: &entry.agreed,
         };
-        let Some(mut agreed) = handshake::negotiate(Arc::clone(entry.socket()), &offer)? else {
+        let Some(mut agreed) = handshake::negotiate(Arc::clone(&entry.socket), &offer)? else {
             return Ok(());
         };
         let (stall_timeout, budget) = (self.config.stall_timeout, Arc::clone(&self.budget));
@@ -206,7 +199,7 @@ impl Shared {
             outbox.drain();
         }
         let export = Arc::clone(&agreed.export);
-        let client = export.connected(entry.socket().process());
+        let client = export.connected(entry.socket.process);
         let mut session = Session::new(agreed, Arc::clone(&outbox));
         let outcome = catch_unwind(AssertUnwindSafe(|| session.run()));
         export.disconnected(client);
@@ -226,7 +219,7 @@ struct Leave {
 
 impl Leave {
     fn run(&self) {
-        let peer = self.entry.socket().peer();
+        let peer = self.entry.socket.peer();
         match self.shared.converse(&self.entry) {
             Ok(()) => tracing::debug!(peer, "connection ended"),
             Err(error) => tracing::debug!(peer, %error, "connection ended"),
@@ -237,6 +230,6 @@ impl Leave {
 impl Drop for Leave {
     fn drop(&mut self) {
         self.entry.cut();
-        self.shared.table.remove(self.entry.id());
+        self.shared.table.remove(self.entry.id);
     }
 }

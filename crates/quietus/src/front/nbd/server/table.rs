@@ -6,12 +6,13 @@
 //! [`Config::idle_timeout`]. A guest may be idle for hours with its disk mounted, and
 //! losing it does more harm than a newcomer that is turned away.
 
+use crate::base::lock::lock;
 use crate::front::nbd::config::Config;
 use crate::front::nbd::outbox::Outbox;
 use crate::front::nbd::transport::socket::Socket;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait of a newcomer for the place of a client that was sent away.
@@ -22,8 +23,6 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 /// Facts about a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Number of the connection; no other connection ever has it.
-    pub id: u64,
     /// The other end: an address, or a process.
     pub peer: String,
     /// Name of the disk; `None` during the handshake.
@@ -34,16 +33,16 @@ pub struct ConnectionInfo {
     pub in_flight: usize,
     /// The next request waits for the memory that all connections share.
     pub waits_for_memory: bool,
-    /// When the client connected.
-    pub since: Instant,
 }
 
 /// A connection.
 pub struct Entry {
-    id: u64,
-    socket: Arc<Socket>,
-    since: Instant,
-    agreed: AtomicBool,
+    /// The number of the connection; no other connection ever has it.
+    pub id: u64,
+    /// The socket of the connection.
+    pub socket: Arc<Socket>,
+    /// Whether the client may believe that the handshake is over.
+    pub agreed: AtomicBool,
     transmission: OnceLock<Transmission>,
 }
 
@@ -54,21 +53,6 @@ struct Transmission {
 }
 
 impl Entry {
-    /// The number of the connection.
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The socket of the connection.
-    pub const fn socket(&self) -> &Arc<Socket> {
-        &self.socket
-    }
-
-    /// Whether the client may believe that the handshake is over.
-    pub const fn agreed(&self) -> &AtomicBool {
-        &self.agreed
-    }
-
     /// Notes that the handshake is over.
     pub fn begin(&self, export: String, tls: bool, outbox: Arc<Outbox>) {
         let begun = self.transmission.set(Transmission { export, tls, outbox });
@@ -105,40 +89,31 @@ impl Entry {
 
     /// For how long the client has had nothing to ask, if that may end the connection in
     /// favour of a newcomer.
-    fn idle(&self, limits: &Limits) -> Option<Duration> {
+    fn idle(&self, limits: &Config) -> Option<Duration> {
         let outbox = &self.transmission.get()?.outbox;
-        let limit = if outbox.has_begun() { limits.idle } else { limits.unused };
+        let limit = if outbox.has_begun() { limits.idle_timeout } else { limits.handshake_timeout };
         let waited = self.socket.waited();
         (outbox.in_flight() == 0 && waited >= limit).then_some(waited)
     }
 
-    fn info(&self) -> ConnectionInfo {
+    /// The facts about the connection.
+    pub fn info(&self) -> ConnectionInfo {
         let transmission = self.transmission.get();
         ConnectionInfo {
-            id: self.id,
             peer: self.socket.peer().to_string(),
             export: transmission.map(|transmission| transmission.export.clone()),
             tls: transmission.is_some_and(|transmission| transmission.tls),
             in_flight: transmission.map_or(0, |transmission| transmission.outbox.in_flight()),
             waits_for_memory: transmission.is_some_and(|transmission| transmission.outbox.is_starved()),
-            since: self.since,
         }
     }
 }
 
 /// The connections, by number, and so by age.
+#[derive(Default)]
 pub struct Table {
-    limits: Limits,
     places: Mutex<Places>,
     left: Condvar,
-}
-
-struct Limits {
-    connections_max: usize,
-    /// How long a client that has made no request yet is safe.
-    unused: Duration,
-    /// How long one that has made requests is.
-    idle: Duration,
 }
 
 #[derive(Default)]
@@ -149,27 +124,13 @@ struct Places {
 }
 
 impl Table {
-    /// With room for as many as `config` says.
-    pub fn new(config: &Config) -> Self {
-        let limits = Limits {
-            connections_max: config.connections_max,
-            unused: config.handshake_timeout,
-            idle: config.idle_timeout,
-        };
-        Self { limits, places: Mutex::default(), left: Condvar::new() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes in a client. If there is no room, an idle client makes some; if no client does, the
+    /// Takes in a client, if `limits` have room. If they have not, an idle client makes some; if no client does, the
     /// newcomer is let go.
-    pub fn admit(&self, socket: Socket) -> Option<Arc<Entry>> {
-        let mut places = self.lock();
-        let full = |places: &mut Places| places.entries.len() >= self.limits.connections_max;
+    pub fn admit(&self, socket: Socket, limits: &Config) -> Option<Arc<Entry>> {
+        let mut places = lock(&self.places);
+        let full = |places: &mut Places| places.entries.len() >= limits.connections_max;
         if full(&mut places)
-            && let Some(entry) = places.expendable(&self.limits)
+            && let Some(entry) = places.expendable(limits)
         {
             tracing::debug!(peer = entry.socket.peer(), "makes room for a newcomer");
             entry.cut();
@@ -177,7 +138,7 @@ impl Table {
             places = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         if full(&mut places) {
-            places.warn(socket.peer(), self.limits.connections_max);
+            places.warn(socket.peer(), limits.connections_max);
             return None;
         }
         Some(places.add(socket))
@@ -185,24 +146,19 @@ impl Table {
 
     /// Forgets connection `id`.
     pub fn remove(&self, id: u64) {
-        self.lock().entries.remove(&id);
+        lock(&self.places).entries.remove(&id);
         self.left.notify_all();
     }
 
     /// Every connection.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
-        self.lock().entries.values().cloned().collect()
-    }
-
-    /// The facts about every connection.
-    pub fn infos(&self) -> Vec<ConnectionInfo> {
-        self.entries().iter().map(|entry| entry.info()).collect()
+        lock(&self.places).entries.values().cloned().collect()
     }
 
     /// Waits until there is no connection, until `deadline` at most. Returns
     /// whether there is none.
     pub fn wait_until_empty(&self, deadline: Option<Instant>) -> bool {
-        let mut places = self.lock();
+        let mut places = lock(&self.places);
         while !places.entries.is_empty() {
             let left =
                 deadline.map_or(Duration::from_secs(3600), |at| at.saturating_duration_since(Instant::now()));
@@ -217,7 +173,7 @@ impl Table {
 
 impl Places {
     /// The entry whose place a newcomer may have.
-    fn expendable(&self, limits: &Limits) -> Option<Arc<Entry>> {
+    fn expendable(&self, limits: &Config) -> Option<Arc<Entry>> {
         let in_handshake = self.entries.values().find(|entry| !entry.agreed.load(Ordering::Relaxed));
         let idle = || {
             let idle = self.entries.values().filter_map(|entry| Some((entry.idle(limits)?, entry)));
@@ -244,7 +200,6 @@ impl Places {
         let entry = Arc::new(Entry {
             id,
             socket: Arc::new(socket),
-            since: Instant::now(),
             agreed: AtomicBool::new(false),
             transmission: OnceLock::new(),
         });

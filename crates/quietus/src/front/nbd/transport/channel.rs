@@ -4,9 +4,10 @@
 //! TLS both share the state machine, for as long as they compute.
 
 use super::socket::Socket;
+use crate::base::lock::lock;
 use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, IoSlice, Read, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Ciphertext received at once, bytes.
@@ -72,7 +73,7 @@ impl Channel {
     }
 
     fn tls(&self) -> Option<MutexGuard<'_, ServerConnection>> {
-        self.tls.as_ref().map(|tls| tls.lock().unwrap_or_else(PoisonError::into_inner))
+        self.tls.as_ref().map(lock)
     }
 
     /// Waits for bytes, until `deadline` at most. Zero bytes mean the end.

@@ -21,7 +21,9 @@ const BACKLOG: i32 = 4096;
 pub struct Listener {
     fd: OwnedFd,
     bound: Bound,
-    drained: Option<Drained>,
+    /// The signal that everything for the client has gone out, if that is later than the end of the
+    /// connection.
+    pub(in crate::front::nbd) drained: Option<Drained>,
 }
 
 /// The address of a [`Listener`].
@@ -142,12 +144,6 @@ impl Listener {
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// The signal that everything for the client has gone out, if that is later than the end of the
-    /// connection.
-    pub(in crate::front::nbd) const fn take_drained(&mut self) -> Option<Drained> {
-        self.drained.take()
     }
 
     /// The client that was handed over.

@@ -48,9 +48,6 @@ pub enum TlsError {
 
 impl TlsFiles {
     /// Reads the files into a configuration for TLS 1.2 and 1.3.
-    ///
-    /// # Errors
-    /// [`TlsError`].
     pub fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let builder = self.builder()?;
         let text = paths::read_text("--tls-key", &self.key)?;

@@ -134,10 +134,6 @@ pub struct Malformed(pub &'static str);
 pub(crate) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
-        Self(bytes)
-    }
-
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(len).ok_or(Malformed("shorter than it says"))?;
         self.0 = rest;

@@ -18,7 +18,7 @@ impl OptionHeader {
     /// # Errors
     /// If the magic is wrong, after which nothing can be made of the stream.
     pub fn from_bytes(bytes: &[u8; OPTION_HEADER_BYTES]) -> Result<Self, Malformed> {
-        let mut fields = Fields::new(bytes);
+        let mut fields = Fields(bytes);
         if fields.u64()? != IHAVEOPT {
             return Err(Malformed("an option without its magic"));
         }
@@ -84,7 +84,7 @@ impl<'a> InfoRequest<'a> {
     /// # Errors
     /// If the lengths do not fit each other, or the name is not a string.
     pub fn from_bytes(data: &'a [u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields::new(data);
+        let mut fields = Fields(data);
         let name = fields.string()?;
         let count = fields.u16()?;
         let mut wanted = 0;
@@ -119,7 +119,7 @@ impl<'a> MetaRequest<'a> {
     /// # Errors
     /// If the lengths do not fit each other, or a name is not a string.
     pub fn from_bytes(data: &'a [u8]) -> Result<Self, Malformed> {
-        let mut fields = Fields::new(data);
+        let mut fields = Fields(data);
         let name = fields.string()?;
         let count = fields.u32()? as usize;
         if count > fields.left() / 4 {

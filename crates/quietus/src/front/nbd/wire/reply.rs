@@ -116,12 +116,18 @@ impl ReplyFor {
             out.extend(head.bytes());
             out.extend(context.to_be_bytes());
             out.extend(u32::try_from(extents.len()).expect("limited by the caller").to_be_bytes());
-            extents.iter().for_each(|&(len, status)| put_extent_64(out, len, status));
+            for (len, status) in extents {
+                out.extend(len.to_be_bytes());
+                out.extend(u64::from(*status).to_be_bytes());
+            }
         } else {
             let head = self.chunk(flags, NBD_REPLY_TYPE_BLOCK_STATUS, 4 + extents.len() * 8);
             out.extend(head.bytes());
             out.extend(context.to_be_bytes());
-            extents.iter().for_each(|&(len, status)| put_extent_32(out, len, status));
+            for (len, status) in extents {
+                out.extend(u32::try_from(*len).expect("a compact request is no longer").to_be_bytes());
+                out.extend(status.to_be_bytes());
+            }
         }
     }
 
@@ -149,14 +155,4 @@ impl ReplyFor {
         }
         head
     }
-}
-
-fn put_extent_64(out: &mut Vec<u8>, len: u64, status: u32) {
-    out.extend(len.to_be_bytes());
-    out.extend(u64::from(status).to_be_bytes());
-}
-
-fn put_extent_32(out: &mut Vec<u8>, len: u64, status: u32) {
-    out.extend(u32::try_from(len).expect("a compact request is no longer").to_be_bytes());
-    out.extend(status.to_be_bytes());
 }

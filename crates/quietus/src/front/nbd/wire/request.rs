@@ -97,7 +97,7 @@ impl RequestHeader {
     /// If the magic is wrong, after which nothing can be made of the stream.
     pub fn from_bytes(bytes: &[u8], style: Style) -> Result<Option<Self>, Malformed> {
         let Some(header) = bytes.get(..style.request_bytes()) else { return Ok(None) };
-        let mut fields = Fields::new(header);
+        let mut fields = Fields(header);
         let extended = style == Style::Extended;
         let magic = if extended { NBD_EXTENDED_REQUEST_MAGIC } else { NBD_REQUEST_MAGIC };
         if fields.u32()? != magic {
@@ -144,7 +144,7 @@ impl RequestHeader {
 /// # Errors
 /// If the length is not 8 + 4n, with n at least one.
 pub fn status_payload(payload: &[u8]) -> Result<(u64, Vec<u32>), Malformed> {
-    let mut fields = Fields::new(payload);
+    let mut fields = Fields(payload);
     let len = fields.u64()?;
     if fields.left() == 0 || !fields.left().is_multiple_of(4) {
         return Err(Malformed("not a list of contexts"));

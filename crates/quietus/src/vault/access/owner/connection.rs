@@ -1,10 +1,10 @@
 //! Other processes: each has a connection, and a thread that passes its requests on to the owner.
 
 use crate::front::control::through_fd;
-use crate::vault::access::owner::request::{Refusal, Reply, Request};
-use crate::vault::access::owner::thread::{Event, Job};
-use crate::vault::access::owner::wire;
-use crate::vault::access::owner::wire::{GREETING, REQUEST_BYTES_MAX, SOCKET};
+use crate::vault::access::job::{Event, Job};
+use crate::vault::access::request::{Refusal, Reply, Request};
+use crate::vault::access::wire;
+use crate::vault::access::wire::{GREETING, REQUEST_BYTES_MAX, SOCKET};
 use crate::vault::{Error, Home, VaultDir};
 use crossbeam_channel::{Sender, unbounded};
 use quietus_vault::chunk::Sent;

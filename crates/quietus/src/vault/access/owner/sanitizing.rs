@@ -1,10 +1,11 @@
 //! The sanitization under way: a step at a time, between requests.
 
-use crate::vault::access::owner::request::{Control, Refusal, Reply};
+use crate::base::rfc3339::now_ms;
+use crate::vault::access::job::Waiting;
 use crate::vault::access::owner::share::{Share, Side, Turn};
-use crate::vault::access::owner::thread::Waiting;
+use crate::vault::access::request::{Control, Refusal, Reply};
 use crate::vault::upkeep::sanitize::{Meter, Sanitize, SanitizeReceipt, receipt};
-use crate::vault::{Error, Session, now_ms};
+use crate::vault::{Error, Session};
 use quietus_vault::VaultError;
 use quietus_vault::sanitize::Progress;
 use std::time::{Duration, Instant};
@@ -20,12 +21,13 @@ pub(super) struct Sanitizing {
     meter: Meter,
     phase: &'static str,
     is_paused: bool,
-    share: Share,
+    pub(super) share: Share,
     /// When the next step is due.
-    due: Instant,
-    /// The clients that asked for it: once all are gone, it is cancelled.
+    pub(super) due: Instant,
+    /// The client that asked for it: once that is gone, it is cancelled.
     asker: Waiting,
-    watchers: Vec<Waiting>,
+    /// More clients that are told of progress and of the end.
+    pub(super) watchers: Vec<Waiting>,
 }
 
 impl Sanitizing {
@@ -53,25 +55,6 @@ impl Sanitizing {
                 None
             }
         }
-    }
-
-    pub(super) fn due(&self) -> Instant {
-        self.due
-    }
-
-    /// Tells one more client of progress and of the end.
-    pub(super) fn watched_by(&mut self, watcher: Waiting) {
-        self.watchers.push(watcher);
-    }
-
-    /// Notes what a request of others took.
-    pub(super) fn note_request(&mut self, turn: &Turn, session: &Session<'_>) {
-        self.share.charge(Side::Others, turn, session);
-    }
-
-    /// Whether requests that wait come before its next step.
-    pub(super) fn is_ahead(&self) -> bool {
-        self.share.is_ahead()
     }
 
     /// Does a part of it, unless it pauses; None if it has ended.

@@ -1,8 +1,9 @@
 //! A client that speaks the protocol, and lies.
 
-use crate::vault::access::owner::request::CHUNKS_MAX;
-use crate::vault::access::owner::wire::{REQUEST_BYTES_MAX, SOCKET, connect};
+use crate::vault::access::job::{Event, Job};
 use crate::vault::access::owner::*;
+use crate::vault::access::request::{Ask, CHUNKS_MAX, Control, GOT_MAX, Refusal, Reply, Request};
+use crate::vault::access::wire::{REQUEST_BYTES_MAX, SOCKET, receive, send};
 use crate::vault::upkeep::sanitize::Sanitize;
 use crate::vault::{Codec, CreateVault, create};
 use crossbeam_channel::unbounded;

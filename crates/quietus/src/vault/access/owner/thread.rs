@@ -1,58 +1,16 @@
 //! The thread that has the vault.
 
-use crate::vault::access::owner::request::{Ask, Fill, Refusal, Reply, Request};
+use crate::vault::access::job::{Job, Waiting};
 use crate::vault::access::owner::sanitizing::Sanitizing;
-use crate::vault::access::owner::share::Turn;
+use crate::vault::access::owner::share::{Side, Turn};
+use crate::vault::access::request::{Ask, Fill, Refusal, Reply, Request};
 use crate::vault::place::record::Entry;
 use crate::vault::{Error, Session};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use quietus_vault::VaultError;
 use quietus_vault::chunk::Bytes;
 use quietus_vault::client::{self, Access, Answer};
-use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
-
-/// How often a waiting command is told of progress.
-const TOLD_EVERY: Duration = Duration::from_millis(100);
-
-/// The owner's messages while a request is carried out, and at its end.
-#[derive(Debug, Serialize, Deserialize)]
-pub(in crate::vault) enum Event {
-    /// The present phase, and how many of how many steps of it are done.
-    Progress(String, u64, u64),
-    /// The answer.
-    Done(Result<Reply, Refusal>),
-}
-
-/// A command that waits for an answer. The answer is not wanted any more once the receiver is gone.
-pub(super) struct Waiting {
-    events: Sender<Event>,
-    told: Instant,
-}
-
-impl Waiting {
-    pub(super) fn new(events: Sender<Event>) -> Self {
-        Self { events, told: Instant::now() }
-    }
-
-    /// Tells of progress, now and then; whether a client wants to go on.
-    pub(super) fn tell(&mut self, what: &str, done: u64, of: u64) -> bool {
-        if self.told.elapsed() < TOLD_EVERY {
-            return true;
-        }
-        self.told = Instant::now();
-        self.events.send(Event::Progress(what.into(), done, of)).is_ok()
-    }
-
-    /// Answers.
-    pub(super) fn answer(&self, answer: Result<Reply, impl Into<Refusal>>) {
-        // A client that has gone away wants no answer.
-        let _ = self.events.send(Event::Done(answer.map_err(Into::into)));
-    }
-}
-
-/// A request, its client, and where the answer goes.
-pub(in crate::vault) struct Job(pub Request, pub String, pub Sender<Event>);
+use std::time::Instant;
 
 /// The owner of a vault.
 pub(super) struct Owner<'d> {
@@ -68,11 +26,12 @@ impl<'d> Owner<'d> {
     /// Works until no requests can come any more.
     pub(super) fn run(mut self, jobs: &Receiver<Job>) {
         loop {
-            let due = self.sanitizing.as_ref().map(Sanitizing::due);
-            let job = match due {
-                Some(due) if due <= Instant::now() && !self.is_ahead() => Err(RecvTimeoutError::Timeout),
+            let job = match &self.sanitizing {
+                Some(it) if it.due <= Instant::now() && !it.share.is_ahead() => {
+                    Err(RecvTimeoutError::Timeout)
+                }
                 // A request that waits is taken even if the time is over.
-                Some(due) => jobs.recv_deadline(due),
+                Some(it) => jobs.recv_deadline(it.due),
                 None => jobs.recv().map_err(RecvTimeoutError::from),
             };
             match job {
@@ -86,10 +45,6 @@ impl<'d> Owner<'d> {
         }
     }
 
-    fn is_ahead(&self) -> bool {
-        self.sanitizing.as_ref().is_some_and(Sanitizing::is_ahead)
-    }
-
     fn step(&mut self) {
         self.sanitizing = self.sanitizing.take().and_then(|it| it.step(&mut self.session));
     }
@@ -98,7 +53,7 @@ impl<'d> Owner<'d> {
         let turn = self.sanitizing.is_some().then(|| Turn::begin(&self.session));
         self.carry_out(job);
         if let (Some(turn), Some(sanitizing)) = (turn, &mut self.sanitizing) {
-            sanitizing.note_request(&turn, &self.session);
+            sanitizing.share.charge(Side::Others, &turn, &self.session);
         }
     }
 
@@ -135,7 +90,7 @@ impl<'d> Owner<'d> {
                 None => return self.sanitizing = Sanitizing::begin(session, how, waiting),
             },
             Ask::Watch => match &mut self.sanitizing {
-                Some(sanitizing) => return sanitizing.watched_by(waiting),
+                Some(sanitizing) => return sanitizing.watchers.push(waiting),
                 None => Err(VaultError::NotRunning.into()),
             },
             Ask::Control(control) => match self.sanitizing.take() {

@@ -26,9 +26,6 @@ pub(in crate::vault) struct Partial<'d> {
 
 impl<'d> Partial<'d> {
     /// Makes an entry in the folder `dir` with `make`, which is given the name.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub(in crate::vault) fn make<T>(
         dir: BorrowedFd<'d>,
         mut make: impl FnMut(&CStr) -> Result<T, Errno>,
@@ -44,9 +41,6 @@ impl<'d> Partial<'d> {
     }
 
     /// Makes an empty file in the folder `dir`.
-    ///
-    /// # Errors
-    /// Errors of the host.
     pub(in crate::vault) fn file(dir: BorrowedFd<'d>) -> Result<(Self, File), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Self::make(dir, |name| {

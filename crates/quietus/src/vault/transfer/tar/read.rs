@@ -247,7 +247,7 @@ impl<'i> Reader<'i> {
             self.whole(&mut block)?;
             self.left.0 = left;
             if ahead.take(&block).map_err(|why| self.damaged(from, &why))? {
-                return Ok(ahead.runs());
+                return Ok(ahead.runs);
             }
         }
     }

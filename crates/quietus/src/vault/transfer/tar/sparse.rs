@@ -163,7 +163,7 @@ pub(super) struct Ahead {
     digits: Vec<u8>,
     count: Option<u64>,
     start: Option<u64>,
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
 }
 
 impl Ahead {
@@ -195,10 +195,6 @@ impl Ahead {
             }
         }
         Ok(false)
-    }
-
-    pub(super) fn runs(self) -> Vec<Run> {
-        self.runs
     }
 }
 
@@ -245,7 +241,7 @@ mod tests {
         let mut ahead = Ahead::default();
         assert_eq!(ahead.take(b"2\n0\n5"), Ok(false));
         assert_eq!(ahead.take(b"\n50\n7\n\0\0"), Ok(true));
-        assert_eq!(ahead.runs(), [(0, 5), (50, 7)]);
+        assert_eq!(ahead.runs, [(0, 5), (50, 7)]);
         for bad in [&b"x\n"[..], b"\n", b"99999999\n", b"111111111111111111111\n"] {
             assert!(Ahead::default().take(bad).is_err(), "{bad:?}");
         }

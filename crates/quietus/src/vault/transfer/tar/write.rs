@@ -2,7 +2,7 @@
 //!
 //! Files with holes have GNU tar's format 1.0.
 
-use crate::vault::transfer::restore::{DEPTH_MAX, Restored, Selection, Wanted};
+use crate::vault::transfer::restore::{DEPTH_MAX, Going, Restored, Selection, Wanted, zeros};
 use crate::vault::transfer::tar::header::{
     BLOCK_BYTES, DEVMAJOR, DEVMINOR, GID, Header, MODE, MTIME, NAME_BYTES_MAX, SIZE, UID,
 };
@@ -16,10 +16,6 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Entries that were left out and are named one by one.
-const LEFT_OUT_MAX: usize = 1000;
-/// Zeros that are written at once.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 const SECOND_NS: i64 = 1_000_000_000;
 /// Largest numbers of 7 and of 11 octal digits.
 const OCTAL_7_MAX: i64 = 0o7_777_777;
@@ -41,7 +37,8 @@ pub(super) fn write_tar(
     let (top, wanted) = (read_snapshot(vault, snapshot)?, Selection::new(paths)?);
     let of = wanted.bytes(vault, &top)?;
     let written = Restored { snapshot: snapshot.0, into: path.into(), ..Restored::default() };
-    let mut task = Writing { vault, wanted, out, path, links: HashMap::new(), written, step, done: (0, of) };
+    let going = Going { step, done: 0, of };
+    let mut task = Writing { vault, wanted, out, path, links: HashMap::new(), written, going };
     if let Some(own) = top.top.filter(|_| task.wanted.is_all()) {
         task.header(b"./", &own, Entry::plain(b'5'))?;
     }
@@ -80,8 +77,7 @@ struct Writing<'v, 'a> {
     /// The first name of each file with several.
     links: HashMap<u64, Vec<u8>>,
     written: Restored,
-    step: Step<'a>,
-    done: (u64, u64),
+    going: Going<'a>,
 }
 
 impl Writing<'_, '_> {
@@ -114,13 +110,13 @@ impl Writing<'_, '_> {
 
     /// Writes an entry that is no folder.
     fn entry(&mut self, node: &Node, path: &[u8]) -> Result<(), Error> {
-        self.go_on(0)?;
+        self.going.on(0)?;
         self.written.files += 1;
         if let Some(number) = node.metadata.hard_link {
             if let Some(first) = self.links.get(&number).cloned() {
                 if let Kind::File(recipe) = &node.kind {
                     self.written.bytes += recipe.bytes();
-                    self.go_on(recipe.bytes())?;
+                    self.going.on(recipe.bytes())?;
                 }
                 return self.header(path, &node.metadata, Entry { link: &first, ..Entry::plain(b'1') });
             }
@@ -200,7 +196,7 @@ impl Writing<'_, '_> {
 
     /// Writes what the runs have of a file; the next run is the last one of the list.
     fn content(&mut self, recipe: &Recipe, runs: &mut Vec<Run>) -> Result<(), Error> {
-        let (out, path, step, done, mut at) = (&mut *self.out, self.path, &mut self.step, &mut self.done, 0);
+        let (out, path, going, mut at) = (&mut *self.out, self.path, &mut self.going, 0);
         read_file::<Error>(self.vault, recipe, &mut |bytes, content| {
             let end = at + bytes;
             while let Some((start, length)) = runs.last().copied().filter(|(start, _)| *start < end) {
@@ -216,8 +212,7 @@ impl Writing<'_, '_> {
                 runs.pop();
             }
             at = end;
-            done.0 += bytes;
-            if step(done.0, done.1.max(done.0)) { Ok(()) } else { Err(Error::Interrupted) }
+            going.on(bytes)
         })
     }
 
@@ -295,26 +290,8 @@ impl Writing<'_, '_> {
     fn leave_out(&mut self, path: &[u8], why: &str) {
         let what = format!("{}: {why}", String::from_utf8_lossy(path));
         tracing::warn!("left out of the archive: {what}");
-        self.written.refused_count += 1;
-        if self.written.refused.len() < LEFT_OUT_MAX {
-            self.written.refused.push(what);
-        }
+        self.written.note(what);
     }
-
-    fn go_on(&mut self, bytes: u64) -> Result<(), Error> {
-        self.done.0 += bytes;
-        let (done, of) = self.done;
-        if (self.step)(done, of.max(done)) { Ok(()) } else { Err(Error::Interrupted) }
-    }
-}
-
-fn zeros(out: &mut dyn Write, mut bytes: u64) -> io::Result<()> {
-    while bytes > 0 {
-        let some = bytes.min(ZEROS.len() as u64);
-        out.write_all(&ZEROS[..some as usize])?;
-        bytes -= some;
-    }
-    Ok(())
 }
 
 /// Gives the header a path, and an extended one if it is too long or has letters that programs read in one encoding only.

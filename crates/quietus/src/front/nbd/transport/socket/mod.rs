@@ -5,6 +5,7 @@ mod tests;
 
 use crate::front::nbd::wire::PAYLOAD_BYTES_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;
@@ -32,7 +33,8 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(1);
 pub struct Socket {
     fd: OwnedFd,
     peer: String,
-    process: Option<u32>,
+    /// Number of the process that connected, if it is on this host.
+    pub process: Option<u32>,
     /// The client was quick the last time.
     is_quick: AtomicBool,
     opened: Instant,
@@ -58,11 +60,6 @@ impl Socket {
             opened: Instant::now(),
             waits_since_ms,
         })
-    }
-
-    /// Number of the process that connected, if it is on this host.
-    pub const fn process(&self) -> Option<u32> {
-        self.process
     }
 
     /// How long the other end has been waited for, if it is.
@@ -105,12 +102,7 @@ impl Socket {
     }
 
     fn recv_now(&self, buf: &mut [u8], flags: RecvFlags) -> io::Result<usize> {
-        loop {
-            match rustix::net::recv(&self.fd, &mut *buf, flags) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return Ok(other?.0),
-            }
-        }
+        Ok(retry_on_intr(|| rustix::net::recv(&self.fd, &mut *buf, flags))?.0)
     }
 
     /// Notes that the next bytes are worth no haste.
@@ -126,12 +118,8 @@ impl Socket {
         deadline: Option<Instant>,
     ) -> io::Result<usize> {
         self.wait_until(PollFlags::IN, deadline)?;
-        loop {
-            match rustix::io::readv(&self.fd, &mut [IoSliceMut::new(first), IoSliceMut::new(second)]) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return Ok(other?),
-            }
-        }
+        let mut parts = [IoSliceMut::new(first), IoSliceMut::new(second)];
+        Ok(retry_on_intr(|| rustix::io::readv(&self.fd, &mut parts))?)
     }
 
     /// Sends some of `slices`, and returns how many bytes.
@@ -140,12 +128,8 @@ impl Socket {
     /// [`io::ErrorKind::WouldBlock`] rather than wait; else the connection's end.
     pub fn try_send(&self, slices: &[IoSlice]) -> io::Result<usize> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        loop {
-            match rustix::net::sendmsg(&self.fd, slices, &mut SendAncillaryBuffer::default(), flags) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return Ok(other?),
-            }
-        }
+        let send = || rustix::net::sendmsg(&self.fd, slices, &mut SendAncillaryBuffer::default(), flags);
+        Ok(retry_on_intr(send)?)
     }
 
     /// Waits until something can be sent.
