@@ -1,34 +1,30 @@
 //! Commands on an overlay that is not served are killed at any instant, and begun again.
 
-use crate::cli::program::Disk;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::program::{Disk, quietus, text};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const SIZE: usize = 6 << 20;
 const KILLS: u32 = 12;
 
 /// An image with content in two of three stretches of 100,000 bytes.
-fn image(path: &Path, phase: usize) -> Vec<u8> {
+fn image(phase: usize) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     for (n, part) in bytes.chunks_mut(100_000).enumerate() {
         if !(n + phase).is_multiple_of(3) {
             part.fill(n as u8 + 50 * phase as u8 + 1);
         }
     }
-    std::fs::write(path, &bytes).expect("an image");
     bytes
 }
 
-/// A disk above the image `golden`, which it shows; and another image beside it.
+/// A disk above an image, which it shows; and another image beside it.
 fn bench() -> (Disk, Vec<u8>, PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let golden = dir.path().join("golden");
-    let shown = image(&golden, 1);
-    let disk = Disk::made(dir, &["--store", "overlay", "--base", golden.to_str().expect("text")]);
+    let disk = Disk::on(&image(1), &["--store", "overlay", "--base"]);
     let other = disk.beside("other");
-    image(&other, 2);
-    (disk, shown, other)
+    std::fs::write(&other, image(2)).expect("an image");
+    (disk, image(1), other)
 }
 
 /// How long `command` takes to its end, on a disk of its own.
@@ -41,9 +37,9 @@ fn time(disk: &Disk, command: &str, args: &[&str]) -> Duration {
 /// Begins `command` and kills it within `whole`, `KILLS` times.
 fn kill(disk: &Disk, command: &str, args: &[&str], whole: Duration, mut after: impl FnMut(bool)) {
     for n in 0..KILLS {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let quietus = quietus.arg(command).arg(disk.path()).args(args);
-        let mut child = quietus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let mut quietus = quietus();
+        quietus.arg(command).arg(disk.path()).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = quietus.spawn().expect("it runs");
         // Neither in step with the machine nor in order of time.
         std::thread::sleep(whole * (n * 7 % KILLS + 1) / (KILLS + 1));
         let _ = child.kill();
@@ -53,17 +49,17 @@ fn kill(disk: &Disk, command: &str, args: &[&str], whole: Duration, mut after: i
 
 fn shows(disk: &Disk, wanted: &[u8]) {
     let out = disk.beside("out");
-    disk.json("export", &[out.to_str().expect("text")]);
+    disk.json("export", &[text(&out)]);
     assert!(std::fs::read(&out).expect("the image") == wanted, "it shows something else");
 }
 
 #[test]
 fn a_rebase_that_was_killed_is_begun_again() {
     let (alike, _, other) = bench();
-    let args = ["--base", other.to_str().expect("text")];
+    let args = ["--base", text(&other)];
     let whole = time(&alike, "rebase", &args);
     let (disk, shown, other) = bench();
-    let args = ["--base", other.to_str().expect("text")];
+    let args = ["--base", text(&other)];
     kill(&disk, "rebase", &args, whole, |_| ());
     disk.json("rebase", &args);
     shows(&disk, &shown);
@@ -74,7 +70,7 @@ fn a_rebase_that_was_killed_is_begun_again() {
 fn a_commit_that_was_killed_is_begun_again() {
     let made = || {
         let (disk, shown, other) = bench();
-        disk.json("rebase", &["--base", other.to_str().expect("text")]);
+        disk.json("rebase", &["--base", text(&other)]);
         (disk, shown, other)
     };
     let whole = time(&made().0, "commit", &[]);
@@ -89,9 +85,9 @@ fn a_commit_that_was_killed_is_begun_again() {
 #[test]
 fn an_export_that_was_killed_has_no_image_or_all_of_it() {
     let (disk, shown, other) = bench();
-    disk.json("rebase", &["--base", other.to_str().expect("text")]);
+    disk.json("rebase", &["--base", text(&other)]);
     let out = disk.beside("image");
-    let args = [out.to_str().expect("text")];
+    let args = [text(&out)];
     let whole = time(&disk, "export", &args);
     std::fs::remove_file(&out).expect("it was made");
     kill(&disk, "export", &args, whole, |ended| {

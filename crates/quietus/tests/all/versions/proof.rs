@@ -1,5 +1,6 @@
 //! What `prove` says of a disk that keeps versions.
 
+use crate::program::copy;
 use crate::versions::judge::{
     BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
 };
@@ -80,8 +81,7 @@ fn after_a_stop_a_disk_that_is_not_served_says_that_nothing_is_left_of_what_was_
         disk.close(false, |_| true);
         drop(disk);
         let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
-        let StoreStatus::Versions(store) = disk.engine.status().store else { panic!("another store") };
-        assert_eq!(store.owed_bytes, 0, "{seal}: {store:?}");
+        assert_eq!(store(&disk).owed_bytes, 0, "{seal}");
         let proof = prove(&disk);
         assert!(proof.is_clean(), "{seal}: {proof:?}");
     }
@@ -108,12 +108,10 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
             "{seal}: what is stored falls, and what is destroyed counts"
         );
         // As a kill would leave it.
-        let (dir, twin) = loop {
-            let copied = disk.engine.ask(|volume| volume.is_at_rest().then(|| copy_of(&bench)));
-            if let Some(copied) = copied {
-                break copied;
-            }
-        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let twin = dir.path().join("disk");
+        let copied = || disk.engine.ask(|volume| volume.is_at_rest().then(|| copy(bench.path(), &twin)));
+        while copied().is_none() {}
         for _ in 0..2 {
             let killed = OpenDisk::open(&twin, true, &mut |_, _| true).expect("it opens");
             assert_eq!(store(&killed).owed_bytes, 0, "{seal}");
@@ -122,7 +120,6 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
             assert_eq!((shred.done, shred.destroyed_bytes), (true, 0), "{seal}");
             killed.close(false, |_| true);
         }
-        drop(dir);
         disk.close(true, |_| true);
     }
 }
@@ -139,17 +136,6 @@ fn shred_waits_for_what_is_being_forgotten() {
         assert!(prove(&disk).is_clean(), "{seal}");
         disk.close(true, |_| true);
     }
-}
-
-fn copy_of(bench: &Bench) -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let twin = dir.path().join("disk");
-    std::fs::create_dir(&twin).expect("a directory");
-    for entry in std::fs::read_dir(bench.path()).expect("a directory") {
-        let entry = entry.expect("an entry");
-        std::fs::copy(entry.path(), twin.join(entry.file_name())).expect("a copy");
-    }
-    (dir, twin)
 }
 
 #[test]

@@ -21,10 +21,9 @@ pub(crate) const RECORD: usize = 16;
 
 /// The findings of a look at the disk, which is not served: the file, and what is wrong.
 fn findings(bench: &Bench, read_data: bool) -> Vec<(String, String)> {
-    let opened = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
-    let disk = match opened {
+    let disk = match bench.look() {
         Ok(disk) => disk,
-        Err(error) => return vec![("open".into(), error.to_string())],
+        Err(error) => return vec![("open".into(), error)],
     };
     let found = findings_of(&disk, read_data);
     disk.close(false, |_| true);
