@@ -1,6 +1,7 @@
 //! Vaults that can only be read: all that does not write is done as ever, and nothing is written.
 
 use crate::cli::read_only::View;
+use crate::program::{error, quietus};
 use crate::schemas::all_valid;
 use crate::vault::program::{Vault, assert_same, folder};
 use std::collections::BTreeMap;
@@ -66,8 +67,8 @@ fn read_all(vault: &Vault, path: &Path, top: &Path, quietus: &dyn Fn() -> Comman
         ("prove", &[]),
     ] {
         let output = run(command, args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && said.contains("is read-only here"), "{command}: {said}");
+        let (status, said) = error(&output);
+        assert!(status == Some(1) && said.contains("is read-only here"), "{command}: {said}");
     }
     // Two at once.
     let output = |mut quietus: Command| {
@@ -86,13 +87,12 @@ fn a_vault_on_a_read_only_mount_is_read_in_every_way_and_changes_nothing() {
         return eprintln!("skipped: nothing can be mounted here");
     };
     for _ in ["with a lock", "without"] {
-        read_all(&vault, &view.0, &top, &|| Command::new(env!("CARGO_BIN_EXE_quietus")));
+        read_all(&vault, &view.0, &top, &quietus);
         fs::remove_file(vault.path().join("lock")).unwrap_or_default();
     }
     let mut after = files(&vault);
-    for name in ["lock"].map(|name| vault.path().join(name)) {
-        after.insert(name.clone(), before[&name].clone());
-    }
+    let lock = vault.path().join("lock");
+    after.insert(lock.clone(), before[&lock].clone());
     assert!(before == after, "something was written");
     drop(view);
     vault.json("put", &["daily", "a"]);
@@ -114,7 +114,7 @@ fn a_vault_that_this_user_may_only_read_is_read() {
     }
     run(&["chmod", "-R", "a-w", "vault"]);
     read_all(&vault, &vault.path(), &top, &|| {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let mut quietus = quietus();
         if is_root {
             quietus.uid(user);
         }

@@ -1,6 +1,6 @@
 //! What is put comes back as it was, with all that a file has, and nothing else is touched.
 
-use crate::program::error;
+use crate::program::{error, told};
 use crate::vault::program::{Vault, assert_same, folder, noise};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, XattrFlags};
 use std::collections::BTreeMap;
@@ -139,8 +139,7 @@ fn all_that_a_file_has_comes_back_from_every_kind_of_vault() {
             assert!(about == found, "{path:?}: {about:?}, restored: {found:?}");
         }
         assert!(after[Path::new("sparse")].is_sparse && after[Path::new("text")].names == 2);
-        let verified = vault.json("verify", &[]);
-        assert_eq!(verified["ok"], true, "{verified}");
+        vault.assert_whole();
     }
 }
 
@@ -159,8 +158,7 @@ fn a_second_snapshot_stores_what_has_changed_and_nothing_else() {
     fs::write(top.join("file 8"), changed).expect("a file");
     let third = put();
     assert!(third["new_bytes"].as_u64() < Some(80_000), "{third}");
-    let list = vault.json("list", &[]);
-    assert_eq!(list["snapshots"].as_array().map(Vec::len), Some(3));
+    assert_eq!(vault.snapshots(), 3);
     let stats = vault.json("stats", &[]);
     assert!(stats["all_bytes"].as_u64() > stats["data"]["raw_bytes"].as_u64().map(|it| 2 * it), "{stats}");
 }
@@ -181,8 +179,7 @@ fn paths_and_patterns_choose_what_is_put_and_restored() {
     assert_same(&top.join("keep/other"), &vault.beside("back/a/keep/other"));
     let shown = vault.run("cat", &["some", "a/keep/this/file 1"]);
     assert!(shown.stdout == fs::read(top.join("keep/this/file 1")).expect("a file"));
-    let listed = vault.run("list", &["some", "a/keep"]).stdout;
-    assert_eq!(String::from_utf8(listed).expect("text").lines().count(), 5);
+    assert_eq!(told(&vault.run("list", &["some", "a/keep"])).lines().count(), 5);
     for (command, args, why) in [
         ("get", &["some", "a/nothing"][..], "a/nothing: not in the snapshot"),
         ("get", &["some", "../a"], "`..` in a path"),
@@ -209,15 +206,13 @@ fn nothing_that_exists_is_overwritten_and_no_link_is_followed() {
     let into = vault.beside("into");
     fs::create_dir_all(into.join("a")).expect("a directory");
     symlink(&elsewhere, into.join("a/sub")).expect("a link");
-    let output = vault.run("get", &["some", "--into", "into"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    vault.findings("get", &["some", "--into", "into"]);
     assert_eq!(fs::read_dir(&elsewhere).expect("a directory").count(), 0, "it wrote through a link");
     fs::remove_file(into.join("a/sub")).expect("a link");
     fs::create_dir(into.join("a/sub")).expect("a directory");
     fs::write(into.join("a/sub/file 1"), b"precious").expect("a file");
     symlink(elsewhere.join("new"), into.join("a/sub/file 2")).expect("a link");
-    let output = vault.run("get", &["some", "--into", "into"]);
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    vault.findings("get", &["some", "--into", "into"]);
     assert_eq!(fs::read(into.join("a/sub/file 1")).expect("a file"), b"precious");
     assert_eq!(fs::read_dir(&elsewhere).expect("a directory").count(), 0, "it wrote through a link");
 }
