@@ -56,21 +56,6 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
 }
 
 #[test]
-fn a_commit_goes_to_the_base_or_to_a_new_image() {
-    let bench = overlay(&[]);
-    bench.json("purge", &["0+4096"]);
-    let new = bench.beside("new");
-    bench.json("commit", &["--to", text(&new)]);
-    let committed = std::fs::read(&new).expect("the image");
-    assert!(committed[..4096] == [0; 4096] && committed[4096..] == vec![7; SIZE - 4096]);
-    assert!(std::fs::read(bench.beside("image")).expect("the base") == vec![7; SIZE]);
-    let done = bench.json("commit", &[]);
-    assert_eq!((&done["written_bytes"], &done["purged_bytes"]), (&0.into(), &4096.into()));
-    assert!(std::fs::read(bench.beside("image")).expect("the base") == committed);
-    assert_eq!(bench.json("rebase", &["--base", text(&new)])["copied_bytes"], 0, "it is the same");
-}
-
-#[test]
 fn a_base_that_is_not_what_it_was_is_refused_with_what_to_do() {
     let bench = overlay(&[]);
     let golden = bench.beside("image");

@@ -362,23 +362,6 @@ fn without_stubs_all_keys_and_all_records_open_nothing_of_a_forgotten_epoch() {
     check_kept(&bench.open());
 }
 
-#[test]
-fn a_forgotten_epoch_is_refused_also_after_a_start_and_its_receipt_names_it() {
-    let bench = Bench::new(Seal::RandomKey);
-    let (disk, _) = filled(&bench);
-    forget(&disk, Epoch(1));
-    disk.engine.recorder().flush().expect("the log is written");
-    disk.close(true, |_| true);
-    drop(disk);
-    let disk = bench.open();
-    let request = Request { op: Op::ReadPast(Epoch(1)), extent: Extent::new(0, BLOCK), fua: false };
-    let refusal = carry_out(&*disk.engine, request).expect_err("it is forgotten");
-    assert!(refusal.to_string().contains("epoch 1 is forgotten"), "{refusal}");
-    assert_eq!(epochs::list(&disk.engine, Epoch(0)).expect("a list").len(), 1);
-    let log = std::fs::read_to_string(Path::new(&bench.path).join("audit.jsonl")).expect("the log");
-    assert!(log.contains(r#""epochs":{"from":1,"to":1}"#), "{log}");
-}
-
 /// The round of what each block shows now; 0 for zeros.
 fn rounds(disk: &OpenDisk) -> Vec<u64> {
     let round = |block| {

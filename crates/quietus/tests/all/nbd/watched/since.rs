@@ -141,44 +141,6 @@ fn a_full_copy_and_the_changes_since_then_are_the_later_epoch_bit_for_bit() {
     assert!(backup == shown[1]);
 }
 
-/// Reads epoch 1 whole, and from epoch 2 what changed since then; writes what it has then.
-const BACKUP: &str = r#"
-h.connect_uri(f"nbd+unix:///disk@1?socket={socket}")
-backup = bytearray(b"".join(h.pread(1 << 20, at) for at in range(0, h.get_size(), 1 << 20)))
-h.shutdown()
-context = "quietus:changed-since:1"
-later = nbd.NBD()
-later.add_meta_context(context)
-later.connect_uri(f"nbd+unix:///disk@2?socket={socket}")
-assert later.can_meta_context(context)
-told, dirty = [0], []
-def take(name, offset, entries, error):
-    assert name == context
-    for length, flags in zip(entries[::2], entries[1::2]):
-        if flags & 1:
-            dirty.append((offset, length))
-        offset += length
-    told.append(offset)
-while told[-1] < later.get_size():
-    later.block_status(later.get_size() - told[-1], told[-1], take)
-for start, length in dirty:
-    backup[start:start + length] = later.pread(length, start)
-later.shutdown()
-open(image, "wb").write(backup)
-"#;
-
-#[test]
-fn an_incremental_backup_by_libnbd_is_the_later_epoch_bit_for_bit() {
-    let past = Past::new("64M");
-    let shown = history(&past);
-    let _served = past.serve();
-    let (socket, image) = (past.disk.path().join("nbd.sock"), past.disk.beside("backup"));
-    let script = format!("socket, image = {socket:?}, {image:?}\n{BACKUP}");
-    if tool("nbdsh", &["-c", &script]).is_some() {
-        assert!(std::fs::read(&image).unwrap() == shown[1]);
-    }
-}
-
 #[test]
 fn clients_of_others_see_the_changes() {
     let past = Past::new("64M");
