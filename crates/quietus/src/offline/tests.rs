@@ -481,19 +481,6 @@ fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
 }
 
 #[test]
-fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_crash_too() {
-    let (bench, whole) = meddled(exchange);
-    std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
-    let said = refused(&bench);
-    let says =
-        ["disk/map: the sector at byte ", ", with the entries of blocks ", " does not match its checksum"];
-    assert!(says.iter().all(|it| said.contains(it)), "{said}");
-    assert!(said.contains("run `quietus repair`, or restore `map` and `data`"), "{said}");
-    std::fs::write(bench.file("disk").join("map"), whole).expect("a copy");
-    bench.check("once it is restored");
-}
-
-#[test]
 fn a_map_whose_sectors_are_whole_is_believed_if_the_stamp_is_removed() {
     let (bench, _) = meddled(|map, at| map[at[0] / 512 * 512..][..512].fill(0));
     assert!(refused(&bench).contains("changed since the last clean stop"), "{}", refused(&bench));

@@ -1,21 +1,19 @@
 //! One wrong byte in each file of a disk, of each store: what must come of it. Content is never wrong in silence, and nothing
 //! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
 
-use crate::program::private;
-use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
+use crate::program::{flip, overwrite, private};
+use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, try_ask, write};
 use quietus::disk::epochs::HoldOf;
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
-use quietus::engine::export::carry_out;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
-use quietus_core::base::units::{Epoch, Extent};
+use quietus_core::base::units::Epoch;
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::request::{Op, Refusal, Request};
+use quietus_core::request::Op;
 use quietus_core::store::overlay::Mode;
 use quietus_seal::Seal;
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Blocks that are looked at.
@@ -38,16 +36,12 @@ fn opened(path: &Path, source: &Source, look_only: bool) -> Result<OpenDisk, Str
         .map_err(|error| error.to_string())
 }
 
-fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
-    let extent = Extent::new(block * BLOCK, BLOCK);
-    carry_out(&*disk.engine, Request { op: op.clone(), extent, fua: false }).map(|it| it.into_vec())
-}
-
 impl Subject {
     fn new(dir: tempfile::TempDir, path: PathBuf, source: Source) -> Self {
         let mut subject = Self { _dir: dir, path, source, shows: Vec::new(), hold: None };
         let disk = opened(&subject.path, &subject.source, true).expect("it was stopped cleanly");
-        subject.shows = (0..BLOCKS).map(|block| seen(&disk, &Op::Read, block).expect("it is read")).collect();
+        subject.shows =
+            (0..BLOCKS).map(|block| try_ask(&disk, Op::Read, block, 1).expect("it is read")).collect();
         subject.hold = disk.names.holds().remove("case");
         disk.close(false, |_| true);
         subject
@@ -119,7 +113,7 @@ impl Subject {
         assert_eq!((holds.get("case"), holds.len()), (self.hold.as_ref(), self.hold.iter().len()), "{what}");
         assert_eq!(disk.names.epoch("before"), self.hold.as_ref().map(|_| Epoch(2)), "{what}");
         for (block, wanted) in (0..).zip(&self.shows) {
-            match seen(disk, &Op::Read, block) {
+            match try_ask(disk, Op::Read, block, 1) {
                 Ok(found) => assert!(found == *wanted, "{what}: block {block} is wrong in silence"),
                 Err(refusal) => {
                     assert!(may_fail, "{what}: block {block}: {refusal}");
@@ -152,16 +146,6 @@ fn places(path: &Path) -> Vec<u64> {
     let spread = filled.iter().step_by(step).enumerate().map(|(n, at)| at + [17, 40, 2, 300, 36, 9][n % 6]);
     let all = [9].into_iter().chain(spread).filter(|at| *at < bytes.len() as u64);
     all.collect()
-}
-
-fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
-    let file = std::fs::File::options().write(true).open(path).expect("a file");
-    file.write_all_at(bytes, at).expect("a write");
-}
-
-fn flip(path: &Path, at: u64) {
-    let byte = std::fs::read(path).expect("a file")[at as usize];
-    overwrite(path, at, &[byte ^ 0x24]);
 }
 
 /// What may come of one wrong byte in a file.
@@ -388,7 +372,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             let disk = opened(&copied, &subject.source, false).expect("it starts");
             subject.check(&disk, false, &what);
             for block in 0..16 {
-                let past = seen(&disk, &Op::ReadPast(Epoch(1)), block).expect("epoch 1 is kept");
+                let past = try_ask(&disk, Op::ReadPast(Epoch(1)), block, 1).expect("epoch 1 is kept");
                 assert!(past == content(block, 1), "{what}: block {block} of epoch 1");
             }
             disk.close(true, |_| true);

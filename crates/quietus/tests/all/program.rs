@@ -7,7 +7,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -60,6 +60,18 @@ pub fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("a directory").map(|it| it.expect("an entry")) {
         std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
     }
+}
+
+/// Writes to a file behind the back of the program.
+pub fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
+    let file = File::options().write(true).open(path).expect("a file");
+    file.write_all_at(bytes, at).expect("a write");
+}
+
+/// Flips a bit of this byte of a file.
+pub fn flip(path: &Path, at: u64) {
+    let byte = std::fs::read(path).expect("a file")[at as usize];
+    overwrite(path, at, &[byte ^ 0x10]);
 }
 
 /// Runs a tool of the system; `None`, with a message, where the tool is not installed.

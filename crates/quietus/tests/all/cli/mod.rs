@@ -13,15 +13,9 @@ mod status;
 mod stopping;
 mod usage;
 
-use crate::program::{Disk, holds, quietus, text, told, tool, wait_until};
+use crate::program::{Disk, holds, overwrite, quietus, text, told, tool, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-fn fill(path: &Path, at: u64, bytes: &[u8]) {
-    use std::os::unix::fs::FileExt;
-    let file = std::fs::OpenOptions::new().write(true).open(path).expect("the image");
-    file.write_all_at(bytes, at).expect("a write");
-}
 
 /// A disk in place on an image with a secret, which lies beside it.
 fn adopted(secret: &[u8]) -> (PathBuf, Disk) {
@@ -66,7 +60,7 @@ fn dead_content_that_comes_back_fails_the_proof() {
     let (image, disk) = adopted(b"x");
     disk.json("purge", &["0+65536"]);
     disk.json("shred", &["--now"]);
-    fill(&image, 4096, b"an operator put this back behind our back");
+    overwrite(&image, 4096, b"an operator put this back behind our back");
     let output = disk.run("prove", &[]);
     assert_eq!(output.status.code(), Some(3));
     let receipt: Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -269,11 +269,3 @@ fn wrong_usage_is_told_what_to_do_and_leaves_nothing() {
         .collect();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), usages().count(), wrong.join("\n"));
 }
-
-#[test]
-fn wrong_usages_are_many_and_each_is_another() {
-    let mut lines: Vec<&str> = usages().map(|(line, ..)| line).collect();
-    lines.sort_unstable();
-    lines.dedup();
-    assert!(lines.len() == usages().count() && lines.len() >= 60, "{}", lines.len());
-}

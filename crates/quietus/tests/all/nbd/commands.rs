@@ -258,15 +258,7 @@ fn block_status_tells_both_contexts() {
         let allocation = vec![(2 * BLOCK, 0), (2 * BLOCK, 3), (BLOCK, 2), (BLOCK, 0)];
         let liveness = vec![(BLOCK, 0), (BLOCK, 3), (2 * BLOCK, 1), (BLOCK, 2), (BLOCK, 0)];
         assert_eq!(status, [(1, allocation), (2, liveness)]);
-    }
-}
-
-#[test]
-fn block_status_of_one_extent_is_one_within_the_request() {
-    for style in [Style::Structured, Style::Extended] {
-        let disk = Disk::new("disk", SIZE);
-        disk.set_liveness(&MIXED);
-        let (_server, mut client) = transmit(&disk, style);
+        // One extent is one within the request.
         let status = client.status(REQ_ONE, 100, 5000).unwrap();
         assert_eq!(status, [(1, vec![(5000, 0)]), (2, vec![(BLOCK - 100, 0)])]);
     }
@@ -286,23 +278,15 @@ fn block_status_of_nothing_or_beyond_the_end_is_invalid() {
 }
 
 #[test]
-fn extended_requests_reach_as_far_as_the_disk() {
-    let size = 16 << 40;
-    let disk = Disk::new("disk", size);
-    let (_server, mut client) = transmit(&disk, Style::Extended);
-    assert_eq!(client.request(TRIM, 0, 1 << 30, size - (1 << 30)), 0);
-    assert_eq!(client.request(CACHE, 0, 0, size), 0);
-    let status = client.status(0, 0, size).unwrap();
-    assert_eq!(status, [(1, vec![(size, 3)]), (2, vec![(size, 1)])]);
-}
-
-#[test]
-fn compact_requests_reach_four_gib() {
-    let disk = Disk::new("disk", 1 << 40);
-    let (_server, mut client) = transmit(&disk, Style::Structured);
-    let most = u64::from(u32::MAX);
-    assert_eq!(client.request(TRIM, 0, 1 << 30, most), 0);
-    assert_eq!(client.status(0, 0, most).unwrap(), [(1, vec![(most, 3)]), (2, vec![(most, 1)])]);
+fn extended_requests_reach_as_far_as_the_disk_and_compact_ones_four_gib() {
+    for (style, size, most) in
+        [(Style::Extended, 16 << 40, 16 << 40), (Style::Structured, 1 << 40, u64::from(u32::MAX))]
+    {
+        let (_server, mut client) = transmit(&Disk::new("disk", size), style);
+        assert_eq!(client.request(TRIM, 0, 1 << 30, most.min(size - (1 << 30))), 0);
+        assert_eq!(client.request(CACHE, 0, 0, most), 0);
+        assert_eq!(client.status(0, 0, most).unwrap(), [(1, vec![(most, 3)]), (2, vec![(most, 1)])]);
+    }
 }
 
 fn ask(client: &mut Client<UnixStream>, len: u64, ids: &[u32]) -> Result<Vec<u32>, u32> {

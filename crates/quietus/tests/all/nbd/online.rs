@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::program::{Disk, Server, quietus, signal};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -237,41 +237,4 @@ fn a_server_that_ends_leaves_no_half_an_image() {
         assert!(end == Signal::TERM || image.is_none());
         image.into_iter().for_each(|it| std::fs::remove_file(it).unwrap());
     }
-}
-
-#[test]
-fn a_put_that_ends_early_leaves_no_snapshot_and_the_guest_goes_on() {
-    let disk = in_place();
-    let vault = disk.beside("vault");
-    let run = |args: &[&str]| quietus().arg("--json").arg("vault").args(args).arg(&vault).output().unwrap();
-    assert!(run(&["init", "--size", "256M"]).status.success());
-    let mut served = disk.serve(&["--detect", "off"]);
-    fill(&served);
-    // A server that stands still keeps the put from its end.
-    let stopped = Pid::from_child(&served.child);
-    let put = || {
-        kill_process(stopped, Signal::STOP).unwrap();
-        let mut put = quietus();
-        put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());
-        let child = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        child
-    };
-    for end in [Signal::INT, Signal::KILL] {
-        let child = put();
-        signal(&child, end);
-        signal(&served.child, Signal::CONT);
-        let output = done(child);
-        // A signal that comes before the command listens for it ends it at once.
-        assert!(matches!(output.status.code(), Some(130) | None), "{output:?}");
-        assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
-    }
-    // Likewise the server.
-    let child = put();
-    signal(&served.child, Signal::KILL);
-    let output = done(child);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    served.child.wait().unwrap();
-    let list = run(&["list"]);
-    assert_eq!(String::from_utf8_lossy(&list.stdout).matches("\"created\"").count(), 0, "{list:?}");
 }

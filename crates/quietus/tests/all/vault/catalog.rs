@@ -1,11 +1,10 @@
 //! A catalog that was damaged, is older than the pool, or is gone; and the files that never change.
 
-use crate::program::text;
+use crate::program::{flip, text};
 use crate::vault::program::{Vault, folder, noise};
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Bytes of a page of the table, and of the head.
 const PAGE: u64 = 4096;
@@ -19,14 +18,6 @@ fn some_vault() -> (Vault, Vec<PathBuf>) {
         vault.put(&top.file_name().expect("a name").to_string_lossy(), top);
     }
     (vault, tops)
-}
-
-fn flip(path: &Path, bit: u64) {
-    let file = fs::File::options().read(true).write(true).open(path).expect("a file");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, bit / 8).expect("a byte");
-    byte[0] ^= 1 << (bit % 8);
-    file.write_all_at(&byte, bit / 8).expect("a byte");
 }
 
 /// Where the table begins: behind the head and two halves of the log, of 4 MiB and 16 bytes a slot each.
@@ -65,9 +56,9 @@ fn an_older_page_of_the_table_is_not_believed() {
             u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
         };
         let newer = u64::from(generation(1) >= generation(0));
-        flip(&path, 8 * (table() + newer * PAGE + 100));
+        flip(&path, table() + newer * PAGE + 100);
         if both {
-            flip(&path, 8 * (table() + (1 - newer) * PAGE + 200));
+            flip(&path, table() + (1 - newer) * PAGE + 200);
         }
         use_on(&vault, 500);
         assert_whole(&vault, &tops);
@@ -133,9 +124,9 @@ fn a_changed_bit_of_a_file_that_never_changes_is_noticed_and_set_right() {
     for name in ["secret", "vault.toml", "key", "key.pub"] {
         let path = vault.path().join(name);
         let whole = fs::read(&path).expect("a file");
-        let bits = 8 * whole.len() as u64;
-        for bit in [3, bits / 2 + 1, bits - 6] {
-            flip(&path, bit);
+        let bytes = whole.len() as u64;
+        for at in [0, bytes / 2, bytes - 1] {
+            flip(&path, at);
             let said = match name {
                 "key" | "key.pub" => vault.refused("prove", &[]),
                 _ => vault.refused("put", &["more", text(&tops[0])]),
@@ -144,8 +135,8 @@ fn a_changed_bit_of_a_file_that_never_changes_is_noticed_and_set_right() {
                 said.contains(name) && (said.contains("repair") || said.contains("restore")),
                 "{name}: {said}"
             );
-            assert_eq!(vault.json("repair", &[])["mended"], json!([name]), "{name}, bit {bit}");
-            assert!(fs::read(&path).expect("a file") == whole, "{name}, bit {bit}");
+            assert_eq!(vault.json("repair", &[])["mended"], json!([name]), "{name}, byte {at}");
+            assert!(fs::read(&path).expect("a file") == whole, "{name}, byte {at}");
         }
     }
     assert_whole(&vault, &tops);

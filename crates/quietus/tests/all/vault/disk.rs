@@ -1,6 +1,6 @@
 //! Disks in a vault.
 
-use crate::program::{quietus, text, told};
+use crate::program::{overwrite, quietus, text, told};
 use crate::vault::program::{Vault, noise};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -87,8 +87,7 @@ fn an_epoch_of_a_disk_is_put_as_it_was() {
     let (old, new) = (put(&vault, &monday), put(&vault, &disk));
     let (_into, path) = restored(&vault, &old["snapshot"].to_string(), "vm.img");
     assert_equal(&path, &content);
-    let file = File::options().write(true).open(&content).expect("a file");
-    file.write_all_at(&[0; 64 << 10], 1 << 20).expect("a write");
+    overwrite(&content, 1 << 20, &[0; 64 << 10]);
     let (_into, path) = restored(&vault, &new["snapshot"].to_string(), "vm.img");
     assert_equal(&path, &content);
     let diff = vault.run("diff", &[&old["snapshot"].to_string(), &new["snapshot"].to_string()]);

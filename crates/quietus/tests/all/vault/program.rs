@@ -1,6 +1,6 @@
 //! The program as a user runs it, on a vault of its own.
 
-use crate::program::{quietus, text, told};
+use crate::program::{overwrite, quietus, text, told};
 use memchr::memmem;
 use rustix::fs::SeekFrom;
 use serde_json::Value;
@@ -94,8 +94,7 @@ impl Vault {
 
     /// Writes to the pool behind the vault's back.
     pub fn write(&self, at: u64, bytes: &[u8]) {
-        let pool = File::options().write(true).open(self.path().join("pool")).expect("a file");
-        pool.write_all_at(bytes, at).expect("a write");
+        overwrite(&self.path().join("pool"), at, bytes);
     }
 
     /// Changes a byte of the pool, so far behind the beginning of `needle`.

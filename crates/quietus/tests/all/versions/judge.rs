@@ -12,7 +12,7 @@ use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Block, Epoch, EpochRange, Extent, Session, Slot};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::sealing::{Context, Sealer, Sealing};
-use quietus_core::request::{Op, Request};
+use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::store::versions::halves;
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
@@ -233,9 +233,14 @@ pub(crate) fn cells_of(root: &[u8], page: usize) -> Vec<Cell> {
     pair.chunks(PAIR / 2).filter_map(Cell::from_bytes).collect()
 }
 
-pub(crate) fn ask(disk: &OpenDisk, op: Op, start: u64, blocks: u64) -> Vec<u8> {
-    let extent = Extent::new(start * BLOCK, blocks * BLOCK);
-    carry_out(&*disk.engine, Request { op, extent, fua: false }).expect("an answer").into_vec()
+/// What the disk answers to a request for blocks, or why it refuses.
+pub(crate) fn try_ask(disk: &OpenDisk, op: Op, block: u64, blocks: u64) -> Result<Vec<u8>, Refusal> {
+    let extent = Extent::new(block * BLOCK, blocks * BLOCK);
+    carry_out(&*disk.engine, Request { op, extent, fua: false }).map(|buf| buf.into_vec())
+}
+
+pub(crate) fn ask(disk: &OpenDisk, op: Op, block: u64, blocks: u64) -> Vec<u8> {
+    try_ask(disk, op, block, blocks).expect("an answer")
 }
 
 pub(crate) fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {

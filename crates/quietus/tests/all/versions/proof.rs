@@ -1,11 +1,10 @@
 //! What `prove` says of a disk that keeps versions.
 
-use crate::program::copy;
+use crate::program::{copy, overwrite};
 use crate::versions::judge::{
-    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
+    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, try_ask, write,
 };
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
-use quietus::engine::export::carry_out;
 use quietus::epochs;
 use quietus::front::control::{Call, Shredded};
 use quietus::open_disk::OpenDisk;
@@ -13,11 +12,10 @@ use quietus::proof::{self, Proof, Receipt};
 use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Epoch, EpochRange, Extent, Session};
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::request::{Op, Request};
+use quietus_core::request::Op;
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;
 use quietus_seal::Seal;
-use std::os::unix::fs::FileExt;
 
 /// The receipt of a proof, whose signature is valid.
 fn prove(disk: &OpenDisk) -> Proof {
@@ -39,9 +37,8 @@ fn drain(disk: &OpenDisk) {
 }
 
 fn put(bench: &Bench, name: &str, at: usize, bytes: &[u8]) {
-    let file = std::fs::File::options().write(true).open(bench.path().join(name)).expect("a file");
-    file.write_all_at(bytes, at as u64).expect("a write");
-    file.sync_all().expect("a sync");
+    overwrite(&bench.path().join(name), at as u64, bytes);
+    std::fs::File::open(bench.path().join(name)).and_then(|it| it.sync_all()).expect("a sync");
 }
 
 #[test]
@@ -144,15 +141,9 @@ fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit
     let (disk, _) = filled(&bench);
     std::fs::remove_file(bench.path().join("data")).expect("it is ours");
     for block in 0..50 {
-        let request = Request {
-            op: Op::Write(vec![7; 4096].into()),
-            extent: Extent::new(block * 4096, 4096),
-            fua: false,
-        };
-        drop(carry_out(&*disk.engine, request));
+        drop(try_ask(&disk, Op::Write(vec![7; BLOCK as usize].into()), block, 1));
     }
-    carry_out(&*disk.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })
-        .expect_err("the medium is gone");
+    try_ask(&disk, Op::Flush, 0, 0).expect_err("the medium is gone");
     let mut looks = 0;
     disk.close(true, |_| {
         looks += 1;

@@ -1,11 +1,9 @@
 //! Files of a disk that vanish while it is served, and files that were cut short.
 
-use crate::versions::judge::{Bench, ask, bring_home, filled, write};
-use quietus::engine::export::carry_out;
+use crate::versions::judge::{Bench, ask, bring_home, filled, try_ask, write};
 use quietus::front::control::{Call, StatusAnswer};
 use quietus::open_disk::OpenDisk;
-use quietus_core::base::units::Extent;
-use quietus_core::request::{Op, Request};
+use quietus_core::request::Op;
 use quietus_seal::Seal;
 
 const FILES: [&str; 6] = ["data", "journal", "map", "stubs", "root", "keys"];
@@ -29,8 +27,7 @@ fn a_file_that_vanishes_is_noticed_at_the_next_flush_and_in_the_status() {
                 true => std::fs::rename(&path, bench.path().join("elsewhere")).expect("it is there"),
                 false => std::fs::remove_file(&path).expect("it is there"),
             }
-            let flush = Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false };
-            let refused = carry_out(&*disk.engine, flush).expect_err("nothing is durable").to_string();
+            let refused = try_ask(&disk, Op::Flush, 0, 0).expect_err("nothing is durable").to_string();
             for why in [refused, latched(&disk)] {
                 let what = if moves { "moved away while in use" } else { "deleted while in use" };
                 assert!(why.contains(&format!("/{file}: {what}")), "{file}: {why}");
