@@ -133,15 +133,6 @@ fn path() -> String {
     format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-#[test]
-fn bash_takes_the_completions_and_asks_for_them() {
-    let script = "source <(quietus completions bash) && complete -p quietus";
-    let bash =
-        Command::new("bash").args(["--norc", "--noprofile", "-c", script]).env("PATH", path()).output();
-    let Ok(output) = bash else { return println!("skipped: there is no bash") };
-    assert!(output.status.success() && told(&output).contains("-F _quietus quietus"), "{output:?}");
-}
-
 /// What bash makes of `typed`, which has Tabs: all that it shows until `end`, or until it is clear that this will not come.
 fn typed_to_bash(dir: &Path, typed: &str, end: &str) -> String {
     let (mut person, other) = terminal();

@@ -41,23 +41,6 @@ fn a_forgotten_snapshot_is_nowhere_once_the_vault_is_sanitized() {
 }
 
 #[test]
-fn a_file_that_gives_its_space_back_is_small_again() {
-    use std::os::unix::fs::MetadataExt;
-    let vault = Vault::new(&["--compress", "none"]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
-    fs::write(top.join("big"), noise(5, 8 << 20)).expect("a file");
-    let space = || fs::metadata(vault.path().join("pool")).expect("a file").blocks() * 512;
-    let snapshot = vault.put("some", &top);
-    let full = space();
-    assert!(full > 8 << 20);
-    vault.json("forget", &[&snapshot]);
-    vault.sanitize();
-    // Where the host cannot punch holes, the space stays.
-    assert!(space() < 1 << 20 || space() >= full, "{} of {full}", space());
-}
-
-#[test]
 fn a_path_is_taken_out_of_all_snapshots_at_once() {
     let vault = Vault::new(&["--compress", "none"]);
     let top = vault.beside("a");

@@ -32,17 +32,15 @@ impl Vault {
     }
 
     pub fn command(&self, command: &str) -> Command {
-        let mut quietus = quietus();
-        quietus.args(["--json", "vault", command]).arg(self.path()).current_dir(self.dir.path());
-        quietus.env("QUIETUS_LOG", "error").stdin(Stdio::null());
+        let mut quietus = self.command_plain(command);
+        quietus.arg("--json").env("QUIETUS_LOG", "error");
         quietus
     }
 
     /// A command that reports to people.
     pub fn command_plain(&self, command: &str) -> Command {
         let mut quietus = quietus();
-        quietus.args(["vault", command]).arg(self.path()).current_dir(self.dir.path());
-        quietus.stdin(Stdio::null());
+        quietus.args(["vault", command]).arg(self.path()).current_dir(self.dir.path()).stdin(Stdio::null());
         quietus
     }
 

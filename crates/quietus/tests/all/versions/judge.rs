@@ -46,6 +46,15 @@ pub(crate) type Opened = BTreeSet<(u64, u64)>;
 /// Contents that [`filled`] wrote, and that epochs after the first one show.
 const KEPT: [(u64, u64); 3] = [(20, 1), (10, 2), (3, 3)];
 
+/// Makes a disk that keeps versions.
+pub(crate) fn made(dir: &Path, size: u64, versions: VersionsOptions) -> PathBuf {
+    let (size, store, policy) = (Some(size), StoreKind::Versions, "clear".into());
+    let options = CreateOptions { size, store, policy, versions, ..CreateOptions::default() };
+    let path = dir.join("disk");
+    DiskDir::create(&path, &options).expect("a disk");
+    path
+}
+
 pub(crate) struct Bench {
     _dir: tempfile::TempDir,
     path: PathBuf,
@@ -77,15 +86,7 @@ impl Bench {
             source: seal.has_keys().then(|| source.clone()),
             ..VersionsOptions::default()
         };
-        let options = CreateOptions {
-            size: Some(size),
-            store: StoreKind::Versions,
-            policy: "clear".into(),
-            versions,
-            ..CreateOptions::default()
-        };
-        let path = dir.path().join("disk");
-        DiskDir::create(&path, &options).expect("a disk");
+        let path = made(dir.path(), size, versions);
         Self { _dir: dir, path, source, seal }
     }
 

@@ -33,23 +33,20 @@ fn assert_serves(address: SocketAddr) {
 }
 
 #[test]
-fn what_has_no_magic_ends_the_session() {
-    let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
-    client.greet();
-    client.say(b"GET / HTTP/1.1\r\nHost: disk\r\n\r\n");
-    assert!(client.is_closed());
+fn what_is_not_in_the_protocol_ends_the_session() {
+    let endless_option = [&b"IHAVEOPT"[..], &99u32.to_be_bytes(), &u32::MAX.to_be_bytes()].concat();
+    let no_magic = b"GET / HTTP/1.1\r\nHost: disk\r\n\r\n";
+    for (flags, said) in [(3, &no_magic[..]), (3, &endless_option), (1 << 2 | 3, b"")] {
+        let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
+        client.greet_with(flags);
+        client.say(said);
+        assert!(client.is_closed(), "flags {flags}, {said:?}");
+    }
     for style in STYLES {
         let (_server, mut client) = transmit(&Disk::new("disk", SIZE), style);
         client.say(&[0x25; 64]);
-        assert!(client.is_closed());
+        assert!(client.is_closed(), "{style:?}");
     }
-}
-
-#[test]
-fn an_unknown_client_flag_ends_the_session() {
-    let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
-    client.greet_with(1 << 2 | 3);
-    assert!(client.is_closed());
 }
 
 #[test]
@@ -65,17 +62,6 @@ fn endless_options_end_the_session() {
         answered += 1;
     }
     assert_eq!(answered, 1024);
-}
-
-#[test]
-fn options_of_endless_length_end_the_session() {
-    let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
-    client.greet();
-    let mut header = b"IHAVEOPT".to_vec();
-    header.extend(99u32.to_be_bytes());
-    header.extend(u32::MAX.to_be_bytes());
-    client.say(&header);
-    assert!(client.is_closed());
 }
 
 #[test]

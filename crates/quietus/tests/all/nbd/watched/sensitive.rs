@@ -145,20 +145,6 @@ fn what_is_trimmed_of_a_marked_file_is_destroyed_and_the_rest_is_freed() {
     assert_eq!(bench.receipts("shredded"), (bytes, 2));
 }
 
-#[test]
-fn what_is_deleted_of_a_marked_file_is_destroyed_and_the_rest_costs_nothing() {
-    let bench = Bench::new();
-    let before = std::fs::read(&bench.image).unwrap();
-    let (_server, mut client) = bench.serve();
-    write_changed(&mut client, &before, &without(&bench.disk, &before, &["marked", "plain"]));
-    wait_until(|| {
-        bench.disk.json("shred", &["--now"]);
-        !bench.holds(MARKED)
-    });
-    assert!(bench.holds(PLAIN), "a pass went over unmarked content");
-    assert_eq!(bench.receipts("plain"), (0, 0), "what is only inferred is no event");
-}
-
 /// The file system of `before` after these files are deleted.
 fn without(disk: &Disk, before: &[u8], names: &[&str]) -> Vec<u8> {
     let copy = disk.beside("copy");
