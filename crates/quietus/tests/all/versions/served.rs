@@ -10,16 +10,16 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-pub(super) const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 
 /// A disk, and the key that opens it.
-pub(super) struct Bench {
-    pub(super) disk: Disk,
-    pub(super) key: String,
+pub(crate) struct Bench {
+    pub(crate) disk: Disk,
+    pub(crate) key: String,
 }
 
 impl Bench {
-    pub(super) fn new(args: &[&str]) -> Self {
+    pub(crate) fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
         private(&key, &[7; 32]);
@@ -28,16 +28,16 @@ impl Bench {
     }
 
     /// A disk of 1 MiB, whose epochs close on command.
-    pub(super) fn manual() -> Self {
+    pub(crate) fn manual() -> Self {
         Self::new(&["--size", "1M", "--epoch", "manual"])
     }
 
-    pub(super) fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         self.disk.serve(&["--key-file", &self.key])
     }
 
     /// A client of the disk, or of `at` behind it, or why it is refused.
-    pub(super) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
+    pub(crate) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
         let socket = self.disk.path().join("nbd.sock");
         let mut client = Client::new(UnixStream::connect(socket).expect("a server"));
         client.greet();
@@ -50,35 +50,39 @@ impl Bench {
         }
     }
 
-    pub(super) fn write(&self, block: u64, byte: u8) {
+    pub(crate) fn write(&self, block: u64, byte: u8) {
         let mut client = self.connect("").expect("the disk");
         assert_eq!(client.write(0, block * BLOCK as u64, &[byte; BLOCK]), 0);
     }
 
     /// The first byte of `block`, as `at` shows it.
-    pub(super) fn byte(&self, at: &str, block: u64) -> u8 {
+    pub(crate) fn byte(&self, at: &str, block: u64) -> u8 {
         let mut client = self.connect(at).expect("it is kept");
         let bytes = client.read(0, block * BLOCK as u64, BLOCK).expect("bytes");
         assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{at}, block {block}");
         bytes[0]
     }
 
+    /// The disk's path, and epochs behind it.
+    pub(crate) fn target(&self, at: &str) -> String {
+        format!("{}@{at}", self.disk.path().display())
+    }
+
     /// Runs `command` for the epochs `at` of the disk.
-    pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
-        let target = format!("{}@{at}", self.disk.path().display());
-        let output = quietus().args(["--json", command, &target]).args(args).output();
+    pub(crate) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
+        let output = quietus().args(["--json", command, &self.target(at)]).args(args).output();
         crate::schemas::checked(output.expect("it runs"))
     }
 
     /// The answer of `command` for the epochs `at` of the disk.
-    pub(super) fn json_at(&self, command: &str, at: &str, args: &[&str]) -> Value {
+    pub(crate) fn json_at(&self, command: &str, at: &str, args: &[&str]) -> Value {
         let output = self.at(command, at, args);
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
     /// Forgets epochs; the first and the last of them.
-    pub(super) fn forget(&self, at: &str) -> (u64, u64) {
+    pub(crate) fn forget(&self, at: &str) -> (u64, u64) {
         let forgotten = self.json_at("forget", at, &["--wait"]);
         assert_eq!(forgotten["done"], true, "{forgotten}");
         let number = |name: &str| forgotten[name].as_u64().expect("a number");
@@ -86,18 +90,18 @@ impl Bench {
     }
 
     /// Closes an epoch; its number and its name.
-    pub(super) fn close(&self, args: &[&str]) -> (u64, Option<String>) {
+    pub(crate) fn close(&self, args: &[&str]) -> (u64, Option<String>) {
         let closed = self.disk.json("epoch", args);
         (closed["epoch"].as_u64().expect("a number"), closed["name"].as_str().map(Into::into))
     }
 
     /// Holds epochs.
-    pub(super) fn hold(&self, at: &str, name: &str) -> Value {
+    pub(crate) fn hold(&self, at: &str, name: &str) -> Value {
         self.json_at("hold", at, &["--name", name, "--who", "legal", "--why", "subpoena"])
     }
 
     /// The exit status of `command`, which is refused, and why.
-    pub(super) fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
+    pub(crate) fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
         let (status, why) = error(&self.at(command, at, args));
         (status.expect("it ends"), why)
     }
@@ -114,12 +118,12 @@ impl Bench {
         all.map(|it| (number(&it["epoch"]), it["name"].as_str().map(Into::into), closed(it))).collect()
     }
 
-    pub(super) fn kept(&self) -> Vec<u64> {
+    pub(crate) fn kept(&self) -> Vec<u64> {
         self.versions().into_iter().map(|(epoch, ..)| epoch).collect()
     }
 
     /// Writes `epochs` epochs: in each, block 0 has the number of the epoch, and so has the block of that number.
-    pub(super) fn fill(&self, epochs: u8) {
+    pub(crate) fn fill(&self, epochs: u8) {
         for epoch in 1..=epochs {
             self.write(0, epoch);
             self.write(epoch.into(), epoch);
@@ -128,7 +132,7 @@ impl Bench {
     }
 
     /// Waits until `is_so`.
-    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
+    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
             assert!(start.elapsed().as_secs() < 60, "{}", self.disk.json("status", &[]));
@@ -299,7 +303,7 @@ fn forgets_at_once_both_complete_and_of_the_same_epoch_one_may_come_late() {
 /// Starts `forget --wait` of epoch 1.
 fn begin_forget(bench: &Bench) -> Child {
     let mut forget = quietus();
-    forget.args(["forget", &format!("{}@1", bench.disk.path().display()), "--wait"]);
+    forget.args(["forget", &bench.target("1"), "--wait"]);
     forget.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
 }
 

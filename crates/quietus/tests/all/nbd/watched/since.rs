@@ -44,9 +44,9 @@ fn changed(client: &mut Client<UnixStream>, flags: u16, size: u64, bytes: u64) -
 
 #[test]
 fn changes_are_offered_for_each_epoch_and_selected_by_number_name_and_time() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     past.disk.json("epoch", &["--name", "tuesday"]);
     let mut client = served.connect();
     assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
@@ -80,9 +80,9 @@ fn changes_are_offered_for_each_epoch_and_selected_by_number_name_and_time() {
 
 #[test]
 fn what_changed_is_what_diff_says_on_the_current_export_and_on_the_past() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     for (name, other) in [("disk", None), ("disk@2", Some("2")), ("disk@1", Some("1"))] {
         let wanted = ranges(&diff(&past, "1", other));
         let mut client = with_context(&served, name, SINCE_1);
@@ -101,12 +101,12 @@ fn what_changed_is_what_diff_says_on_the_current_export_and_on_the_past() {
 
 #[test]
 fn a_client_that_asks_for_changes_since_an_epoch_that_is_forgotten_is_told() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     let mut client = with_context(&served, "disk", SINCE_1);
     assert!(client.status(0, 0, 1 << 20).is_ok());
-    ran(&["forget", &past.at("1"), "--wait"]);
+    past.forget("1");
     client.say_request(STATUS, 0, 80, 0, 1 << 20);
     let chunk = client.chunk(0);
     assert_eq!((chunk.error, chunk.done), (EIO, true));
@@ -127,9 +127,9 @@ fn copy(client: &mut Client<UnixStream>, ranges: &[(u64, u64)], image: &mut [u8]
 
 #[test]
 fn a_full_copy_and_the_changes_since_then_are_the_later_epoch_bit_for_bit() {
-    let past = Past::new("64M");
+    let past = past("64M");
     let shown = history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     let mut backup = vec![0; 64 << 20];
     let mut full = with_context(&served, "disk@1", "base:allocation");
     copy(&mut full, &[(0, 64 << 20)], &mut backup);
@@ -143,9 +143,9 @@ fn a_full_copy_and_the_changes_since_then_are_the_later_epoch_bit_for_bit() {
 
 #[test]
 fn clients_of_others_see_the_changes() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let _served = past.serve();
+    let _served = serve(&past);
     let socket = past.disk.path().join("nbd.sock");
     let socket = text(&socket);
     let wanted = ranges(&diff(&past, "1", Some("2")));
