@@ -5,6 +5,7 @@ use crate::schemas;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -60,6 +61,24 @@ pub fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).expect("a directory").map(|it| it.expect("an entry")) {
         std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
     }
+}
+
+/// All directories and files below `dir`, and the content of each file.
+pub fn tree(dir: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut all = BTreeMap::new();
+    let mut pending = vec![PathBuf::new()];
+    while let Some(at) = pending.pop() {
+        for entry in std::fs::read_dir(dir.join(&at)).expect("a directory").map(|it| it.expect("an entry")) {
+            let (path, at) = (entry.path(), at.join(entry.file_name()));
+            if path.is_dir() {
+                pending.push(at.clone());
+                all.insert(at, None);
+            } else if path.is_file() {
+                all.insert(at, Some(std::fs::read(&path).expect("a file")));
+            }
+        }
+    }
+    all
 }
 
 /// Writes to a file behind the back of the program.

@@ -1,7 +1,7 @@
 //! What cannot be undone is said first, and asked at a terminal.
 
 use crate::cli::adopted;
-use crate::program::{Disk, holds, quietus, signal, terminal, text};
+use crate::program::{Disk, holds, quietus, signal, terminal, text, tree};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::File;
@@ -86,19 +86,6 @@ fn a_forget_at_a_terminal_says_what_would_die() {
     assert_eq!(disk.json("versions", &[])["versions"].as_array().map(Vec::len), Some(1), "it is kept");
 }
 
-/// Every file below `dir`, with its content.
-fn content(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
-        match entry.file_type().expect("a kind").is_dir() {
-            true => all.extend(content(&entry.path())),
-            false => all.push((entry.path(), std::fs::read(entry.path()).expect("a file"))),
-        }
-    }
-    all.sort();
-    all
-}
-
 #[test]
 fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
     let (image, disk) = adopted(b"a secret");
@@ -107,7 +94,7 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
     for disk in [&disk, &overlay] {
         disk.json("shred", &["--now"]);
     }
-    let before = [&disk, &overlay].map(|it| content(it.dir.path()));
+    let before = [&disk, &overlay].map(|it| tree(it.dir.path()));
     let purge = disk.json("purge", &["0+4096", "8192+4096", "--dry-run"]);
     assert_eq!(
         (&purge["ranges"], &purge["bytes"], &purge["live_bytes"]),
@@ -119,5 +106,5 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
     let made = fresh.json("create", &["--size", "1M", "--dry-run"]);
     assert_eq!(made["destroys"], Value::Array(Vec::new()));
     assert!(!fresh.path().exists());
-    assert!(before == [&disk, &overlay].map(|it| content(it.dir.path())), "something has changed");
+    assert!(before == [&disk, &overlay].map(|it| tree(it.dir.path())), "something has changed");
 }

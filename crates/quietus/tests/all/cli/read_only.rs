@@ -1,6 +1,6 @@
 //! Disks that are only to be read.
 
-use crate::program::{Disk, Server, error, quietus};
+use crate::program::{Disk, Server, error, quietus, tree};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,15 +15,6 @@ fn open_for_writing(pid: u32, dir: &Path) -> Vec<PathBuf> {
     let open = open.filter(|fd| writes(&fd.file_name().to_string_lossy()));
     let files = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
     files.filter(|file| file.starts_with(dir)).collect()
-}
-
-/// Every file in `dir`, with its content.
-fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let found = std::fs::read_dir(dir).expect("a directory").flatten().map(|it| it.path());
-    let content = |path: PathBuf| (path.clone(), std::fs::read(&path).expect("a file"));
-    let mut files: Vec<_> = found.filter(|it| it.is_file()).map(content).collect();
-    files.sort();
-    files
 }
 
 /// A server of the disk in `dir` at `socket`, for reading only.
@@ -46,7 +37,7 @@ fn disks() -> [Disk; 2] {
 #[test]
 fn a_disk_that_is_only_read_has_no_file_open_for_writing_and_changes_none() {
     for disk in disks() {
-        let before = files(&disk.path());
+        let before = tree(&disk.path());
         let [one, other] = ["one", "other"].map(|name| serve(&disk.path(), disk.beside(name)));
         for server in [&one, &other] {
             assert_eq!(open_for_writing(server.child.id(), &disk.path()), Vec::<PathBuf>::new());
@@ -59,7 +50,7 @@ fn a_disk_that_is_only_read_has_no_file_open_for_writing_and_changes_none() {
         // To look at a disk changes nothing either.
         assert_eq!(disk.json("status", &[])["served"], false);
         assert_eq!(disk.json("verify", &[])["ok"], true);
-        assert!(files(&disk.path()) == before, "something was written");
+        assert!(tree(&disk.path()) == before, "something was written");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The program as a user runs it, on a vault of its own.
 
-use crate::program::{overwrite, quietus, text, told};
+use crate::program::{overwrite, quietus, text, told, tree};
 use memchr::memmem;
 use rustix::fs::SeekFrom;
 use serde_json::Value;
@@ -202,24 +202,11 @@ pub fn folder(path: &Path, seeds: &[u64]) {
     }
 }
 
-/// Whether two folders have the same files.
+/// Checks that two folders have the same files.
 pub fn assert_same(one: &Path, other: &Path) {
-    let names = |path: &Path| {
-        let entries = std::fs::read_dir(path).expect("a directory").flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(one), names(other));
-    for name in names(one) {
-        let (one, other) = (one.join(&name), other.join(&name));
-        if one.is_dir() {
-            assert_same(&one, &other);
-        } else {
-            assert!(
-                std::fs::read(&one).expect("a file") == std::fs::read(&other).expect("a file"),
-                "{one:?}"
-            );
-        }
+    let (one, other) = (tree(one), tree(other));
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (path, content) in &one {
+        assert!(other[path] == *content, "{path:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The rules of retention, carried out by a server whose clock the test sets.
 
-use crate::versions::judge::made;
+use crate::versions::judge::{ask, made};
 use quietus::disk::keys::Source;
 use quietus::disk::{DiskDir, VersionsOptions};
 use quietus::engine::export::carry_out;
@@ -115,14 +115,11 @@ impl Bench {
 
 impl Served {
     fn write(&self, byte: u8) {
-        let request =
-            Request { op: Op::Write(vec![byte; 4096].into()), extent: Extent::new(0, 4096), fua: false };
-        carry_out(&*self.disk.engine, request).expect("it is written");
+        ask(&self.disk, Op::Write(vec![byte; 4096].into()), 0, 1);
     }
 
     fn trim(&self) {
-        let request = Request { op: Op::Trim, extent: Extent::new(0, 4096), fua: true };
-        carry_out(&*self.disk.engine, request).expect("it is freed");
+        ask(&self.disk, Op::Trim, 0, 1);
     }
 
     fn stop(self) {
