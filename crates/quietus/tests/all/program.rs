@@ -151,7 +151,7 @@ impl Disk {
     }
 
     /// The path with this name beside it.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn beside(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.path().join(name)
     }
 

@@ -2,7 +2,6 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::front::Exports;
 use quietus::front::nbd::{Bound, Config, Listener, Server};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -106,10 +105,7 @@ fn disks_come_and_go_and_connections_keep_theirs() {
 
 #[test]
 fn a_server_without_disks_has_no_default() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let listener = Listener::inherited(theirs.into()).unwrap();
-    let _server = Server::start(vec![listener], Exports::default(), Config::default()).unwrap();
-    let mut client = Client::new(ours);
+    let (_server, mut client) = connect::<Disk>(&[], Config::default());
     client.greet();
     assert_eq!(client.option(OPT_LIST, &[]), [(ACK, Vec::new())]);
     assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ERR_UNKNOWN);

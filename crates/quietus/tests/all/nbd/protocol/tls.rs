@@ -148,23 +148,20 @@ fn without_tls_nothing_is_said_where_it_is_required() {
     let (_server, mut client) = greeted(require(&keys, false));
     client.say_option(OPT_EXPORT_NAME, b"disk");
     assert!(client.is_closed());
-}
-
-#[test]
-fn a_client_without_fixed_newstyle_cannot_come_where_tls_is_required() {
-    let keys = Keys::new();
+    // Nor may a client come without fixed newstyle.
     let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], require(&keys, false));
     client.greet_with(0);
     assert!(client.is_closed());
 }
 
 #[test]
-fn tls_is_a_choice_where_it_is_allowed() {
+fn tls_is_a_choice_where_it_is_allowed_but_not_within_tls() {
     let keys = Keys::new();
     let (_server, mut client) = greeted(allow(&keys));
     client.agree(Style::Structured);
     assert!(client.read(0, 0, 1).is_ok());
     let (_server, mut client) = secured(allow(&keys), &keys);
+    assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_INVALID);
     client.agree(Style::Structured);
     assert!(client.read(0, 0, 1).is_ok());
 }
@@ -174,13 +171,6 @@ fn tls_is_against_the_policy_where_it_is_off() {
     let (_server, mut client) = greeted(Config::default());
     assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_POLICY);
     client.agree(Style::Simple);
-}
-
-#[test]
-fn tls_within_tls_is_invalid() {
-    let keys = Keys::new();
-    let (_server, mut client) = secured(allow(&keys), &keys);
-    assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_INVALID);
 }
 
 #[test]

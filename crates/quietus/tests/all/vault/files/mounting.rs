@@ -12,13 +12,10 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// Whether this host lets FUSE be tested.
-fn has_fuse() -> bool {
+/// A vault made with `args`; `None`, with a message, where this host does not let FUSE be tested.
+fn vault(args: &[&str]) -> Option<Vault> {
     let found = fs::File::options().read(true).write(true).open("/dev/fuse");
-    if let Err(error) = &found {
-        eprintln!("SKIPPED: /dev/fuse: {error}");
-    }
-    found.is_ok()
+    found.map_err(|error| eprintln!("SKIPPED: /dev/fuse: {error}")).ok().map(|_| Vault::new(args))
 }
 
 /// A vault that is mounted.
@@ -68,10 +65,7 @@ impl Drop for Mounted {
 
 #[test]
 fn snapshots_are_folders_with_all_that_was_put() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&[]);
+    let Some(vault) = vault(&[]) else { return };
     let top = vault.beside("zoo");
     zoo(&top);
     vault.put("daily/odd", &top);
@@ -117,10 +111,7 @@ fn snapshots_are_folders_with_all_that_was_put() {
 
 #[test]
 fn any_part_of_a_large_file_is_read_as_it_was_put() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&[]);
+    let Some(vault) = vault(&[]) else { return };
     let top = vault.beside("large");
     fs::create_dir(&top).expect("a folder");
     // Several layers of spans, and holes among them.
@@ -157,10 +148,7 @@ fn any_part_of_a_large_file_is_read_as_it_was_put() {
 
 #[test]
 fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&["--compress", "none"]);
+    let Some(vault) = vault(&["--compress", "none"]) else { return };
     let top = vault.beside("a");
     folder(&top, &[1, 2, 3]);
     vault.put("some", &top);
