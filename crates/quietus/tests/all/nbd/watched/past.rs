@@ -45,7 +45,7 @@ pub fn put(client: &mut Client<UnixStream>, block: u64, blocks: u64, byte: u8) {
 
 /// The disk as the program exports it.
 pub fn exported(past: &Bench, at: &str) -> Vec<u8> {
-    let image = past.disk.beside(&format!("image-{at}"));
+    let image = past.disk.beside(format!("image-{at}"));
     let _ = std::fs::remove_file(&image);
     let args = [text(&image), "--key-file", &past.key];
     match at {
