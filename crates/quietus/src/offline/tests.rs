@@ -1,11 +1,10 @@
 use super::*;
 use crate::base::zeros::filled;
-use crate::disk::{Base, CreateOptions, StoreKind};
+use crate::disk::{CreateOptions, StoreKind};
 use crate::front::control::{Call, Compacted};
 use crate::host::directory::DirectoryErrorKind;
 use crate::open_disk::copy::{CopyError, copy};
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::media::medium::Medium;
 use quietus_core::store::overlay::Mode;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -140,6 +139,15 @@ fn until(n: usize) -> impl FnMut(u64, u64) -> bool {
     }
 }
 
+fn is_interruption(error: &OfflineError) -> bool {
+    let of_disk = DiskErrorKind::Directory(DirectoryErrorKind::Interrupted);
+    match error {
+        OfflineError::Interrupted => true,
+        OfflineError::Disk(error) => error.kind == of_disk,
+        _ => false,
+    }
+}
+
 /// The current state of a disk without keys.
 fn now(disk: &Path) -> ExportOf<'_> {
     ExportOf { disk, at: None, source: None }
@@ -256,15 +264,7 @@ fn a_rebase_that_is_stopped_anywhere_changes_nothing_and_is_begun_again() {
     bench.make_base("new", 2);
     let mut n = 1;
     while let Err(stopped) = rebase(&bench.file("disk"), &bench.file("new"), false, &mut until(n)) {
-        let expected = matches!(
-            &stopped,
-            OfflineError::Interrupted
-                | OfflineError::Disk(DiskError {
-                    kind: DiskErrorKind::Directory(DirectoryErrorKind::Interrupted),
-                    ..
-                })
-        );
-        assert!(expected, "{stopped:?}");
+        assert!(is_interruption(&stopped), "{stopped:?}");
         bench.check("after a rebase that was stopped");
         n += 1 + n / 4;
     }
@@ -347,15 +347,7 @@ fn a_commit_that_is_stopped_anywhere_is_gone_on_with() {
     bench.work(60);
     let mut n = 1;
     while let Err(stopped) = commit(&bench.file("disk"), &mut until(n)) {
-        let expected = matches!(
-            &stopped,
-            OfflineError::Interrupted
-                | OfflineError::Disk(DiskError {
-                    kind: DiskErrorKind::Directory(DirectoryErrorKind::Interrupted),
-                    ..
-                })
-        );
-        assert!(expected, "{stopped:?}");
+        assert!(is_interruption(&stopped), "{stopped:?}");
         let closed = DiskDir::open(&bench.file("disk"));
         assert!(closed.is_ok() || closed.is_err_and(|it| it.kind == DiskErrorKind::Committing));
         n += 1 + n / 4;
@@ -383,21 +375,6 @@ fn a_base_in_use_is_not_committed_to() {
 }
 
 #[test]
-fn a_disk_in_place_has_no_base() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (path, image) = (dir.path().join("disk"), dir.path().join("image"));
-    let options = CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
-    DiskDir::create(&path, &options).expect("a disk");
-    File::create(&image).expect("a file");
-    for refused in [commit(&path, &mut silent).map(drop), rebase(&path, &image, false, &mut silent).map(drop)]
-    {
-        assert!(refused.expect_err("it is none").to_string().contains("not an overlay"));
-    }
-    let done = export(now(&path), &dir.path().join("out"), ImageFormat::Raw, &mut silent).expect("an image");
-    assert_eq!((done.copied.live_bytes, done.copied.size_bytes), (0, 1 << 20));
-}
-
-#[test]
 fn what_is_purged_leaves_the_file_once_it_is_packed() {
     for mode in [Mode::Packed, Mode::Lazy] {
         let mut bench = Bench::new("clear", mode);
@@ -417,9 +394,11 @@ fn what_is_purged_leaves_the_file_once_it_is_packed() {
     }
 }
 
-fn refused(bench: &Bench) -> String {
+/// Checks that a start is refused, and what it says.
+fn assert_refused(bench: &Bench, says: &[&str]) {
     let dir = DiskDir::open(&bench.file("disk")).expect("the directory is whole");
-    Offline::start(dir).err().expect("it is refused").to_string()
+    let said = Offline::start(dir).err().expect("it is refused").to_string();
+    assert!(says.iter().all(|it| said.contains(it)), "{says:?}: {said}");
 }
 
 #[test]
@@ -429,24 +408,20 @@ fn an_overlay_that_was_cut_off_or_whose_map_lies_is_refused_and_nothing_is_lost(
     let (data, map) = (bench.file("disk").join("data"), bench.file("disk").join("map"));
     let whole = std::fs::read(&data).expect("the data");
     std::fs::write(&data, &whole[..whole.len() / 2]).expect("a cut");
-    assert!(refused(&bench).contains("disk/data: cut off since the last clean stop"), "{}", refused(&bench));
+    assert_refused(&bench, &["disk/data: cut off since the last clean stop"]);
     std::fs::write(&data, &whole).expect("a copy");
     let entries = std::fs::read(&map).expect("the map");
     let mut lies = entries.clone();
     lies[4096..4100].copy_from_slice(&u32::MAX.to_le_bytes());
     std::fs::write(&map, &lies).expect("a write");
     let entries_named = "the entries of blocks 0 to 1015, at bytes 4096 to 8191, have changed";
-    assert!(
-        refused(&bench).contains(entries_named) && refused(&bench).contains("restore `map`"),
-        "{}",
-        refused(&bench)
-    );
+    assert_refused(&bench, &[entries_named, "restore `map`"]);
     std::fs::write(&map, &entries[..4096]).expect("a cut");
-    assert!(refused(&bench).contains("cut off"), "{}", refused(&bench));
+    assert_refused(&bench, &["cut off"]);
     lies.copy_from_slice(&entries);
     lies[20] ^= 1;
     std::fs::write(&map, &lies).expect("a write");
-    assert!(refused(&bench).contains("damaged"), "{}", refused(&bench));
+    assert_refused(&bench, &["damaged"]);
     std::fs::write(&map, &entries).expect("a copy");
     bench.check("once it is restored");
 }
@@ -490,10 +465,12 @@ fn seal(bench: &Bench, whole: &[u8]) {
 #[test]
 fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
     let (bench, whole) = meddled(exchange);
-    let said = refused(&bench);
-    assert!(said.contains("changed since the last clean stop: the entries of blocks 0 to 1015"), "{said}");
     // A look at the disk does not forget the change.
-    assert!(refused(&bench).contains("at bytes 4096 to 8191"), "{said}");
+    for says in
+        ["changed since the last clean stop: the entries of blocks 0 to 1015", "at bytes 4096 to 8191"]
+    {
+        assert_refused(&bench, &[says]);
+    }
     std::fs::write(bench.file("disk").join("map"), whole).expect("a copy");
     bench.check("once it is restored");
     close(bench.open());
@@ -504,22 +481,9 @@ fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
 }
 
 #[test]
-fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_crash_too() {
-    let (bench, whole) = meddled(exchange);
-    std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
-    let said = refused(&bench);
-    let says =
-        ["disk/map: the sector at byte ", ", with the entries of blocks ", " does not match its checksum"];
-    assert!(says.iter().all(|it| said.contains(it)), "{said}");
-    assert!(said.contains("run `quietus repair`, or restore `map` and `data`"), "{said}");
-    std::fs::write(bench.file("disk").join("map"), whole).expect("a copy");
-    bench.check("once it is restored");
-}
-
-#[test]
 fn a_map_whose_sectors_are_whole_is_believed_if_the_stamp_is_removed() {
     let (bench, _) = meddled(|map, at| map[at[0] / 512 * 512..][..512].fill(0));
-    assert!(refused(&bench).contains("changed since the last clean stop"), "{}", refused(&bench));
+    assert_refused(&bench, &["changed since the last clean stop"]);
     std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
     close(bench.open());
 }
@@ -539,23 +503,9 @@ fn an_entry_that_names_no_slot_or_anothers_is_named_after_a_crash_too() {
         let (bench, whole) = meddled(meddle);
         seal(&bench, &whole);
         std::fs::remove_file(bench.file("disk").join("stamp")).expect("it was stopped cleanly");
-        let said = refused(&bench);
-        assert!(says.iter().all(|it| said.contains(it)) && said.contains("at byte"), "{said}");
-        assert!(said.contains("disk/map: ") && said.contains("restore `map` and `data`"), "{said}");
+        assert_refused(&bench, &says);
+        assert_refused(&bench, &["disk/map: ", "at byte", "restore `map` and `data`"]);
     }
-}
-
-#[test]
-fn a_hundred_overlays_share_one_base() {
-    let bench = Bench::new("clear", Mode::Lazy);
-    for n in 0..100 {
-        bench.create(&format!("disk-{n}"), "clear", Mode::Lazy);
-    }
-    let open: Vec<_> =
-        (0..100).map(|n| DiskDir::open(&bench.file(&format!("disk-{n}"))).expect("it opens")).collect();
-    let base = Base::open(&bench.file("golden")).expect("it opens");
-    assert!(open.iter().all(|dir| dir.base().is_some_and(|it| std::sync::Arc::ptr_eq(it, &base))));
-    assert_eq!(base.size(), BASE - 2048);
 }
 
 #[test]

@@ -1,20 +1,19 @@
 //! One wrong byte in each file of a disk, of each store: what must come of it. Content is never wrong in silence, and nothing
 //! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
 
-use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, write};
+use crate::program::{flip, overwrite, private};
+use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, try_ask, write};
 use quietus::disk::epochs::HoldOf;
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
-use quietus::engine::export::carry_out;
 use quietus::offline::repair;
 use quietus::open_disk::OpenDisk;
-use quietus_core::base::units::{Epoch, Extent};
+use quietus_core::base::units::Epoch;
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::request::{Op, Refusal, Request};
+use quietus_core::request::Op;
 use quietus_core::store::overlay::Mode;
 use quietus_seal::Seal;
 use std::collections::BTreeMap;
-use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Blocks that are looked at.
@@ -37,16 +36,12 @@ fn opened(path: &Path, source: &Source, look_only: bool) -> Result<OpenDisk, Str
         .map_err(|error| error.to_string())
 }
 
-fn seen(disk: &OpenDisk, op: &Op, block: u64) -> Result<Vec<u8>, Refusal> {
-    let extent = Extent::new(block * BLOCK, BLOCK);
-    carry_out(&*disk.engine, Request { op: op.clone(), extent, fua: false }).map(|it| it.into_vec())
-}
-
 impl Subject {
     fn new(dir: tempfile::TempDir, path: PathBuf, source: Source) -> Self {
         let mut subject = Self { _dir: dir, path, source, shows: Vec::new(), hold: None };
         let disk = opened(&subject.path, &subject.source, true).expect("it was stopped cleanly");
-        subject.shows = (0..BLOCKS).map(|block| seen(&disk, &Op::Read, block).expect("it is read")).collect();
+        subject.shows =
+            (0..BLOCKS).map(|block| try_ask(&disk, Op::Read, block, 1).expect("it is read")).collect();
         subject.hold = disk.names.holds().remove("case");
         disk.close(false, |_| true);
         subject
@@ -118,7 +113,7 @@ impl Subject {
         assert_eq!((holds.get("case"), holds.len()), (self.hold.as_ref(), self.hold.iter().len()), "{what}");
         assert_eq!(disk.names.epoch("before"), self.hold.as_ref().map(|_| Epoch(2)), "{what}");
         for (block, wanted) in (0..).zip(&self.shows) {
-            match seen(disk, &Op::Read, block) {
+            match try_ask(disk, Op::Read, block, 1) {
                 Ok(found) => assert!(found == *wanted, "{what}: block {block} is wrong in silence"),
                 Err(refusal) => {
                     assert!(may_fail, "{what}: block {block}: {refusal}");
@@ -133,13 +128,9 @@ impl Subject {
 /// Copies a disk's directory.
 fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
-    std::fs::create_dir(to).expect("a directory");
-    for entry in std::fs::read_dir(from).expect("a directory").map(|it| it.expect("an entry")) {
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let done =
-            std::process::Command::new("cp").args(["--sparse=always", "-p"]).args([&from, &to]).status();
-        assert!(done.expect("cp runs").success());
-    }
+    let done =
+        std::process::Command::new("cp").args(["-R", "-p", "--sparse=always"]).args([from, to]).status();
+    assert!(done.expect("cp runs").success());
 }
 
 /// Places in a file: some of its first bytes, and some in sectors that hold something, over the whole file.
@@ -151,13 +142,6 @@ fn places(path: &Path) -> Vec<u64> {
     let spread = filled.iter().step_by(step).enumerate().map(|(n, at)| at + [17, 40, 2, 300, 36, 9][n % 6]);
     let all = [9].into_iter().chain(spread).filter(|at| *at < bytes.len() as u64);
     all.collect()
-}
-
-fn flip(path: &Path, at: u64) {
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("a file");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).expect("a byte");
-    file.write_all_at(&[byte[0] ^ 0x24], at).expect("a write");
 }
 
 /// What may come of one wrong byte in a file.
@@ -201,7 +185,7 @@ fn musts(store: &str, seal: Seal) -> BTreeMap<&'static str, Must> {
 }
 
 /// Flips a byte in each of the files, at some places, and sees what comes of it. Without names, all files.
-fn flips_in(subject: &Subject, (store, seal): (&str, Seal), files: &[&str]) {
+fn flips(subject: &Subject, (store, seal): (&str, Seal), files: &[&str]) {
     let copied = subject.path.with_file_name("copy");
     for (file, must) in
         musts(store, seal).into_iter().filter(|(file, _)| files.is_empty() || files.contains(file))
@@ -216,11 +200,6 @@ fn flips_in(subject: &Subject, (store, seal): (&str, Seal), files: &[&str]) {
             one(subject, &copied, &format!("{store}, {seal}: {file}: byte {at}"), must);
         }
     }
-}
-
-/// Flips a byte in each file, at some places.
-fn flips(subject: &Subject, store: &str, seal: Seal) {
-    flips_in(subject, (store, seal), &[]);
 }
 
 fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
@@ -259,17 +238,17 @@ fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
 
 #[test]
 fn a_wrong_byte_in_any_file_of_a_disk_in_place_is_named_or_harmless() {
-    flips(&Subject::plain(StoreKind::InPlace), "in-place", Seal::None);
+    flips(&Subject::plain(StoreKind::InPlace), ("in-place", Seal::None), &[]);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_an_overlay_is_named_or_harmless() {
-    flips(&Subject::plain(StoreKind::Overlay), "overlay", Seal::None);
+    flips(&Subject::plain(StoreKind::Overlay), ("overlay", Seal::None), &[]);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_an_overlay_that_crashed_is_named_or_harmless() {
-    flips(&Subject::crashed_overlay(), "overlay", Seal::None);
+    flips(&Subject::crashed_overlay(), ("overlay", Seal::None), &[]);
 }
 
 /// Where the entry of a block lies in the map of an overlay.
@@ -289,8 +268,7 @@ fn no_believable_entry_of_a_map_is_believed_after_a_crash_and_all_are_mended() {
         // The base shows, nothing does, and the first and the last slot.
         for value in [0, 1, 2, slots as u8 + 1].into_iter().filter(|value| *value != entry(block)) {
             copy(&subject.path, &copied);
-            let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
-            file.write_all_at(&[value], entry_at(block)).expect("a write");
+            overwrite(&copied.join("map"), entry_at(block), &[value]);
             let what = format!("block {block}: {} becomes {value}", entry(block));
             let refused = opened(&copied, &subject.source, false).err().unwrap_or_else(|| panic!("{what}"));
             assert!(refused.contains("map: the sector at byte 4096"), "{what}: {refused}");
@@ -305,17 +283,14 @@ fn a_sector_of_the_map_that_lies_elsewhere_is_refused_after_a_crash_and_nothing_
     let copied = subject.path.with_file_name("copy");
     let before = |name: &str| std::fs::read(subject.path.join(name)).expect("a file");
     copy(&subject.path, &copied);
-    let file = std::fs::File::options().write(true).open(copied.join("map")).expect("a map");
-    file.write_all_at(&before("map")[4096..4608], 4608).expect("a write");
+    overwrite(&copied.join("map"), 4608, &before("map")[4096..4608]);
     let refused = opened(&copied, &subject.source, false).err().expect("it is refused");
-    assert!(
-        refused.contains("map: the sector at byte 4608, with the entries of blocks 127 to 253"),
-        "{refused}"
-    );
+    let named = "map: the sector at byte 4608, with the entries of blocks 127 to 253";
+    assert!(refused.contains(named), "{refused}");
     let repaired = repair(&copied, false, &mut |_, _| true).expect("a report");
     assert!(repaired.is_empty() && repaired.left.is_some(), "{repaired:?}");
     assert!(std::fs::read(copied.join("data")).expect("a file") == before("data"));
-    file.write_all_at(&before("map"), 0).expect("a write");
+    overwrite(&copied.join("map"), 0, &before("map"));
     let disk = opened(&copied, &subject.source, false).expect("the map is as it was");
     assert_eq!(subject.check(&disk, false, "restored"), 0);
     disk.close(true, |_| true);
@@ -323,18 +298,18 @@ fn a_sector_of_the_map_that_lies_elsewhere_is_refused_after_a_crash_and_nothing_
 
 #[test]
 fn a_wrong_byte_in_any_file_of_a_disk_that_keeps_versions_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::RandomKey), "versions", Seal::RandomKey);
+    flips(&Subject::versions(Seal::RandomKey), ("versions", Seal::RandomKey), &[]);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_versions_without_seals_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::None), "versions", Seal::None);
+    flips(&Subject::versions(Seal::None), ("versions", Seal::None), &[]);
 }
 
 #[test]
 fn a_wrong_byte_under_each_other_seal_is_named_or_harmless() {
     for seal in Seal::ALL.into_iter().filter(|seal| ![Seal::None, Seal::RandomKey].contains(seal)) {
-        flips_in(&Subject::versions(seal), ("versions", seal), &["data", "map", "root", "stubs", "keys"]);
+        flips(&Subject::versions(seal), ("versions", seal), &["data", "map", "root", "stubs", "keys"]);
     }
 }
 
@@ -342,12 +317,11 @@ fn a_wrong_byte_under_each_other_seal_is_named_or_harmless() {
 fn a_wrong_byte_in_the_keys_below_a_passphrase_or_a_command_is_named_or_harmless() {
     let dir = tempfile::tempdir().expect("a directory");
     let secret = dir.path().join("secret");
-    std::fs::write(&secret, "correct horse battery staple").expect("a file");
-    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+    private(&secret, b"correct horse battery staple");
     let command = "seq 100 150".into();
     for source in [Source::PassphraseFile(secret), Source::Command(command)] {
         let subject = Subject::filled(Bench::opened_by(source, Seal::RandomKey));
-        flips_in(&subject, ("versions", Seal::RandomKey), &["keys"]);
+        flips(&subject, ("versions", Seal::RandomKey), &["keys"]);
     }
 }
 
@@ -381,8 +355,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             }
             copy(&subject.path, &copied);
             // The whole page is gone: no checksum says what it was.
-            let file = std::fs::File::options().write(true).open(copied.join("map")).expect("an index");
-            file.write_all_at(&[0x5a; 4096], 4096 * page as u64).expect("a write");
+            overwrite(&copied.join("map"), 4096 * page as u64, &[0x5a; 4096]);
             let what = format!("{seal}: page {page}");
             let disk = opened(&copied, &subject.source, true).expect("what is left is read");
             subject.check(&disk, true, &what);
@@ -395,7 +368,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             let disk = opened(&copied, &subject.source, false).expect("it starts");
             subject.check(&disk, false, &what);
             for block in 0..16 {
-                let past = seen(&disk, &Op::ReadPast(Epoch(1)), block).expect("epoch 1 is kept");
+                let past = try_ask(&disk, Op::ReadPast(Epoch(1)), block, 1).expect("epoch 1 is kept");
                 assert!(past == content(block, 1), "{what}: block {block} of epoch 1");
             }
             disk.close(true, |_| true);

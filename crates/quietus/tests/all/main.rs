@@ -5,6 +5,7 @@
 mod cli;
 mod damage;
 mod nbd;
+mod program;
 mod schemas;
 mod vault;
 mod versions;

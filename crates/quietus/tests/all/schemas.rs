@@ -2,14 +2,11 @@
 
 mod closed;
 
-use crate::cli::program::Server;
+use crate::program::{Server, private, quietus};
 use jsonschema::Validator;
 use quietus::cli::output;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
-use std::fs::Permissions;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -33,12 +30,15 @@ fn validator(name: &str) -> Arc<Validator> {
     Arc::clone(made)
 }
 
+/// The format of a report; that of a signed statement is in the statement, where the signature covers it.
+fn format_of(report: &Value) -> Option<&str> {
+    report["format"].as_str().or_else(|| report["statement"]["format"].as_str())
+}
+
 /// The report in `line`, which has to be as its schema says.
 pub fn valid(line: &str) -> Value {
     let report: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    // The format of a signed statement is in the statement, where the signature covers it.
-    let format = report["format"].as_str().or_else(|| report["statement"]["format"].as_str());
-    let name = format.and_then(|it| it.strip_prefix("quietus-")?.strip_suffix("-1"));
+    let name = format_of(&report).and_then(|it| it.strip_prefix("quietus-")?.strip_suffix("-1"));
     let validator = validator(name.unwrap_or_else(|| panic!("no format: {line}")));
     let faults: Vec<_> =
         validator.iter_errors(&report).map(|it| format!("{}: {it}", it.instance_path())).collect();
@@ -189,7 +189,7 @@ struct Seen {
 
 impl Seen {
     fn command(&self, line: &str) -> Command {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let mut quietus = quietus();
         quietus.arg("--json").args(line.split_whitespace()).current_dir(self.dir.path());
         quietus.env("QUIETUS_LOG", "error").stdin(Stdio::null()).stdout(Stdio::piped());
         quietus
@@ -197,8 +197,7 @@ impl Seen {
 
     fn take(&mut self, line: &str) {
         let report = valid(line);
-        let format = report["format"].as_str().or_else(|| report["statement"]["format"].as_str());
-        self.formats.insert(format.expect("a format").into());
+        self.formats.insert(format_of(&report).expect("a format").into());
     }
 
     fn run(&mut self, line: &str) {
@@ -209,9 +208,8 @@ impl Seen {
 
     /// Serves a disk for a moment, while `line` runs.
     fn served(&mut self, disk: &str, line: &str) {
-        let mut server = Server(self.command(&format!("serve {disk}")).spawn().expect("it runs"));
-        let mut first = String::new();
-        BufReader::new(server.0.stdout.as_mut().expect("a pipe")).read_line(&mut first).expect("a line");
+        let mut serve = self.command(&format!("serve {disk}"));
+        let (_server, first) = Server::spawn(&mut serve, self.dir.path().join(disk).join("nbd.sock"));
         self.take(&first);
         self.run(line);
     }
@@ -224,8 +222,7 @@ fn every_report_about_disks_is_as_its_schema_says() {
     std::fs::write(at("image"), vec![7; 1 << 20]).expect("an image");
     std::fs::write(at("golden"), vec![7; 1 << 20]).expect("an image");
     for key in ["key", "new"] {
-        std::fs::write(at(key), [key.as_bytes()[0]; 32]).expect("a key");
-        std::fs::set_permissions(at(key), Permissions::from_mode(0o600)).expect("a mode");
+        private(&at(key), &[key.as_bytes()[0]; 32]);
     }
     for line in [
         "create vm --adopt image --deadline 1h",

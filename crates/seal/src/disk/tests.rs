@@ -193,9 +193,6 @@ fn what_was_altered_or_exchanged_is_not_opened() {
             bench.data.flip(9 * BLOCK + at);
             assert_eq!(bench.opens(), [true, true, true, false], "{seal}: byte {at} of the data");
         }
-        let homes = bench();
-        homes.stubs.swap(homes.home(3), homes.home(4).start);
-        assert_eq!(homes.opens(), [false, false, true, true], "{seal}");
         let slots = bench();
         slots.data.swap(3 * BLOCK..4 * BLOCK, 4 * BLOCK);
         assert_eq!(slots.opens(), [false, false, true, true], "{seal}");

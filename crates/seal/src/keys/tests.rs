@@ -270,17 +270,14 @@ fn slot_with_a_right_checksum_but_other_bytes_does_not_open() {
     let (mut file, unlocked) = created();
     file.add_slot(&unlocked, &FILE, QUICK, &mut random()).unwrap();
     let bytes = file.to_bytes();
-    for at in (33..128).filter(|at| !(36..48).contains(at)) {
-        let offset = range(FIRST_SLOT + 1).start + at;
+    let wrong = "wrong key file: it opens none of 1 key slots";
+    let none = "the key file has no master key that its root key opens; restore it from a backup";
+    let slot = (33..128).filter(|at| !(36..48).contains(at)).map(|at| (FIRST_SLOT + 1, at, wrong));
+    for (page, at, error) in slot.chain((32..96).map(|at| (FIRST_MASTER, at, none))) {
+        let offset = range(page).start + at;
         let flipped = [bytes[usize::try_from(offset).unwrap()] ^ 0x10];
         let file = KeyFile::from_bytes(&forged(&bytes, offset, &flipped)).unwrap();
-        assert!(matches!(file.unlock(&FILE), Err(UnlockError::Wrong { .. })), "byte {at}");
-    }
-    for at in 32..96 {
-        let offset = range(FIRST_MASTER).start + at;
-        let flipped = [bytes[usize::try_from(offset).unwrap()] ^ 0x10];
-        let file = KeyFile::from_bytes(&forged(&bytes, offset, &flipped)).unwrap();
-        assert_eq!(file.unlock(&FILE).err(), Some(UnlockError::NoMaster), "byte {at}");
+        assert_eq!(unlock_error(&file, &FILE), error, "page {page}, byte {at}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::common::{DISK, GENERATION, SESSION, authentic, block, context, master, sealer};
 use quietus_seal::{
     BLOCK_BYTES_MAX, BadLength, Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, OpenError,
-    Random, Seal, Sealer, Sequence, Session, Slot,
+    Random, Seal, Sealer, Sequence, Session, Slot, Stub,
 };
 
 const LENGTHS: [usize; 9] = [16, 32, 48, 512, 1024, 1040, 4096, 4112, BLOCK_BYTES_MAX];
@@ -12,12 +12,24 @@ fn random() -> Generator {
     Generator::new(&[0xaa; 32])
 }
 
+/// A sealed block of this length, and its stub.
+fn sealed(seal: Seal, length: usize) -> (Vec<u8>, Stub) {
+    let mut data = block(length);
+    let stub = sealer(seal).close(&context(), &mut data, &mut random()).unwrap();
+    (data, stub)
+}
+
+fn flipped(bytes: &[u8], bit: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[bit / 8] ^= 1 << (bit % 8);
+    bytes
+}
+
 #[test]
 fn what_was_sealed_opens_and_ciphertext_is_as_long_as_data() {
     for seal in Seal::ALL {
         for length in LENGTHS {
-            let mut data = block(length);
-            let stub = sealer(seal).close(&context(), &mut data, &mut random()).unwrap();
+            let (mut data, stub) = sealed(seal, length);
             assert_eq!(stub.len(), seal.stub_bytes());
             assert_eq!(data == block(length), seal == Seal::None, "{seal} of {length} bytes hides them");
             sealer(seal).open(&context(), &mut data, &stub).unwrap();
@@ -29,25 +41,13 @@ fn what_was_sealed_opens_and_ciphertext_is_as_long_as_data() {
 #[test]
 fn every_flipped_bit_of_the_ciphertext_is_refused_and_gives_no_data() {
     for seal in authentic() {
-        let mut sealed = block(272);
-        let stub = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
-        for bit in 0..8 * sealed.len() {
-            let mut data = sealed.clone();
-            data[bit / 8] ^= 1 << (bit % 8);
-            assert_refused(seal, &sealer(seal), &context(), data, &stub, &format!("bit {bit}"));
-        }
-    }
-}
-
-#[test]
-fn flipped_bits_anywhere_in_a_large_block_are_refused() {
-    for seal in authentic() {
-        let mut sealed = block(4096);
-        let stub = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
-        for bit in (0..8 * sealed.len()).step_by(97) {
-            let mut data = sealed.clone();
-            data[bit / 8] ^= 1 << (bit % 8);
-            assert_refused(seal, &sealer(seal), &context(), data, &stub, &format!("bit {bit}"));
+        // All bits of a small block, some of a large one.
+        for (length, step) in [(272, 1), (4096, 97)] {
+            let (sealed, stub) = sealed(seal, length);
+            for bit in (0..8 * length).step_by(step) {
+                let what = format!("bit {bit} of {length} bytes");
+                assert_refused(seal, &sealer(seal), &context(), flipped(&sealed, bit), &stub, &what);
+            }
         }
     }
 }
@@ -55,12 +55,10 @@ fn flipped_bits_anywhere_in_a_large_block_are_refused() {
 #[test]
 fn every_flipped_bit_of_the_stub_is_refused_and_gives_no_data() {
     for seal in authentic() {
-        let mut sealed = block(64);
-        let stub = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
+        let (sealed, stub) = sealed(seal, 64);
         for bit in 0..8 * stub.len() {
-            let mut flipped = stub.to_vec();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_refused(seal, &sealer(seal), &context(), sealed.clone(), &flipped, &format!("bit {bit}"));
+            let other = flipped(&stub, bit);
+            assert_refused(seal, &sealer(seal), &context(), sealed.clone(), &other, &format!("bit {bit}"));
         }
     }
 }
@@ -68,8 +66,7 @@ fn every_flipped_bit_of_the_stub_is_refused_and_gives_no_data() {
 #[test]
 fn every_other_context_is_refused() {
     for seal in authentic() {
-        let mut sealed = block(64);
-        let stub = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
+        let (sealed, stub) = sealed(seal, 64);
         for (what, other) in other_contexts() {
             assert_refused(seal, &sealer(seal), &other, sealed.clone(), &stub, what);
         }
@@ -119,8 +116,7 @@ fn assert_refused(seal: Seal, keys: &Sealer, context: &Context, mut data: Vec<u8
 #[test]
 fn stubs_and_blocks_of_one_seal_are_refused_by_another() {
     for seal in authentic() {
-        let mut sealed = block(64);
-        let stub = sealer(seal).close(&context(), &mut sealed, &mut random()).unwrap();
+        let (sealed, stub) = sealed(seal, 64);
         for other in authentic().filter(|other| *other != seal) {
             let mut data = sealed.clone();
             assert!(sealer(other).open(&context(), &mut data, &stub).is_err(), "{seal} as {other}");

@@ -1,6 +1,7 @@
 //! The test vectors of `docs/formats/sealing.md` and `keys.md`, read from the documents themselves.
 //! `lab/lib/test_seal.py` checks the same vectors with an implementation of its own.
 
+use crate::common::Scripted;
 use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
     Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
@@ -47,16 +48,6 @@ impl Vector {
     }
 }
 
-/// Hands out the vector's bytes, in order.
-struct Drawn(Vec<u8>);
-
-impl Random for Drawn {
-    fn fill(&mut self, out: &mut [u8]) {
-        out.copy_from_slice(&self.0[..out.len()]);
-        self.0.drain(..out.len());
-    }
-}
-
 /// The vectors of a kind: the blocks that begin with ```` ```vector KIND ````.
 fn vectors(kind: &str) -> Vec<Vector> {
     let document = concat!(
@@ -96,8 +87,8 @@ fn blocks_are_sealed_as_documented() {
         let disk = DiskId(vector.array("disk"));
         let keys = Sealer::new(seal, &vector.master(), generation, disk, session(&vector));
         let mut block = data(vector.number("length"));
-        let mut drawn = Drawn(vector.bytes("drawn"));
-        let stub = keys.close(&vector.context(), &mut block, &mut drawn).unwrap();
+        let drawn = vector.bytes("drawn");
+        let stub = keys.close(&vector.context(), &mut block, &mut Scripted(&drawn)).unwrap();
         let found = (printed(&block), printed(&stub));
         let expected = (vector.text("ciphertext").to_owned(), vector.text("stub").to_owned());
         assert_eq!(found, expected, "{seal}");
@@ -139,9 +130,8 @@ fn key_file_is_as_documented() {
             ),
             kind => panic!("unknown kind {kind:?}"),
         };
-        let mut drawn = Drawn(vector.bytes("drawn"));
-        let (mut file, _) =
-            KeyFile::create(DiskId(vector.array("disk")), &credential, stretch, &mut drawn).unwrap();
+        let (disk, drawn) = (DiskId(vector.array("disk")), vector.bytes("drawn"));
+        let (mut file, _) = KeyFile::create(disk, &credential, stretch, &mut Scripted(&drawn)).unwrap();
         file.add_session(session(&vector), Generation(0)).unwrap();
         let bytes = file.to_bytes();
         let part = |at: usize, field: &str| {

@@ -164,28 +164,6 @@ fn a_folder_of_any_size_has_its_entries_and_a_new_one_costs_a_few_chunks() {
 }
 
 #[test]
-fn a_folder_of_a_million_entries_comes_back_a_chunk_at_a_time() {
-    let mut chunks = Chunks::default();
-    let mut builder = FolderBuilder::default();
-    let node = |number: u32| {
-        let name = [&b"not text \xff "[..], format!("{number:07}").as_bytes()].concat();
-        Node { name, metadata: Metadata::default(), kind: Kind::Pipe }
-    };
-    (0..1_000_000)
-        .try_for_each(|number| builder.push(&node(number), &mut |bytes| chunks.store(bytes)))
-        .unwrap();
-    let recipe = builder.finish(&mut |bytes| chunks.store(bytes)).unwrap();
-    let mut found = 0;
-    for span in chunks.content(&recipe).unwrap() {
-        for entry in nodes(&chunks.fetch(&span.reference().unwrap()).unwrap()).unwrap() {
-            assert_eq!(entry, node(found));
-            found += 1;
-        }
-    }
-    assert_eq!(found, 1_000_000);
-}
-
-#[test]
 fn names_that_lead_elsewhere_and_entries_that_do_not_fit_are_refused() {
     let mut chunks = Chunks::default();
     let named =

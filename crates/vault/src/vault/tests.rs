@@ -48,6 +48,15 @@ impl Media {
         Vault::open(&self.catalog, &self.pool, self.layout, setup()).unwrap()
     }
 
+    /// Damages a byte of each container of that class; how many there are.
+    pub(crate) fn damage(&self, class: Class, at: usize) -> usize {
+        self.pool.bytes(|bytes| {
+            let slots = bytes.chunks_mut(self.slot_bytes());
+            let found = slots.filter(|slot| slot.starts_with(b"QuietusContainer") && slot[20] == class as u8);
+            found.map(|slot| slot[at] ^= 1).count()
+        })
+    }
+
     /// Whether any byte of the media betrays `needle`.
     pub(crate) fn have(&self, needle: &[u8]) -> bool {
         let has = |bytes: &mut [u8]| bytes.windows(needle.len()).any(|window| window == needle);
@@ -151,7 +160,8 @@ fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
     let media = Media::new(60);
     let mut vault = media.create();
     let kept = files(&["a", "b", "c"], 3);
-    let secret = [kept.clone(), files(&["secret plan", "text of a secret"], 4)].concat_files();
+    let mut secret = files(&["secret plan", "text of a secret"], 4);
+    secret.extend(kept.clone());
     let first = put(&mut vault, &kept).unwrap();
     let second = put(&mut vault, &secret).unwrap();
     let needles = [secret["secret plan"][40..72].to_vec(), b"secret plan".to_vec()];
@@ -172,16 +182,6 @@ fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
         vault.verify(&mut |_, _| true).unwrap();
         drop(vault);
         vault = media.open();
-    }
-}
-
-trait ConcatFiles {
-    fn concat_files(self) -> Files;
-}
-
-impl<const N: usize> ConcatFiles for [Files; N] {
-    fn concat_files(self) -> Files {
-        self.into_iter().flatten().collect()
     }
 }
 
@@ -362,16 +362,6 @@ fn a_failed_write_latches_and_a_start_finds_all_that_was_committed() {
     assert_eq!(restored(&mut vault, first).unwrap(), all);
 }
 
-/// Damages a byte behind each place where a container of that class begins.
-fn damage(media: &Media, class: Class, at: usize) -> usize {
-    let slot_bytes = layout(1).slot_bytes as usize;
-    media.pool.bytes(|bytes| {
-        let slots = bytes.chunks_mut(slot_bytes);
-        let found = slots.filter(|slot| slot.starts_with(b"QuietusContainer") && slot[20] == class as u8);
-        found.map(|slot| slot[at] ^= 1).count()
-    })
-}
-
 #[test]
 fn a_damaged_index_is_made_anew_of_the_directories() {
     let media = Media::new(60);
@@ -382,7 +372,7 @@ fn a_damaged_index_is_made_anew_of_the_directories() {
     vault.forget(&[gone]).unwrap();
     sanitize(&mut vault).unwrap();
     drop(vault);
-    assert!(damage(&media, Class::Index, 4096 + 100) > 0);
+    assert!(media.damage(Class::Index, 4096 + 100) > 0);
     let mut vault = media.open();
     assert!(!vault.catalog.table().condemned().is_empty());
     assert_eq!(restored(&mut vault, kept).unwrap(), all);
@@ -398,7 +388,7 @@ fn a_container_without_its_head_costs_its_chunks() {
     let mut vault = media.create();
     put(&mut vault, &files(&["a", "b", "c", "d"], 14)).unwrap();
     drop(vault);
-    assert!(damage(&media, Class::Data, 40) > 0);
+    assert!(media.damage(Class::Data, 40) > 0);
     let mut vault = media.open();
     let verified = vault.verify(&mut |_, _| true).unwrap();
     assert!(verified.faults.iter().any(|fault| matches!(fault, VaultError::Head { .. })), "{verified:?}");
@@ -507,7 +497,7 @@ fn what_a_slot_holds_is_told_from_what_it_is_to_hold() {
     let found = |vault: &mut Vault<'_>| {
         let live = vault.reached_by_all(&mut |_, _| true).unwrap();
         let bytes = media.pool.bytes(|bytes| bytes.to_vec());
-        let slots = bytes.chunks(layout(1).slot_bytes as usize).zip(vault.slots());
+        let slots = bytes.chunks(media.slot_bytes()).zip(vault.slots());
         slots.map(|(bytes, slot)| vault.examine(slot, bytes, &live)).collect::<Vec<_>>()
     };
     let is_dead = |found: &Found| matches!(found, Found::Residue(_));
@@ -525,7 +515,7 @@ fn what_a_slot_holds_is_told_from_what_it_is_to_hold() {
     );
     assert_eq!(vault.contents(&mut |_, _| true).unwrap().dead, Amount::default());
     // A byte outside of all chunks is found, wherever it lies.
-    let slot_bytes = layout(1).slot_bytes as usize;
+    let slot_bytes = media.slot_bytes();
     for slot in 0..60 {
         media.pool.bytes(|bytes| bytes[(slot + 1) * slot_bytes - 1] ^= 1);
         assert!(is_dead(&found(&mut vault)[slot]), "slot {slot}");

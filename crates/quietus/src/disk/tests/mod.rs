@@ -27,16 +27,33 @@ fn kind(path: &Path) -> DiskErrorKind {
     DiskDir::open(path).expect_err("it is refused").kind
 }
 
-#[test]
-fn a_second_server_is_refused_by_a_lock_that_goes_with_the_first() {
-    let (_dir, path) = made(&options());
-    let first = DiskDir::open(&path).expect("the first");
-    assert_eq!(
-        kind(&path),
-        DiskErrorKind::Directory(DirectoryErrorKind::Locked(format!("process {}", std::process::id())))
-    );
-    drop(first);
-    DiskDir::open(&path).expect("the second, once the first is gone");
+fn is_locked(path: &Path) -> bool {
+    matches!(kind(path), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_)))
+}
+
+/// How to make a disk in place on `image`.
+fn adopting(image: &Path) -> CreateOptions {
+    CreateOptions { medium: Some(image.into()), adopt: true, size: None, ..options() }
+}
+
+fn toml_of(path: &Path) -> String {
+    std::fs::read_to_string(path.join("disk.toml")).expect("a text")
+}
+
+/// Why a `disk.toml` is refused in which `from` reads `to`, with a checksum that fits.
+fn changed(text: &str, from: &str, to: &str) -> DiskErrorKind {
+    assert!(text.contains(from), "{text}");
+    let changed = text.replacen(from, to, 1);
+    let was = DiskToml::from_text(text).expect("it is whole").checksum;
+    let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
+    DiskToml::from_text(&changed.replace(&was, &right)).expect_err("it is refused")
+}
+
+fn assert_invalid(text: &str, changes: &[(&str, &str)]) {
+    for (from, to) in changes {
+        let kind = changed(text, from, to);
+        assert!(matches!(kind, DiskErrorKind::Invalid(_)), "{to}: {kind:?}");
+    }
 }
 
 #[test]
@@ -44,12 +61,12 @@ fn two_directories_cannot_use_one_medium_at_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
     std::fs::write(&image, [1; 8192]).expect("an image");
-    let adopt = CreateOptions { medium: Some(image), adopt: true, size: None, ..options() };
+    let adopt = adopting(&image);
     for name in ["a", "b"] {
         DiskDir::create(&dir.path().join(name), &adopt).expect("a disk");
     }
     let _first = DiskDir::open(&dir.path().join("a")).expect("the first");
-    assert!(matches!(kind(&dir.path().join("b")), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))));
+    assert!(is_locked(&dir.path().join("b")));
 }
 
 #[test]
@@ -57,8 +74,7 @@ fn an_image_is_adopted_with_its_content_and_its_size() {
     let dir = tempfile::tempdir().expect("a directory");
     let (image, path) = (dir.path().join("image"), dir.path().join("disk"));
     std::fs::write(&image, vec![7; 10_000]).expect("an image");
-    let adopt = CreateOptions { medium: Some(image.clone()), adopt: true, size: None, ..options() };
-    let toml = DiskDir::create(&path, &adopt).expect("a disk");
+    let toml = DiskDir::create(&path, &adopting(&image)).expect("a disk");
     assert_eq!(toml.size_bytes, 9728);
     assert_eq!(std::fs::read(&image).expect("the image"), vec![7; 10_000]);
 }
@@ -88,8 +104,8 @@ fn creation_that_fails_leaves_nothing_behind() {
 #[test]
 fn a_newer_version_is_named_and_refused() {
     let (_dir, path) = made(&options());
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    std::fs::write(path.join("disk.toml"), text.replace("version = 1", "version = 2")).expect("a write");
+    let newer = toml_of(&path).replace("version = 1", "version = 2");
+    std::fs::write(path.join("disk.toml"), newer).expect("a write");
     assert_eq!(kind(&path), DiskErrorKind::Version(2));
 }
 
@@ -109,9 +125,12 @@ fn flip_every_bit(path: &Path) {
 }
 
 #[test]
-fn every_flipped_bit_of_what_a_disk_is_gets_noticed() {
-    let (_dir, path) = made(&options());
-    flip_every_bit(&path);
+fn every_flipped_bit_of_what_a_disk_or_an_overlay_is_gets_noticed() {
+    let (dir, _base, overlay) = golden();
+    for (name, options) in [("in-place", options()), ("overlay", overlay)] {
+        DiskDir::create(&dir.path().join(name), &options).expect("a disk");
+        flip_every_bit(&dir.path().join(name));
+    }
 }
 
 #[test]
@@ -133,8 +152,8 @@ fn a_missing_file_is_named() {
 #[test]
 fn a_field_that_is_not_known_is_refused() {
     let (_dir, path) = made(&options());
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    let error = DiskToml::from_text(&format!("{text}\nturbo = true\n")).expect_err("an unknown field");
+    let error = DiskToml::from_text(&format!("{}\nturbo = true\n", toml_of(&path)));
+    let error = error.expect_err("an unknown field");
     assert!(error.to_string().contains("turbo"), "{error}");
 }
 
@@ -154,24 +173,13 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_a_crashed_creation_left_is_cleared_by_the_next() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let left = dir.path().join(".disk.new");
-    std::fs::create_dir(&left).expect("a directory");
-    std::fs::write(left.join("journal"), "half").expect("a file");
-    DiskDir::create(&dir.path().join("disk"), &options()).expect("a disk");
-    assert_eq!(names(dir.path()), ["disk"]);
-}
-
-#[test]
 fn the_holder_of_a_medium_is_named() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = dir.path().join("image");
     std::fs::write(&image, [1; 8192]).expect("an image");
     let holder = File::open(&image).expect("an image");
     rustix::fs::flock(&holder, FlockOperation::LockShared).expect("a lock");
-    let adopt = CreateOptions { medium: Some(image), adopt: true, size: None, ..options() };
-    let error = DiskDir::create(&dir.path().join("disk"), &adopt).expect_err("it is in use");
+    let error = DiskDir::create(&dir.path().join("disk"), &adopting(&image)).expect_err("it is in use");
     assert_eq!(
         error.kind,
         DiskErrorKind::Directory(DirectoryErrorKind::Locked(format!("process {}", std::process::id())))
@@ -210,21 +218,12 @@ fn what_becomes_of_a_disk_while_its_lock_is_waited_for_counts() {
     assert_eq!(second.toml().behaviour.idle_after_ms, 4711);
 }
 
-/// A `disk.toml` in which `from` reads `to`, with a checksum that fits.
-fn with(from: &str, to: &str) -> DiskErrorKind {
-    let (_dir, path) = made(&options());
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    assert!(text.contains(from), "{text}");
-    let changed = text.replacen(from, to, 1);
-    let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
-    let was = DiskToml::read(&path).expect("it is whole").checksum;
-    DiskToml::from_text(&changed.replace(&was, &right)).expect_err("it is refused")
-}
-
 #[test]
 fn every_field_is_refused_when_it_makes_no_sense() {
+    let (_dir, path) = made(&options());
+    let text = toml_of(&path);
     let size = format!("size_bytes = {}", DiskToml::in_place(&options()).expect("a toml").size_bytes);
-    for (from, to) in [
+    let changes = [
         (size.as_str(), "size_bytes = 0"),
         (&size, "size_bytes = 1000"),
         (&size, "size_bytes = -512"),
@@ -239,16 +238,13 @@ fn every_field_is_refused_when_it_makes_no_sense() {
         ("idle_after_ms = ", "idle_after_ms = -"),
         ("deadline_ms = ", "deadline_ms = -"),
         ("detect_zeroes = ", "detect_zeroes = 1"),
-    ] {
-        let kind = with(from, to);
-        assert!(matches!(kind, DiskErrorKind::Invalid(_)), "{to}: {kind:?}");
+    ];
+    assert_invalid(&text, &changes);
+    for (from, to) in [("crc32c:", "crc32d:"), ("version = 1", "version = \"1\"")] {
+        let kind = changed(&text, from, to);
+        assert!(matches!(kind, DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))), "{to}: {kind:?}");
     }
-    assert!(matches!(with("crc32c:", "crc32d:"), DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))));
-    assert!(matches!(
-        with("version = 1", "version = \"1\""),
-        DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))
-    ));
-    assert_eq!(with("version = 1", "version = 7"), DiskErrorKind::Version(7));
+    assert_eq!(changed(&text, "version = 1", "version = 7"), DiskErrorKind::Version(7));
 }
 
 /// A base of 1 MiB and 100 bytes, and how to make an overlay above it.
@@ -293,18 +289,14 @@ fn an_overlay_is_as_large_as_its_base_or_larger() {
 #[test]
 fn an_overlay_and_a_disk_in_place_never_have_one_image() {
     let (dir, base, overlay) = golden();
-    let adopt = CreateOptions { medium: Some(base), adopt: true, size: None, ..options() };
-    for (name, options) in [("a", &overlay), ("b", &overlay), ("in-place", &adopt)] {
+    for (name, options) in [("a", &overlay), ("b", &overlay), ("in-place", &adopting(&base))] {
         DiskDir::create(&dir.path().join(name), options).expect("a disk");
     }
     let overlays = ["a", "b"].map(|name| DiskDir::open(&dir.path().join(name)).expect("they share it"));
-    assert!(matches!(
-        kind(&dir.path().join("in-place")),
-        DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))
-    ));
+    assert!(is_locked(&dir.path().join("in-place")));
     drop(overlays);
     let _in_place = DiskDir::open(&dir.path().join("in-place")).expect("no other process has it open");
-    assert!(matches!(kind(&dir.path().join("a")), DiskErrorKind::Directory(DirectoryErrorKind::Locked(_))));
+    assert!(is_locked(&dir.path().join("a")));
 }
 
 fn touch(base: &Path) {
@@ -317,8 +309,7 @@ fn a_base_with_another_time_is_read_once_and_known_again() {
     let (dir, base, overlay) = golden();
     let path = dir.path().join("disk");
     let before = DiskDir::create(&path, &overlay).expect("a disk");
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    std::fs::write(path.join("disk.toml"), format!("# mine\n{text}")).expect("a write");
+    std::fs::write(path.join("disk.toml"), format!("# mine\n{}", toml_of(&path))).expect("a write");
     touch(&base);
     let mut steps = 0;
     for read in [true, false] {
@@ -330,8 +321,7 @@ fn a_base_with_another_time_is_read_once_and_known_again() {
         disk.expect("the content is the same");
         assert_eq!(steps > 0, read);
     }
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    assert!(text.starts_with("# mine\nversion"), "{text}");
+    assert!(toml_of(&path).starts_with("# mine\nversion"), "{}", toml_of(&path));
     let after = DiskToml::read(&path).expect("it is whole");
     assert_eq!(after.overlay.as_ref().map(|it| it.base_mtime_ns), Some(0));
     assert_eq!(after.behaviour, before.behaviour);
@@ -378,20 +368,11 @@ fn a_check_that_is_stopped_is_no_verdict() {
 }
 
 #[test]
-fn every_flipped_bit_of_what_an_overlay_is_gets_noticed() {
-    let (dir, _base, overlay) = golden();
-    let path = dir.path().join("disk");
-    DiskDir::create(&path, &overlay).expect("a disk");
-    flip_every_bit(&path);
-}
-
-#[test]
 fn every_field_of_an_overlay_is_refused_when_it_makes_no_sense() {
     let (dir, _base, overlay) = golden();
     let path = dir.path().join("disk");
-    let whole = DiskDir::create(&path, &overlay).expect("a disk");
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    for (from, to) in [
+    DiskDir::create(&path, &overlay).expect("a disk");
+    let changes = [
         ("store = \"overlay\"", "store = \"in-place\""),
         ("base_bytes = ", "base_bytes = -"),
         ("base_bytes = ", "base_bytes = 9"),
@@ -403,14 +384,8 @@ fn every_field_of_an_overlay_is_refused_when_it_makes_no_sense() {
         ("mode = \"lazy\"", "mode = \"eager\""),
         ("mode = \"lazy\"\n", ""),
         ("base = ", "bass = "),
-    ] {
-        assert!(text.contains(from), "{text}");
-        let changed = text.replacen(from, to, 1);
-        let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
-        let error =
-            DiskToml::from_text(&changed.replace(&whole.checksum, &right)).expect_err("it is refused");
-        assert!(matches!(error, DiskErrorKind::Invalid(_)), "{to}: {error:?}");
-    }
+    ];
+    assert_invalid(&toml_of(&path), &changes);
 }
 
 #[test]

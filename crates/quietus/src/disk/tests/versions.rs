@@ -22,13 +22,6 @@ fn with(change: impl FnOnce(&mut CreateOptions)) -> CreateOptions {
     options
 }
 
-fn made(options: &CreateOptions) -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("disk");
-    DiskDir::create(&path, options).expect("a disk");
-    (dir, path)
-}
-
 #[test]
 fn the_files_of_a_disk_that_keeps_versions_have_their_sizes_and_open() {
     let (_dir, path) = made(&options());
@@ -86,20 +79,6 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
 }
 
 #[test]
-fn stubs_can_lie_elsewhere_in_a_file_that_is_made_for_them() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (path, stubs) = (dir.path().join("disk"), dir.path().join("elsewhere"));
-    let elsewhere = with(|it| it.versions.stub_medium = Some(stubs.clone()));
-    DiskDir::create(&path, &elsewhere).expect("a disk");
-    assert_eq!(std::fs::metadata(&stubs).expect("stubs").len(), 4096 + 2 * (4 << 20));
-    assert!(!path.join("stubs").exists());
-    let _open = DiskDir::open(&path).expect("it opens");
-    let error = DiskDir::create(&dir.path().join("other"), &elsewhere).expect_err("it is there").to_string();
-    assert!(error.contains("--stub-medium names a file that already exists"), "{error}");
-    assert!(stubs.exists() && !dir.path().join("other").exists());
-}
-
-#[test]
 fn the_root_can_lie_elsewhere_in_a_file_that_is_made_for_it_and_is_locked() {
     let dir = tempfile::tempdir().expect("a directory");
     let [path, stubs, root] = ["disk", "stubs", "root"].map(|name| dir.path().join(name));
@@ -147,18 +126,26 @@ fn what_has_to_be_overwritten_is_the_root_or_without_stubs_the_data() {
 }
 
 #[test]
-fn sealed_content_can_lie_elsewhere_in_a_file_that_grows() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let [path, data] = ["disk", "data"].map(|name| dir.path().join(name));
-    let elsewhere = with(|it| it.medium = Some(data.clone()));
-    DiskDir::create(&path, &elsewhere).expect("a disk");
-    assert!(data.exists() && !path.join("data").exists());
-    let disk = DiskDir::open(&path).expect("it opens");
-    assert_eq!(disk.medium_path(), data);
-    assert!(lock_storage(&data, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
-    drop(disk);
-    let error = DiskDir::create(&dir.path().join("other"), &elsewhere).expect_err("it is there").to_string();
-    assert!(error.contains("--medium names a file that already exists"), "{error}");
+fn stubs_and_sealed_content_can_lie_elsewhere_in_files_that_are_made_for_them() {
+    let of_stubs = |path: PathBuf| with(|it| it.versions.stub_medium = Some(path));
+    let of_content = |path: PathBuf| with(|it| it.medium = Some(path));
+    for (own, elsewhere, option) in [
+        ("stubs", &of_stubs as &dyn Fn(PathBuf) -> CreateOptions, "--stub-medium"),
+        ("data", &of_content, "--medium"),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let [path, other, file] = ["disk", "other", "elsewhere"].map(|name| dir.path().join(name));
+        let elsewhere = elsewhere(file.clone());
+        DiskDir::create(&path, &elsewhere).expect("a disk");
+        assert!(file.exists() && !path.join(own).exists(), "{option}");
+        let disk = DiskDir::open(&path).expect("it opens");
+        assert_eq!(disk.medium_path() == file, option == "--medium");
+        assert!(lock_storage(&file, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
+        drop(disk);
+        let error = DiskDir::create(&other, &elsewhere).expect_err("it is there").to_string();
+        assert!(error.contains(&format!("{option} names a file that already exists")), "{error}");
+        assert!(file.exists() && !other.exists(), "{option}");
+    }
 }
 
 #[test]
@@ -169,9 +156,8 @@ fn every_flipped_bit_of_what_keeps_versions_gets_noticed() {
 #[test]
 fn a_field_that_versions_cannot_have_is_refused() {
     let (_dir, path) = made(&options());
-    let whole = DiskToml::read(&path).expect("a disk");
-    let text = std::fs::read_to_string(path.join("disk.toml")).expect("a text");
-    for (from, to) in [
+    let text = toml_of(&path);
+    let changes = [
         ("store = \"versions\"", "store = \"in-place\""),
         ("seal = \"none\"", "seal = \"rot13\""),
         ("half_bytes = 4194304", "half_bytes = 4194305"),
@@ -183,14 +169,8 @@ fn a_field_that_versions_cannot_have_is_refused() {
         ("epoch = \"1h\"\n", ""),
         ("retention = \"\"", "retention = \"monthly 1y\""),
         ("retention = \"\"\n", ""),
-    ] {
-        assert!(text.contains(from), "{text}");
-        let changed = text.replacen(from, to, 1);
-        let right = toml::from_str::<DiskToml>(&changed).map(|toml| toml.sum()).unwrap_or_default();
-        let error =
-            DiskToml::from_text(&changed.replace(&whole.checksum, &right)).expect_err("it is refused");
-        assert!(matches!(error, DiskErrorKind::Invalid(_)), "{to}: {error:?}");
-    }
+    ];
+    assert_invalid(&text, &changes);
     let edited = text.replace("epoch = \"1h\"", "epoch = \"flush\"");
     let edited = DiskToml::from_text(&edited.replace("retention = \"\"", "retention = \"last 3\""));
     assert_eq!(edited.expect("behaviour may be edited").behaviour.epoch, Some(EpochEnd::Flush));

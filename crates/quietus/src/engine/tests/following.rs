@@ -16,8 +16,7 @@ fn runs(marked: &BlockSet) -> Vec<Extent<Addr>> {
 
 #[test]
 fn what_changes_is_marked_once_and_reads_are_not() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     write(&engine, 0, 4096);
     let follower = engine.follow(|| true).expect("no other follower runs");
     assert!(engine.follow(|| false).is_none(), "one at a time");
@@ -38,8 +37,7 @@ fn what_changes_is_marked_once_and_reads_are_not() {
 
 #[test]
 fn changes_wait_for_the_end_of_a_hold_and_reads_do_not() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     let follower = engine.follow(|| true).expect("no other follower runs");
     let (_, hold) = follower.take(MUCH);
     let (sender, done) = mpsc::channel();
@@ -58,8 +56,7 @@ fn changes_wait_for_the_end_of_a_hold_and_reads_do_not() {
 
 #[test]
 fn a_hold_without_an_end_is_outlasted_and_that_is_known() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     let follower = engine.follow(|| true).expect("no other follower runs");
     let (_, hold) = follower.take(MUCH);
     write(&engine, 0, 4096);

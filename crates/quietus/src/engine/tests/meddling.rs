@@ -10,8 +10,7 @@ fn cut_off(path: &Path, bytes: u64) {
 
 /// Why the disk is latched, after `act` on a disk with content and `meddle` in its directory.
 fn reason(meddle: impl Fn(&Path), act: impl Fn(&Engine)) -> String {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Flush, 0, 0).expect("a flush");
     meddle(&bench.path);
@@ -81,8 +80,7 @@ fn a_file_that_was_deleted_is_noticed_at_the_next_flush_and_any_change_at_the_ne
 #[test]
 fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_medium_that_is_gone() {
     for meddle in [delete, replace] {
-        let bench = Bench::new();
-        let (_dir, engine) = bench.open();
+        let (bench, _dir, engine) = opened();
         meddle(&bench.path);
         let ends = Instant::now() + Duration::from_secs(60);
         while engine.status().latched.is_none() {
@@ -95,8 +93,7 @@ fn a_guest_that_never_flushes_does_not_go_on_for_long_on_a_medium_that_is_gone()
 
 #[test]
 fn a_directory_that_was_moved_does_no_harm() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     std::fs::rename(&bench.path, bench.path.with_extension("moved")).expect("it is ours");
     ask(&engine, Op::Write(vec![7; 4096].into()), SIZE - 4096, 4096).expect("a write");
     ask(&engine, Op::Flush, 0, 0).expect("a flush");

@@ -47,6 +47,13 @@ impl Bench {
     }
 }
 
+/// A new disk, and its engine.
+fn opened() -> (Bench, DiskDir, Engine) {
+    let bench = Bench::new();
+    let (dir, engine) = bench.open();
+    (bench, dir, engine)
+}
+
 struct Channel(mpsc::Sender<(u64, Outcome)>);
 
 impl Sink for Channel {
@@ -66,8 +73,7 @@ fn ask(engine: &Engine, op: Op, start: u64, len: u64) -> Result<Buf, Refusal> {
 
 #[test]
 fn guests_go_on_while_a_wait_tells_of_its_progress() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     let is_told = std::cell::Cell::new(false);
     let tell = |_: &Status| {
         ask(&engine, Op::Write(vec![7; 4096].into()), 0, 4096).expect("a write");
@@ -79,8 +85,7 @@ fn guests_go_on_while_a_wait_tells_of_its_progress() {
 
 #[test]
 fn what_dies_is_destroyed_without_anybody_asking() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Trim, 0, 1 << 19).expect("a trim");
     assert!(engine.wait_until_drained(|_| true));
@@ -92,8 +97,7 @@ fn what_dies_is_destroyed_without_anybody_asking() {
 
 #[test]
 fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
-    let bench = Bench::new();
-    let (dir, engine) = bench.open();
+    let (bench, dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 65536].into()), 65536, 65536).expect("a write");
     let checkpoint = engine.stop(true, |_| true).expect("it came to rest");
     dir.save_view(&checkpoint).expect("room");
@@ -114,8 +118,7 @@ fn a_clean_stop_keeps_what_is_known_and_a_crash_finds_it_out_again() {
 
 #[test]
 fn space_that_a_stop_in_a_hurry_left_is_given_back_by_the_next_start() {
-    let bench = Bench::new();
-    let (dir, engine) = bench.open();
+    let (bench, dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 8 << 20].into()), 0, 8 << 20).expect("a write");
     ask(&engine, Op::Trim, 1 << 20, 6 << 20).expect("a trim");
     engine.shred_now();
@@ -138,8 +141,7 @@ fn space_that_a_stop_in_a_hurry_left_is_given_back_by_the_next_start() {
 
 #[test]
 fn a_stopped_engine_refuses_and_says_so() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     engine.stop(true, |_| true);
     assert_eq!(ask(&engine, Op::Read, 0, 512), Err(Refusal::ShuttingDown));
 }
@@ -150,8 +152,7 @@ const PANICS: &str = "QUIETUS_TEST_PANICS";
 #[test]
 fn a_panic_in_the_middle_of_a_change_ends_the_process() {
     if std::env::var_os(PANICS).is_some() {
-        let bench = Bench::new();
-        let (_dir, engine) = bench.open();
+        let (_bench, _dir, engine) = opened();
         engine.shared.lock().panics = true;
         let half = std::thread::scope(|scope| scope.spawn(|| ask(&engine, Op::Trim, 0, 4096)).join());
         // Unreachable.
@@ -167,8 +168,7 @@ fn a_panic_in_the_middle_of_a_change_ends_the_process() {
 
 #[test]
 fn many_threads_see_their_own_writes() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     std::thread::scope(|scope| {
         for thread in 0..8_u64 {
             let engine = &engine;
@@ -191,8 +191,7 @@ fn many_threads_see_their_own_writes() {
 
 #[test]
 fn workers_come_with_work_and_leave_after_it() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (_bench, _dir, engine) = opened();
     let (sender, outcomes) = mpsc::channel();
     let sink = Arc::new(Channel(sender));
     for n in 0..256 {
@@ -216,8 +215,7 @@ fn workers_come_with_work_and_leave_after_it() {
 
 #[test]
 fn a_read_only_disk_refuses_writes_and_destroys_nothing() {
-    let bench = Bench::new();
-    let (dir, engine) = bench.open();
+    let (bench, dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 8192].into()), 0, 8192).expect("a write");
     drop((dir, engine));
     let dir = DiskDir::open(&bench.path).expect("no other process has it open");

@@ -78,8 +78,7 @@ fn the_log_is_chained_and_a_changed_line_is_found() {
 
 #[test]
 fn a_receipt_says_what_died_of_which_cause_and_how_it_was_destroyed() {
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; 1 << 20].into()), 0, 1 << 20).expect("a write");
     ask(&engine, Op::Trim, 4096, 8192).expect("a trim");
     ask(&engine, Op::Purge, 65536, 4096).expect("a purge");
@@ -130,8 +129,7 @@ fn a_log_that_was_removed_is_missed_by_a_disk_that_is_read_only() {
 #[test]
 fn receipts_that_a_kill_kept_from_the_log_are_there_after_the_next_start() {
     for _ in 0..3 {
-        let bench = Bench::new();
-        let (dir, engine) = bench.open();
+        let (bench, dir, engine) = opened();
         ask(&engine, Op::Write(vec![7; 65536].into()), 0, 65536).expect("a write");
         for n in 0..16 {
             ask(&engine, Op::Trim, n * 4096, 4096).expect("a trim");
@@ -149,8 +147,7 @@ fn receipts_that_a_kill_kept_from_the_log_are_there_after_the_next_start() {
 
 #[test]
 fn what_was_owed_at_a_kill_is_told_again() {
-    let bench = Bench::new();
-    let (dir, engine) = bench.open();
+    let (bench, dir, engine) = opened();
     engine.reconfigure(|config| config.idle_after_ms = u64::MAX / 2);
     engine.reconfigure(|config| config.deadline_ms = u64::MAX / 2);
     ask(&engine, Op::Write(vec![7; 65536].into()), 0, 65536).expect("a write");
@@ -203,8 +200,7 @@ fn a_log_that_cannot_be_written_says_so_and_goes_on_when_it_can() {
 #[test]
 fn many_small_deaths_make_few_lines() {
     const DEATHS: u64 = 500;
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     ask(&engine, Op::Write(vec![7; SIZE as usize].into()), 0, SIZE).expect("a write");
     for n in 0..DEATHS {
         ask(&engine, Op::Trim, n * 8192, 4096).expect("a trim");
@@ -224,8 +220,7 @@ fn many_small_deaths_make_few_lines() {
 fn what_waits_for_a_log_that_cannot_be_written_is_bounded_and_what_is_dropped_is_told() {
     // More than wait and are being written together.
     const DEATHS: u64 = 200_000;
-    let bench = Bench::new();
-    let (_dir, engine) = bench.open();
+    let (bench, _dir, engine) = opened();
     engine.recorder().flush().expect("it can be written");
     bench.block_log();
     for n in 0..DEATHS {

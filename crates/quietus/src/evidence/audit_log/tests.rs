@@ -125,15 +125,15 @@ fn a_crash_at_any_change_loses_no_line_that_was_durable() {
     // Long enough for two rotations and a removal.
     for changes in (0..4500).step_by(step()) {
         let mut bench = Bench::with(LIMITS, 3);
-        bench.dir.light_fuse(Some(changes));
+        bench.dir.fuse.set(Some(changes));
         let mut durable = 2;
         for n in 3..20 {
             if bench.try_add(n).is_ok() {
                 durable = n;
             }
         }
-        let died = bench.dir.is_dead();
-        bench.dir.light_fuse(None);
+        let died = bench.dir.fuse.get() == Some(0);
+        bench.dir.fuse.set(None);
         let before = bench.known.clone();
         bench = bench.again();
         bench.add(1000);
@@ -172,7 +172,7 @@ fn a_host_that_is_full_at_any_byte_tears_nothing_and_loses_nothing() {
     for keeps_torn in [false, true] {
         for room in (0..2400).step_by(step()) {
             let mut bench = Bench::with(LIMITS, 2);
-            bench.dir.give_room(Some(room));
+            bench.dir.room.set(Some(room));
             bench.dir.keeps_torn.set(keeps_torn);
             let mut failed = 0;
             for n in 2..14 {
@@ -181,7 +181,7 @@ fn a_host_that_is_full_at_any_byte_tears_nothing_and_loses_nothing() {
                     if !keeps_torn {
                         bench.check().unwrap_or_else(|error| panic!("{room}: {error}"));
                     }
-                    bench.dir.give_room(None);
+                    bench.dir.room.set(None);
                     bench.dir.keeps_torn.set(false);
                 }
             }
@@ -365,9 +365,9 @@ fn what_comes_back_after_it_was_missed_is_never_overwritten() {
     let mut bench = Bench::with(ENDLESS, 5);
     let text = bench.dir.get(CURRENT);
     bench.dir.remove(CURRENT).expect("it is there");
-    bench.dir.light_fuse(Some(0));
+    bench.dir.fuse.set(Some(0));
     bench.try_add(5).expect_err("no file can be made");
-    bench.dir.light_fuse(None);
+    bench.dir.fuse.set(None);
     bench.dir.put(CURRENT, text.clone());
     bench.add(5);
     assert_eq!(bench.dir.get(&older_name(0)), text);

@@ -106,27 +106,3 @@ fn a_subject_that_is_no_disk_keeps_its_record_in_its_own_kinds() {
     *vault.told.lock().expect("no test panicked") = None;
     vault.run(Access::ReadWrite, |_, found| assert_eq!((found.receipts, found.is_stopped), (2, true)));
 }
-
-#[test]
-fn a_subject_that_is_no_disk_is_told_of_a_log_that_cannot_be_written_and_then_of_all_its_receipts() {
-    let vault = Vault::new();
-    vault.run(Access::ReadWrite, |recorder, _| {
-        std::fs::create_dir_all(vault.log().join("in the way")).expect("a directory");
-        recorder.receipt(0, Gone::Zeroed, 0, 512);
-        recorder.flush().expect_err("it cannot be written");
-        assert!(matches!(vault.told(), Some(Progress::Stuck(why)) if why.contains("audit.jsonl")));
-        recorder.receipt(1, Gone::Zeroed, 512, 512);
-        std::fs::remove_dir_all(vault.log())
-            .or_else(|_| std::fs::remove_dir_all(aside(&vault)))
-            .expect("one");
-        let end = recorder.flush().expect("it can be written again");
-        assert_eq!(vault.told(), Some(Progress::Recorded(2, end)));
-    });
-    let entries = vault.entries();
-    let receipts = entries.iter().filter(|it| matches!(it, Entry::Receipt { .. })).count();
-    assert_eq!((receipts, entries.len()), (2, 2), "none is there twice: {entries:?}");
-}
-
-fn aside(vault: &Vault) -> PathBuf {
-    vault.dir.path().join("audit-aside-0.jsonl")
-}

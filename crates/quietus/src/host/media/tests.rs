@@ -181,16 +181,19 @@ fn a_failed_sync_is_never_only_a_lack_of_space() {
 struct Small(tempfile::TempDir);
 
 impl Small {
-    fn new() -> Result<Self, String> {
-        let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    /// One with a sparse medium of 8 MiB; `None`, with a message, where nothing can be mounted.
+    fn with_medium() -> Option<(Self, FileMedium)> {
+        let dir = tempfile::tempdir().expect("a directory");
         let mut mount = std::process::Command::new("mount");
         let mount = mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(dir.path()).output();
-        let mount = mount.map_err(|error| error.to_string())?;
-        if mount.status.success() {
-            Ok(Self(dir))
-        } else {
-            Err(String::from_utf8_lossy(&mount.stderr).into())
+        if !mount.as_ref().is_ok_and(|it| it.status.success()) {
+            println!("skipped: {mount:?}");
+            return None;
         }
+        let path = dir.path().join("data");
+        let small = Self(dir);
+        File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("a file");
+        Some((small, FileMedium::open(&path, false).expect("it opens")))
     }
 }
 
@@ -203,13 +206,7 @@ impl Drop for Small {
 
 #[test]
 fn a_full_host_refuses_a_write_and_keeps_what_was_there() {
-    let small = match Small::new() {
-        Ok(small) => small,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let path = small.0.path().join("data");
-    File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("a file");
-    let medium = FileMedium::open(&path, false).expect("it opens");
+    let Some((_small, medium)) = Small::with_medium() else { return };
     medium.write(Pos(0), &[7; 4096], true).expect("room");
     for durable in [false, true] {
         let error = medium.write(Pos(1 << 20), &vec![8; 2 << 20], durable).expect_err("no room");
@@ -220,13 +217,7 @@ fn a_full_host_refuses_a_write_and_keeps_what_was_there() {
 
 #[test]
 fn what_has_taken_its_space_is_written_on_a_full_host() {
-    let small = match Small::new() {
-        Ok(small) => small,
-        Err(why) => return println!("skipped: {why}"),
-    };
-    let path = small.0.path().join("map");
-    File::create(&path).and_then(|file| file.set_len(8 << 20)).expect("a file");
-    let medium = FileMedium::open(&path, false).expect("it opens");
+    let Some((small, medium)) = Small::with_medium() else { return };
     medium.write(Pos(4096), &[7; 4096], false).expect("room");
     medium.reserve(Extent::new(0, 12_288)).expect("room");
     assert_eq!(read(&medium, 0, 12_288), [[0; 4096], [7; 4096], [0; 4096]].concat(), "it reads as before");
@@ -256,16 +247,18 @@ fn a_medium_that_grows_takes_space_beyond_its_end_in_advance() {
 struct Loop(tempfile::NamedTempFile, PathBuf);
 
 impl Loop {
-    fn new(bytes: u64) -> Result<Self, String> {
-        let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-        file.as_file().set_len(bytes).map_err(|error| error.to_string())?;
-        let made = std::process::Command::new("losetup").args(["-f", "--show"]).arg(file.path()).output();
-        let made = made.map_err(|error| error.to_string())?;
-        let name = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-        if made.status.success() {
-            Ok(Self(file, name.into()))
-        } else {
-            Err(String::from_utf8_lossy(&made.stderr).into())
+    /// `None`, with a message, where no loop device can be made.
+    fn new(bytes: u64) -> Option<Self> {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        file.as_file().set_len(bytes).expect("room");
+        match std::process::Command::new("losetup").args(["-f", "--show"]).arg(file.path()).output() {
+            Ok(made) if made.status.success() => {
+                Some(Self(file, String::from_utf8_lossy(&made.stdout).trim().into()))
+            }
+            failed => {
+                println!("skipped: {failed:?}");
+                None
+            }
         }
     }
 }
@@ -279,10 +272,7 @@ impl Drop for Loop {
 
 #[test]
 fn a_block_device_is_claimed_and_written_through_and_never_punched() {
-    let device = match Loop::new(1 << 20) {
-        Ok(device) => device,
-        Err(why) => return println!("skipped: {why}"),
-    };
+    let Some(device) = Loop::new(1 << 20) else { return };
     let medium = FileMedium::open(&device.1, false).expect("it opens");
     assert_eq!((medium.size(), medium.is_device(), medium.capabilities().punch), (1 << 20, true, false));
     assert!(FileMedium::open(&device.1, false).is_err(), "it was claimed twice");

@@ -1,11 +1,8 @@
 //! Completion, as a shell asks for it: the program itself says what fits, opens nothing for that, and answers at once.
 
-use crate::cli::program::Disk;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use crate::program::{Disk, private, quietus, terminal, text, told};
 use std::collections::BTreeMap;
-use std::fs::{File, Permissions};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,13 +12,11 @@ use std::time::SystemTime;
 fn candidates(dir: &Path, words: &[&str]) -> Vec<String> {
     let mut quietus = Command::new("timeout");
     quietus.args(["30", env!("CARGO_BIN_EXE_quietus"), "--", "quietus"]).args(words).current_dir(dir);
-    quietus
-        .env("COMPLETE", "bash")
-        .env("_CLAP_IFS", "\n")
-        .env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    quietus.env("COMPLETE", "bash").env("_CLAP_IFS", "\n");
+    quietus.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     let output = quietus.stdin(Stdio::null()).output().expect("it runs");
     assert!(output.status.success() && output.stderr.is_empty(), "{words:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text").lines().map(Into::into).collect()
+    told(&output).lines().map(Into::into).collect()
 }
 
 /// All files below `dir`, and when each was changed.
@@ -33,16 +28,13 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, SystemTime> {
 /// A disk that keeps versions, with an epoch `before-upgrade`. A person would be asked for its passphrase.
 fn versions() -> (Disk, PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
-    let phrase = dir.path().join("phrase");
-    std::fs::write(&phrase, "correct horse battery staple").expect("a file");
-    std::fs::set_permissions(&phrase, Permissions::from_mode(0o600)).expect("a mode");
-    let text = phrase.to_str().expect("text").to_string();
-    let image = dir.path().join("image");
+    let [phrase, image] = ["phrase", "image"].map(|name| dir.path().join(name));
+    private(&phrase, b"correct horse battery staple");
     std::fs::write(&image, vec![7; 1 << 20]).expect("an image");
-    let from = image.to_str().expect("text").to_string();
-    let args = ["--from", &from, "--store", "versions", "--epoch", "manual", "--passphrase-file", &text];
-    let disk = Disk::made(dir, &args);
-    let server = disk.serve(&["--passphrase-file", &text]);
+    let keys = ["--passphrase-file", text(&phrase)];
+    let args = ["--from", text(&image), "--store", "versions", "--epoch", "manual"];
+    let disk = Disk::made(dir, &[&args[..], &keys].concat());
+    let server = disk.serve(&keys);
     disk.json("epoch", &["--name", "before-upgrade"]);
     drop(server);
     (disk, phrase)
@@ -79,7 +71,7 @@ fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
 #[test]
 fn epochs_of_a_disk_that_is_served_are_completed_by_number_too() {
     let (disk, phrase) = versions();
-    let _server = disk.serve(&["--passphrase-file", phrase.to_str().expect("text")]);
+    let _server = disk.serve(&["--passphrase-file", text(&phrase)]);
     let found = |words: &[&str]| candidates(disk.dir.path(), words);
     assert_eq!(found(&["forget", "disk@"]), ["disk@before-upgrade", "disk@1"]);
     assert_eq!(found(&["forget", "disk@1..1"]), ["disk@1..1"]);
@@ -111,10 +103,8 @@ fn snapshots_of_a_vault_are_completed_and_it_is_left_alone() {
         "put vault weekly file",
         "put vault no*word file",
     ] {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let quietus =
-            quietus.arg("vault").args(line.split(' ')).current_dir(dir.path()).stdout(Stdio::null());
-        assert!(quietus.status().expect("it runs").success(), "{line}");
+        let output = quietus().arg("vault").args(line.split(' ')).current_dir(dir.path()).output();
+        assert!(output.expect("it runs").status.success(), "{line}");
     }
     let vault = dir.path().join("vault");
     let before = files(&vault);
@@ -143,28 +133,14 @@ fn path() -> String {
     format!("{}:{}", own.display(), std::env::var("PATH").unwrap_or_default())
 }
 
-#[test]
-fn bash_takes_the_completions_and_asks_for_them() {
-    let script = "source <(quietus completions bash) && complete -p quietus";
-    let bash =
-        Command::new("bash").args(["--norc", "--noprofile", "-c", script]).env("PATH", path()).output();
-    let Ok(output) = bash else { return println!("skipped: there is no bash") };
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && told.contains("-F _quietus quietus"), "{output:?}");
-}
-
 /// What bash makes of `typed`, which has Tabs: all that it shows until `end`, or until it is clear that this will not come.
 fn typed_to_bash(dir: &Path, typed: &str, end: &str) -> String {
-    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&person).and_then(|()| unlockpt(&person)).expect("it is ours");
-    let name = ptsname(&person, Vec::new()).expect("a name").into_string().expect("text");
-    let other = || Stdio::from(File::options().read(true).write(true).open(&name).expect("the other end"));
+    let (mut person, other) = terminal();
     let mut bash = Command::new("timeout");
     bash.args(["--foreground", "60", "bash", "--norc", "--noprofile", "-i"]).current_dir(dir);
     bash.env("PATH", path()).env("PS1", "").env("TERM", "dumb").env("INPUTRC", "/dev/null");
     let mut child = bash.stdin(other()).stdout(other()).stderr(other()).spawn().expect("it runs");
     drop(bash);
-    let mut person = File::from(person);
     let mut shown = String::new();
     for (keys, end) in [("source <(quietus completions bash); echo re''ady\n", "ready"), (typed, end)] {
         person.write_all(keys.as_bytes()).expect("keys");

@@ -1,14 +1,13 @@
 //! What cannot be undone is said first, and asked at a terminal.
 
-use crate::cli::program::Disk;
-use crate::cli::{adopted, holds};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use crate::cli::adopted;
+use crate::program::{Disk, holds, quietus, signal, terminal, text, tree};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 /// A command at a terminal, which has asked: the command, the person's end, and all that was shown.
 struct Asked {
@@ -19,16 +18,12 @@ struct Asked {
 
 impl Asked {
     fn by(dir: &Path, args: &[&str]) -> Self {
-        let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&person).and_then(|()| unlockpt(&person)).expect("it is ours");
-        let name = ptsname(&person, Vec::new()).expect("a name").into_string().expect("text");
-        let other =
-            || Stdio::from(File::options().read(true).write(true).open(&name).expect("the other end"));
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let (person, other) = terminal();
+        let mut quietus = quietus();
         quietus.args(args).current_dir(dir).env("QUIETUS_LOG", "error");
         let child = quietus.stdin(other()).stderr(other()).stdout(other()).spawn().expect("it runs");
         drop(quietus);
-        let mut asked = Self { child, person: person.into(), shown: String::new() };
+        let mut asked = Self { child, person, shown: String::new() };
         asked.read_until("[y/N] ");
         asked
     }
@@ -59,7 +54,7 @@ impl Drop for Asked {
 #[test]
 fn a_purge_at_a_terminal_goes_on_only_after_a_yes() {
     let secret = b"the combination is 4711";
-    let (_dir, image, disk) = adopted(secret);
+    let (image, disk) = adopted(secret);
     let asked = || Asked::by(disk.dir.path(), &["purge", "disk", "256K+64K", "--now"]);
     for keys in ["n\n", "\n", "what?\n"] {
         let (status, shown) = asked().answered(keys);
@@ -68,7 +63,7 @@ fn a_purge_at_a_terminal_goes_on_only_after_a_yes() {
         assert!(shown.contains("64.00 KiB of 1.00 MiB, of which 64.00 KiB hold content"), "{shown}");
     }
     let interrupted = asked();
-    kill_process(Pid::from_child(&interrupted.child), Signal::INT).expect("it lives");
+    signal(&interrupted.child, Signal::INT);
     assert_eq!(interrupted.answered("").0, Some(130));
     assert!(holds(&image, secret), "nothing was agreed to");
     assert_eq!(asked().answered("y\n").0, Some(0));
@@ -77,11 +72,7 @@ fn a_purge_at_a_terminal_goes_on_only_after_a_yes() {
 
 #[test]
 fn a_forget_at_a_terminal_says_what_would_die() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let image = dir.path().join("image");
-    std::fs::write(&image, vec![7; 1 << 20]).expect("an image");
-    let image = image.to_str().expect("text").to_string();
-    let disk = Disk::made(dir, &["--store", "versions", "--seal", "none", "--from", &image]);
+    let disk = Disk::on(&[7; 1 << 20], &["--store", "versions", "--seal", "none", "--from"]);
     disk.json("epoch", &["--name", "monday"]);
     let asked = |args: &[&str]| Asked::by(disk.dir.path(), args).answered("n\n");
     for args in [
@@ -95,28 +86,15 @@ fn a_forget_at_a_terminal_says_what_would_die() {
     assert_eq!(disk.json("versions", &[])["versions"].as_array().map(Vec::len), Some(1), "it is kept");
 }
 
-/// Every file below `dir`, with its content.
-fn content(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
-    for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
-        match entry.file_type().expect("a kind").is_dir() {
-            true => all.extend(content(&entry.path())),
-            false => all.push((entry.path(), std::fs::read(entry.path()).expect("a file"))),
-        }
-    }
-    all.sort();
-    all
-}
-
 #[test]
 fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
-    let (images, image, disk) = adopted(b"a secret");
-    let over = image.to_str().expect("text");
+    let (image, disk) = adopted(b"a secret");
+    let over = text(&image);
     let overlay = Disk::new(&["--store", "overlay", "--base", over]);
     for disk in [&disk, &overlay] {
         disk.json("shred", &["--now"]);
     }
-    let before = [content(images.path()), content(disk.dir.path()), content(overlay.dir.path())];
+    let before = [&disk, &overlay].map(|it| tree(it.dir.path()));
     let purge = disk.json("purge", &["0+4096", "8192+4096", "--dry-run"]);
     assert_eq!(
         (&purge["ranges"], &purge["bytes"], &purge["live_bytes"]),
@@ -128,6 +106,5 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
     let made = fresh.json("create", &["--size", "1M", "--dry-run"]);
     assert_eq!(made["destroys"], Value::Array(Vec::new()));
     assert!(!fresh.path().exists());
-    let after = [content(images.path()), content(disk.dir.path()), content(overlay.dir.path())];
-    assert!(before == after, "something has changed");
+    assert!(before == [&disk, &overlay].map(|it| tree(it.dir.path())), "something has changed");
 }

@@ -1,6 +1,6 @@
 //! A server of idle disks.
 
-use crate::cli::program::Disk;
+use crate::program::Disk;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn sleeps(pid: u32) -> u64 {
 /// machine is. Other windows are given a chance, as what comes after the start may last.
 fn comes_to_rest(disk: &Disk) {
     let server = disk.serve(&[]);
-    let pid = server.0.id();
+    let pid = server.child.id();
     let windows: Vec<u64> = std::iter::repeat_with(|| {
         let before = sleeps(pid);
         std::thread::sleep(Duration::from_secs(2));
@@ -38,9 +38,5 @@ fn an_idle_disk_wakes_no_thread() {
 
 #[test]
 fn an_idle_overlay_wakes_no_thread() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let golden = dir.path().join("golden");
-    std::fs::write(&golden, vec![7; 1 << 20]).expect("an image");
-    let base = golden.to_str().expect("text").to_string();
-    comes_to_rest(&Disk::made(dir, &["--store", "overlay", "--base", &base]));
+    comes_to_rest(&Disk::on(&[7; 1 << 20], &["--store", "overlay", "--base"]));
 }

@@ -1,10 +1,8 @@
 //! The keys of a disk that keeps versions, as a user handles them.
 
-use crate::cli::holds;
-use crate::cli::program::Disk;
+use crate::program::{Disk, error, holds, private, text};
 use quietus::disk::DiskDir;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::process::Command;
 
 const PASSPHRASE: &str = "correct horse battery staple";
@@ -19,18 +17,16 @@ impl Bench {
         for (name, bytes) in
             [("phrase", [PASSPHRASE, "\n"].concat().as_bytes()), ("wrong", b"incorrect\n"), ("key", KEY)]
         {
-            let path = dir.path().join(name);
-            std::fs::write(&path, bytes).expect("a file");
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+            private(&dir.path().join(name), bytes);
         }
-        let phrase = text(&dir.path().join("phrase"));
-        let made = ["--store", "versions", "--size", "1M", "--passphrase-file", &phrase];
+        let phrase = dir.path().join("phrase");
+        let made = ["--store", "versions", "--size", "1M", "--passphrase-file", text(&phrase)];
         Self(Disk::made(dir, &[&made[..], args].concat()))
     }
 
     /// `option` and the path of the file `name`.
     fn file(&self, option: &str, name: &str) -> [String; 2] {
-        [option.into(), text(&self.0.beside(name))]
+        [option.into(), text(&self.0.beside(name)).into()]
     }
 
     fn key(&self, action: &[&str], credentials: &[&[String; 2]]) -> Result<serde_json::Value, String> {
@@ -39,7 +35,7 @@ impl Bench {
         let output = self.0.run("key", &args);
         match output.status.code() {
             Some(0) => Ok(serde_json::from_slice(&output.stdout).expect("JSON")),
-            Some(1) => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            Some(1) => Err(error(&output).1),
             _ => panic!("{output:?}"),
         }
     }
@@ -50,10 +46,6 @@ impl Bench {
         let text = |it: &serde_json::Value| it["kind"].as_str().expect("text").into();
         slots.map(|it| (it["slot"].as_u64().expect("a number"), text(it))).collect()
     }
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().expect("text").into()
 }
 
 #[test]
@@ -93,9 +85,8 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
     let advice = "wrong passphrase: it opens none of 1 key slots; give the right one, or another credential";
     let error = bench.key(&["rotate"], &[&wrong]).expect_err("it is refused");
     assert!(error.contains(advice), "{error}");
-    let served = bench.0.run("serve", &[&wrong[0], &wrong[1]]);
-    let error = String::from_utf8_lossy(&served.stderr).into_owned();
-    assert!(served.status.code() == Some(1) && error.contains(advice), "{error}");
+    let (status, error) = bench.0.refused("serve", &[&wrong[0], &wrong[1]]);
+    assert!(status == Some(1) && error.contains(advice), "{error}");
     assert_eq!(std::fs::read(bench.0.path().join("keys")).expect("keys"), before);
 }
 
@@ -123,8 +114,7 @@ fn keys_are_not_changed_while_another_has_the_disk_and_a_disk_without_keys_says_
     drop(open);
     for args in [&["--store", "versions", "--seal", "none", "--size", "1M"][..], &["--size", "1M"]] {
         let disk = Disk::new(args);
-        let output = disk.run("key", &["list"]);
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let (_, error) = disk.refused("key", &["list"]);
         assert!(error.contains("the disk has no keys"), "{error}");
         assert!(!disk.path().join("keys").exists());
     }
@@ -135,10 +125,7 @@ fn without_a_terminal_no_command_waits_for_a_passphrase() {
     let bench = Bench::new(&[]);
     let mut alone = Command::new("setsid");
     let quietus = alone.arg("--wait").arg(env!("CARGO_BIN_EXE_quietus")).arg("key").arg(bench.0.path());
-    let output = quietus.arg("rotate").output().expect("it runs");
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        error.contains("name a credential with --passphrase-file, --key-file or --key-command"),
-        "{error}"
-    );
+    let (_, error) = error(&quietus.arg("rotate").output().expect("it runs"));
+    let advice = "name a credential with --passphrase-file, --key-file or --key-command";
+    assert!(error.contains(advice), "{error}");
 }

@@ -1,110 +1,82 @@
 //! Commands on an overlay that is not served are killed at any instant, and begun again.
 
-use crate::cli::program::Disk;
+use crate::program::{Disk, quietus, text};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 const SIZE: usize = 6 << 20;
 const KILLS: u32 = 12;
 
 /// An image with content in two of three stretches of 100,000 bytes.
-fn image(path: &Path, phase: usize) -> Vec<u8> {
+fn image(phase: usize) -> Vec<u8> {
     let mut bytes = vec![0; SIZE];
     for (n, part) in bytes.chunks_mut(100_000).enumerate() {
         if !(n + phase).is_multiple_of(3) {
             part.fill(n as u8 + 50 * phase as u8 + 1);
         }
     }
-    std::fs::write(path, &bytes).expect("an image");
     bytes
 }
 
-/// A disk above the image `golden`, which it shows; and another image beside it.
-fn bench() -> (Disk, Vec<u8>, PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let golden = dir.path().join("golden");
-    let shown = image(&golden, 1);
-    let disk = Disk::made(dir, &["--store", "overlay", "--base", golden.to_str().expect("text")]);
+/// A disk above an image, and another image beside it.
+fn bench() -> (Disk, PathBuf) {
+    let disk = Disk::on(&image(1), &["--store", "overlay", "--base"]);
     let other = disk.beside("other");
-    image(&other, 2);
-    (disk, shown, other)
-}
-
-/// How long `command` takes to its end, on a disk of its own.
-fn time(disk: &Disk, command: &str, args: &[&str]) -> Duration {
-    let begins = Instant::now();
-    disk.json(command, args);
-    begins.elapsed()
+    std::fs::write(&other, image(2)).expect("an image");
+    (disk, other)
 }
 
 /// Begins `command` and kills it within `whole`, `KILLS` times.
-fn kill(disk: &Disk, command: &str, args: &[&str], whole: Duration, mut after: impl FnMut(bool)) {
+fn kill(disk: &Disk, command: &str, args: &[&str], whole: Duration) {
     for n in 0..KILLS {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let quietus = quietus.arg(command).arg(disk.path()).args(args);
-        let mut child = quietus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let mut quietus = quietus();
+        quietus.arg(command).arg(disk.path()).args(args).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = quietus.spawn().expect("it runs");
         // Neither in step with the machine nor in order of time.
         std::thread::sleep(whole * (n * 7 % KILLS + 1) / (KILLS + 1));
         let _ = child.kill();
-        after(child.wait().expect("it has ended").success());
+        child.wait().expect("it has ended");
     }
 }
 
 fn shows(disk: &Disk, wanted: &[u8]) {
     let out = disk.beside("out");
-    disk.json("export", &[out.to_str().expect("text")]);
+    disk.json("export", &[text(&out)]);
     assert!(std::fs::read(&out).expect("the image") == wanted, "it shows something else");
+}
+
+/// Kills `command`, of which another disk says how long it takes, and begins it again; the disk, and the other image.
+fn killed(command: &str, prepare: fn(&Disk, &Path), args: fn(&Path) -> Vec<&str>) -> (Disk, PathBuf) {
+    let made = || {
+        let (disk, other) = bench();
+        prepare(&disk, &other);
+        (disk, other)
+    };
+    let (alike, other) = made();
+    let begins = Instant::now();
+    alike.json(command, &args(&other));
+    let whole = begins.elapsed();
+    let (disk, other) = made();
+    kill(&disk, command, &args(&other), whole);
+    disk.json(command, &args(&other));
+    shows(&disk, &image(1));
+    assert_eq!(disk.json("verify", &[])["ok"], true);
+    (disk, other)
+}
+
+fn rebase(other: &Path) -> Vec<&str> {
+    vec!["--base", text(other)]
 }
 
 #[test]
 fn a_rebase_that_was_killed_is_begun_again() {
-    let (alike, _, other) = bench();
-    let args = ["--base", other.to_str().expect("text")];
-    let whole = time(&alike, "rebase", &args);
-    let (disk, shown, other) = bench();
-    let args = ["--base", other.to_str().expect("text")];
-    kill(&disk, "rebase", &args, whole, |_| ());
-    disk.json("rebase", &args);
-    shows(&disk, &shown);
-    assert_eq!(disk.json("verify", &[])["ok"], true);
+    killed("rebase", |_, _| {}, rebase);
 }
 
 #[test]
 fn a_commit_that_was_killed_is_begun_again() {
-    let made = || {
-        let (disk, shown, other) = bench();
-        disk.json("rebase", &["--base", other.to_str().expect("text")]);
-        (disk, shown, other)
-    };
-    let whole = time(&made().0, "commit", &[]);
-    let (disk, shown, other) = made();
-    kill(&disk, "commit", &[], whole, |_| ());
-    disk.json("commit", &[]);
-    assert!(std::fs::read(&other).expect("the base") == shown, "the base is not what the disk showed");
-    shows(&disk, &shown);
-    assert_eq!(disk.json("verify", &[])["ok"], true);
-}
-
-#[test]
-fn an_export_that_was_killed_has_no_image_or_all_of_it() {
-    let (disk, shown, other) = bench();
-    disk.json("rebase", &["--base", other.to_str().expect("text")]);
-    let out = disk.beside("image");
-    let args = [out.to_str().expect("text")];
-    let whole = time(&disk, "export", &args);
-    std::fs::remove_file(&out).expect("it was made");
-    kill(&disk, "export", &args, whole, |ended| {
-        assert!(!ended || out.exists());
-        if out.exists() {
-            assert!(std::fs::read(&out).expect("the image") == shown, "a part of it");
-            std::fs::remove_file(&out).expect("it is there");
-        }
-    });
-    disk.json("export", &args);
-    let kept = std::fs::read_dir(out.parent().expect("a directory")).expect("it").flatten();
-    let kept: Vec<_> =
-        kept.map(|it| it.file_name()).filter(|it| it.to_string_lossy().starts_with('.')).collect();
-    assert!(kept.is_empty(), "{kept:?}");
-    shows(&disk, &shown);
+    let prepare = |disk: &Disk, other: &Path| drop(disk.json("rebase", &rebase(other)));
+    let (_disk, other) = killed("commit", prepare, |_| Vec::new());
+    assert!(std::fs::read(&other).expect("the base") == image(1), "the base is not what the disk showed");
 }

@@ -1,6 +1,6 @@
 //! `list` and `doctor`: what lies where, and what a host can promise there.
 
-use crate::cli::program::Disk;
+use crate::program::{Disk, quietus, told};
 use rustix::fs::{CWD, FileType, Mode};
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -19,7 +19,7 @@ fn run(dir: &Path, line: &str) -> Output {
 fn said(dir: &Path, line: &str) -> String {
     let output = run(dir, line);
     assert!(output.status.success(), "{line}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
+    told(&output)
 }
 
 fn listed(dir: &Path, line: &str) -> Value {
@@ -192,8 +192,7 @@ fn the_doctor_says_what_another_place_of_the_root_changes() {
     assert_eq!((level(&both, 0), level(&both, 2)), (level(&here, 0), level(&memory, 2)));
     assert_eq!(both["root"]["findings"], memory["here"]["findings"]);
     assert_eq!(here["root"], Value::Null);
-    let told = run(dir, "doctor . --root /dev/shm/root").stdout;
-    let told = String::from_utf8(told).expect("text");
+    let told = told(&run(dir, "doctor . --root /dev/shm/root"));
     assert!(told.starts_with("at best      overwriting ") && told.contains("\nroot         "), "{told}");
 }
 
@@ -206,7 +205,7 @@ fn a_path_that_is_no_text_is_shown_as_far_as_it_is() {
     std::fs::rename(disk.path(), strange(b"vm\xff")).expect("a disk");
     let found = listed(dir, ".");
     assert_eq!(found["found"][0]["path"], "./vm\u{fffd}", "{found}");
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+    let mut quietus = quietus();
     let export = quietus.args(["--json", "export"]).arg(strange(b"vm\xff")).arg(strange(b"image\xff"));
     let output = crate::schemas::checked(export.output().expect("it runs"));
     assert!(output.status.success(), "{output:?}");

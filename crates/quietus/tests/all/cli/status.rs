@@ -1,26 +1,12 @@
 //! What `status` and `shred` tell people.
 
-use crate::cli::program::Disk;
-use crate::cli::tool;
+use crate::program::{Disk, quietus, text, told, tool, wait_until};
 use serde_json::Value;
 use std::os::unix::fs::FileExt;
-use std::process::Command;
-use std::time::{Duration, Instant};
-
-fn shown(disk: &Disk, args: &[&str]) -> String {
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    let output = quietus.arg(args[0]).arg(disk.path()).args(&args[1..]).output().expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).expect("text")
-}
 
 /// A disk with 64 KiB that are not destroyed unasked.
 fn waiting() -> Disk {
-    let dir = tempfile::tempdir().expect("a directory");
-    let image = dir.path().join("image");
-    std::fs::write(&image, vec![1; 1 << 20]).expect("an image");
-    let text = image.to_str().expect("text").to_string();
-    let disk = Disk::made(dir, &["--adopt", &text, "--idle-after", "1h", "--deadline", "2h"]);
+    let disk = Disk::on(&[1; 1 << 20], &["--idle-after", "1h", "--deadline", "2h", "--adopt"]);
     disk.json("purge", &["0+65536"]);
     disk
 }
@@ -28,17 +14,17 @@ fn waiting() -> Disk {
 #[test]
 fn the_first_line_says_whether_everything_deleted_is_gone() {
     let disk = waiting();
-    let screen = shown(&disk, &["status"]);
+    let screen = disk.shown("status", &[]);
     assert!(screen.starts_with("deleted    64.00 KiB wait; "), "{screen}");
     assert!(screen.contains("queued; until `quietus serve`, or `quietus shred --now`"), "{screen}");
     assert!(screen.contains("not served") && screen.contains("health     good"), "{screen}");
     let server = disk.serve(&[]);
     disk.json("purge", &["65536+4096"]);
-    let screen = shown(&disk, &["status"]);
+    let screen = disk.shown("status", &[]);
     assert!(screen.contains("until 1 h without a request, at most 2 h; `quietus shred --now`"), "{screen}");
     assert_eq!(disk.json("status", &[])["waiting"][0]["bytes"], 69632);
     disk.json("shred", &["--now"]);
-    let screen = shown(&disk, &["status"]);
+    let screen = disk.shown("status", &[]);
     assert!(
         screen.starts_with("deleted    gone")
             && screen.contains(" (as far as deletions are known: 68.00 KiB so far"),
@@ -52,9 +38,9 @@ fn the_first_line_says_whether_everything_deleted_is_gone() {
 #[test]
 fn the_summary_is_short_and_counters_are_for_those_who_ask() {
     let disk = waiting();
-    let screen = shown(&disk, &["status"]);
+    let screen = disk.shown("status", &[]);
     assert!(screen.lines().count() <= 10 && !screen.contains("deaths by source"), "{screen}");
-    let verbose = shown(&disk, &["status", "--verbose"]);
+    let verbose = disk.shown("status", &["--verbose"]);
     assert!(verbose.starts_with(screen.lines().next().expect("a line")), "{verbose}");
     assert!(
         verbose.contains("deaths by source") && verbose.contains("guarantee    overwriting "),
@@ -67,14 +53,13 @@ fn what_the_medium_promises_is_told_in_full_by_status_and_to_those_who_check_a_r
     let disk = waiting();
     disk.json("shred", &["--now"]);
     let receipt = disk.beside("receipt.json");
-    let receipt = receipt.to_str().expect("text");
-    for screen in [shown(&disk, &["shred", "--now"]), shown(&disk, &["prove", "-o", receipt])] {
+    let receipt = text(&receipt);
+    for screen in [disk.shown("shred", &["--now"]), disk.shown("prove", &["-o", receipt])] {
         assert!(!screen.contains("guarantee") && !screen.contains("- medium"), "{screen}");
     }
-    assert!(shown(&disk, &["status"]).contains(": overwriting "), "the summary");
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    let checked = quietus.args(["prove", "--check", receipt]).output().expect("it runs");
-    assert!(String::from_utf8_lossy(&checked.stdout).contains("\nguarantee    overwriting "), "{checked:?}");
+    assert!(disk.shown("status", &[]).contains(": overwriting "), "the summary");
+    let (_, checked) = ended(&["prove", "--check", receipt]);
+    assert!(checked.iter().any(|line| line.starts_with("guarantee    overwriting ")), "{checked:?}");
 }
 
 #[test]
@@ -83,7 +68,7 @@ fn a_disk_that_failed_says_so_first() {
     let _server = disk.serve(&[]);
     let medium = std::fs::File::options().write(true).open(disk.beside("image"));
     medium.and_then(|it| it.set_len(4096)).expect("it is ours");
-    let screen = shown(&disk, &["status"]);
+    let screen = disk.shown("status", &[]);
     assert!(screen.starts_with("deleted    NOT gone: 64.00 KiB cannot be destroyed"), "{screen}");
     assert!(screen.contains("health     READ-ONLY, nothing is destroyed any more"), "{screen}");
 }
@@ -98,26 +83,22 @@ fn waiting_below(args: &[&str]) -> Option<Value> {
     let image = dir.path().join("image");
     let file = std::fs::File::create(&image).expect("an image");
     file.set_len(32 << 20).expect("holes");
-    let text = image.to_str().expect("text");
-    tool("mke2fs", &[&["-q", "-F"], args, &[text]].concat(), "")?;
+    tool("mke2fs", &[&["-q", "-F"], args, &[text(&image)]].concat())?;
     file.write_all_at(&[7; DELETED as usize], 20 << 20).expect("content");
-    let disk = Disk::new(&["--adopt", text, "--deadline", "1h", "--idle-after", "1h"]);
+    let disk = Disk::new(&["--adopt", text(&image), "--deadline", "1h", "--idle-after", "1h"]);
     let _server = disk.serve(&[]);
-    let start = Instant::now();
-    loop {
-        let status = disk.json("status", &[]);
-        if status["holes_unknown"] == false && status["waiting"] != Value::Array(Vec::new()) {
-            return Some(status["waiting"].clone());
-        }
-        assert!(start.elapsed().as_secs() < 60, "{status}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let mut status = Value::Null;
+    wait_until(|| {
+        status = disk.json("status", &[]);
+        status["holes_unknown"] == false && status["waiting"] != Value::Array(Vec::new())
+    });
+    Some(status["waiting"].clone())
 }
 
 #[test]
 fn free_blocks_without_data_wait_for_nothing() {
     for args in [&[][..], &["-O", "has_journal,extent"]] {
-        let Some(waiting) = waiting_below(args) else { return eprintln!("skipped: no mke2fs") };
+        let Some(waiting) = waiting_below(args) else { return };
         let bytes = waiting[0]["bytes"].as_u64().expect("a number");
         assert!(waiting[0]["for"] == "evidence" && waiting.as_array().is_some_and(|it| it.len() == 1));
         // mke2fs writes zeros here and there.
@@ -125,19 +106,17 @@ fn free_blocks_without_data_wait_for_nothing() {
     }
 }
 
-/// How a command ends, and its first lines.
+/// How a command ends, and its lines.
 fn ended(args: &[&str]) -> (Option<i32>, Vec<String>) {
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    let output = quietus.args(args).output().expect("it runs");
-    let lines = String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect();
-    (output.status.code(), lines)
+    let output = quietus().args(args).output().expect("it runs");
+    (output.status.code(), told(&output).lines().map(String::from).collect())
 }
 
 #[test]
 fn less_than_a_script_requires_is_exit_status_3() {
     let disk = waiting();
     let path = disk.path();
-    let path = path.to_str().expect("text");
+    let path = text(&path);
     assert_eq!(ended(&["status", path]).0, Some(0));
     assert_eq!(ended(&["status", path, "--require", "clear"]).0, Some(3), "something waits");
     assert_eq!(disk.json("status", &[])["verdict"]["state"], "waits");
@@ -155,13 +134,13 @@ fn a_check_says_the_result_the_time_and_the_policy_first_and_whose_the_key_is() 
     let disk = waiting();
     disk.json("shred", &["--now"]);
     let receipt = disk.beside("receipt.json");
-    let receipt = receipt.to_str().expect("text");
+    let receipt = text(&receipt);
     disk.json("prove", &["-o", receipt]);
     let key = disk.path().join("key.pub");
     for (args, said) in [
         (&["prove", "--check", receipt][..], "signed       self-signed, by a key that was not checked: "),
         (
-            &["prove", "--check", receipt, "--key", key.to_str().expect("text")],
+            &["prove", "--check", receipt, "--key", text(&key)],
             "signed       the signature is valid, by the given key ",
         ),
     ] {
@@ -183,7 +162,7 @@ fn what_was_overwritten_before_its_space_was_given_back_counts_as_destroyed() {
     // A host that gives no space back has all of it to read.
     assert_eq!(number("read_bytes") + number("destroyed_bytes"), 65536, "{statement}");
     assert_eq!(number("hole_bytes"), number("destroyed_bytes"), "nothing else is dead");
-    let (_, lines) = ended(&["prove", disk.path().to_str().expect("text")]);
+    let (_, lines) = ended(&["prove", text(&disk.path())]);
     let said =
         lines.iter().any(|line| line.contains("64.00 KiB  of the dead bytes: overwritten, then given back"));
     assert_eq!(said, number("destroyed_bytes") > 0, "{lines:?}");

@@ -1,7 +1,7 @@
 //! Wrong usage, as people and scripts come to it: what each is told, and its exit status. No command hangs, takes much memory, or
 //! leaves anything behind.
 
-use crate::cli::program::Disk;
+use crate::program::Disk;
 use rustix::fs::{CWD, FileType, Mode};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -39,13 +39,19 @@ const USAGES: &str = r#"
 1 create d --store versions --size 1M --key-file /dev/zero => keys: cannot read /dev/zero: more than 16384 bytes, the limit of a secret
 1 create d --store versions --size 1M --passphrase-file nope => keys: nope: the credential does not exist; check the path
 1 create d --store versions --seal none --from qcow2 => qcow2: --from takes raw images only, and this image is qcow2; convert the image (`qemu-img convert -O raw`), or lay a disk over it (`quietus create --store overlay --base`)
+1 create d --store versions --seal none --from nope => nope: the image is missing; check the name, or restore the file from a backup
+1 create d --store versions --seal none --from raw --size 512K => raw: --size is 524288 bytes, and the image has 1048576; use 1048576 or a larger size
 1 create d --store versions --seal none --from fifo => fifo: --from names a pipe; name a raw image or a block device
 2 create d --from raw => d: --from needs --store versions; use --adopt for an image in place, or --base for one below an overlay
 2 create d --store overlay => d: --base is missing; name the image below the overlay
 1 create d --store overlay --base fifo => fifo: --base names a pipe; copy the image to a regular file, so that a change of it can be noticed
 1 create d --store overlay --base dir => dir: --base names a directory; copy the image to a regular file, so that a change of it can be noticed
 1 create d --store overlay --base nope => nope: the base image is missing; check the name, or restore the file from a backup
+2 create d --store overlay --base raw --adopt raw => d: --adopt cannot be used with --store overlay; name the image with --base
+2 create d --store overlay --base raw --medium m => d: --medium cannot be used with --store overlay, whose content is in its own directory; leave it out
+1 create d --store overlay --base raw --size 512K => raw: --size is 524288 bytes, and the base image has 1048576; use 1048576 or a larger size
 2 create d --base raw => d: --base needs --store overlay
+2 create d --mode lazy --size 1M => d: --mode needs --store overlay
 2 create d => d: --size is missing; give the size of the disk, such as --size 20G
 2 create d --size 0 => error: invalid value '0' for '--size <SIZE>': the size is 0; expected 512 bytes or more, such as 20G
 2 create d --size 1Z => error: invalid value '1Z' for '--size <SIZE>': invalid size "1Z"; use 512, 64M, 20G or 1.5T, less than 16 EiB
@@ -70,7 +76,10 @@ const USAGES: &str = r#"
 1 serve vm1 --tls-cert fifo --tls-key fifo => fifo: no certificate or private key can be read: no items found; expected PEM
 1 serve vm1 --tls-cert dir --tls-key dir => dir: --tls-key is a directory; name a file
 1 serve vm1 --tls-cert text --tls-key text => text: no certificate or private key can be read: no items found; expected PEM
+2 serve vm1 --detect off --sensitive marked => serve: cannot follow marks with --detect off: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked
 2 serve vm1 --detect fat --sensitive marked => serve: cannot follow marks with --detect fat: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked
+2 serve vm1 --detect exfat --sensitive marked => serve: cannot follow marks with --detect exfat: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked
+2 serve vm1 --detect ntfs --sensitive marked => serve: cannot follow marks with --detect ntfs: all content would be sensitive; use --detect auto or ext2, or leave out --sensitive marked
 2 serve vm1 --memory 1 => error: invalid value '1' for '--memory <SIZE>': 1 bytes are too few for the largest request; expected 64M or more, such as 256M
 1 status vn1 => vn1: no such disk; did you mean vm1?
 1 status vm1@17 => vm1@17: no such disk; this command takes no epoch: leave out "@17", and name vm1
@@ -118,6 +127,7 @@ const USAGES: &str = r#"
 1 vault init v --medium fifo => fifo: vault init --medium names a pipe; name a file to make, or a block device
 1 vault init v --medium /dev/typo => /dev/typo: there is no device typo, and /dev takes no files; check the name
 2 vault init v --policy none => --policy none destroys nothing, and cannot be a vault's; use clear, purge-2, 4, 6, dod-3, gutmann-35, or a list
+2 vault init v --container 10K => --container is 10240 bytes; use a multiple of 4K, 72K to 4.5M
 2 vault init v --size 1K => --size is 1024 bytes, and a vault has 37748736 at least
 1 vault status vm1 => vm1: a disk, and not a vault; use the commands outside of `quietus vault`
 1 vault list vault2 => vault2: no such vault; did you mean vault1?
@@ -258,12 +268,4 @@ fn wrong_usage_is_told_what_to_do_and_leaves_nothing() {
         })
         .collect();
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), usages().count(), wrong.join("\n"));
-}
-
-#[test]
-fn wrong_usages_are_many_and_each_is_another() {
-    let mut lines: Vec<&str> = usages().map(|(line, ..)| line).collect();
-    lines.sort_unstable();
-    lines.dedup();
-    assert!(lines.len() == usages().count() && lines.len() >= 60, "{}", lines.len());
 }

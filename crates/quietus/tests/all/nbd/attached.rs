@@ -1,24 +1,16 @@
 //! Whether a cache may be between a client and the disk, as `status` says.
 
 use crate::nbd::client::*;
-use crate::nbd::program::{Disk, quietus};
+use crate::program::Disk;
 use serde_json::Value;
 
-fn disk() -> Disk {
-    Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"])
-}
-
 fn attached(disk: &Disk) -> Value {
-    let status =
-        crate::schemas::checked(quietus().args(["--json", "status"]).arg(disk.path()).output().unwrap());
-    assert!(status.status.success(), "{status:?}");
-    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
-    status["attached"].clone()
+    disk.json("status", &[])["attached"].clone()
 }
 
 #[test]
 fn an_unknown_client_is_cached_also_after_a_crash_of_the_server() {
-    let disk = disk();
+    let disk = Disk::new(&["--size", "1M"]);
     let served = disk.serve(&[]);
     assert_eq!(attached(&disk)["cached"], false);
     let mut client = served.connect();
@@ -34,7 +26,7 @@ fn an_unknown_client_is_cached_also_after_a_crash_of_the_server() {
 
 #[test]
 fn the_owner_says_how_clients_are_attached() {
-    let disk = disk();
+    let disk = Disk::new(&["--size", "1M"]);
     for (said, cached) in [("cached", true), ("direct", false)] {
         let served = disk.serve(&["--attached", said]);
         let mut client = served.connect();
@@ -43,15 +35,14 @@ fn the_owner_says_how_clients_are_attached() {
         let found = attached(&disk);
         assert_eq!(found["cached"], cached);
         assert_eq!(found["why"], format!("--attached {said}"));
-        let screen = quietus().arg("status").arg(disk.path()).output().unwrap().stdout;
-        let screen = String::from_utf8(screen).unwrap();
+        let screen = disk.shown("status", &[]);
         assert!(screen.contains(&format!("\nattached   {said}")), "{screen}");
     }
 }
 
 #[test]
 fn without_detection_no_process_is_asked() {
-    let disk = disk();
+    let disk = Disk::new(&["--size", "1M"]);
     let _served = disk.serve(&["--detect", "off"]);
     assert_eq!(attached(&disk), Value::Null);
 }

@@ -6,8 +6,10 @@ use quietus::front::Exports;
 use quietus::front::nbd::{Config, Listener, Server};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 
 pub const OPT_EXPORT_NAME: u32 = 1;
 pub const OPT_ABORT: u32 = 2;
@@ -73,11 +75,38 @@ pub fn connect<E: Export + 'static>(disks: &[Arc<E>], config: Config) -> (Server
     (server, Client::new(ours))
 }
 
+/// A server at a socket in a directory of its own.
+pub struct Listening {
+    pub server: Server,
+    pub path: PathBuf,
+    _dir: TempDir,
+}
+
+impl Listening {
+    pub fn new(exports: Exports, config: Config) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let server = Server::start(vec![Listener::unix(&path).unwrap()], exports, config).unwrap();
+        Self { server, path, _dir: dir }
+    }
+
+    pub fn connect(&self) -> Client<UnixStream> {
+        Client::new(UnixStream::connect(&self.path).unwrap())
+    }
+
+    /// A client that has finished its handshake.
+    pub fn begin(&self, style: Style) -> Client<UnixStream> {
+        let mut client = self.connect();
+        client.begin(style);
+        client
+    }
+}
+
 pub fn exports<E: Export + 'static>(disks: &[Arc<E>]) -> Exports {
     Exports::new(disks.iter().map(|disk| Arc::clone(disk) as Arc<dyn Export>).collect())
 }
 
-/// The same, with transmission begun.
+/// A server of one disk and its client, with transmission begun.
 pub fn transmit<E: Export + 'static>(disk: &Arc<E>, style: Style) -> (Server, Client<UnixStream>) {
     let (server, mut client) = connect(std::slice::from_ref(disk), Config::default());
     client.begin(style);

@@ -61,20 +61,19 @@ impl Disk {
         self.lock().panics = true;
     }
 
+    fn wait(&self, what: &str, is_so: impl Fn(&State) -> bool) {
+        let wait = self.changed.wait_timeout_while(self.lock(), Duration::from_secs(30), |it| !is_so(it));
+        assert!(!wait.unwrap().1.timed_out(), "{what} did not come");
+    }
+
     /// Waits for `count` requests to be held.
     pub fn await_held(&self, count: usize) {
-        let state = self.lock();
-        let wait =
-            self.changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.held.len() < count);
-        assert!(!wait.unwrap().1.timed_out(), "{count} requests did not arrive");
+        self.wait(&format!("{count} requests"), |state| state.held.len() >= count);
     }
 
     /// Waits until `count` clients are connected.
     pub fn await_clients(&self, count: usize) {
-        let state = self.lock();
-        let wait =
-            self.changed.wait_timeout_while(state, Duration::from_secs(30), |state| state.clients != count);
-        assert!(!wait.unwrap().1.timed_out(), "{count} clients were not told of");
+        self.wait(&format!("{count} clients"), |state| state.clients == count);
     }
 
     pub fn held(&self) -> usize {

@@ -1,8 +1,8 @@
 //! A disk is exported while a guest writes to it.
 
 use crate::nbd::client::*;
-use crate::nbd::program::{Disk, Served, quietus};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::program::{Disk, Server, quietus, signal};
+use rustix::process::Signal;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,11 @@ const PLACES: u64 = 24;
 const IN_PLACE: [&str; 2] = ["--size", "96M"];
 
 fn in_place() -> Disk {
-    Disk::made(tempfile::tempdir().unwrap(), &IN_PLACE)
+    Disk::new(&IN_PLACE)
 }
 
 fn overlay() -> Disk {
-    let dir = tempfile::tempdir().unwrap();
-    let golden = dir.path().join("golden");
-    std::fs::write(&golden, vec![7; 8 << 20]).unwrap();
-    let args = ["--store", "overlay", "--base", golden.to_str().unwrap()];
-    Disk::made(dir, &[&IN_PLACE[..], &args].concat())
+    Disk::on(&[7; 8 << 20], &[&IN_PLACE[..], &["--store", "overlay", "--base"]].concat())
 }
 
 /// Where place `n` is: every other one goes down from the end, so that no order of
@@ -77,14 +73,14 @@ fn moment(image: &HashMap<u64, u64>, changes: u64) -> Option<u64> {
     })
 }
 
-fn begin(served: &Served) -> Client<std::os::unix::net::UnixStream> {
+fn begin(served: &Server) -> Client<std::os::unix::net::UnixStream> {
     let mut client = served.connect();
     client.agree(Style::Structured);
     client
 }
 
 /// Puts something everywhere.
-fn fill(served: &Served) {
+fn fill(served: &Server) {
     let mut client = begin(served);
     for at in (0..SIZE).step_by(4 << 20) {
         assert_eq!(client.write(0, at, &vec![9; 4 << 20]), 0);
@@ -107,7 +103,7 @@ fn done(child: Child) -> Output {
 
 /// The same through a vault: a snapshot of the disk, restored.
 fn put_and_get(disk: &Disk, image: &Path) -> Output {
-    let vault = disk.0.path().join("vault");
+    let vault = disk.beside("vault");
     let run = |args: &[&Path]| {
         let mut command = quietus();
         command.args(["--json", "vault"]).args(args).output().unwrap()
@@ -118,7 +114,7 @@ fn put_and_get(disk: &Disk, image: &Path) -> Output {
     }
     let put = run(&["put".as_ref(), &vault, "s".as_ref(), "--disk".as_ref(), &disk.path()]);
     if put.status.success() {
-        let into = disk.0.path().join("restored");
+        let into = disk.beside("restored");
         let got = run(&["get".as_ref(), &vault, "s".as_ref(), "--into".as_ref(), &into]);
         assert!(got.status.success(), "{got:?}");
         std::fs::rename(into.join("disk.img"), image).unwrap();
@@ -134,7 +130,7 @@ fn an_image_is_the_disk_at_one_instant(disk: &Disk, take: fn(&Disk, &Path) -> Ou
     std::thread::scope(|scope| {
         scope.spawn(|| work(&mut client, &made, &stop));
         for n in 0..6 {
-            let image = disk.0.path().join(format!("image-{n}"));
+            let image = disk.beside(format!("image-{n}"));
             let before = made.load(Ordering::Relaxed);
             let output = take(disk, &image);
             let after = made.load(Ordering::Relaxed);
@@ -171,20 +167,16 @@ fn a_snapshot_of_a_disk_is_the_disk_at_one_instant() {
     an_image_is_the_disk_at_one_instant(&in_place(), put_and_get);
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
 fn names(disk: &Disk) -> Vec<PathBuf> {
-    std::fs::read_dir(disk.0.path()).unwrap().map(|it| it.unwrap().path()).collect()
+    std::fs::read_dir(disk.dir.path()).unwrap().map(|it| it.unwrap().path()).collect()
 }
 
 /// Begins to export, and stops the server in the middle of it.
-fn half_way(disk: &Disk, served: &Served) -> Child {
+fn half_way(disk: &Disk, served: &Server) -> Child {
     for n in 0..100 {
-        let image = disk.0.path().join(format!("half-{n}"));
+        let image = disk.beside(format!("half-{n}"));
         let mut client = export(disk, &image);
-        let draft = disk.0.path().join(format!(".half-{n}.export/raw"));
+        let draft = disk.beside(format!(".half-{n}.export/raw"));
         let is_begun = || std::fs::metadata(&draft).is_ok_and(|it| it.len() == SIZE);
         while !is_begun() && client.try_wait().unwrap().is_none() {}
         signal(&served.child, Signal::STOP);
@@ -220,7 +212,7 @@ fn an_export_that_is_interrupted_leaves_nothing_and_the_guest_goes_on() {
     done(client);
     signal(&served.child, Signal::CONT);
     assert_eq!(begin(&served).write(0, 0, &[2; 4096]), 0);
-    let image = disk.0.path().join("image");
+    let image = disk.beside("image");
     assert!(done(export(&disk, &image)).status.success());
     let mut first = [0; 4096];
     std::fs::File::open(&image).unwrap().read_exact_at(&mut first, 0).unwrap();
@@ -245,40 +237,4 @@ fn a_server_that_ends_leaves_no_half_an_image() {
         assert!(end == Signal::TERM || image.is_none());
         image.into_iter().for_each(|it| std::fs::remove_file(it).unwrap());
     }
-}
-
-#[test]
-fn a_put_that_ends_early_leaves_no_snapshot_and_the_guest_goes_on() {
-    let disk = in_place();
-    let vault = disk.0.path().join("vault");
-    let run = |args: &[&str]| quietus().arg("--json").arg("vault").args(args).arg(&vault).output().unwrap();
-    assert!(run(&["init", "--size", "256M"]).status.success());
-    let mut served = disk.serve(&["--detect", "off"]);
-    fill(&served);
-    for end in [Signal::INT, Signal::KILL] {
-        // A server that stands still keeps the put from its end.
-        signal(&served.child, Signal::STOP);
-        let mut put = quietus();
-        put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());
-        let child = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        signal(&child, end);
-        signal(&served.child, Signal::CONT);
-        let output = done(child);
-        // A signal that comes before the command listens for it ends it at once.
-        assert!(matches!(output.status.code(), Some(130) | None), "{output:?}");
-        assert_eq!(begin(&served).write(0, 0, &[1; 4096]), 0);
-    }
-    // Likewise the server.
-    signal(&served.child, Signal::STOP);
-    let mut put = quietus();
-    put.args(["vault", "put"]).arg(&vault).args(["s", "--disk"]).arg(disk.path());
-    let child = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    signal(&served.child, Signal::KILL);
-    let output = done(child);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    served.child.wait().unwrap();
-    let list = run(&["list"]);
-    assert_eq!(String::from_utf8_lossy(&list.stdout).matches("\"created\"").count(), 0, "{list:?}");
 }

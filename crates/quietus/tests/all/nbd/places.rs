@@ -2,9 +2,8 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::front::nbd::{Config, Listener, Server};
+use quietus::front::nbd::Config;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,34 +12,10 @@ const AGES: Duration = Duration::from_millis(200);
 const SHORT: Duration = Duration::from_millis(50);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A server with two places.
-struct Bench {
-    _dir: tempfile::TempDir,
-    path: PathBuf,
-    disk: Arc<Disk>,
-    _server: Server,
-}
-
-impl Bench {
-    fn new(config: Config) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, disk) = (dir.path().join("socket"), Disk::new("disk", 1 << 20));
-        let listener = Listener::unix(&path).unwrap();
-        let config = Config { connections_max: 2, ..config };
-        let server = Server::start(vec![listener], exports(std::slice::from_ref(&disk)), config).unwrap();
-        Self { _dir: dir, path, disk, _server: server }
-    }
-
-    fn connect(&self) -> Client<UnixStream> {
-        Client::new(UnixStream::connect(&self.path).unwrap())
-    }
-
-    /// A client that has finished its handshake.
-    fn client(&self) -> Client<UnixStream> {
-        let mut client = self.connect();
-        client.begin(Style::Structured);
-        client
-    }
+/// A server of `disk` with two places.
+fn two_places(disk: &Arc<Disk>, handshake_timeout: Duration, idle_timeout: Duration) -> Listening {
+    let config = Config { connections_max: 2, handshake_timeout, idle_timeout, ..Config::default() };
+    Listening::new(exports(std::slice::from_ref(disk)), config)
 }
 
 fn works(client: &mut Client<UnixStream>) -> bool {
@@ -49,11 +24,11 @@ fn works(client: &mut Client<UnixStream>) -> bool {
 
 #[test]
 fn who_never_asked_for_anything_gives_way_and_who_did_does_not() {
-    let bench = Bench::new(Config { handshake_timeout: SHORT, idle_timeout: DAY, ..Config::default() });
-    let (mut works_first, mut unused) = (bench.client(), bench.client());
+    let bench = two_places(&Disk::new("disk", 1 << 20), SHORT, DAY);
+    let (mut works_first, mut unused) = (bench.begin(Style::Structured), bench.begin(Style::Structured));
     assert!(works(&mut works_first));
     std::thread::sleep(AGES);
-    let mut newcomer = bench.client();
+    let mut newcomer = bench.begin(Style::Structured);
     assert!(unused.is_closed());
     assert!(works(&mut newcomer) && works(&mut works_first));
     std::thread::sleep(AGES);
@@ -63,25 +38,26 @@ fn who_never_asked_for_anything_gives_way_and_who_did_does_not() {
 
 #[test]
 fn who_has_been_idle_for_longest_gives_way_and_who_waits_for_an_answer_does_not() {
-    let bench = Bench::new(Config { handshake_timeout: DAY, idle_timeout: SHORT, ..Config::default() });
-    let (mut busy, mut idle) = (bench.client(), bench.client());
+    let disk = Disk::new("disk", 1 << 20);
+    let bench = two_places(&disk, DAY, SHORT);
+    let (mut busy, mut idle) = (bench.begin(Style::Structured), bench.begin(Style::Structured));
     assert!(works(&mut idle));
-    bench.disk.hold();
+    disk.hold();
     busy.say_request(READ, 0, 1, 0, 1);
-    bench.disk.await_held(1);
+    disk.await_held(1);
     std::thread::sleep(AGES);
-    let mut newcomer = bench.client();
+    let mut newcomer = bench.begin(Style::Structured);
     assert!(idle.is_closed());
     // Now no client is idle: one waits for its answer, and one has come just now.
     assert!(bench.connect().is_closed());
-    bench.disk.release_all();
+    disk.release_all();
     assert!(newcomer.read(0, 0, 1).is_ok());
 }
 
 #[test]
 fn who_has_just_come_does_not_give_way() {
-    let bench = Bench::new(Config { handshake_timeout: DAY, idle_timeout: SHORT, ..Config::default() });
-    let (mut one, mut other) = (bench.client(), bench.client());
+    let bench = two_places(&Disk::new("disk", 1 << 20), DAY, SHORT);
+    let (mut one, mut other) = (bench.begin(Style::Structured), bench.begin(Style::Structured));
     assert!(bench.connect().is_closed());
     assert!(works(&mut one) && works(&mut other));
 }

@@ -3,93 +3,37 @@
 use crate::nbd::client::*;
 use crate::nbd::protocol::ending::{flood, hears_the_end, too_long};
 use crate::nbd::protocol::tls::{Keys, secure};
+use crate::program::{Disk, Server, error, signal, text};
+use rustix::process::Signal;
 use std::io::{self, BufRead, BufReader, Lines, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use tempfile::TempDir;
 
-/// A disk in a directory of its own.
-pub struct Disk(pub TempDir);
-
-impl Disk {
-    /// Of 1 MiB.
-    fn new() -> Self {
-        Self::made(tempfile::tempdir().unwrap(), &["--size", "1M"])
-    }
-
-    pub fn made(dir: TempDir, args: &[&str]) -> Self {
-        let disk = Self(dir);
-        let made = quietus().arg("create").arg(disk.path()).args(args).output().unwrap();
-        assert!(made.status.success(), "{made:?}");
-        disk
-    }
-
-    pub fn path(&self) -> PathBuf {
-        self.0.path().join("disk")
-    }
-
-    fn server(&self, args: &[&str]) -> Command {
-        let mut command = quietus();
-        command.env("QUIETUS_LOG", "info").arg("serve").arg(self.path()).args(args);
-        command
-    }
-
-    pub fn serve(&self, args: &[&str]) -> Served {
-        let mut command = self.server(args);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.starts_with("serving disk at "), "{line}");
-        Served { child, log, socket: self.path().join("nbd.sock") }
-    }
+fn disk() -> Disk {
+    Disk::new(&["--size", "1M"])
 }
 
-pub fn quietus() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_quietus"))
+/// The log of a server.
+pub type Log = Lines<BufReader<ChildStderr>>;
+
+/// A server of the disk, and its log.
+pub fn logged(disk: &Disk, args: &[&str]) -> (Server, Log) {
+    let mut serve = disk.server(args);
+    serve.env("QUIETUS_LOG", "info").stderr(Stdio::piped());
+    let mut server = Server::start(&mut serve, disk.path().join("nbd.sock"));
+    let log = BufReader::new(server.child.stderr.take().unwrap()).lines();
+    (server, log)
 }
 
-pub struct Served {
-    pub child: Child,
-    log: Lines<BufReader<ChildStderr>>,
-    socket: PathBuf,
-}
-
-impl Served {
-    pub fn connect(&self) -> Client<UnixStream> {
-        let mut client = Client::new(UnixStream::connect(&self.socket).unwrap());
-        client.greet();
-        client
+/// Reloads, and returns what was logged of it.
+fn reload(server: &Server, log: &mut Log) -> String {
+    signal(&server.child, Signal::HUP);
+    let mut said = String::new();
+    while !(said.contains("reload complete") || said.contains("reload refused")) {
+        said += &(log.next().unwrap().unwrap() + "\n");
     }
-
-    /// The rest of the server's output.
-    pub fn rest(&mut self) -> String {
-        self.log.by_ref().map(|line| line.unwrap() + "\n").collect()
-    }
-
-    /// Reloads, and returns what was logged of it.
-    fn reload(&mut self) -> String {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
-        let mut said = String::new();
-        loop {
-            let line = self.log.next().unwrap().unwrap();
-            said.push_str(&line);
-            said.push('\n');
-            if line.contains("reload complete") || line.contains("reload refused") {
-                return said;
-            }
-        }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    said
 }
 
 /// What is read from one place and written to another.
@@ -123,7 +67,7 @@ fn session<S: Read + Write>(client: &mut Client<S>) {
 
 #[test]
 fn a_client_at_a_socket_for_input_and_output_is_served_to_its_end() {
-    let disk = Disk::new();
+    let disk = disk();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut command = disk.server(&["--nbd", "stdio"]);
     command.stdin(OwnedFd::from(theirs.try_clone().unwrap())).stdout(OwnedFd::from(theirs));
@@ -143,7 +87,7 @@ fn at_pipes(disk: &Disk) -> (Child, Client<Pipes>) {
 
 #[test]
 fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
-    let disk = Disk::new();
+    let disk = disk();
     let (mut child, mut client) = at_pipes(&disk);
     session(&mut client);
     drop(client);
@@ -152,7 +96,7 @@ fn a_client_at_a_pair_of_pipes_is_served_to_its_end() {
 
 #[test]
 fn a_client_at_a_pair_of_pipes_that_says_much_behind_a_refused_header_hears_the_refusal() {
-    let disk = Disk::new();
+    let disk = disk();
     let (mut child, mut client) = at_pipes(&disk);
     client.begin(Style::Structured);
     flood(&mut client, too_long(Style::Structured));
@@ -164,11 +108,8 @@ fn a_client_at_a_pair_of_pipes_that_says_much_behind_a_refused_header_hears_the_
 
 #[test]
 fn a_client_that_hangs_up_its_pipes_ends_the_server() {
-    let disk = Disk::new();
-    let mut command = disk.server(&["--nbd", "stdio"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let pipes = Pipes(child.stdout.take().unwrap(), child.stdin.take().unwrap());
-    let mut client = Client { stream: pipes, style: Style::Simple };
+    let disk = disk();
+    let (mut child, mut client) = at_pipes(&disk);
     client.begin(Style::Structured);
     client.say_request(READ, 0, 1, 0, 1 << 20);
     drop(client);
@@ -177,48 +118,47 @@ fn a_client_that_hangs_up_its_pipes_ends_the_server() {
 
 #[test]
 fn input_and_output_without_a_client_are_refused() {
-    let disk = Disk::new();
+    let disk = disk();
     let output = disk.server(&["--nbd", "stdio"]).stdin(Stdio::null()).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(error.contains("--nbd stdio: standard input and output are neither"), "{error}");
+    let (status, error) = error(&output);
+    let why = "--nbd stdio: standard input and output are neither";
+    assert!(status == Some(1) && error.contains(why), "{error}");
 }
 
-#[test]
-fn a_connection_from_the_service_manager_is_served_to_its_end() {
-    let disk = Disk::new();
-    let (ours, theirs) = UnixStream::pair().unwrap();
+/// A server that gets this socket as a service manager passes it.
+fn passed(disk: &Disk, socket: OwnedFd) -> Child {
     let server = disk.server(&[]);
     let mut command = Command::new("/bin/sh");
     let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
     command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
-    let mut child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
-    drop(command);
+    command.stdin(socket).stdout(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn a_connection_from_the_service_manager_is_served_to_its_end() {
+    let disk = disk();
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut child = passed(&disk, OwnedFd::from(theirs));
     session(&mut Client::new(ours));
     assert!(child.wait().unwrap().success());
 }
 
 #[test]
 fn a_socket_from_the_service_manager_is_listened_at() {
-    let disk = Disk::new();
-    let path = disk.0.path().join("passed.sock");
+    let disk = disk();
+    let path = disk.beside("passed.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let server = disk.server(&[]);
-    let mut command = Command::new("/bin/sh");
-    let script = "LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\" 3<&0 </dev/null";
-    command.arg("-c").arg(script).arg(server.get_program()).args(server.get_args());
-    let mut child = command.stdin(OwnedFd::from(listener)).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = passed(&disk, OwnedFd::from(listener));
     session(&mut Client::new(UnixStream::connect(&path).unwrap()));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    signal(&child, Signal::TERM);
     assert!(child.wait().unwrap().success());
     assert!(!disk.path().join("nbd.sock").exists());
 }
 
 #[test]
 fn the_service_manager_is_told_of_the_start_and_of_the_stop() {
-    let disk = Disk::new();
-    let path = disk.0.path().join("notify");
+    let disk = disk();
+    let path = disk.beside("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     let told = || {
@@ -228,15 +168,14 @@ fn the_service_manager_is_told_of_the_start_and_of_the_stop() {
     };
     let mut child = disk.server(&[]).env("NOTIFY_SOCKET", &path).stdout(Stdio::null()).spawn().unwrap();
     assert_eq!(told(), "READY=1");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    signal(&child, Signal::TERM);
     assert_eq!(told(), "STOPPING=1");
     assert!(child.wait().unwrap().success());
 }
 
 #[test]
 fn extended_headers_are_offered_unless_turned_off() {
-    let disk = Disk::new();
+    let disk = disk();
     assert_eq!(disk.serve(&[]).connect().verdict(OPT_EXTENDED, &[]), ACK);
     let served = disk.serve(&["--extended-headers", "no"]);
     let mut client = served.connect();
@@ -248,16 +187,15 @@ fn extended_headers_are_offered_unless_turned_off() {
 
 #[test]
 fn a_reload_takes_new_keys_and_refuses_broken_ones() {
-    let (disk, old, new) = (Disk::new(), Keys::new(), Keys::new());
+    let (disk, old, new) = (disk(), Keys::new(), Keys::new());
     let [certificate, key] = ["server.pem", "server.key"].map(|name| old.path(name));
-    let mut served =
-        disk.serve(&["--tls-cert", certificate.to_str().unwrap(), "--tls-key", key.to_str().unwrap()]);
+    let (served, mut log) = logged(&disk, &["--tls-cert", text(&certificate), "--tls-key", text(&key)]);
     let mut early = secure(served.connect(), old.client(false));
     early.agree(Style::Structured);
 
     let whole = std::fs::read(&key).unwrap();
     std::fs::write(&key, "broken").unwrap();
-    let said = served.reload();
+    let said = reload(&served, &mut log);
     assert!(
         said.contains("server.key") && said.contains("reload refused: the certificates and the key"),
         "{said}"
@@ -269,14 +207,14 @@ fn a_reload_takes_new_keys_and_refuses_broken_ones() {
     std::fs::write(&key, whole).unwrap();
 
     let behaviour = disk.path().join("disk.toml");
-    let text = std::fs::read_to_string(&behaviour).unwrap();
-    std::fs::write(&behaviour, text.replace("clear", "polish")).unwrap();
-    let said = served.reload();
+    let toml = std::fs::read_to_string(&behaviour).unwrap();
+    std::fs::write(&behaviour, toml.replace("clear", "polish")).unwrap();
+    let said = reload(&served, &mut log);
     assert!(said.contains("polish") && said.contains("reload refused: [behaviour] of disk"), "{said}");
-    std::fs::write(&behaviour, text).unwrap();
+    std::fs::write(&behaviour, toml).unwrap();
 
     new.replace(&old);
-    let said = served.reload();
+    let said = reload(&served, &mut log);
     assert!(said.contains("reload complete") && !said.contains("refused"), "{said}");
     secure(served.connect(), new.client(false)).agree(Style::Structured);
     assert!(early.read(0, 0, 1).is_ok());

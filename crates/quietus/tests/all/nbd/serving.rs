@@ -2,9 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::front::Exports;
 use quietus::front::nbd::{Bound, Config, Listener, Server};
-use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -18,17 +16,11 @@ fn soon() -> Instant {
 
 #[test]
 fn a_unix_socket_is_served_and_goes_with_the_server() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("socket");
-    let listener = Listener::unix(&path).unwrap();
-    let server =
-        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), Config::default()).unwrap();
-    assert_eq!(server.bound(), [Bound::Unix(path.clone())]);
-    let mut client = Client::new(UnixStream::connect(&path).unwrap());
-    client.begin(Style::Structured);
-    assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
-    assert!(server.shutdown(soon()));
-    assert!(!path.exists());
+    let at = Listening::new(exports(&[Disk::new("disk", SIZE)]), Config::default());
+    assert_eq!(at.server.bound(), [Bound::Unix(at.path.clone())]);
+    assert_eq!(at.begin(Style::Structured).read(0, 0, 2), Ok(vec![0; 2]));
+    assert!(at.server.shutdown(soon()));
+    assert!(!at.path.exists());
 }
 
 #[test]
@@ -62,19 +54,6 @@ fn an_abandoned_unix_socket_is_replaced_and_a_served_one_is_not() {
 }
 
 #[test]
-fn an_inherited_listening_socket_is_served() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let listener = Listener::inherited(listener.into()).unwrap();
-    let server =
-        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), Config::default()).unwrap();
-    assert_eq!(server.bound(), [Bound::Inherited]);
-    let mut client = Client { stream: std::net::TcpStream::connect(address).unwrap(), style: Style::Simple };
-    client.begin(Style::Extended);
-    assert_eq!(client.read(0, 0, 2), Ok(vec![0; 2]));
-}
-
-#[test]
 fn connections_are_told_of() {
     let (server, mut client) = connect(&[Disk::new("disk", SIZE)], Config::default());
     client.greet();
@@ -92,14 +71,10 @@ fn connections_are_told_of() {
 
 #[test]
 fn a_disk_is_told_who_comes_and_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("socket");
     let disk = Disk::new("disk", SIZE);
-    let offered = exports(std::slice::from_ref(&disk));
-    let _server = Server::start(vec![Listener::unix(&path).unwrap()], offered, Config::default()).unwrap();
+    let at = Listening::new(exports(std::slice::from_ref(&disk)), Config::default());
     let come = || {
-        let mut client = Client::new(UnixStream::connect(&path).unwrap());
-        client.begin(Style::Extended);
+        let mut client = at.begin(Style::Extended);
         assert!(client.read(0, 0, 1).is_ok());
         client
     };
@@ -116,15 +91,11 @@ fn a_disk_is_told_who_comes_and_goes() {
 
 #[test]
 fn disks_come_and_go_and_connections_keep_theirs() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("socket");
     let offered = exports(&[Disk::new("old", SIZE)]);
-    let _server =
-        Server::start(vec![Listener::unix(&path).unwrap()], offered.clone(), Config::default()).unwrap();
-    let mut early = Client::new(UnixStream::connect(&path).unwrap());
-    early.begin(Style::Simple);
+    let at = Listening::new(offered.clone(), Config::default());
+    let mut early = at.begin(Style::Simple);
     offered.set(vec![Disk::new("new", 2 * SIZE)]);
-    let mut late = Client::new(UnixStream::connect(&path).unwrap());
+    let mut late = at.connect();
     late.greet();
     assert_eq!(late.verdict(OPT_GO, &info_request("old", &[])), ERR_UNKNOWN);
     assert_eq!(late.verdict(OPT_GO, &info_request("new", &[])), ACK);
@@ -134,10 +105,7 @@ fn disks_come_and_go_and_connections_keep_theirs() {
 
 #[test]
 fn a_server_without_disks_has_no_default() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
-    let listener = Listener::inherited(theirs.into()).unwrap();
-    let _server = Server::start(vec![listener], Exports::default(), Config::default()).unwrap();
-    let mut client = Client::new(ours);
+    let (_server, mut client) = connect::<Disk>(&[], Config::default());
     client.greet();
     assert_eq!(client.option(OPT_LIST, &[]), [(ACK, Vec::new())]);
     assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ERR_UNKNOWN);

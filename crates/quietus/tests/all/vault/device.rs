@@ -1,10 +1,9 @@
 //! A vault whose pool is a block device.
 
-use crate::vault::program::{Vault, assert_same, folder, needles, noise};
+use crate::vault::program::{Vault, folder, needles, noise};
 use memchr::memmem;
 use std::fs;
 use std::os::unix::fs::FileExt;
-
 use std::process::Command;
 
 /// No whole number of containers.
@@ -53,6 +52,11 @@ impl Drop for Loop {
     }
 }
 
+/// A secret in each 4 KiB: also behind the last container.
+fn secrets() -> Vec<u8> {
+    (0..DEVICE_BYTES / 4096).flat_map(|page| noise(page as u64, 4096)).collect()
+}
+
 /// A directory beside which a vault is to be made.
 fn beside() -> Vault {
     Vault { dir: tempfile::tempdir().expect("a directory") }
@@ -60,8 +64,7 @@ fn beside() -> Vault {
 
 #[test]
 fn what_lay_on_a_device_is_destroyed_to_its_last_byte_and_so_is_what_is_forgotten() {
-    // A secret in each 4 KiB: also behind the last container.
-    let before: Vec<u8> = (0..DEVICE_BYTES / 4096).flat_map(|page| noise(page as u64, 4096)).collect();
+    let before = secrets();
     let Some(device) = Loop::new(&before) else { return };
     let secrets = needles(0..(DEVICE_BYTES / 4096) as u64);
     assert_eq!(device.count(&secrets), secrets.len());
@@ -80,14 +83,13 @@ fn what_lay_on_a_device_is_destroyed_to_its_last_byte_and_so_is_what_is_forgotte
     vault.json("forget", &[&snapshot]);
     vault.sanitize();
     assert_eq!((device.count(&needles(2001..2003)), device.count(&needles(1001..1004))), (0, 3));
-    let (_into, back) = vault.get("kept", &kept);
-    assert_same(&kept, &back);
-    assert_eq!(vault.json("verify", &[])["ok"], true);
+    vault.assert_back("kept", &kept);
+    vault.assert_whole();
 }
 
 #[test]
 fn a_smaller_size_leaves_the_rest_of_a_device_alone_and_a_larger_one_is_refused() {
-    let before: Vec<u8> = (0..DEVICE_BYTES / 4096).flat_map(|page| noise(page as u64, 4096)).collect();
+    let before = secrets();
     let Some(device) = Loop::new(&before) else { return };
     let vault = beside();
     let said = vault.refused("init", &["--medium", &device.name, "--container", "128K", "--size", "17M"]);

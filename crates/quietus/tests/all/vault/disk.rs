@@ -1,24 +1,22 @@
 //! Disks in a vault.
 
+use crate::program::{overwrite, quietus, text, told};
 use crate::vault::program::{Vault, noise};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 const SIZE: u64 = 16 << 20;
 
-fn quietus(args: &[&str], path: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    command.env("QUIETUS_LOG", "error").args(args).arg(path).output().expect("it runs")
+fn run(args: &[&str]) {
+    let output = quietus().env("QUIETUS_LOG", "error").args(args).output().expect("it runs");
+    assert!(output.status.success(), "{args:?}: {output:?}");
 }
 
 /// A disk beside the vault that keeps versions, with the content of `image`.
 fn versions(vault: &Vault, image: &Path) -> PathBuf {
     let path = vault.beside("vm");
-    let from = ["create", "--store", "versions", "--seal", "none", "--from", image.to_str().expect("text")];
-    let made = quietus(&from, &path);
-    assert!(made.status.success(), "{made:?}");
+    run(&["create", text(&path), "--store", "versions", "--seal", "none", "--from", text(image)]);
     path
 }
 
@@ -26,8 +24,7 @@ fn versions(vault: &Vault, image: &Path) -> PathBuf {
 fn in_place(vault: &Vault, image: &Path) -> PathBuf {
     let (path, medium) = (vault.beside("vm"), vault.beside("medium"));
     fs::copy(image, &medium).expect("a copy");
-    let made = quietus(&["create", "--adopt", medium.to_str().expect("text")], &path);
-    assert!(made.status.success(), "{made:?}");
+    run(&["create", text(&path), "--adopt", text(&medium)]);
     path
 }
 
@@ -42,13 +39,13 @@ fn image(vault: &Vault) -> PathBuf {
 }
 
 fn put(vault: &Vault, disk: &Path) -> serde_json::Value {
-    vault.json("put", &["disks", "--disk", disk.to_str().expect("text")])
+    vault.json("put", &["disks", "--disk", text(disk)])
 }
 
 /// The image of a snapshot, restored.
 fn restored(vault: &Vault, snapshot: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let into = tempfile::tempdir_in(vault.dir.path()).expect("a directory");
-    vault.json("get", &[snapshot, "--into", into.path().to_str().expect("text")]);
+    vault.json("get", &[snapshot, "--into", text(into.path())]);
     let path = into.path().join(name);
     (into, path)
 }
@@ -57,32 +54,26 @@ fn assert_equal(one: &Path, other: &Path) {
     assert!(fs::read(one).expect("a file") == fs::read(other).expect("a file"), "{one:?} {other:?}");
 }
 
-fn comes_back(make: fn(&Vault, &Path) -> PathBuf) {
-    let vault = Vault::new(&[]);
-    let content = image(&vault);
-    let disk = make(&vault, &content);
-    let said = put(&vault, &disk);
-    assert_eq!((said["files"].as_u64(), said["bytes"].as_u64()), (Some(1), Some(SIZE)), "{said}");
-    let (_into, path) = restored(&vault, &said["snapshot"].to_string(), "vm.img");
-    assert_equal(&path, &content);
-    let about = fs::metadata(&path).expect("a file");
-    assert!(about.blocks() * 512 < 1 << 20, "{} blocks", about.blocks());
-    assert_eq!(about.permissions().mode() & 0o777, 0o600);
-    // The folder has another time, and the snapshot.
-    let again = put(&vault, &disk);
-    assert!(again["new_chunks"].as_u64() <= Some(2), "{again}");
-    assert_eq!(vault.json("status", &[])["owed"].as_array().map(Vec::len), Some(0));
-    assert_eq!(vault.json("verify", &[])["ok"], true);
-}
-
 #[test]
-fn a_disk_in_place_comes_back_as_a_sparse_image_and_is_stored_once() {
-    comes_back(in_place);
-}
-
-#[test]
-fn a_disk_that_keeps_versions_comes_back_as_a_sparse_image_and_is_stored_once() {
-    comes_back(versions);
+fn a_disk_comes_back_as_a_sparse_image_and_is_stored_once() {
+    let stores: [fn(&Vault, &Path) -> PathBuf; 2] = [in_place, versions];
+    for make in stores {
+        let vault = Vault::new(&[]);
+        let content = image(&vault);
+        let disk = make(&vault, &content);
+        let said = put(&vault, &disk);
+        assert_eq!((said["files"].as_u64(), said["bytes"].as_u64()), (Some(1), Some(SIZE)), "{said}");
+        let (_into, path) = restored(&vault, &said["snapshot"].to_string(), "vm.img");
+        assert_equal(&path, &content);
+        let about = fs::metadata(&path).expect("a file");
+        assert!(about.blocks() * 512 < 1 << 20, "{} blocks", about.blocks());
+        assert_eq!(about.permissions().mode() & 0o777, 0o600);
+        // The folder has another time, and the snapshot.
+        let again = put(&vault, &disk);
+        assert!(again["new_chunks"].as_u64() <= Some(2), "{again}");
+        assert_eq!(vault.owed(), 0);
+        vault.assert_whole();
+    }
 }
 
 #[test]
@@ -90,19 +81,17 @@ fn an_epoch_of_a_disk_is_put_as_it_was() {
     let vault = Vault::new(&[]);
     let content = image(&vault);
     let disk = versions(&vault, &content);
-    assert!(quietus(&["epoch", "--name", "monday"], &disk).status.success());
-    let mut purge = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    assert!(purge.arg("purge").arg(&disk).arg("1M+64K").output().expect("it runs").status.success());
+    run(&["epoch", text(&disk), "--name", "monday"]);
+    run(&["purge", text(&disk), "1M+64K"]);
     let monday = PathBuf::from(format!("{}@monday", disk.display()));
     let (old, new) = (put(&vault, &monday), put(&vault, &disk));
     let (_into, path) = restored(&vault, &old["snapshot"].to_string(), "vm.img");
     assert_equal(&path, &content);
-    let file = File::options().write(true).open(&content).expect("a file");
-    file.write_all_at(&[0; 64 << 10], 1 << 20).expect("a write");
+    overwrite(&content, 1 << 20, &[0; 64 << 10]);
     let (_into, path) = restored(&vault, &new["snapshot"].to_string(), "vm.img");
     assert_equal(&path, &content);
     let diff = vault.run("diff", &[&old["snapshot"].to_string(), &new["snapshot"].to_string()]);
-    assert!(String::from_utf8_lossy(&diff.stdout).contains("vm.img"), "{diff:?}");
+    assert!(told(&diff).contains("vm.img"), "{diff:?}");
 }
 
 #[test]
@@ -114,7 +103,7 @@ fn a_disk_that_cannot_be_read_leaves_no_snapshot() {
     let disk = in_place(&vault, &content);
     let said = vault.refused("put", &["disks", "--disk", &format!("{}@monday", disk.display())]);
     assert!(said.contains("keeps no epochs") || said.contains("versions"), "{said}");
-    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(0));
+    assert_eq!(vault.snapshots(), 0);
 }
 
 #[test]
@@ -124,8 +113,8 @@ fn a_disk_that_does_not_fit_leaves_no_snapshot() {
     let path = vault.beside("content");
     fs::write(&path, noise(3, 4 << 20)).expect("a file");
     let disk = in_place(&vault, &path);
-    let said = vault.refused("put", &["disks", "--disk", disk.to_str().expect("text")]);
+    let said = vault.refused("put", &["disks", "--disk", text(&disk)]);
     assert!(said.contains("vault full"), "{said}");
-    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(0));
-    assert_eq!(vault.json("status", &[])["owed"].as_array().map(Vec::len), Some(1));
+    assert_eq!(vault.snapshots(), 0);
+    assert_eq!(vault.owed(), 1);
 }

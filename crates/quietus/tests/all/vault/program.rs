@@ -1,5 +1,6 @@
 //! The program as a user runs it, on a vault of its own.
 
+use crate::program::{overwrite, quietus, text, told, tree};
 use memchr::memmem;
 use rustix::fs::SeekFrom;
 use serde_json::Value;
@@ -31,17 +32,15 @@ impl Vault {
     }
 
     pub fn command(&self, command: &str) -> Command {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        quietus.args(["--json", "vault", command]).arg(self.path()).current_dir(self.dir.path());
-        quietus.env("QUIETUS_LOG", "error").stdin(Stdio::null());
+        let mut quietus = self.command_plain(command);
+        quietus.arg("--json").env("QUIETUS_LOG", "error");
         quietus
     }
 
     /// A command that reports to people.
     pub fn command_plain(&self, command: &str) -> Command {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        quietus.args(["vault", command]).arg(self.path()).current_dir(self.dir.path());
-        quietus.stdin(Stdio::null());
+        let mut quietus = quietus();
+        quietus.args(["vault", command]).arg(self.path()).current_dir(self.dir.path()).stdin(Stdio::null());
         quietus
     }
 
@@ -49,7 +48,7 @@ impl Vault {
     pub fn plain(&self, command: &str, args: &[&str]) -> String {
         let output = self.command_plain(command).args(args).output().expect("it runs");
         assert!(output.status.success(), "{command} {args:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
+        told(&output)
     }
 
     pub fn run(&self, command: &str, args: &[&str]) -> Output {
@@ -60,6 +59,45 @@ impl Vault {
         let output = self.run(command, args);
         assert!(output.status.success(), "{command} {args:?}: {output:?}");
         report(&output)
+    }
+
+    /// The report of a command that ends with findings.
+    pub fn findings(&self, command: &str, args: &[&str]) -> Value {
+        let output = self.run(command, args);
+        assert_eq!(output.status.code(), Some(3), "{command} {args:?}: {output:?}");
+        report(&output)
+    }
+
+    /// How many snapshots there are.
+    pub fn snapshots(&self) -> usize {
+        self.json("list", &[])["snapshots"].as_array().expect("a list").len()
+    }
+
+    /// How many forgets are owed.
+    pub fn owed(&self) -> usize {
+        self.json("status", &[])["owed"].as_array().expect("a list").len()
+    }
+
+    /// Checks that `verify` finds no fault.
+    #[track_caller]
+    pub fn assert_whole(&self) {
+        assert_eq!(self.json("verify", &[])["ok"], true);
+    }
+
+    /// Where `needle` lies in the pool.
+    pub fn find(&self, needle: &[u8]) -> u64 {
+        let pool = std::fs::read(self.path().join("pool")).expect("a file");
+        memmem::find(&pool, needle).expect("stored as it is") as u64
+    }
+
+    /// Writes to the pool behind the vault's back.
+    pub fn write(&self, at: u64, bytes: &[u8]) {
+        overwrite(&self.path().join("pool"), at, bytes);
+    }
+
+    /// Changes a byte of the pool, so far behind the beginning of `needle`.
+    pub fn damage(&self, needle: &[u8], offset: u64) {
+        self.write(self.find(needle) + offset, b"?");
     }
 
     /// The error of a command that fails.
@@ -76,13 +114,20 @@ impl Vault {
 
     /// The number of the snapshot that a put made.
     pub fn put(&self, name: &str, path: &Path) -> String {
-        self.json("put", &[name, path.to_str().expect("text")])["snapshot"].to_string()
+        self.json("put", &[name, text(path)])["snapshot"].to_string()
+    }
+
+    /// Checks that the folder `path` comes back from a snapshot as it is.
+    #[track_caller]
+    pub fn assert_back(&self, snapshot: &str, path: &Path) {
+        let (_into, there) = self.get(snapshot, path);
+        assert_same(path, &there);
     }
 
     /// Restores a snapshot into a new folder; where the folder `path` is there.
     pub fn get(&self, snapshot: &str, path: &Path) -> (tempfile::TempDir, PathBuf) {
         let into = tempfile::tempdir_in(self.dir.path()).expect("a directory");
-        self.json("get", &[snapshot, "--into", into.path().to_str().expect("text")]);
+        self.json("get", &[snapshot, "--into", text(into.path())]);
         let there = into.path().join(path.strip_prefix("/").expect("an absolute path"));
         (into, there)
     }
@@ -157,24 +202,11 @@ pub fn folder(path: &Path, seeds: &[u64]) {
     }
 }
 
-/// Whether two folders have the same files.
+/// Checks that two folders have the same files.
 pub fn assert_same(one: &Path, other: &Path) {
-    let names = |path: &Path| {
-        let entries = std::fs::read_dir(path).expect("a directory").flatten();
-        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
-        names.sort();
-        names
-    };
-    assert_eq!(names(one), names(other));
-    for name in names(one) {
-        let (one, other) = (one.join(&name), other.join(&name));
-        if one.is_dir() {
-            assert_same(&one, &other);
-        } else {
-            assert!(
-                std::fs::read(&one).expect("a file") == std::fs::read(&other).expect("a file"),
-                "{one:?}"
-            );
-        }
+    let (one, other) = (tree(one), tree(other));
+    assert_eq!(one.keys().collect::<Vec<_>>(), other.keys().collect::<Vec<_>>());
+    for (path, content) in &one {
+        assert!(other[path] == *content, "{path:?}");
     }
 }

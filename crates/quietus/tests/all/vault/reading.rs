@@ -1,9 +1,9 @@
 //! Vaults that can only be read: all that does not write is done as ever, and nothing is written.
 
 use crate::cli::read_only::View;
+use crate::program::{error, quietus, tree};
 use crate::schemas::all_valid;
 use crate::vault::program::{Vault, assert_same, folder};
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,6 @@ fn filled() -> (Vault, PathBuf) {
     vault.json("forget", &["0"]);
     vault.json("put", &["daily", "a"]);
     (vault, top)
-}
-
-/// Every file of the vault, with its content.
-fn files(vault: &Vault) -> BTreeMap<PathBuf, Vec<u8>> {
-    let found = fs::read_dir(vault.path()).expect("a directory").flatten();
-    found.map(|entry| (entry.path(), fs::read(entry.path()).expect("a file"))).collect()
 }
 
 /// Reads the vault at `path` in every way, and tries to write to it.
@@ -66,8 +60,8 @@ fn read_all(vault: &Vault, path: &Path, top: &Path, quietus: &dyn Fn() -> Comman
         ("prove", &[]),
     ] {
         let output = run(command, args);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && said.contains("is read-only here"), "{command}: {said}");
+        let (status, said) = error(&output);
+        assert!(status == Some(1) && said.contains("is read-only here"), "{command}: {said}");
     }
     // Two at once.
     let output = |mut quietus: Command| {
@@ -81,18 +75,16 @@ fn read_all(vault: &Vault, path: &Path, top: &Path, quietus: &dyn Fn() -> Comman
 fn a_vault_on_a_read_only_mount_is_read_in_every_way_and_changes_nothing() {
     let (vault, top) = filled();
     fs::create_dir(vault.beside("out")).expect("a folder");
-    let before = files(&vault);
+    let before = tree(&vault.path());
     let Some(view) = View::of(&vault.path(), vault.beside("view")) else {
         return eprintln!("skipped: nothing can be mounted here");
     };
     for _ in ["with a lock", "without"] {
-        read_all(&vault, &view.0, &top, &|| Command::new(env!("CARGO_BIN_EXE_quietus")));
+        read_all(&vault, &view.0, &top, &quietus);
         fs::remove_file(vault.path().join("lock")).unwrap_or_default();
     }
-    let mut after = files(&vault);
-    for name in ["lock"].map(|name| vault.path().join(name)) {
-        after.insert(name.clone(), before[&name].clone());
-    }
+    let mut after = tree(&vault.path());
+    after.insert("lock".into(), before[Path::new("lock")].clone());
     assert!(before == after, "something was written");
     drop(view);
     vault.json("put", &["daily", "a"]);
@@ -104,7 +96,7 @@ fn a_vault_that_this_user_may_only_read_is_read() {
     let is_root = rustix::process::geteuid().is_root();
     let user = if is_root { 65_534 } else { rustix::process::geteuid().as_raw() };
     fs::create_dir(vault.beside("out")).expect("a folder");
-    let before = files(&vault);
+    let before = tree(&vault.path());
     let run = |args: &[&str]| {
         let done = Command::new(args[0]).args(&args[1..]).current_dir(vault.dir.path()).status();
         assert!(done.expect("it runs").success(), "{args:?}");
@@ -114,12 +106,12 @@ fn a_vault_that_this_user_may_only_read_is_read() {
     }
     run(&["chmod", "-R", "a-w", "vault"]);
     read_all(&vault, &vault.path(), &top, &|| {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
+        let mut quietus = quietus();
         if is_root {
             quietus.uid(user);
         }
         quietus
     });
     run(&["chmod", "-R", "u+w", "vault"]);
-    assert!(before == files(&vault), "something was written");
+    assert!(before == tree(&vault.path()), "something was written");
 }

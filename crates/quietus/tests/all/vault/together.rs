@@ -1,15 +1,14 @@
 //! Several commands at once on one vault: the first one that has opened it serves the others.
 
-use crate::vault::program::{Vault, assert_same, folder, needles, noise, report};
+use crate::program::{signal, text, wait_until};
+use crate::vault::program::{Vault, folder, needles, noise, report};
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longest wait for another process.
-const PATIENCE: Duration = Duration::from_secs(60);
+use std::time::Duration;
 
 /// A put of an archive that is still being written: it lasts for as long as the test wants.
 struct Held {
@@ -21,14 +20,10 @@ impl Held {
     /// Begins a put that has the vault open, or is served by the process that has.
     fn begin(vault: &Vault, name: &str) -> Self {
         let mut command = vault.command("put");
-        command
-            .args([name, "--tar", "-"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it runs");
+        command.args([name, "--tar", "-"]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         let archive = tar::Builder::new(child.stdin.take().expect("a pipe"));
-        wait_for(|| vault.path().join("vault.sock").exists());
+        wait_until(|| vault.path().join("vault.sock").exists());
         Self { child, archive }
     }
 
@@ -46,22 +41,6 @@ impl Held {
     }
 }
 
-fn wait_for(mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "it never comes");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
-
-fn snapshots(vault: &Vault) -> usize {
-    vault.json("list", &[])["snapshots"].as_array().expect("a list").len()
-}
-
 #[test]
 fn puts_and_restores_are_served_by_the_put_that_has_the_vault_open() {
     let vault = Vault::new(&["--compress", "none"]);
@@ -74,38 +53,34 @@ fn puts_and_restores_are_served_by_the_put_that_has_the_vault_open() {
     let mut puts: Vec<Child> =
         ["b", "c"].iter().map(|name| vault.spawn("put", &[name, text(&files)])).collect();
     assert!(puts.iter_mut().all(|put| put.wait().expect("it has ended").success()));
-    assert_eq!(snapshots(&vault), 2);
-    let (_into, there) = vault.get("b", &files);
-    assert_same(&files, &there);
+    assert_eq!(vault.snapshots(), 2);
+    vault.assert_back("b", &files);
     assert!(vault.refused("verify", &[]).contains("needs the vault alone"));
     let ended = first.end();
     assert!(ended.status.success(), "{ended:?}");
     assert!(!vault.path().join("vault.sock").exists());
-    assert_eq!(snapshots(&vault), 3);
-    assert_eq!(vault.json("verify", &[])["ok"], true);
-    let (_into, there) = vault.get("c", &files);
-    assert_same(&files, &there);
+    assert_eq!(vault.snapshots(), 3);
+    vault.assert_whole();
+    vault.assert_back("c", &files);
     assert_eq!(vault.run("cat", &["first", "a"]).stdout, noise(7, 3 << 20));
-    let status = vault.json("status", &[]);
-    assert_eq!(status["owed"].as_array().map(Vec::len), Some(0), "{status}");
+    assert_eq!(vault.owed(), 0);
 }
 
 #[test]
 fn a_command_that_is_done_first_stays_until_those_that_it_serves_are_done() {
     let vault = Vault::new(&[]);
-    let first = Held::begin(&vault, "first");
+    let mut first = Held::begin(&vault, "first");
     let mut second = Held::begin(&vault, "second");
     second.add("a", &noise(3, 3 << 20)).expect("it is read");
-    let mut first = first;
     first.add("b", b"short").expect("it is read");
     let pipe = first.archive.into_inner().expect("it takes the end");
     drop(pipe);
-    wait_for(|| snapshots(&vault) == 1);
+    wait_until(|| vault.snapshots() == 1);
     assert!(first.child.try_wait().expect("a child").is_none(), "it left those that it serves");
     assert!(second.end().status.success());
     assert!(first.child.wait_with_output().expect("it has ended").status.success());
-    assert_eq!(snapshots(&vault), 2);
-    assert_eq!(vault.json("verify", &[])["ok"], true);
+    assert_eq!(vault.snapshots(), 2);
+    vault.assert_whole();
 }
 
 #[test]
@@ -115,32 +90,17 @@ fn an_owner_that_is_asked_to_stop_ends_its_own_put_and_serves_the_others_to_the_
     owner.add("a", &noise(5, 3 << 20)).expect("it is read");
     let mut client = Held::begin(&vault, "client");
     client.add("b", &noise(6, 3 << 20)).expect("it is read");
-    let pid = rustix::process::Pid::from_child(&owner.child);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    signal(&owner.child, Signal::TERM);
     std::thread::sleep(Duration::from_millis(300));
     // The put hears of it once more comes, of which the pipe takes all.
     owner.add("more", b"a little").expect("it is written");
-    wait_for(|| vault.json("status", &[])["owed"].as_array().is_some_and(|owed| owed.len() == 1));
+    wait_until(|| vault.owed() == 1);
     client.add("c", &noise(8, 3 << 20)).expect("it is read");
     assert!(client.end().status.success());
     let told = owner.child.wait_with_output().expect("it has ended");
     assert_eq!(told.status.code(), Some(130), "{told:?}");
-    assert_eq!(snapshots(&vault), 1);
+    assert_eq!(vault.snapshots(), 1);
     assert_eq!(vault.run("cat", &["client", "c"]).stdout, noise(8, 3 << 20));
-    vault.sanitize();
-    assert_eq!(vault.missing(&[noise(5, 64)]), 1);
-}
-
-#[test]
-fn the_put_of_a_client_that_is_killed_ends_and_is_owed() {
-    let vault = Vault::new(&["--compress", "none"]);
-    let owner = Held::begin(&vault, "owner");
-    let mut client = Held::begin(&vault, "client");
-    client.add("a", &noise(5, 3 << 20)).expect("it is read");
-    client.child.kill().expect("it runs");
-    client.child.wait().expect("it has ended");
-    wait_for(|| vault.json("status", &[])["owed"].as_array().is_some_and(|owed| owed.len() == 1));
-    assert!(owner.end().status.success());
     vault.sanitize();
     assert_eq!(vault.missing(&[noise(5, 64)]), 1);
 }
@@ -162,7 +122,7 @@ fn a_put_after_one_that_was_killed_stores_only_what_that_had_not_made_durable() 
         let second = second.end();
         let put = report(&second);
         assert!(put["new_bytes"].as_u64().is_some_and(|bytes| bytes < stored_max), "{put}");
-        assert_eq!(vault.json("verify", &[])["ok"], true);
+        vault.assert_whole();
         vault.json("forget", &[&put["snapshot"].to_string()]);
         vault.sanitize();
     }
@@ -173,7 +133,7 @@ fn paused(vault: &Vault, doomed: &Path) -> Child {
     loop {
         let mut sanitize = vault.spawn("sanitize", &[]);
         let mut is_paused = false;
-        wait_for(|| {
+        wait_until(|| {
             is_paused = vault.run("sanitize", &["--pause"]).status.success();
             is_paused || sanitize.try_wait().expect("a child").is_some()
         });
@@ -249,28 +209,8 @@ fn a_client_that_says_nonsense_on_the_socket_is_dropped_and_others_are_served() 
         }
     }
     vault.put("files", &files);
-    let (_into, there) = vault.get("files", &files);
-    assert_same(&files, &there);
+    vault.assert_back("files", &files);
     drop(silent);
     assert!(owner.end().status.success());
-    assert_eq!(vault.json("verify", &[])["ok"], true);
-}
-
-#[test]
-fn a_put_that_is_asked_to_stop_ends_in_good_order() {
-    let vault = Vault::new(&["--compress", "none"]);
-    let doomed = vault.beside("doomed");
-    folder(&doomed, &(100..200).collect::<Vec<_>>());
-    let child = vault.spawn("put", &["doomed", text(&doomed)]);
-    std::thread::sleep(Duration::from_millis(60));
-    let asked =
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT);
-    asked.expect("it runs");
-    let output = child.wait_with_output().expect("it has ended");
-    if output.status.success() {
-        return;
-    }
-    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(0));
-    vault.sanitize();
-    assert_eq!(vault.missing(&needles(100..200)), 100);
+    vault.assert_whole();
 }

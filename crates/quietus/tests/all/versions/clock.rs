@@ -1,14 +1,14 @@
 //! The rules of retention, carried out by a server whose clock the test sets.
 
+use crate::versions::judge::{ask, made};
 use quietus::disk::keys::Source;
-use quietus::disk::{CreateOptions, DiskDir, StoreKind, VersionsOptions};
+use quietus::disk::{DiskDir, VersionsOptions};
 use quietus::engine::export::carry_out;
 use quietus::epochs::{self, Timer, Versioned};
 use quietus::front::control::{
     self, Answer, Call, Closed, Control, Forgotten, Held, Released, StatusAnswer, Versions,
 };
-use quietus::open_disk::OpenDisk;
-use quietus::open_disk::{Clock, Reading};
+use quietus::open_disk::{Clock, OpenDisk, Reading};
 use quietus_core::base::units::Extent;
 use quietus_core::request::{Op, Request};
 use quietus_seal::Seal;
@@ -50,15 +50,7 @@ impl Bench {
             retention: Some("all 2d".parse().expect("a rule")),
             ..VersionsOptions::default()
         };
-        let options = CreateOptions {
-            size: Some(1 << 20),
-            store: StoreKind::Versions,
-            policy: "clear".into(),
-            versions,
-            ..CreateOptions::default()
-        };
-        let path = dir.path().join("disk");
-        DiskDir::create(&path, &options).expect("a disk");
+        let path = made(dir.path(), 1 << 20, versions);
         let hands = Arc::new(Mutex::new(Reading { wall_ms: 1000 * DAY, elapsed: Duration::ZERO }));
         Self { _dir: dir, path, hands }
     }
@@ -123,14 +115,11 @@ impl Bench {
 
 impl Served {
     fn write(&self, byte: u8) {
-        let request =
-            Request { op: Op::Write(vec![byte; 4096].into()), extent: Extent::new(0, 4096), fua: false };
-        carry_out(&*self.disk.engine, request).expect("it is written");
+        ask(&self.disk, Op::Write(vec![byte; 4096].into()), 0, 1);
     }
 
     fn trim(&self) {
-        let request = Request { op: Op::Trim, extent: Extent::new(0, 4096), fua: true };
-        carry_out(&*self.disk.engine, request).expect("it is freed");
+        ask(&self.disk, Op::Trim, 0, 1);
     }
 
     fn stop(self) {

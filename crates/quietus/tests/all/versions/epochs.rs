@@ -1,163 +1,110 @@
 //! How epochs are named, found by date, and held, whatever was forgotten, and whatever the clock and the files did.
 
+use crate::program::{error, quietus, text, told};
 use crate::versions::served::Bench;
-use serde_json::{Value, json};
-use std::process::Command;
-
-fn bench() -> Bench {
-    Bench::new(&["--size", "1M", "--epoch", "manual"])
-}
-
-/// The status and the message of a refusal.
-fn refused(bench: &Bench, command: &str, args: &[&str]) -> (Option<i32>, String) {
-    let output = bench.disk.run(command, args);
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
+use serde_json::json;
 
 #[test]
 fn an_epoch_that_is_asked_for_after_the_last_one_was_forgotten_has_the_current_state() {
-    let bench = bench();
+    let bench = Bench::manual();
     let _server = bench.serve();
     bench.write(0, 1);
-    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 1);
+    assert_eq!(bench.close(&[]).0, 1);
     bench.forget("1");
-    assert_eq!(
-        bench.disk.json("epoch", &["--name", "x"]),
-        json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
-    );
+    assert_eq!(bench.close(&["--name", "x"]), (2, Some("x".into())));
     assert_eq!((bench.kept(), bench.byte("@x", 0)), (vec![2], 1));
     // The last epoch is kept: no other one is made.
-    assert_eq!(
-        bench.disk.json("epoch", &[]),
-        json!({ "format": "quietus-epoch-1", "epoch": 2, "name": "x" })
-    );
+    assert_eq!(bench.close(&[]), (2, Some("x".into())));
     bench.forget("x");
-    assert_eq!(
-        bench.disk.json("epoch", &[]),
-        json!({ "format": "quietus-epoch-1", "epoch": 3, "name": null })
-    );
+    assert_eq!(bench.close(&[]), (3, None));
 }
 
 #[test]
 fn a_restore_keeps_the_state_before_though_its_epoch_was_forgotten() {
-    let bench = bench();
+    let bench = Bench::manual();
     let _server = bench.serve();
     for byte in [1, 2] {
         bench.write(0, byte);
         bench.disk.json("epoch", &[]);
     }
     bench.forget("2");
-    let output = bench.at("restore", "1", &["--key-file", &bench.key]);
-    assert!(output.status.success(), "{output:?}");
-    let restored: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(restored["before"], 3);
+    assert_eq!(bench.json_at("restore", "1", &["--key-file", &bench.key])["before"], 3);
     assert_eq!([bench.byte("", 0), bench.byte("@3", 0), bench.byte("@1", 0)], [1, 2, 1]);
 }
 
 #[test]
 fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed() {
-    let bench = bench();
+    let bench = Bench::manual();
     let _server = bench.serve();
     bench.write(0, 1);
     for name in
         ["first", "last", "now", "17", "x..y", "2026-11-20", "a@b", "a/b", "a b", "a\nb", "x.", ".x", ""]
     {
         let name = format!("--name={name}");
-        let (code, error) = refused(&bench, "epoch", &[&name]);
+        let (code, error) = bench.disk.refused("epoch", &[&name]);
         assert!(code == Some(2) && error.contains("for an epoch or a hold: "), "{name}: {error}");
     }
     assert_eq!(bench.kept(), [0; 0]);
     bench.disk.json("epoch", &["--name", "x"]);
     for name in ["first", "x..y", "-x"] {
         let name = format!("--name={name}");
-        let held = bench.at("hold", "x", &[&name, "--who", "legal", "--why", "case"]);
-        assert_eq!(held.status.code(), Some(2), "{name}");
+        let (code, error) = bench.refused("hold", "x", &[&name, "--who", "legal", "--why", "case"]);
+        assert_eq!(code, 2, "{name}: {error}");
     }
 }
 
 #[test]
 fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_neither_made_nor_served() {
     let dir = tempfile::tempdir().expect("a directory");
-    let quietus = |args: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_quietus")).current_dir(&dir).args(args).output();
-        let output = output.expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-    };
+    let run = |args: &[&str]| error(&quietus().current_dir(&dir).args(args).output().expect("it runs"));
     for name in ["vm@17", "a\nb", "a..b", "./-x"] {
-        let (code, error) = quietus(&["create", "--size", "1M", name]);
+        let (code, error) = run(&["create", "--size", "1M", name]);
         assert!(code == Some(2) && error.contains("for a disk: "), "{name:?}: {code:?}, {error}");
     }
     assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 0, "nothing is left");
-    let (code, error) = quietus(&["create", "--size", "1M", "vm"]);
+    let (code, error) = run(&["create", "--size", "1M", "vm"]);
     assert_eq!(code, Some(0), "{error}");
     std::fs::rename(dir.path().join("vm"), dir.path().join("vm@17")).expect("it is ours");
-    let (code, error) = quietus(&["serve", "vm@17"]);
+    let (code, error) = run(&["serve", "vm@17"]);
     assert!(code == Some(1) && error.contains("DISK@EPOCH; rename the directory"), "{error}");
 }
 
 #[test]
 fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
-    let bench = bench();
+    let bench = Bench::manual();
     let _server = bench.serve();
     bench.fill(8);
     bench.forget("3");
-    assert_eq!(
-        bench.forget("2..3"),
-        json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true })
-    );
-    assert_eq!(
-        bench.forget("2..4"),
-        json!({ "format": "quietus-forgotten-1", "from": 4, "to": 4, "done": true })
-    );
-    let (code, error) = bench.refused("forget", "2..4", &[]);
-    assert!(
-        code == 3 && error.contains("no epoch from 2 to 4 is kept: they are forgotten"),
-        "{code}, {error}"
-    );
-    let (code, error) = bench.refused("forget", "5..9", &[]);
-    assert!(code == 1 && error.contains("epoch 9 has not closed yet"), "{code}, {error}");
-    let (code, error) = bench.refused("forget", "6..5", &[]);
-    assert!(code == 1 && error.contains("name the earlier one first"), "{code}, {error}");
+    assert_eq!((bench.forget("2..3"), bench.forget("2..4")), ((2, 2), (4, 4)));
+    for (at, status, why) in [
+        ("2..4", 3, "no epoch from 2 to 4 is kept: they are forgotten"),
+        ("5..9", 1, "epoch 9 has not closed yet"),
+        ("6..5", 1, "name the earlier one first"),
+    ] {
+        let (code, error) = bench.refused("forget", at, &[]);
+        assert!(code == status && error.contains(why), "{at}: {code}, {error}");
+    }
     assert_eq!([bench.byte("@first", 0), bench.byte("@last", 0)], [1, 8]);
     let image = bench.disk.beside("image");
-    let exported = bench.at("export", "last", &[image.to_str().expect("text"), "--key-file", &bench.key]);
-    assert!(exported.status.success(), "{exported:?}");
+    bench.json_at("export", "last", &[text(&image), "--key-file", &bench.key]);
     assert_eq!(std::fs::read(&image).expect("an image")[0], 8);
-    let dry = bench.at("forget", "6..", &["--dry-run"]);
-    let dry: Value = serde_json::from_slice(&dry.stdout).expect("JSON");
+    let dry = bench.json_at("forget", "6..", &["--dry-run"]);
     assert_eq!((&dry["from"], &dry["to"], &dry["epochs"]), (&json!(6), &json!(8), &json!(3)));
-    let held = bench.at("hold", "7..", &["--name", "case", "--who", "legal", "--why", "case"]);
-    let held: Value = serde_json::from_slice(&held.stdout).expect("JSON");
-    assert_eq!((&held["holds"]["case"]["from"], &held["holds"]["case"]["to"]), (&json!(7), &json!(8)));
+    let held = bench.hold("7..", "case")["holds"]["case"].clone();
+    assert_eq!((&held["from"], &held["to"]), (&json!(7), &json!(8)));
     bench.disk.json("release", &["case"]);
-    assert_eq!(
-        bench.forget("last"),
-        json!({ "format": "quietus-forgotten-1", "from": 8, "to": 8, "done": true })
-    );
-    assert_eq!(
-        bench.forget("6.."),
-        json!({ "format": "quietus-forgotten-1", "from": 6, "to": 7, "done": true })
-    );
-    assert_eq!(
-        bench.forget(".."),
-        json!({ "format": "quietus-forgotten-1", "from": 1, "to": 5, "done": true })
-    );
+    assert_eq!(["last", "6..", ".."].map(|at| bench.forget(at)), [(8, 8), (6, 7), (1, 5)]);
     let (code, error) = bench.refused("forget", "last", &[]);
     assert!(code == 1 && error.contains("no epoch is kept"), "{code}, {error}");
 }
 
 #[test]
 fn the_headings_of_versions_stand_above_their_columns() {
-    let bench = bench();
+    let bench = Bench::manual();
     let _server = bench.serve();
     bench.fill(2);
     bench.disk.json("epoch", &["--name", "x"]);
-    let shown = Command::new(env!("CARGO_BIN_EXE_quietus"))
-        .arg("versions")
-        .arg("--unique")
-        .arg(bench.disk.path())
-        .output();
-    let shown = String::from_utf8(shown.expect("it runs").stdout).expect("text");
+    let shown = bench.disk.shown("versions", &["--unique"]);
     let lines: Vec<&str> = shown.lines().collect();
     let column = |line: &str, word: &str| line.find(word).expect(word);
     assert_eq!(lines.len(), 3, "{shown}");
@@ -172,12 +119,11 @@ fn the_headings_of_versions_stand_above_their_columns() {
 
 #[test]
 fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_expires() {
-    let bench = bench();
+    let bench = Bench::manual();
     let server = bench.serve();
     bench.fill(3);
     bench.disk.json("epoch", &["--name", "kept"]);
-    let held = bench.at("hold", "1..2", &["--name", "case", "--who", "legal", "--why", "subpoena"]);
-    assert!(held.status.success(), "{held:?}");
+    bench.hold("1..2", "case");
     let file = bench.disk.path().join("epochs.json");
     // While the disk is served: what was there is known.
     std::fs::remove_file(&file).expect("it is there");
@@ -187,8 +133,8 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     drop(server);
     std::fs::remove_file(&file).expect("it is there");
     let verified = bench.disk.run("verify", &[]);
-    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert!(verified.status.code() == Some(3) && text.contains("missing: the next start"), "{verified:?}");
+    let text = told(&verified);
+    assert!(verified.status.code() == Some(3) && text.contains("missing: the next start"), "{text}");
     assert!(!file.exists(), "a command that only looks writes nothing");
     let server = bench.serve();
     let (code, error) = bench.refused("forget", "1", &[]);
@@ -197,20 +143,16 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     let stopped = bench.disk.json("status", &[])["epochs"]["stopped"].clone();
     assert!(stopped.as_str().is_some_and(|it| it.contains("was missing, and was made anew")), "{stopped}");
     // An older file would lose what came since.
-    let later = bench.at("hold", "3", &["--name", "later", "--who", "legal", "--why", "subpoena"]);
-    assert!(later.status.success(), "{later:?}");
+    bench.hold("3", "later");
     drop(server);
     std::fs::write(&file, older).expect("a write");
     let verified = bench.disk.run("verify", &[]);
-    let text = String::from_utf8_lossy(&verified.stdout).into_owned();
-    assert!(
-        verified.status.code() == Some(3) && text.contains(r#"has the hold \"later\" on epochs 3 to 3"#),
-        "{text}"
-    );
+    let (text, missing) = (told(&verified), r#"has the hold \"later\" on epochs 3 to 3"#);
+    assert!(verified.status.code() == Some(3) && text.contains(missing), "{text}");
     // Holds are not known any more when the log is gone as well.
     std::fs::remove_file(&file).expect("it is there");
     std::fs::remove_file(bench.disk.path().join("audit.jsonl")).expect("it is there");
-    let (code, error) = refused(&bench, "serve", &["--key-file", &bench.key]);
+    let (code, error) = bench.disk.refused("serve", &["--key-file", &bench.key]);
     assert!(code == Some(1) && error.contains("holds would be lost; restore the file"), "{code:?}, {error}");
     std::fs::write(&file, "{}").expect("a write");
     let _server = bench.serve();

@@ -1,6 +1,7 @@
 //! A judge with all keys: after an epoch is forgotten, it cannot open what only that epoch showed, and all that is kept
 //! stays as it was.
 
+use crate::program::private;
 use quietus::disk::keys::{Keys, Source};
 use quietus::disk::{Access, CreateOptions, DiskDir, StoreKind, VersionsOptions};
 use quietus::engine::export::carry_out;
@@ -11,11 +12,10 @@ use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Block, Epoch, EpochRange, Extent, Session, Slot};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::sealing::{Context, Sealer, Sealing};
-use quietus_core::request::{Op, Request};
+use quietus_core::request::{Op, Refusal, Request};
 use quietus_core::store::versions::halves;
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 pub(crate) const BLOCK: u64 = 4096;
@@ -40,6 +40,21 @@ fn has_sector_of(bytes: &[u8], content: &[u8]) -> bool {
     bytes.chunks_exact(SECTOR).zip(content.chunks_exact(SECTOR)).any(|(one, other)| one == other)
 }
 
+/// Contents that can be opened: block, and round.
+pub(crate) type Opened = BTreeSet<(u64, u64)>;
+
+/// Contents that [`filled`] wrote, and that epochs after the first one show.
+const KEPT: [(u64, u64); 3] = [(20, 1), (10, 2), (3, 3)];
+
+/// Makes a disk that keeps versions.
+pub(crate) fn made(dir: &Path, size: u64, versions: VersionsOptions) -> PathBuf {
+    let (size, store, policy) = (Some(size), StoreKind::Versions, "clear".into());
+    let options = CreateOptions { size, store, policy, versions, ..CreateOptions::default() };
+    let path = dir.join("disk");
+    DiskDir::create(&path, &options).expect("a disk");
+    path
+}
+
 pub(crate) struct Bench {
     _dir: tempfile::TempDir,
     path: PathBuf,
@@ -55,8 +70,7 @@ impl Bench {
     pub(crate) fn with_size(seal: Seal, size: u64) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
-        std::fs::write(&key, [7; 32]).expect("a key");
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        private(&key, &[7; 32]);
         Self::made(dir, (seal, Source::KeyFile(key)), size)
     }
 
@@ -72,15 +86,7 @@ impl Bench {
             source: seal.has_keys().then(|| source.clone()),
             ..VersionsOptions::default()
         };
-        let options = CreateOptions {
-            size: Some(size),
-            store: StoreKind::Versions,
-            policy: "clear".into(),
-            versions,
-            ..CreateOptions::default()
-        };
-        let path = dir.path().join("disk");
-        DiskDir::create(&path, &options).expect("a disk");
+        let path = made(dir.path(), size, versions);
         Self { _dir: dir, path, source, seal }
     }
 
@@ -103,8 +109,35 @@ impl Bench {
         OpenDisk::start(dir).expect("it starts")
     }
 
+    /// The disk for those who only look.
+    pub(crate) fn look(&self) -> Result<OpenDisk, String> {
+        let opened = OpenDisk::open_unlocked(&self.path, true, Some(&self.source), &mut |_, _| true);
+        opened.map_err(|error| error.to_string())
+    }
+
+    /// Why a start that writes is refused.
+    pub(crate) fn refusal(&self) -> String {
+        let mut dir = match DiskDir::open(&self.path) {
+            Ok(dir) => dir,
+            Err(error) => return error.to_string(),
+        };
+        match dir.unlock(&self.source) {
+            Ok(()) => OpenDisk::start(dir).map(drop).expect_err("a file is wrong").to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
     pub(crate) fn file(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path.join(name)).expect("a file")
+    }
+
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path.join(name), bytes).expect("a file");
+    }
+
+    /// Data, stubs and root, as they are now.
+    pub(crate) fn media(&self) -> [Vec<u8>; 3] {
+        ["data", "stubs", "root"].map(|name| self.file(name))
     }
 
     /// Seals and opens, with all keys.
@@ -116,7 +149,7 @@ impl Bench {
 
     /// The contents (block and round) that open, with every sealing in `stubs` under the cells of `root`, in the slots of
     /// `data`.
-    pub(crate) fn opened(&self, data: &[u8], stubs: &[u8], root: &[u8]) -> BTreeSet<(u64, u64)> {
+    pub(crate) fn opened(&self, [data, stubs, root]: [&[u8]; 3]) -> Opened {
         let (sealer, mut opened) = (self.sealer(), BTreeSet::new());
         for (block, slot, sealing) in sealings(stubs, root, self.seal.stub_bytes()) {
             let Some(there) =
@@ -201,23 +234,35 @@ pub(crate) fn cells_of(root: &[u8], page: usize) -> Vec<Cell> {
     pair.chunks(PAIR / 2).filter_map(Cell::from_bytes).collect()
 }
 
-pub(crate) fn ask(disk: &OpenDisk, op: Op, start: u64, blocks: u64) -> Vec<u8> {
-    let extent = Extent::new(start * BLOCK, blocks * BLOCK);
-    carry_out(&*disk.engine, Request { op, extent, fua: false }).expect("an answer").into_vec()
+/// What the disk answers to a request for blocks, or why it refuses.
+pub(crate) fn try_ask(disk: &OpenDisk, op: Op, block: u64, blocks: u64) -> Result<Vec<u8>, Refusal> {
+    let extent = Extent::new(block * BLOCK, blocks * BLOCK);
+    carry_out(&*disk.engine, Request { op, extent, fua: false }).map(|buf| buf.into_vec())
+}
+
+pub(crate) fn ask(disk: &OpenDisk, op: Op, block: u64, blocks: u64) -> Vec<u8> {
+    try_ask(disk, op, block, blocks).expect("an answer")
 }
 
 pub(crate) fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {
     blocks.for_each(|block| _ = ask(disk, Op::Write(content(block, round).into()), block, 1));
 }
 
-fn wait_until_forgotten(disk: &OpenDisk) {
+pub(crate) fn wait_until_forgotten(disk: &OpenDisk) {
     while !disk.engine.status().owed.forgets.is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
+/// Checks what can be opened after a forget: nothing of `doomed`, and `kept`.
+pub(crate) fn assert_opened(after: &Opened, doomed: &Opened, kept: &[(u64, u64)], what: &str) {
+    let left: Vec<_> = after.intersection(doomed).collect();
+    assert!(left.is_empty(), "{what}: {left:?} can be opened");
+    assert!(kept.iter().all(|it| after.contains(it)), "{what}: something kept cannot be opened");
+}
+
 /// Three rounds of writes with an epoch after each of the first two; the disk, and what only the first epoch shows.
-pub(crate) fn filled(bench: &Bench) -> (OpenDisk, BTreeSet<(u64, u64)>) {
+pub(crate) fn filled(bench: &Bench) -> (OpenDisk, Opened) {
     let disk = bench.open();
     write(&disk, 0..64, 1);
     assert_eq!(epochs::close(&disk.engine, 7), Ok(Epoch(1)));
@@ -262,20 +307,16 @@ fn judge(seal: Seal, are_at_home: bool) {
     if are_at_home {
         bring_home(&disk);
     }
-    let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
+    let [data, stubs, root] = &bench.media();
     forget(&disk, Epoch(1));
     check_kept(&disk);
     disk.close(true, |_| true);
     drop(disk);
-    let before = bench.opened(&data, &stubs, &root);
-    assert!(before.is_superset(&only), "{seal:?}: the judge is blind");
-    let root = bench.file("root");
-    let after = bench.opened(&data, &bench.file("stubs"), &root);
-    let left: Vec<_> = after.intersection(&only).collect();
-    assert!(left.is_empty(), "{seal:?}: {left:?} can be opened");
-    let past = bench.opened(&data, &stubs, &root);
-    assert!(past.is_disjoint(&only), "{seal:?}: {past:?} can be opened with a past copy of the stubs");
-    assert!(after.contains(&(20, 1)) && after.contains(&(10, 2)) && after.contains(&(3, 3)), "{seal:?}");
+    assert!(bench.opened([data, stubs, root]).is_superset(&only), "{seal:?}: the judge is blind");
+    let [_, stubs_now, root_now] = &bench.media();
+    assert_opened(&bench.opened([data, stubs_now, root_now]), &only, &KEPT, &format!("{seal:?}"));
+    let past = bench.opened([data, stubs, root_now]);
+    assert_opened(&past, &only, &[], &format!("{seal:?} with a past copy of the stubs"));
     check_kept(&bench.open());
 }
 
@@ -308,42 +349,23 @@ fn without_a_seal_the_content_itself_is_gone() {
     disk.close(true, |_| true);
     let after = bench.file("data");
     assert!(!only.iter().any(|it| is_there(&after, it)));
-    assert!(is_there(&after, &(20, 1)) && is_there(&after, &(10, 2)) && is_there(&after, &(3, 3)));
+    assert!(KEPT.iter().all(|it| is_there(&after, it)));
 }
 
 #[test]
 fn without_stubs_all_keys_and_all_records_open_nothing_of_a_forgotten_epoch() {
     let bench = Bench::new(Seal::AesXts);
     let (disk, only) = filled(&bench);
-    let (data, stubs, root) = (bench.file("data"), bench.file("stubs"), bench.file("root"));
+    let [data, stubs, root] = &bench.media();
     forget(&disk, Epoch(1));
     check_kept(&disk);
     disk.close(true, |_| true);
     drop(disk);
-    assert!(bench.opened(&data, &stubs, &root).is_superset(&only), "the judge is blind");
+    assert!(bench.opened([data, stubs, root]).is_superset(&only), "the judge is blind");
     // What the records said before the forget says where everything was.
-    let after = bench.opened(&bench.file("data"), &stubs, &root);
-    let left: Vec<_> = after.intersection(&only).collect();
-    assert!(left.is_empty(), "{left:?} can be opened");
-    assert!(after.contains(&(20, 1)) && after.contains(&(10, 2)) && after.contains(&(3, 3)));
+    let after = bench.opened([&bench.file("data"), stubs, root]);
+    assert_opened(&after, &only, &KEPT, "with the past stubs and root");
     check_kept(&bench.open());
-}
-
-#[test]
-fn a_forgotten_epoch_is_refused_also_after_a_start_and_its_receipt_names_it() {
-    let bench = Bench::new(Seal::RandomKey);
-    let (disk, _) = filled(&bench);
-    forget(&disk, Epoch(1));
-    disk.engine.recorder().flush().expect("the log is written");
-    disk.close(true, |_| true);
-    drop(disk);
-    let disk = bench.open();
-    let request = Request { op: Op::ReadPast(Epoch(1)), extent: Extent::new(0, BLOCK), fua: false };
-    let refusal = carry_out(&*disk.engine, request).expect_err("it is forgotten");
-    assert!(refusal.to_string().contains("epoch 1 is forgotten"), "{refusal}");
-    assert_eq!(epochs::list(&disk.engine, Epoch(0)).expect("a list").len(), 1);
-    let log = std::fs::read_to_string(Path::new(&bench.path).join("audit.jsonl")).expect("the log");
-    assert!(log.contains(r#""epochs":{"from":1,"to":1}"#), "{log}");
 }
 
 /// The round of what each block shows now; 0 for zeros.
@@ -378,13 +400,11 @@ fn a_restore_that_is_interrupted_can_go_on_and_back() {
     restore("1", 100).expect("it goes on");
     assert_eq!(rounds(&disk), [1; 64]);
     for block in 0..64 {
-        let past = ask(&disk, Op::ReadPast(Epoch(3)), block, 1);
-        let is_it = if before[block as usize] == 0 {
-            past == [0; BLOCK as usize]
-        } else {
-            past == content(block, before[block as usize])
+        let wanted = match before[block as usize] {
+            0 => vec![0; BLOCK as usize],
+            round => content(block, round),
         };
-        assert!(is_it, "block {block} in epoch 3");
+        assert!(ask(&disk, Op::ReadPast(Epoch(3)), block, 1) == wanted, "block {block} in epoch 3");
     }
 }
 
@@ -405,14 +425,26 @@ fn stubs_in_the_log_die_with_the_cell_of_their_half_and_not_one_by_one() {
     disk.close(true, |_| true);
 }
 
-/// The message with which a start of the disk is refused.
-fn refusal(bench: &Bench) -> String {
-    let mut dir = match DiskDir::open(&bench.path) {
-        Ok(dir) => dir,
-        Err(error) => return error.to_string(),
-    };
-    dir.unlock(&bench.source).expect("the keys open");
-    OpenDisk::start(dir).map(drop).expect_err("a medium is wrong").to_string()
+/// Checks that a start is refused by name when the file has other bytes, or is missing, and that nothing is lost by that. Of a
+/// message with a bar, one side has to be there.
+fn assert_refused(bench: &Bench, name: &str, cases: &[(Vec<u8>, &str)]) {
+    let whole = bench.file(name);
+    for (bytes, what) in cases {
+        bench.put(name, bytes);
+        let refusal = bench.refusal();
+        assert!(what.split('|').any(|it| refusal.contains(it)), "{what}: {refusal}");
+    }
+    std::fs::remove_file(bench.path.join(name)).expect("it is there");
+    let refusal = bench.refusal();
+    assert!(refusal.contains(&format!("{name}: the file is missing")), "{refusal}");
+    bench.put(name, &whole);
+    check_kept(&bench.open());
+}
+
+fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    bytes[at] ^= 1;
+    bytes
 }
 
 #[test]
@@ -433,34 +465,20 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
         ["data", "stubs", "map", "journal", "root"].map(|name| (name, bench.file(name))).into();
     disk.close(true, |_| true);
     drop(disk);
-    let put = |name: &str, bytes: &[u8]| std::fs::write(bench.path.join(name), bytes).expect("a file");
-    kept.iter().for_each(|(name, bytes)| put(name, bytes));
+    kept.iter().for_each(|(name, bytes)| bench.put(name, bytes));
     let _ = std::fs::remove_file(bench.path.join("view"));
     let root = bench.file("root");
-    let flipped = |at: usize| {
-        let mut bytes = root.clone();
-        bytes[at] ^= 1;
-        bytes
-    };
     let cell = (CELLS_AT..root.len()).find(|at| root[*at] != 0).expect("a page of homes has a cell");
-    for (bytes, what) in [
+    let cases = [
         (other.file("root"), "the root is that of another disk"),
-        (flipped(9), "the root has no valid head"),
+        (flipped(&root, 9), "the root has no valid head"),
         (vec![0; 8192], "the root has no valid head"),
         (root[..4096].to_vec(), "root: 4096 bytes long, and at least 8192 bytes are in use"),
         // Which of its cells a start misses first depends on whether the log has anything to replay.
         (early, "older than the rest|are not of one time"),
-        (flipped(cell), "the root has no whole cell at byte"),
-    ] {
-        put("root", &bytes);
-        let refusal = refusal(&bench);
-        assert!(what.split('|').any(|it| refusal.contains(it)), "{what}: {refusal}");
-    }
-    std::fs::remove_file(bench.path.join("root")).expect("it is there");
-    let refusal = refusal(&bench);
-    assert!(refusal.contains("root: the file is missing"), "{refusal}");
-    put("root", &root);
-    check_kept(&bench.open());
+        (flipped(&root, cell), "the root has no whole cell at byte"),
+    ];
+    assert_refused(&bench, "root", &cases);
 }
 
 #[test]
@@ -472,24 +490,13 @@ fn stubs_that_are_missing_damaged_or_of_another_disk_or_time_are_refused_by_name
     write(&disk, 48..50, 1);
     disk.close(true, |_| true);
     drop(disk);
-    let put = |bytes: &[u8]| std::fs::write(bench.path.join("stubs"), bytes).expect("a file");
     let stubs = bench.file("stubs");
-    let mut flipped = stubs.clone();
-    flipped[9] ^= 1;
-    for (bytes, what) in [
+    let cases = [
         (other.file("stubs"), "the stub medium is that of another disk"),
-        (flipped, "the stub medium has no valid head"),
+        (flipped(&stubs, 9), "the stub medium has no valid head"),
         (vec![0; stubs.len()], "the stub medium has no valid head"),
         (early, "the log of stubs ends at sector"),
         (middle, "the log of stubs ends at sector"),
-    ] {
-        put(&bytes);
-        let refusal = refusal(&bench);
-        assert!(refusal.contains(what), "{what}: {refusal}");
-    }
-    std::fs::remove_file(bench.path.join("stubs")).expect("it is there");
-    let refusal = refusal(&bench);
-    assert!(refusal.contains("stubs: the file is missing"), "{refusal}");
-    put(&stubs);
-    check_kept(&bench.open());
+    ];
+    assert_refused(&bench, "stubs", &cases);
 }

@@ -1,5 +1,6 @@
 //! Key files that are older than their disk, or went another way: nothing is sealed with them, and nothing is lost.
 
+use crate::program::copy;
 use crate::versions::judge::{Bench, ask, content, write};
 use quietus::disk::DiskDir;
 use quietus::disk::keys::{KeysError, Source};
@@ -8,7 +9,7 @@ use quietus::open_disk::OpenDisk;
 use quietus::proof::Checks;
 use quietus_core::request::Op;
 use quietus_seal::Seal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The seals that have keys.
 fn with_keys() -> impl Iterator<Item = Seal> {
@@ -35,22 +36,13 @@ fn refused(path: &Path, source: &Source) -> String {
     error.to_string()
 }
 
-/// The findings about the keys of a disk that is not served.
-fn findings(bench: &Bench) -> Vec<String> {
-    findings_of(bench, "keys")
-}
-
 /// The findings of a look at a disk that is not served, about `what`.
-fn findings_of(bench: &Bench, what: &str) -> Vec<String> {
+fn findings(bench: &Bench, what: &str) -> Vec<String> {
     let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
     let call = Call::Verify { read_data: false };
     let answer: Checks = disk.answer(&call, None, &mut |_, _| true).expect("an answer");
     let bad = answer.checks.into_iter().filter(|it| !it.ok && it.what == what);
     bad.map(|it| it.detail).collect()
-}
-
-fn put(bench: &Bench, keys: &[u8]) {
-    std::fs::write(bench.path().join("keys"), keys).expect("a write");
 }
 
 #[test]
@@ -61,34 +53,25 @@ fn a_backup_of_the_keys_from_before_the_last_start_is_refused_and_nothing_is_los
         let backup = bench.file("keys");
         session(&bench, 20);
         let newest = bench.file("keys");
-        put(&bench, &backup);
+        bench.put("keys", &backup);
         let why = refused(bench.path(), bench.source());
         assert!(why.contains("no session 1") && why.contains("only those up to 0"), "{seal}: {why}");
         assert!(why.contains("Put back the newest key file"), "{why}");
         assert!(bench.file("keys") == backup, "{seal}: a refused key file is as it was");
-        let found = findings(&bench);
+        let found = findings(&bench, "keys");
         assert!(found.len() == 1 && found[0].contains("no session 1"), "{seal}: {found:?}");
-        let stubs = findings_of(&bench, "stubs");
+        let stubs = findings(&bench, "stubs");
         let is_named = stubs.iter().any(|it| it.contains("stubs of versions name session 1"));
         assert_eq!(is_named, seal.dies_with_stub(), "{seal}: {stubs:?}");
-        let disk = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
-        let disk = disk.expect("a reader gets what there is");
+        let disk = bench.look().expect("a reader gets what there is");
         assert!(reads(&disk, 0), "{seal}");
         drop(disk);
-        put(&bench, &newest);
-        assert_eq!(findings(&bench), [""; 0], "{seal}");
+        bench.put("keys", &newest);
+        assert_eq!(findings(&bench, "keys"), [""; 0], "{seal}");
         session(&bench, 40);
         let disk = bench.open();
         assert!([0, 20, 40].into_iter().all(|block| reads(&disk, block)), "{seal}");
         disk.close(true, |_| true);
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).expect("a directory");
-    for entry in std::fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        std::fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy");
     }
 }
 
@@ -98,7 +81,7 @@ fn the_keys_of_a_copy_of_the_disk_that_went_on_by_itself_are_refused() {
         let bench = Bench::new(seal);
         session(&bench, 0);
         let dir = tempfile::tempdir().expect("a directory");
-        let twin: PathBuf = dir.path().join("disk");
+        let twin = dir.path().join("disk");
         copy(bench.path(), &twin);
         for _ in 0..2 {
             let disk = OpenDisk::open_unlocked(&twin, false, Some(bench.source()), &mut |_, _| true);
@@ -108,7 +91,7 @@ fn the_keys_of_a_copy_of_the_disk_that_went_on_by_itself_are_refused() {
         std::fs::copy(twin.join("keys"), bench.path().join("keys")).expect("a copy");
         let why = refused(bench.path(), bench.source());
         assert!(why.contains("session 1 of the key file is not the session 1"), "{seal}: {why}");
-        assert!(findings(&bench).iter().any(|it| it.contains("is not the session 1")), "{seal}");
+        assert!(findings(&bench, "keys").iter().any(|it| it.contains("is not the session 1")), "{seal}");
     }
 }
 
@@ -123,19 +106,16 @@ fn keys_whose_last_session_is_damaged_are_refused_and_newer_keys_are_not() {
     let newest = bench.file("keys");
     // All of an older disk with the newest keys: as after a restore of everything but the keys.
     std::fs::copy(path.join("keys"), then.join("keys")).expect("a copy");
-    let disk =
-        OpenDisk::open_unlocked(&then, false, Some(bench.source()), &mut |_, _| true).expect("it opens");
-    assert!(reads(&disk, 0));
-    write(&disk, 30..40, 1);
-    disk.close(true, |_| true);
-    drop(disk);
-    let disk =
-        OpenDisk::open_unlocked(&then, false, Some(bench.source()), &mut |_, _| true).expect("it opens");
-    assert!(reads(&disk, 0) && reads(&disk, 30));
-    disk.close(true, |_| true);
+    for is_again in [false, true] {
+        let disk = OpenDisk::open_unlocked(&then, false, Some(bench.source()), &mut |_, _| true);
+        let disk = disk.expect("it opens");
+        assert!(reads(&disk, 0) && (!is_again || reads(&disk, 30)));
+        write(&disk, 30..40, 1);
+        disk.close(true, |_| true);
+    }
     let mut damaged = newest;
     damaged[73 * 4096 + 32 + 5] ^= 4;
-    put(&bench, &damaged);
+    bench.put("keys", &damaged);
     let why = refused(&path, bench.source());
     assert!(why.contains("record of session 1") && why.contains("damaged"), "{why}");
 }

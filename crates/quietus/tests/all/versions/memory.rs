@@ -78,7 +78,7 @@ fn cells_that_were_destroyed_are_not_in_the_memory_of_the_server() {
     let now = cells(&bench);
     let destroyed: BTreeSet<_> = seen.difference(&now).cloned().collect();
     assert!(destroyed.len() >= 3, "{} cells were destroyed", destroyed.len());
-    let process = server.0.id();
+    let process = server.child.id();
     let Some(in_use) = found(process, &now) else { return };
     assert!(!in_use.is_empty(), "the search is blind");
     let left = found(process, &destroyed).expect("it was let before");

@@ -8,6 +8,6 @@ mod keys;
 mod memory;
 mod proof;
 mod restored;
-mod served;
+pub(crate) mod served;
 mod vanished;
 mod verify;

@@ -1,10 +1,10 @@
 //! What `prove` says of a disk that keeps versions.
 
+use crate::program::{copy, overwrite};
 use crate::versions::judge::{
-    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
+    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, try_ask, write,
 };
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
-use quietus::engine::export::carry_out;
 use quietus::epochs;
 use quietus::front::control::{Call, Shredded};
 use quietus::open_disk::OpenDisk;
@@ -12,11 +12,10 @@ use quietus::proof::{self, Proof, Receipt};
 use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Epoch, EpochRange, Extent, Session};
 use quietus_core::base::zeros::is_zeros;
-use quietus_core::request::{Op, Request};
+use quietus_core::request::Op;
 use quietus_core::store::StoreStatus;
 use quietus_core::store::versions::VersionsStatus;
 use quietus_seal::Seal;
-use std::os::unix::fs::FileExt;
 
 /// The receipt of a proof, whose signature is valid.
 fn prove(disk: &OpenDisk) -> Proof {
@@ -38,9 +37,8 @@ fn drain(disk: &OpenDisk) {
 }
 
 fn put(bench: &Bench, name: &str, at: usize, bytes: &[u8]) {
-    let file = std::fs::File::options().write(true).open(bench.path().join(name)).expect("a file");
-    file.write_all_at(bytes, at as u64).expect("a write");
-    file.sync_all().expect("a sync");
+    overwrite(&bench.path().join(name), at as u64, bytes);
+    std::fs::File::open(bench.path().join(name)).and_then(|it| it.sync_all()).expect("a sync");
 }
 
 #[test]
@@ -80,8 +78,7 @@ fn after_a_stop_a_disk_that_is_not_served_says_that_nothing_is_left_of_what_was_
         disk.close(false, |_| true);
         drop(disk);
         let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
-        let StoreStatus::Versions(store) = disk.engine.status().store else { panic!("another store") };
-        assert_eq!(store.owed_bytes, 0, "{seal}: {store:?}");
+        assert_eq!(store(&disk).owed_bytes, 0, "{seal}");
         let proof = prove(&disk);
         assert!(proof.is_clean(), "{seal}: {proof:?}");
     }
@@ -108,12 +105,10 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
             "{seal}: what is stored falls, and what is destroyed counts"
         );
         // As a kill would leave it.
-        let (dir, twin) = loop {
-            let copied = disk.engine.ask(|volume| volume.is_at_rest().then(|| copy_of(&bench)));
-            if let Some(copied) = copied {
-                break copied;
-            }
-        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let twin = dir.path().join("disk");
+        let copied = || disk.engine.ask(|volume| volume.is_at_rest().then(|| copy(bench.path(), &twin)));
+        while copied().is_none() {}
         for _ in 0..2 {
             let killed = OpenDisk::open(&twin, true, &mut |_, _| true).expect("it opens");
             assert_eq!(store(&killed).owed_bytes, 0, "{seal}");
@@ -122,7 +117,6 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
             assert_eq!((shred.done, shred.destroyed_bytes), (true, 0), "{seal}");
             killed.close(false, |_| true);
         }
-        drop(dir);
         disk.close(true, |_| true);
     }
 }
@@ -141,32 +135,15 @@ fn shred_waits_for_what_is_being_forgotten() {
     }
 }
 
-fn copy_of(bench: &Bench) -> (tempfile::TempDir, std::path::PathBuf) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let twin = dir.path().join("disk");
-    std::fs::create_dir(&twin).expect("a directory");
-    for entry in std::fs::read_dir(bench.path()).expect("a directory") {
-        let entry = entry.expect("an entry");
-        std::fs::copy(entry.path(), twin.join(entry.file_name())).expect("a copy");
-    }
-    (dir, twin)
-}
-
 #[test]
 fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit() {
     let bench = Bench::new(Seal::RandomKey);
     let (disk, _) = filled(&bench);
     std::fs::remove_file(bench.path().join("data")).expect("it is ours");
     for block in 0..50 {
-        let request = Request {
-            op: Op::Write(vec![7; 4096].into()),
-            extent: Extent::new(block * 4096, 4096),
-            fua: false,
-        };
-        drop(carry_out(&*disk.engine, request));
+        drop(try_ask(&disk, Op::Write(vec![7; BLOCK as usize].into()), block, 1));
     }
-    carry_out(&*disk.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })
-        .expect_err("the medium is gone");
+    try_ask(&disk, Op::Flush, 0, 0).expect_err("the medium is gone");
     let mut looks = 0;
     disk.close(true, |_| {
         looks += 1;

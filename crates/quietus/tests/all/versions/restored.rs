@@ -2,14 +2,11 @@
 
 use super::served::{BLOCK, Bench};
 use crate::nbd::watched::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
+use crate::program::holds;
 use std::path::Path;
 
 /// The state of a file system that is not mounted.
 const CLEAN: u8 = 1;
-
-fn holds(path: &Path, needle: &[u8]) -> bool {
-    std::fs::read(path).expect("a file").windows(needle.len()).any(|it| it == needle)
-}
 
 fn text(name: &str) -> String {
     format!("content of {name}. ").repeat(2500)
@@ -77,8 +74,7 @@ fn a_restore_below_a_watcher_costs_no_file_and_what_is_deleted_after_it_goes() {
     // Other files come to where the deleted ones were, so that the restore finds all of it changed.
     let other = debugfs(&image, &["rm one".into(), "rm two".into(), write("four"), write("five")]);
     bench.becomes(&full, &other, 2);
-    let restored = bench.at("restore", "1", &[]);
-    assert!(restored.status.success(), "{restored:?}");
+    bench.json_at("restore", "1", &[]);
     bench.wait_for_watcher();
     bench.disk.json("shred", &["--now"]);
     let shown = bench.shown("restored");

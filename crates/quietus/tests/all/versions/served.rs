@@ -1,49 +1,45 @@
 //! The program serves a disk that keeps versions: epochs, and forgetting them, as a user sees them.
 
-use crate::cli::program::{Disk, Server};
-use crate::nbd::client::{Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, Style, TRIM, info_request};
+use crate::nbd::client::{ACK, Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, READ, Style, TRIM, info_request};
+use crate::program::{Disk, Server, error, private, quietus, signal, text};
 use quietus_core::base::zeros::is_zeros;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-pub(super) const BLOCK: usize = 4096;
-const ACK: u32 = 1;
+pub(crate) const BLOCK: usize = 4096;
 
 /// A disk, and the key that opens it.
-pub(super) struct Bench {
-    pub(super) disk: Disk,
-    pub(super) key: String,
+pub(crate) struct Bench {
+    pub(crate) disk: Disk,
+    pub(crate) key: String,
 }
 
 impl Bench {
-    pub(super) fn new(args: &[&str]) -> Self {
+    pub(crate) fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let key = dir.path().join("key");
-        std::fs::write(&key, [7; 32]).expect("a key");
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a mode");
-        let key = key.to_str().expect("text").to_string();
-        let made = ["--store", "versions", "--key-file", &key];
-        Self { disk: Disk::made(dir, &[&made[..], args].concat()), key }
+        private(&key, &[7; 32]);
+        let made = ["--store", "versions", "--key-file", text(&key)];
+        Self { disk: Disk::made(dir, &[&made[..], args].concat()), key: text(&key).into() }
     }
 
     /// A disk of 1 MiB, whose epochs close on command.
-    fn manual() -> Self {
+    pub(crate) fn manual() -> Self {
         Self::new(&["--size", "1M", "--epoch", "manual"])
     }
 
-    pub(super) fn serve(&self) -> Server {
+    pub(crate) fn serve(&self) -> Server {
         self.disk.serve(&["--key-file", &self.key])
     }
 
     /// A client of the disk, or of `at` behind it, or why it is refused.
-    pub(super) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
-        let mut client =
-            Client::new(UnixStream::connect(self.disk.path().join("nbd.sock")).expect("a server"));
+    pub(crate) fn connect(&self, at: &str) -> Result<Client<UnixStream>, String> {
+        let socket = self.disk.path().join("nbd.sock");
+        let mut client = Client::new(UnixStream::connect(socket).expect("a server"));
         client.greet();
         assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
         client.style = Style::Structured;
@@ -54,38 +50,60 @@ impl Bench {
         }
     }
 
-    pub(super) fn write(&self, block: u64, byte: u8) {
+    pub(crate) fn write(&self, block: u64, byte: u8) {
         let mut client = self.connect("").expect("the disk");
         assert_eq!(client.write(0, block * BLOCK as u64, &[byte; BLOCK]), 0);
     }
 
     /// The first byte of `block`, as `at` shows it.
-    pub(super) fn byte(&self, at: &str, block: u64) -> u8 {
+    pub(crate) fn byte(&self, at: &str, block: u64) -> u8 {
         let mut client = self.connect(at).expect("it is kept");
         let bytes = client.read(0, block * BLOCK as u64, BLOCK).expect("bytes");
         assert!(bytes.iter().all(|byte| *byte == bytes[0]), "{at}, block {block}");
         bytes[0]
     }
 
+    /// The disk's path, and epochs behind it.
+    pub(crate) fn target(&self, at: &str) -> String {
+        format!("{}@{at}", self.disk.path().display())
+    }
+
     /// Runs `command` for the epochs `at` of the disk.
-    pub(super) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let target = format!("{}@{at}", self.disk.path().display());
-        crate::schemas::checked(
-            quietus.args(["--json", command, &target]).args(args).output().expect("it runs"),
-        )
+    pub(crate) fn at(&self, command: &str, at: &str, args: &[&str]) -> Output {
+        let output = quietus().args(["--json", command, &self.target(at)]).args(args).output();
+        crate::schemas::checked(output.expect("it runs"))
     }
 
-    pub(super) fn forget(&self, at: &str) -> Value {
-        let output = self.at("forget", at, &["--wait"]);
-        assert!(output.status.success(), "{output:?}");
-        crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
-    }
-
-    /// Why `command` refuses, and its exit status.
-    pub(super) fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
+    /// The answer of `command` for the epochs `at` of the disk.
+    pub(crate) fn json_at(&self, command: &str, at: &str, args: &[&str]) -> Value {
         let output = self.at(command, at, args);
-        (output.status.code().expect("it ends"), String::from_utf8_lossy(&output.stderr).into_owned())
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// Forgets epochs; the first and the last of them.
+    pub(crate) fn forget(&self, at: &str) -> (u64, u64) {
+        let forgotten = self.json_at("forget", at, &["--wait"]);
+        assert_eq!(forgotten["done"], true, "{forgotten}");
+        let number = |name: &str| forgotten[name].as_u64().expect("a number");
+        (number("from"), number("to"))
+    }
+
+    /// Closes an epoch; its number and its name.
+    pub(crate) fn close(&self, args: &[&str]) -> (u64, Option<String>) {
+        let closed = self.disk.json("epoch", args);
+        (closed["epoch"].as_u64().expect("a number"), closed["name"].as_str().map(Into::into))
+    }
+
+    /// Holds epochs.
+    pub(crate) fn hold(&self, at: &str, name: &str) -> Value {
+        self.json_at("hold", at, &["--name", name, "--who", "legal", "--why", "subpoena"])
+    }
+
+    /// The exit status of `command`, which is refused, and why.
+    pub(crate) fn refused(&self, command: &str, at: &str, args: &[&str]) -> (i32, String) {
+        let (status, why) = error(&self.at(command, at, args));
+        (status.expect("it ends"), why)
     }
 
     /// The kept epochs: number, name, and when each closed.
@@ -95,26 +113,26 @@ impl Bench {
         let all = listed.as_array().expect("a list").iter();
         let closed = |it: &Value| {
             let time = humantime::parse_rfc3339(it["closed"].as_str().expect("it is known")).expect("a time");
-            time.duration_since(std::time::UNIX_EPOCH).expect("later").as_millis() as u64
+            time.duration_since(UNIX_EPOCH).expect("later").as_millis() as u64
         };
         all.map(|it| (number(&it["epoch"]), it["name"].as_str().map(Into::into), closed(it))).collect()
     }
 
-    pub(super) fn kept(&self) -> Vec<u64> {
+    pub(crate) fn kept(&self) -> Vec<u64> {
         self.versions().into_iter().map(|(epoch, ..)| epoch).collect()
     }
 
     /// Writes `epochs` epochs: in each, block 0 has the number of the epoch, and so has the block of that number.
-    pub(super) fn fill(&self, epochs: u8) {
+    pub(crate) fn fill(&self, epochs: u8) {
         for epoch in 1..=epochs {
             self.write(0, epoch);
             self.write(epoch.into(), epoch);
-            assert_eq!(self.disk.json("epoch", &[])["epoch"], epoch);
+            assert_eq!(self.close(&[]).0, u64::from(epoch));
         }
     }
 
     /// Waits until `is_so`.
-    pub(super) fn wait_until(&self, is_so: impl Fn() -> bool) {
+    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
             assert!(start.elapsed().as_secs() < 60, "{}", self.disk.json("status", &[]));
@@ -138,33 +156,26 @@ fn an_epoch_is_closed_named_read_and_exported_by_number_name_and_time() {
     let bench = Bench::manual();
     let _server = bench.serve();
     bench.write(0, 1);
-    assert_eq!(
-        bench.disk.json("epoch", &["--name", "before-upgrade"]),
-        json!({ "format": "quietus-epoch-1", "epoch": 1, "name": "before-upgrade" })
-    );
+    assert_eq!(bench.close(&["--name", "before-upgrade"]), (1, Some("before-upgrade".into())));
     bench.write(0, 2);
-    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 2);
+    assert_eq!(bench.close(&[]).0, 2);
     bench.write(0, 3);
     let listed = bench.versions();
     assert_eq!(
         listed.iter().map(|it| (it.0, it.1.as_deref())).collect::<Vec<_>>(),
         [(1, Some("before-upgrade")), (2, None)]
     );
-    let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(listed[1].2));
+    let time = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(listed[1].2));
     for (at, byte) in [("", 3), ("@1", 1), ("@before-upgrade", 1), ("@2", 2), (&format!("@{time}"), 2)] {
         assert_eq!(bench.byte(at, 0), byte, "{at:?}");
     }
     let image = bench.disk.beside("image");
-    let exported = bench.at("export", "before-upgrade", &[image.to_str().expect("text")]);
-    assert!(exported.status.success(), "{exported:?}");
+    bench.json_at("export", "before-upgrade", &[text(&image)]);
     let bytes = std::fs::read(&image).expect("an image");
     assert!(bytes.len() == 1 << 20 && bytes[..BLOCK] == [1; BLOCK] && is_zeros(&bytes[BLOCK..]));
-    let slip =
-        bench.refused("export", "before-upgarde", &[bench.disk.beside("other").to_str().expect("text")]);
-    assert!(
-        slip.1.contains(r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#),
-        "{slip:?}"
-    );
+    let (_, slip) = bench.refused("export", "before-upgarde", &[text(&bench.disk.beside("other"))]);
+    let meant = r#"no epoch has the name "before-upgarde"; did you mean "before-upgrade"?"#;
+    assert!(slip.contains(meant), "{slip}");
     // The name of a kept epoch is no other's, and a number is no name.
     for (name, status) in [("before-upgrade", 1), ("17", 2), ("a b", 2)] {
         assert_eq!(bench.disk.run("epoch", &["--name", name]).status.code(), Some(status), "{name}");
@@ -205,21 +216,11 @@ fn one_epoch_a_range_and_all_before_a_time_are_forgotten_and_the_rest_stays() {
     let _server = bench.serve();
     bench.fill(8);
     let closed = bench.versions();
-    assert_eq!(
-        bench.forget("2"),
-        json!({ "format": "quietus-forgotten-1", "from": 2, "to": 2, "done": true })
-    );
-    assert_eq!(
-        bench.forget("4..5"),
-        json!({ "format": "quietus-forgotten-1", "from": 4, "to": 5, "done": true })
-    );
+    assert_eq!((bench.forget("2"), bench.forget("4..5")), ((2, 2), (4, 5)));
     // A time means the last kept epoch that had closed by then.
-    let time = humantime::format_rfc3339_millis(std::time::UNIX_EPOCH + Duration::from_millis(closed[5].2));
+    let time = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(closed[5].2));
     assert_eq!(bench.kept(), [1, 3, 6, 7, 8]);
-    assert_eq!(
-        bench.forget(&format!("..{time}")),
-        json!({ "format": "quietus-forgotten-1", "from": 1, "to": 6, "done": true })
-    );
+    assert_eq!(bench.forget(&format!("..{time}")), (1, 6));
     assert_eq!(bench.kept(), [7, 8]);
     for block in 1..=8 {
         assert_eq!(u64::from(bench.byte("", block)), block);
@@ -241,7 +242,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
     assert_eq!(client.read(0, 0, BLOCK).map(|bytes| bytes[0]), Ok(1));
     bench.forget("1");
     // A client that has it open.
-    client.say_request(crate::nbd::client::READ, 0, 5, 0, BLOCK as u64);
+    client.say_request(READ, 0, 5, 0, BLOCK as u64);
     let chunk = client.chunk(BLOCK);
     let text = String::from_utf8_lossy(&chunk.payload[6..]).into_owned();
     let forgotten = "epoch 1 is forgotten and cannot be read again";
@@ -253,7 +254,7 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
     let refused = bench.connect("@1").map(|_| ()).expect_err("it is gone");
     assert!(refused.contains(forgotten), "{refused}");
     let image = bench.disk.beside("image");
-    let image = image.to_str().expect("text");
+    let image = text(&image);
     let check = || {
         for (command, args) in [
             ("export", &[image, "--key-file", &bench.key][..]),
@@ -301,10 +302,9 @@ fn forgets_at_once_both_complete_and_of_the_same_epoch_one_may_come_late() {
 
 /// Starts `forget --wait` of epoch 1.
 fn begin_forget(bench: &Bench) -> Child {
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    let target = format!("{}@1", bench.disk.path().display());
-    let forget = quietus.args(["forget", &target, "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    forget.spawn().expect("it runs")
+    let mut forget = quietus();
+    forget.args(["forget", &bench.target("1"), "--wait"]);
+    forget.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
 }
 
 #[test]
@@ -317,15 +317,14 @@ fn who_interrupts_a_wait_is_told_that_the_epochs_are_gone_all_the_same() {
     let mut call = String::new();
     BufReader::new(&stream).read_line(&mut call).expect("a line");
     assert!(call.contains(r#""call":"forget""#) && call.contains(r#""wait":true"#), "{call}");
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it lives");
+    signal(&child, Signal::INT);
     // The next word of the server, whenever it comes, finds the client gone.
     while (&stream).write_all(b"{\"progress\":[0,1]}\n").is_ok() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().expect("it ends");
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{error}");
-    assert!(error.contains("interrupted: the epochs are forgotten"), "{error}");
+    let (status, error) = error(&output);
+    assert!(status == Some(130) && error.contains("interrupted: the epochs are forgotten"), "{error}");
 }
 
 #[test]
@@ -335,7 +334,7 @@ fn a_forget_goes_on_without_the_one_who_asked_for_it() {
     bench.fill(2);
     let mut child = begin_forget(&bench);
     bench.wait_until(|| bench.kept() == [2]);
-    kill_process(Pid::from_child(&child), Signal::INT).expect("it is not waited for");
+    signal(&child, Signal::INT);
     let code = child.wait().expect("it ends").code();
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
     bench.wait_until(|| bench.owes_no_forget());
@@ -348,8 +347,7 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
     let server = bench.serve();
     bench.fill(5);
     let hold = ["--name", "case-4711", "--who", "legal", "--why", "subpoena"];
-    let held = bench.at("hold", "2..3", &hold);
-    assert!(held.status.success(), "{held:?}");
+    bench.json_at("hold", "2..3", &hold);
     let check = || {
         for at in ["2", "3", "1..2", "3..4", "1..5", "..4"] {
             let (code, error) = bench.refused("forget", at, &[]);
@@ -368,8 +366,7 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
     let _server = bench.serve();
     bench.forget("1");
     bench.forget("4");
-    let slip = bench.disk.run("release", &["case-4171"]);
-    let said = String::from_utf8_lossy(&slip.stderr);
+    let (_, said) = bench.disk.refused("release", &["case-4171"]);
     assert!(said.contains(r#"no hold has the name "case-4171"; did you mean "case-4711"?"#), "{said}");
     assert_eq!(bench.disk.json("release", &["case-4711"])["hold"]["why"], "subpoena");
     assert_eq!(bench.disk.run("release", &["case-4711"]).status.code(), Some(1));
@@ -380,19 +377,10 @@ fn a_hold_refuses_every_forget_that_touches_it_until_its_release() {
 #[test]
 fn without_its_keys_a_disk_is_not_served_and_says_what_to_do() {
     let bench = Bench::manual();
-    let wrong = bench.disk.beside("wrong");
-    std::fs::write(&wrong, [8; 32]).expect("a key");
-    std::fs::set_permissions(&wrong, std::fs::Permissions::from_mode(0o600)).expect("a mode");
-    let refused = |args: &[&str]| {
-        let served = bench.disk.run("serve", args);
-        (served.status.code(), String::from_utf8_lossy(&served.stderr).into_owned())
-    };
-    let (code, error) = refused(&["--key-file", wrong.to_str().expect("text")]);
-    assert!(code == Some(1) && error.contains("it opens none of 1 key slots; give the right one"), "{error}");
     let keys = bench.disk.path().join("keys");
     let away = bench.disk.beside("keys-elsewhere");
     std::fs::rename(&keys, &away).expect("it is ours");
-    let (code, error) = refused(&["--key-file", &bench.key]);
+    let (code, error) = bench.disk.refused("serve", &["--key-file", &bench.key]);
     assert!(code == Some(1) && error.contains("keys") && error.contains("backup"), "{error}");
     std::fs::rename(&away, &keys).expect("it is ours");
     let _server = bench.serve();
@@ -406,10 +394,10 @@ fn the_past_of_a_disk_that_is_not_served_needs_the_keys() {
     bench.fill(2);
     drop(server);
     let image = bench.disk.beside("image");
-    let image = image.to_str().expect("text");
+    let image = text(&image);
     let (code, error) = bench.refused("export", "1", &[image]);
     assert!(code == 1 && error.contains("name the credential with --key-file"), "{error}");
-    assert!(bench.at("export", "1", &[image, "--key-file", &bench.key]).status.success());
+    bench.json_at("export", "1", &[image, "--key-file", &bench.key]);
     // To forget needs no credential: it only destroys.
     bench.forget("1");
     assert_eq!(bench.kept(), [2]);
@@ -425,7 +413,7 @@ fn a_disk_that_is_no_multiple_of_a_block_keeps_and_forgets_its_end_too() {
     for round in 1..=3 {
         assert_eq!(client.write(0, last, &[round; 512]), 0);
         assert_eq!(client.write(0, last - 100, &[round; 612]), 0);
-        assert_eq!(bench.disk.json("epoch", &[])["epoch"], round);
+        assert_eq!(bench.close(&[]).0, u64::from(round));
     }
     assert_eq!(client.request(TRIM, 0, 0, size), 0);
     let read = |at: &str| {
@@ -436,7 +424,7 @@ fn a_disk_that_is_no_multiple_of_a_block_keeps_and_forgets_its_end_too() {
     bench.forget("..2");
     assert_eq!((read("@3"), read("")), (Ok(vec![3; 612]), Ok(vec![0; 612])));
     let image = bench.disk.beside("image");
-    assert!(bench.at("export", "3", &[image.to_str().expect("text")]).status.success());
+    bench.json_at("export", "3", &[text(&image)]);
     let bytes = std::fs::read(&image).expect("an image");
     assert_eq!((bytes.len() as u64, &bytes[last as usize..]), (size, &[3; 512][..]));
 }
@@ -459,7 +447,7 @@ fn a_trim_of_everything_leaves_the_past_until_that_is_forgotten() {
     assert_eq!((bytes("retired_bytes"), bytes("owed_bytes")), (0, 0), "{store}");
     // The disk goes on, with epochs of other numbers.
     bench.write(5, 9);
-    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
+    assert_eq!(bench.close(&[]).0, 4);
     assert_eq!((bench.byte("@4", 5), bench.byte("@4", 0)), (9, 0));
 }
 
@@ -471,12 +459,8 @@ fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
     bench.fill(3);
     bench.write(10, 2);
     bench.write(0, 4);
-    assert_eq!(bench.disk.json("epoch", &[])["epoch"], 4);
-    let count = |at: &str| -> Value {
-        let output = bench.at("forget", at, &["--dry-run"]);
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
-    };
+    assert_eq!(bench.close(&[]).0, 4);
+    let count = |at: &str| bench.json_at("forget", at, &["--dry-run"]);
     // Block 0 has another content in each epoch; block 10 shows the first one up to epoch 3.
     let middle = json!({
         "format": "quietus-weighed-1", "from": 2, "to": 3, "epochs": 2, "dies_blocks": 2, "dies_bytes": 2 * BLOCK, "stays_before_bytes": BLOCK,
@@ -503,14 +487,10 @@ fn a_dry_run_counts_what_a_forget_then_destroys_and_changes_nothing() {
 fn the_status_says_what_is_kept_held_and_expires_and_the_audit_log_who_did_what() {
     let bench = Bench::new(&["--size", "1M", "--epoch", "manual", "--retention", "all 7d, last 5"]);
     let server = bench.serve();
-    let screen = || {
-        let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-        let output = quietus.arg("status").arg(bench.disk.path()).output().expect("it runs");
-        String::from_utf8(output.stdout).expect("text")
-    };
+    let screen = || bench.disk.shown("status", &[]);
     assert!(screen().contains("versions   no epoch is kept; 0 B stored"), "{}", screen());
     bench.fill(3);
-    bench.at("hold", "2..3", &["--name", "case-4711", "--who", "legal", "--why", "subpoena"]);
+    bench.hold("2..3", "case-4711");
     bench.forget("1");
     // The space of what died is given back when the disk is idle.
     bench.wait_until(|| bench.disk.json("status", &[])["store"]["owed_bytes"] == 0);
@@ -534,9 +514,7 @@ fn the_status_says_what_is_kept_held_and_expires_and_the_audit_log_who_did_what(
         bench.wait_for_record(line);
     }
     drop(server);
-    let mut quietus = Command::new(env!("CARGO_BIN_EXE_quietus"));
-    let deaths = quietus.arg("deaths").arg(bench.disk.path()).output().expect("it runs");
-    let deaths = String::from_utf8(deaths.stdout).expect("text");
+    let deaths = bench.disk.shown("deaths", &[]);
     assert!(deaths.contains("held     epochs 2 to 3, case-4711, by legal: subpoena"), "{deaths}");
     assert!(deaths.contains("forgets  epochs 1 to 1"), "{deaths}");
     assert_eq!(bench.disk.json("verify", &[])["ok"], true);

@@ -1,12 +1,9 @@
 //! Files of a disk that vanish while it is served, and files that were cut short.
 
-use crate::versions::judge::{Bench, ask, bring_home, filled, write};
-use quietus::disk::DiskDir;
-use quietus::engine::export::carry_out;
+use crate::versions::judge::{Bench, ask, bring_home, filled, try_ask, write};
 use quietus::front::control::{Call, StatusAnswer};
 use quietus::open_disk::OpenDisk;
-use quietus_core::base::units::Extent;
-use quietus_core::request::{Op, Request};
+use quietus_core::request::Op;
 use quietus_seal::Seal;
 
 const FILES: [&str; 6] = ["data", "journal", "map", "stubs", "root", "keys"];
@@ -30,37 +27,13 @@ fn a_file_that_vanishes_is_noticed_at_the_next_flush_and_in_the_status() {
                 true => std::fs::rename(&path, bench.path().join("elsewhere")).expect("it is there"),
                 false => std::fs::remove_file(&path).expect("it is there"),
             }
-            let flush = Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false };
-            let refused = carry_out(&*disk.engine, flush).expect_err("nothing is durable").to_string();
+            let refused = try_ask(&disk, Op::Flush, 0, 0).expect_err("nothing is durable").to_string();
             for why in [refused, latched(&disk)] {
                 let what = if moves { "moved away while in use" } else { "deleted while in use" };
                 assert!(why.contains(&format!("/{file}: {what}")), "{file}: {why}");
             }
             disk.close(false, |_| true);
         }
-    }
-}
-
-#[test]
-fn the_status_alone_notices_too() {
-    for file in FILES {
-        let bench = Bench::new(Seal::RandomKey);
-        let disk = bench.open();
-        std::fs::remove_file(bench.path().join(file)).expect("it is there");
-        assert!(latched(&disk).contains("deleted while in use"), "{file}");
-        disk.close(false, |_| true);
-    }
-}
-
-/// Why the disk is not started.
-fn refusal(bench: &Bench) -> String {
-    let mut dir = match DiskDir::open(bench.path()) {
-        Ok(dir) => dir,
-        Err(error) => return error.to_string(),
-    };
-    match dir.unlock(bench.source()) {
-        Ok(()) => OpenDisk::start(dir).map(drop).expect_err("a file is cut short").to_string(),
-        Err(error) => error.to_string(),
     }
 }
 
@@ -76,15 +49,15 @@ fn a_file_that_was_cut_short_is_named_with_both_lengths_and_the_remedy() {
         let used = whole.len() - whole.iter().rev().take_while(|byte| **byte == 0).count();
         let last = if file == "map" { 8192 } else { used / 4096 * 4096 };
         for len in [0, 100, 5000, last] {
-            std::fs::write(bench.path().join(file), &whole[..len]).expect("a write");
-            let why = refusal(&bench);
+            bench.put(file, &whole[..len]);
+            let why = bench.refusal();
             let named = why.contains(&format!("/{file}: {len} bytes long, and at least "));
             assert!(
                 named && why.contains("cut short") && why.contains("restore it"),
                 "{file} of {len} bytes: {why}"
             );
         }
-        std::fs::write(bench.path().join(file), whole).expect("a write");
+        bench.put(file, &whole);
     }
     bench.open().close(true, |_| true);
 }

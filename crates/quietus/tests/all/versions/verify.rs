@@ -21,10 +21,9 @@ pub(crate) const RECORD: usize = 16;
 
 /// The findings of a look at the disk, which is not served: the file, and what is wrong.
 fn findings(bench: &Bench, read_data: bool) -> Vec<(String, String)> {
-    let opened = OpenDisk::open_unlocked(bench.path(), true, Some(bench.source()), &mut |_, _| true);
-    let disk = match opened {
+    let disk = match bench.look() {
         Ok(disk) => disk,
-        Err(error) => return vec![("open".into(), error.to_string())],
+        Err(error) => return vec![("open".into(), error)],
     };
     let found = findings_of(&disk, read_data);
     disk.close(false, |_| true);
@@ -40,10 +39,7 @@ fn findings_of(disk: &OpenDisk, read_data: bool) -> Vec<(String, String)> {
 }
 
 fn flip(bench: &Bench, name: &str, at: usize) {
-    let file = std::fs::File::options().read(true).write(true).open(bench.path().join(name)).expect("a file");
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at as u64).expect("a byte");
-    file.write_all_at(&[byte[0] ^ 0x10], at as u64).expect("a write");
+    crate::program::flip(&bench.path().join(name), at as u64);
 }
 
 /// What a look finds while one byte is changed.

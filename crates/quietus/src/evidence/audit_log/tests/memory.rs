@@ -13,9 +13,9 @@ type Bytes = Rc<RefCell<Vec<u8>>>;
 pub(super) struct Memory {
     files: Rc<RefCell<BTreeMap<String, Bytes>>>,
     /// Bytes that the host still has room for; `None` for any number.
-    room: Rc<Cell<Option<u64>>>,
+    pub(super) room: Rc<Cell<Option<u64>>>,
     /// Changes until the host dies, after which all fail; `None` while it lives.
-    fuse: Rc<Cell<Option<u64>>>,
+    pub(super) fuse: Rc<Cell<Option<u64>>>,
     /// Cutting a file off fails.
     pub(super) keeps_torn: Rc<Cell<bool>>,
     /// Syncs fail.
@@ -32,20 +32,6 @@ fn error(kind: io::ErrorKind) -> io::Error {
 }
 
 impl Memory {
-    /// Bytes that the host still has room for; `None` for any number.
-    pub(super) fn give_room(&self, bytes: Option<u64>) {
-        self.room.set(bytes);
-    }
-
-    /// Changes until the host dies; `None` if it lives again.
-    pub(super) fn light_fuse(&self, changes: Option<u64>) {
-        self.fuse.set(changes);
-    }
-
-    pub(super) fn is_dead(&self) -> bool {
-        self.fuse.get() == Some(0)
-    }
-
     fn change(&self) -> io::Result<()> {
         match self.fuse.get() {
             Some(0) => Err(error(io::ErrorKind::BrokenPipe)),

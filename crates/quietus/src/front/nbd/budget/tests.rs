@@ -1,10 +1,16 @@
 use super::*;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 const LARGEST: usize = PAYLOAD_BYTES_MAX as usize;
 
-fn never() -> AtomicBool {
-    AtomicBool::new(false)
+fn never() -> Arc<AtomicBool> {
+    Arc::default()
+}
+
+/// A taker of so many bytes, on a thread of its own.
+fn taker(budget: &Arc<Budget>, bytes: usize, given_up: &Arc<AtomicBool>) -> JoinHandle<Option<Share>> {
+    let (budget, given_up) = (Arc::clone(budget), Arc::clone(given_up));
+    thread::spawn(move || budget.take(bytes, &given_up))
 }
 
 fn await_waiters(budget: &Budget, count: usize) {
@@ -54,17 +60,11 @@ fn what_is_dropped_can_be_taken_again() {
 fn who_waits_first_is_served_first_however_much_it_wants() {
     let budget = Budget::new(LARGEST, 0);
     let share = budget.try_take(1).unwrap();
-    let large = {
-        let budget = Arc::clone(&budget);
-        thread::spawn(move || budget.take(LARGEST, &never()))
-    };
+    let large = taker(&budget, LARGEST, &never());
     await_waiters(&budget, 1);
     assert!(budget.is_wanted());
     assert!(budget.try_take(1).is_none(), "another client waits");
-    let small = {
-        let budget = Arc::clone(&budget);
-        thread::spawn(move || budget.take(1, &never()))
-    };
+    let small = taker(&budget, 1, &never());
     await_waiters(&budget, 2);
     drop(share);
     let large = large.join().unwrap();
@@ -78,16 +78,10 @@ fn who_waits_first_is_served_first_however_much_it_wants() {
 fn who_gives_up_lets_the_next_one_through() {
     let budget = Budget::new(LARGEST, 0);
     let _share = budget.try_take(1).unwrap();
-    let given_up = Arc::new(never());
-    let large = {
-        let (budget, given_up) = (Arc::clone(&budget), Arc::clone(&given_up));
-        thread::spawn(move || budget.take(LARGEST, &given_up))
-    };
+    let given_up = never();
+    let large = taker(&budget, LARGEST, &given_up);
     await_waiters(&budget, 1);
-    let small = {
-        let budget = Arc::clone(&budget);
-        thread::spawn(move || budget.take(1, &never()))
-    };
+    let small = taker(&budget, 1, &never());
     await_waiters(&budget, 2);
     given_up.store(true, Ordering::Relaxed);
     budget.wake();
@@ -102,10 +96,7 @@ fn patience_ends_only_while_a_client_waits() {
     let since = Instant::now() - Duration::from_secs(1);
     assert!(patience.check(since).is_ok());
     let share = budget.try_take(LARGEST).unwrap();
-    let waiter = {
-        let budget = Arc::clone(&budget);
-        thread::spawn(move || budget.take(1, &never()))
-    };
+    let waiter = taker(&budget, 1, &never());
     await_waiters(&budget, 1);
     assert_eq!(patience.check(since).unwrap_err().kind(), io::ErrorKind::TimedOut);
     let patient = Patience { stall_timeout: Duration::from_secs(3600), budget };

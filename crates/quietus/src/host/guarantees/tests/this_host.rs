@@ -46,16 +46,16 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// The error says why this host does not allow that.
-    fn new(make: &[&str], options: &str) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    /// `None`, with a message, where this host does not allow that.
+    fn new(make: &[&str], options: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a directory");
         let (image, at) = (folder.path().join("image"), folder.path().join("mnt"));
-        fs::create_dir(&at).map_err(|error| error.to_string())?;
-        let file = fs::File::create(&image).map_err(|error| error.to_string())?;
-        file.set_len(320 << 20).map_err(|error| error.to_string())?;
-        run(Command::new(make[0]).args(&make[1..]).arg(&image))?;
-        run(Command::new("mount").arg("-o").arg(format!("loop{options}")).arg(&image).arg(&at))?;
-        Ok(Self { folder, at })
+        fs::create_dir(&at).expect("a folder");
+        fs::File::create(&image).and_then(|file| file.set_len(320 << 20)).expect("an image");
+        let mut mount = Command::new("mount");
+        mount.arg("-o").arg(format!("loop{options}")).arg(&image).arg(&at);
+        let made = run(Command::new(make[0]).args(&make[1..]).arg(&image)).and_then(|()| run(&mut mount));
+        made.map_err(|why| println!("skipped: {why}")).ok().map(|()| Self { folder, at })
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -78,22 +78,13 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{command:?}: {}", error.trim())) }
 }
 
-macro_rules! mounted_or_skip {
-    ($make:expr, $options:expr) => {
-        match Mounted::new($make, $options) {
-            Ok(mounted) => mounted,
-            Err(why) => return println!("skipped: {why}"),
-        }
-    };
-}
-
 fn found(path: &Path) -> HashSet<Code> {
     inspect(path).expect("it can be looked at").findings.iter().map(|finding| finding.code).collect()
 }
 
 #[test]
 fn btrfs_is_found_and_nocow_and_the_loop_device_below() {
-    let btrfs = mounted_or_skip!(&["mkfs.btrfs", "-q"], "");
+    let Some(btrfs) = Mounted::new(&["mkfs.btrfs", "-q"], "") else { return };
     assert!(found(&btrfs.file("plain")).contains(&Code::CopyOnWriteFileSystem));
     let marked = btrfs.at.join("marked");
     fs::write(&marked, []).expect("a file");
@@ -108,7 +99,7 @@ fn btrfs_is_found_and_nocow_and_the_loop_device_below() {
 
 #[test]
 fn a_snapshot_shares_the_extents_of_a_nocow_file() {
-    let btrfs = mounted_or_skip!(&["mkfs.btrfs", "-q"], ",nodatacow");
+    let Some(btrfs) = Mounted::new(&["mkfs.btrfs", "-q"], ",nodatacow") else { return };
     let file = btrfs.file("file");
     assert!(found(&file).contains(&Code::CopyOnWriteDisabled));
     let snapshot = btrfs.at.join("snapshot");
@@ -123,7 +114,7 @@ fn a_snapshot_shares_the_extents_of_a_nocow_file() {
 
 #[test]
 fn xfs_shares_extents_after_a_reflink_and_not_before() {
-    let xfs = mounted_or_skip!(&["mkfs.xfs", "-q", "-m", "reflink=1"], "");
+    let Some(xfs) = Mounted::new(&["mkfs.xfs", "-q", "-m", "reflink=1"], "") else { return };
     let file = xfs.file("file");
     assert_eq!((file_facts(&file).reflink, file_facts(&file).shared_extents), (Some(true), Some(false)));
     assert!(found(&file).contains(&Code::ReflinksPossible));
@@ -134,14 +125,14 @@ fn xfs_shares_extents_after_a_reflink_and_not_before() {
 
 #[test]
 fn xfs_without_reflinks_is_known_to_have_none() {
-    let xfs = mounted_or_skip!(&["mkfs.xfs", "-q", "-m", "reflink=0"], "");
+    let Some(xfs) = Mounted::new(&["mkfs.xfs", "-q", "-m", "reflink=0"], "") else { return };
     assert_eq!(file_facts(&xfs.file("file")).reflink, Some(false));
 }
 
 #[test]
 fn ext4_with_a_data_journal_is_found() {
-    let ext4 = mounted_or_skip!(&["mkfs.ext4", "-q"], ",data=journal");
+    let Some(ext4) = Mounted::new(&["mkfs.ext4", "-q"], ",data=journal") else { return };
     assert!(found(&ext4.file("file")).contains(&Code::DataJournal));
-    let ordered = mounted_or_skip!(&["mkfs.ext4", "-q"], "");
+    let Some(ordered) = Mounted::new(&["mkfs.ext4", "-q"], "") else { return };
     assert!(!found(&ordered.file("file")).contains(&Code::DataJournal));
 }

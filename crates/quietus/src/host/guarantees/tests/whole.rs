@@ -10,8 +10,11 @@ fn both(medium: Guarantees, journal: Guarantees) -> DiskGuarantees {
 }
 
 fn at(path: &str, file_system: &str, device: &str) -> Guarantees {
+    on(path, file_system, DeviceFacts { name: device.into(), ..magnetic() })
+}
+
+fn on(path: &str, file_system: &str, device: DeviceFacts) -> Guarantees {
     let file = FileFacts { path: path.into(), ..file(file_system) };
-    let device = DeviceFacts { name: device.into(), ..magnetic() };
     judge(Facts { path: path.into(), ..facts(vec![Layer::File(file), Layer::Device(device)]) })
 }
 
@@ -19,23 +22,18 @@ fn at(path: &str, file_system: &str, device: &str) -> Guarantees {
 fn a_disk_is_no_better_than_its_journal() {
     let clear = || at("/srv/disk/data", "ext4", "sda");
     let defeated = || at("/srv/disk/journal", "btrfs", "sdb");
-    let disk = both(clear(), defeated());
-    assert_eq!((disk.level, disk.weaker), (Level::NotReached, Some(Part::Journal)));
-    let disk = both(defeated(), clear());
-    assert_eq!((disk.level, disk.weaker), (Level::NotReached, Some(Part::Medium)));
-    let disk = both(clear(), clear());
-    assert_eq!((disk.level, disk.weaker), (Level::Clear, None));
+    for (disk, level, weaker) in [
+        (both(clear(), defeated()), Level::NotReached, Some(Part::Journal)),
+        (both(defeated(), clear()), Level::NotReached, Some(Part::Medium)),
+        (both(clear(), clear()), Level::Clear, None),
+    ] {
+        assert_eq!((disk.level, disk.weaker), (level, weaker));
+    }
 }
 
 #[test]
 fn a_part_that_holds_no_content_does_not_weaken_a_root_that_overwrites() {
-    let on_ssd = |path: &str| {
-        let file = FileFacts { path: path.into(), ..file("ext4") };
-        judge(Facts {
-            path: path.into(),
-            ..facts(vec![Layer::File(file), Layer::Device(disk(Transport::Nvme, false))])
-        })
-    };
+    let on_ssd = |path: &str| on(path, "ext4", disk(Transport::Nvme, false));
     let parts = |root: Guarantees| {
         DiskGuarantees::of([
             (Part::Medium, Holds::Sealed, on_ssd("/srv/disk/data")),
@@ -63,10 +61,8 @@ fn a_person_reads_which_part_is_the_weaker_one_and_whose_each_finding_is() {
     assert!(lines[0].ends_with("; the weaker part is the journal"), "{text}");
     assert_eq!(lines[1], "- medium (content): overwriting reaches the bytes, as far as this host can tell");
     assert!(lines[2].starts_with("- journal (content in flight): overwriting does NOT reach"), "{text}");
-    assert!(
-        lines[3].starts_with("- journal: file on btrfs, a copy-on-write file system (journal). "),
-        "{text}"
-    );
+    let third = "- journal: file on btrfs, a copy-on-write file system (journal). ";
+    assert!(lines[3].starts_with(third), "{text}");
     assert!(lines[4].starts_with("- medium: magnetic disk (sda). "), "{text}");
     assert!(lines[5].starts_with("- journal: magnetic disk (sdb). "), "{text}");
     assert_eq!(lines.len(), 6, "{text}");

@@ -185,6 +185,10 @@ fn what_cannot_be_is_refused() {
     assert!(bad(b'0', |it| it.0[108..116].copy_from_slice(b"nonsense")).contains("`uid`"));
     assert!(bad(b'0', |it| it.set_number(&SIZE, i64::MAX)).contains("cut off"));
     assert!(bad(b'L', |it| it.set_number(&SIZE, i64::MAX)).contains("more than"));
+    for flag in [b'L', b'K', b'x', b'g'] {
+        let said = bad(flag, |it| it.set_number(&SIZE, (4 << 20) + 1));
+        assert!(said.contains("more than"), "{said}");
+    }
     assert!(bad(b'M', |_| {}).contains("volume"));
     for record in [("path", &b"all"[..]), ("SCHILY.xattr.user.x", b"y"), ("GNU.sparse.size", b"5")] {
         let said = why(&ended(&[plain(b'g', "g", &records(&[record]))]));

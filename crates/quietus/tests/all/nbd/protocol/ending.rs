@@ -2,8 +2,8 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use crate::nbd::protocol::hostile::serve;
-use crate::nbd::protocol::tls::{Keys, allow, greeted, require, secure};
+use crate::nbd::protocol::hostile::{come, serve};
+use crate::nbd::protocol::tls::{Keys, allow, require, secured};
 use quietus::front::nbd::Config;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ fn assert_hears_the_refusal<S: Read + Write>(client: &mut Client<S>) {
 
 pub fn over_tcp(disk: &Arc<Disk>) -> (quietus::front::nbd::Server, Client<TcpStream>) {
     let (server, address) = serve(disk, Config::default());
-    (server, Client { stream: TcpStream::connect(address).unwrap(), style: Style::Simple })
+    (server, come(address))
 }
 
 #[test]
@@ -51,8 +51,7 @@ fn a_refusal_is_heard_by_a_client_that_says_much_behind_the_refused_header() {
         let (_server, mut client) = over_tcp(&disk);
         client.begin(style);
         assert_hears_the_refusal(&mut client);
-        let (_server, client) = greeted(require(&keys, false));
-        let mut client = secure(client, keys.client(false));
+        let (_server, mut client) = secured(require(&keys, false), &keys);
         client.agree(style);
         assert_hears_the_refusal(&mut client);
     }
@@ -106,8 +105,7 @@ fn the_end_of_a_handshake_is_heard_by_a_client_that_still_speaks() {
 #[test]
 fn an_abort_under_tls_ends_tls_too() {
     let keys = Keys::new();
-    let (_server, client) = greeted(allow(&keys));
-    let mut client = secure(client, keys.client(false));
+    let (_server, mut client) = secured(allow(&keys), &keys);
     assert_eq!(client.verdict(OPT_ABORT, &[]), ACK);
     assert!(hears_the_end(&mut client));
 }
@@ -115,8 +113,7 @@ fn an_abort_under_tls_ends_tls_too() {
 #[test]
 fn a_client_without_a_certificate_hears_why_it_is_refused() {
     let keys = Keys::new();
-    let (_server, client) = greeted(require(&keys, true));
-    let mut client = secure(client, keys.client(false));
+    let (_server, mut client) = secured(require(&keys, true), &keys);
     flood(&mut client, option_bytes(OPT_LIST, &[]));
     let error = client.stream.read(&mut [0]).unwrap_err().to_string();
     assert!(error.contains("CertificateRequired"), "{error}");

@@ -14,6 +14,14 @@ fn greeted() -> (Server, Client<UnixStream>) {
     (server, client)
 }
 
+/// The same, with structured replies agreed upon.
+fn structured() -> (Server, Client<UnixStream>) {
+    let (server, mut client) = greeted();
+    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    client.style = Style::Structured;
+    (server, client)
+}
+
 fn info_reply(kind: u16, rest: &[&[u8]]) -> OptionReply {
     (INFO, [&kind.to_be_bytes()[..], &rest.concat()].concat())
 }
@@ -111,8 +119,7 @@ fn go_begins_transmission_with_the_disk_that_was_named() {
 
 #[test]
 fn an_unknown_export_is_unknown_to_info_go_and_both_meta_options() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     assert_eq!(client.verdict(OPT_INFO, &info_request("third", &[])), ERR_UNKNOWN);
     assert_eq!(client.verdict(OPT_GO, &info_request("third", &[])), ERR_UNKNOWN);
     assert_eq!(client.verdict(OPT_LIST_META, &meta("third", &[])), ERR_UNKNOWN);
@@ -135,8 +142,7 @@ fn info_that_lies_about_its_lengths_is_invalid() {
 
 #[test]
 fn meta_that_lies_about_its_lengths_is_invalid() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     let whole = meta("first", &["base:allocation", "quietus:"]);
     for len in 0..whole.len() {
         assert_eq!(client.verdict(OPT_SET_META, &whole[..len]), ERR_INVALID, "cut to {len}");
@@ -154,8 +160,7 @@ fn metadata_contexts_need_structured_replies() {
 
 #[test]
 fn metadata_contexts_are_listed_by_name_and_name_space() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     let both = ["base:allocation", "quietus:liveness"];
     let cases: [(&[&str], &[&str]); 6] = [
         (&[], &both),
@@ -168,18 +173,13 @@ fn metadata_contexts_are_listed_by_name_and_name_space() {
     for (queries, found) in cases {
         let replies = client.option(OPT_LIST_META, &meta("", queries));
         let names: Vec<_> = replies[..replies.len() - 1].iter().map(|reply| reply.1[4..].to_vec()).collect();
-        assert_eq!(
-            names,
-            found.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>(),
-            "{queries:?}"
-        );
+        assert!(names.iter().eq(found.iter().map(|name| name.as_bytes())), "{queries:?}: {names:?}");
     }
 }
 
 #[test]
 fn wildcards_choose_no_context() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     for queries in [&[][..], &["base:"], &["quietus:", "x-other:thing"]] {
         assert_eq!(client.option(OPT_SET_META, &meta("", queries)).len(), 1, "{queries:?}");
     }
@@ -188,9 +188,7 @@ fn wildcards_choose_no_context() {
 
 #[test]
 fn contexts_chosen_for_one_disk_do_not_serve_another() {
-    let (_server, mut client) = greeted();
-    client.style = Style::Structured;
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     assert_eq!(client.verdict(OPT_SET_META, &meta("second", &["base:allocation"])), ACK);
     assert_eq!(client.verdict(OPT_GO, &info_request("first", &[])), ACK);
     assert_eq!(client.status(0, 0, 4096), Err(EINVAL));
@@ -198,9 +196,7 @@ fn contexts_chosen_for_one_disk_do_not_serve_another() {
 
 #[test]
 fn a_failed_choice_of_contexts_forgets_the_one_before() {
-    let (_server, mut client) = greeted();
-    client.style = Style::Structured;
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     assert_eq!(client.verdict(OPT_SET_META, &meta("", &["base:allocation"])), ACK);
     assert_eq!(client.verdict(OPT_SET_META, b"nonsense"), ERR_INVALID);
     assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ACK);
@@ -209,8 +205,7 @@ fn a_failed_choice_of_contexts_forgets_the_one_before() {
 
 #[test]
 fn extended_headers_take_precedence_over_structured_replies() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
+    let (_server, mut client) = structured();
     assert_eq!(client.verdict(OPT_EXTENDED, &[]), ACK);
     assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ERR_EXT_HEADER_REQD);
     assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ACK);
@@ -256,16 +251,17 @@ fn transmission_flags_tell_what_may_be_used() {
     const WRITES: u16 = 1 << 5 | 1 << 6 | 1 << 11;
     const ALWAYS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 10;
     let (read_only, multi, df, payload) = (1 << 1, 1 << 8, 1 << 7, 1 << 12);
-    assert_eq!(transmission_flags(Style::Simple, false, |_| {}), ALWAYS | WRITES | multi);
-    assert_eq!(transmission_flags(Style::Structured, true, |_| {}), ALWAYS | WRITES | multi | df);
-    assert_eq!(transmission_flags(Style::Extended, false, |_| {}), ALWAYS | WRITES | multi | df);
-    assert_eq!(transmission_flags(Style::Extended, true, |_| {}), ALWAYS | WRITES | multi | df | payload);
-    assert_eq!(
-        transmission_flags(Style::Simple, false, |info| info.multi_connection = false),
-        ALWAYS | WRITES
-    );
-    assert_eq!(
-        transmission_flags(Style::Simple, false, |info| info.read_only = true),
-        ALWAYS | multi | read_only
-    );
+    for (style, meta_chosen, flags) in [
+        (Style::Simple, false, 0),
+        (Style::Structured, true, df),
+        (Style::Extended, false, df),
+        (Style::Extended, true, df | payload),
+    ] {
+        let told = transmission_flags(style, meta_chosen, |_| {});
+        assert_eq!(told, ALWAYS | WRITES | multi | flags, "{style:?}, {meta_chosen}");
+    }
+    let alone = transmission_flags(Style::Simple, false, |info| info.multi_connection = false);
+    assert_eq!(alone, ALWAYS | WRITES);
+    let unchanging = transmission_flags(Style::Simple, false, |info| info.read_only = true);
+    assert_eq!(unchanging, ALWAYS | multi | read_only);
 }

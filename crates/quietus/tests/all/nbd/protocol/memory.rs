@@ -2,21 +2,19 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::front::nbd::{Config, Listener, Server};
+use quietus::front::nbd::Config;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tempfile::TempDir;
 
 const LARGEST: u64 = 32 << 20;
 
 /// A server with memory for one of the largest requests, and somewhat more.
 struct Tight {
-    server: Server,
+    at: Listening,
     disk: Arc<Disk>,
-    dir: TempDir,
 }
 
 impl Tight {
@@ -25,22 +23,17 @@ impl Tight {
     }
 
     fn with(memory_bytes_max: usize, stall_timeout: Duration) -> Self {
-        let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new("disk", LARGEST);
         let config = Config { memory_bytes_max, stall_timeout, ..Config::default() };
-        let listener = Listener::unix(&dir.path().join("socket")).unwrap();
-        let server = Server::start(vec![listener], exports(&[Arc::clone(&disk)]), config).unwrap();
-        Self { server, disk, dir }
+        Self { at: Listening::new(exports(&[Arc::clone(&disk)]), config), disk }
     }
 
     fn connect(&self) -> Client<UnixStream> {
-        let mut client = Client::new(UnixStream::connect(self.dir.path().join("socket")).unwrap());
-        client.begin(Style::Extended);
-        client
+        self.at.begin(Style::Extended)
     }
 
     fn await_starved(&self, count: usize) {
-        let starved = || self.server.connections().iter().filter(|it| it.waits_for_memory).count();
+        let starved = || self.at.server.connections().iter().filter(|it| it.waits_for_memory).count();
         for _ in 0..30_000 {
             if starved() == count {
                 return;
@@ -81,24 +74,6 @@ fn small_requests_are_served_while_another_client_reads_nothing_however_little_m
         assert_eq!(modest.write(0, 0, &[7; 4096]), 0);
         assert_eq!(modest.read(0, 0, 4096), Ok(vec![7; 4096]));
     }
-}
-
-#[test]
-fn small_requests_are_served_while_the_memory_is_taken() {
-    let tight = Tight::new(Duration::from_secs(60));
-    let (mut greedy, mut starved, mut modest) = (tight.connect(), tight.connect(), tight.connect());
-    tight.disk.hold();
-    greedy.say_request(READ, 0, 1, 0, LARGEST);
-    tight.disk.await_held(1);
-    tight.disk.hold_no_more();
-    starved.say_request(READ, 0, 2, 0, LARGEST);
-    tight.await_starved(1);
-    assert_eq!(modest.write(0, 0, b"modest"), 0);
-    assert_eq!(modest.read(0, 0, 6), Ok(b"modest".to_vec()));
-    tight.await_starved(1);
-    tight.disk.release_all();
-    assert!(greedy.read_reply(1, 0, LARGEST as usize).is_ok());
-    assert!(starved.read_reply(2, 0, LARGEST as usize).is_ok());
 }
 
 #[test]

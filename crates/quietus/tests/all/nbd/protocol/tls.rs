@@ -2,7 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
-use quietus::front::nbd::{Config, Listener, Server, Tls, TlsFiles};
+use quietus::front::nbd::{Config, Server, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -89,7 +89,7 @@ pub fn allow(keys: &Keys) -> Config {
     Config { tls: Tls::Allow(keys.files(false).load().unwrap()), ..Config::default() }
 }
 
-pub fn greeted(config: Config) -> (Server, Client<UnixStream>) {
+fn greeted(config: Config) -> (Server, Client<UnixStream>) {
     let (server, mut client) = connect(&[Disk::new("disk", SIZE)], config);
     client.greet();
     (server, client)
@@ -100,12 +100,17 @@ pub fn secure(mut client: Client<UnixStream>, tls: ClientConnection) -> Client<S
     Client { stream: StreamOwned::new(tls, client.stream), style: client.style }
 }
 
+/// A server, and a client without a certificate that has begun TLS.
+pub fn secured(config: Config, keys: &Keys) -> (Server, Client<Secured>) {
+    let (server, client) = greeted(config);
+    (server, secure(client, keys.client(false)))
+}
+
 #[test]
 fn everything_works_under_tls() {
     let keys = Keys::new();
     for style in STYLES {
-        let (server, client) = greeted(require(&keys, false));
-        let mut client = secure(client, keys.client(false));
+        let (server, mut client) = secured(require(&keys, false), &keys);
         client.agree(style);
         let payload: Vec<u8> = (0..SIZE).map(|n| (n >> 3) as u8).collect();
         assert_eq!(client.write(FUA, 0, &payload), 0);
@@ -120,8 +125,7 @@ fn everything_works_under_tls() {
 #[test]
 fn many_requests_are_in_flight_under_tls() {
     let keys = Keys::new();
-    let (_server, client) = greeted(require(&keys, false));
-    let mut client = secure(client, keys.client(false));
+    let (_server, mut client) = secured(require(&keys, false), &keys);
     client.agree(Style::Extended);
     for cookie in 0..100 {
         client.say_request(READ, 0, cookie, cookie * 100, 500_000);
@@ -144,24 +148,20 @@ fn without_tls_nothing_is_said_where_it_is_required() {
     let (_server, mut client) = greeted(require(&keys, false));
     client.say_option(OPT_EXPORT_NAME, b"disk");
     assert!(client.is_closed());
-}
-
-#[test]
-fn a_client_without_fixed_newstyle_cannot_come_where_tls_is_required() {
-    let keys = Keys::new();
+    // Nor may a client come without fixed newstyle.
     let (_server, mut client) = connect(&[Disk::new("disk", SIZE)], require(&keys, false));
     client.greet_with(0);
     assert!(client.is_closed());
 }
 
 #[test]
-fn tls_is_a_choice_where_it_is_allowed() {
+fn tls_is_a_choice_where_it_is_allowed_but_not_within_tls() {
     let keys = Keys::new();
     let (_server, mut client) = greeted(allow(&keys));
     client.agree(Style::Structured);
     assert!(client.read(0, 0, 1).is_ok());
-    let (_server, client) = greeted(allow(&keys));
-    let mut client = secure(client, keys.client(false));
+    let (_server, mut client) = secured(allow(&keys), &keys);
+    assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_INVALID);
     client.agree(Style::Structured);
     assert!(client.read(0, 0, 1).is_ok());
 }
@@ -171,14 +171,6 @@ fn tls_is_against_the_policy_where_it_is_off() {
     let (_server, mut client) = greeted(Config::default());
     assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_POLICY);
     client.agree(Style::Simple);
-}
-
-#[test]
-fn tls_within_tls_is_invalid() {
-    let keys = Keys::new();
-    let (_server, client) = greeted(allow(&keys));
-    let mut client = secure(client, keys.client(false));
-    assert_eq!(client.verdict(OPT_STARTTLS, &[]), ERR_INVALID);
 }
 
 #[test]
@@ -233,8 +225,7 @@ fn strange(keys: &Keys, strangers: &Keys) -> ClientConnection {
 fn under_tls_too_a_client_may_rest_between_requests_and_not_within_one() {
     let keys = Keys::new();
     let config = Config { stall_timeout: Duration::from_millis(200), ..require(&keys, false) };
-    let (server, client) = greeted(config);
-    let mut client = secure(client, keys.client(false));
+    let (server, mut client) = secured(config, &keys);
     client.agree(Style::Structured);
     std::thread::sleep(Duration::from_millis(500));
     assert!(client.read(0, 0, 1).is_ok());
@@ -252,29 +243,6 @@ fn a_client_that_says_nonsense_instead_of_tls_is_let_go() {
     client.say(&[0x55; 4096]);
     assert!(client.is_closed());
     server.wait_until_idle();
-}
-
-#[test]
-fn exchanged_keys_are_for_those_who_come_later() {
-    let (old, new) = (Keys::new(), Keys::new());
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("socket");
-    let listener = Listener::unix(&path).unwrap();
-    let server =
-        Server::start(vec![listener], exports(&[Disk::new("disk", SIZE)]), require(&old, false)).unwrap();
-    let come = |keys: &Keys| {
-        let mut client = Client::new(UnixStream::connect(&path).unwrap());
-        client.greet();
-        secure(client, keys.client(false))
-    };
-    let mut early = come(&old);
-    early.agree(Style::Structured);
-    server.set_tls(Tls::Require(new.files(false).load().unwrap()));
-    let mut late = come(&new);
-    late.agree(Style::Structured);
-    assert!(late.read(0, 0, 1).is_ok());
-    assert!(early.read(0, 0, 1).is_ok());
-    assert!(come(&old).stream.write_all(&option_bytes(OPT_LIST, &[])).is_err());
 }
 
 #[test]

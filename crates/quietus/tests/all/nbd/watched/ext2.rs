@@ -1,7 +1,5 @@
 //! An ext2 in an image, and the bytes of its superblock by which it tells of mounts.
 
-use std::process::Command;
-
 /// Where the superblock lies.
 pub const SUPERBLOCK: usize = 1024;
 /// The state of the file system there: 0 while it is mounted.
@@ -11,9 +9,5 @@ pub const MOUNTS: usize = 0x34;
 
 /// Runs a tool of e2fsprogs.
 pub fn tool(program: &str, args: &[&str]) -> String {
-    let mut command = Command::new(program);
-    command.args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").env("MKE2FS_CONFIG", "/dev/null");
-    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program} {args:?}: {output:?}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    crate::program::tool(program, args).unwrap_or_else(|| panic!("{program} is missing"))
 }

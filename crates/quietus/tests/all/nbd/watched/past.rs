@@ -1,74 +1,38 @@
 //! States of the past, as the program shows them: compared, restored, and backed up by clients.
 
 use crate::nbd::client::*;
-use crate::nbd::program::{Disk, Served, quietus};
+use crate::program::{Server, quietus, text, told};
+use crate::versions::served::Bench;
 use serde_json::Value;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Output, Stdio};
-use tempfile::TempDir;
 
 pub const BLOCK: u64 = 4096;
 
-/// A disk that keeps versions, and the key that opens it.
-pub struct Past {
-    pub disk: Disk,
-    key: String,
+/// A disk that keeps versions, whose epochs close on command.
+pub fn past(size: &str) -> Bench {
+    Bench::new(&["--size", size, "--epoch", "manual"])
 }
 
-impl Past {
-    pub fn new(size: &str) -> Self {
-        Self::made(tempfile::tempdir().unwrap(), &["--size", size])
-    }
-
-    pub fn made(dir: TempDir, args: &[&str]) -> Self {
-        let key = dir.path().join("disk.key");
-        std::fs::write(&key, [7; 32]).unwrap();
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let key = key.to_str().unwrap().to_string();
-        let all = [&["--store", "versions", "--epoch", "manual", "--key-file", &key], args].concat();
-        Self { disk: Disk::made(dir, &all), key }
-    }
-
-    /// The disk's path, and an epoch behind it.
-    pub fn at(&self, epoch: &str) -> String {
-        format!("{}@{epoch}", self.disk.path().display())
-    }
-
-    pub fn text(&self) -> String {
-        self.disk.path().to_str().unwrap().to_string()
-    }
-
-    pub fn serve(&self) -> Served {
-        self.disk.serve(&["--key-file", &self.key, "--detect", "off"])
-    }
-
-    /// Closes an epoch.
-    pub fn close(&self) -> u64 {
-        ran(&["epoch", &self.text()])["epoch"].as_u64().unwrap()
-    }
+pub fn serve(past: &Bench) -> Server {
+    past.disk.serve(&["--key-file", &past.key, "--detect", "off"])
 }
 
-fn run(args: &[&str]) -> Output {
-    crate::schemas::checked(quietus().arg("--json").args(args).output().unwrap())
+/// Ranges in a report: first byte, and length.
+pub fn ranges(diff: &Value) -> Vec<(u64, u64)> {
+    let number = |run: &Value, name: &str| run[name].as_u64().unwrap();
+    diff["ranges"].as_array().unwrap().iter().map(|run| (number(run, "start"), number(run, "len"))).collect()
 }
 
-/// The output of a command that succeeds.
-pub fn ran(args: &[&str]) -> Value {
-    let output = run(args);
-    assert!(output.status.success(), "{args:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// The error of a command that fails.
-pub fn refused(args: &[&str]) -> (Option<i32>, String) {
-    let output = run(args);
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+/// What `diff` says of two epochs, or of one and the current state.
+pub fn diff(past: &Bench, from: &str, to: Option<&str>) -> Value {
+    let to: Vec<String> = to.iter().map(|to| past.target(to)).collect();
+    past.json_at("diff", from, &to.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// A client that has begun.
-pub fn client(served: &Served) -> Client<UnixStream> {
+pub fn client(served: &Server) -> Client<UnixStream> {
     let mut client = served.connect();
     client.agree(Style::Structured);
     client
@@ -80,90 +44,85 @@ pub fn put(client: &mut Client<UnixStream>, block: u64, blocks: u64, byte: u8) {
 }
 
 /// The disk as the program exports it.
-pub fn exported(past: &Past, at: &str) -> Vec<u8> {
-    let image = past.disk.0.path().join(format!("image-{at}"));
+pub fn exported(past: &Bench, at: &str) -> Vec<u8> {
+    let image = past.disk.beside(format!("image-{at}"));
     let _ = std::fs::remove_file(&image);
-    let target = if at.is_empty() { past.text() } else { past.at(at) };
-    ran(&["export", &target, image.to_str().unwrap(), "--key-file", &past.key]);
+    let args = [text(&image), "--key-file", &past.key];
+    match at {
+        "" => past.disk.json("export", &args),
+        at => past.json_at("export", at, &args),
+    };
     std::fs::read(&image).unwrap()
 }
 
 #[test]
 fn diff_names_the_ranges_that_were_written_or_freed_in_between_served_or_not() {
-    let past = Past::new("64M");
-    let served = past.serve();
+    let past = past("64M");
+    let served = serve(&past);
     let mut guest = client(&served);
     put(&mut guest, 0, 4, 1);
     put(&mut guest, 100, 2, 1);
-    assert_eq!(past.close(), 1);
+    assert_eq!(past.close(&[]).0, 1);
     put(&mut guest, 1, 2, 2);
     put(&mut guest, 16383, 1, 2);
-    ran(&["epoch", &past.text(), "--name", "before-upgrade"]);
+    past.disk.json("epoch", &["--name", "before-upgrade"]);
     assert_eq!(guest.request(TRIM, 0, 100 * BLOCK, 2 * BLOCK), 0);
     put(&mut guest, 2, 1, 3);
-    let ranges = |from: &str, to: Option<&str>| {
-        let (from, to) = (past.at(from), to.map(|to| past.at(to)));
-        let args: Vec<&str> = ["diff", &from].into_iter().chain(to.as_deref()).collect();
-        let diff = ran(&args);
-        assert_eq!(diff["next"], Value::Null);
-        let runs = diff["ranges"].as_array().unwrap().iter();
-        let blocks = runs
-            .map(|run| ["start", "len"].map(|name| run[name].as_u64().unwrap() / BLOCK))
-            .collect::<Vec<_>>();
-        assert_eq!(diff["differing_bytes"], blocks.iter().map(|it| it[1]).sum::<u64>() * BLOCK);
+    let changed = |from: &str, to: Option<&str>| {
+        let diff = diff(&past, from, to);
+        let blocks: Vec<_> =
+            ranges(&diff).into_iter().map(|(start, len)| [start / BLOCK, len / BLOCK]).collect();
+        let sum = blocks.iter().map(|it| it[1]).sum::<u64>() * BLOCK;
+        assert_eq!((&diff["differing_bytes"], &diff["next"]), (&sum.into(), &Value::Null));
         blocks
     };
     let check = || {
-        assert_eq!(ranges("1", Some("2")), [[1, 2], [16383, 1]]);
-        assert_eq!(ranges("before-upgrade", Some("1")), [[1, 2], [16383, 1]]);
-        assert_eq!(ranges("2", None), [[2, 1], [100, 2]]);
-        assert_eq!(ranges("1", None), [[1, 2], [100, 2], [16383, 1]]);
-        assert_eq!(ranges("1", Some("1")), [[0; 2]; 0]);
+        assert_eq!(changed("1", Some("2")), [[1, 2], [16383, 1]]);
+        assert_eq!(changed("before-upgrade", Some("1")), [[1, 2], [16383, 1]]);
+        assert_eq!(changed("2", None), [[2, 1], [100, 2]]);
+        assert_eq!(changed("1", None), [[1, 2], [100, 2], [16383, 1]]);
+        assert_eq!(changed("1", Some("1")), [[0; 2]; 0]);
     };
     check();
     assert_eq!(guest.request(FLUSH, 0, 0, 0), 0);
     drop(guest);
     drop(served);
     check();
-    let text = quietus().args(["diff", &past.at("1"), &past.at("2")]).output().unwrap();
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = quietus().args(["diff", &past.target("1"), &past.target("2")]).output().unwrap();
+    let text = told(&text);
     assert!(text.starts_with("            4096             8192\n"), "{text}");
     assert!(text.ends_with("epoch 1 and epoch 2 differ in 2 ranges: 12.00 KiB\n"), "{text}");
 }
 
 #[test]
-fn diff_says_which_epoch_it_lacks_and_compares_one_disk_with_itself_only() {
-    let (past, other) = (Past::new("1M"), Past::new("1M"));
-    let served = past.serve();
+fn diff_says_which_epoch_it_lacks() {
+    let past = past("1M");
+    let served = serve(&past);
     put(&mut client(&served), 0, 1, 1);
-    assert_eq!(past.close(), 1);
-    for (args, status, words) in [
-        (&[past.at("2")][..], 1, "epoch 2 has not closed yet"),
-        (&[past.at("1"), past.at("no-such-name")], 1, "no epoch has the name"),
-        (&[past.text()], 2, "no epoch is named; use"),
-        (&[past.at("1"), other.at("1")], 2, "are two disks"),
+    assert_eq!(past.close(&[]).0, 1);
+    for (from, to, why) in [
+        ("2", None, "epoch 2 has not closed yet"),
+        ("1", Some(past.target("no-such-name")), "no epoch has the name"),
     ] {
-        let args: Vec<&str> = ["diff"].into_iter().chain(args.iter().map(String::as_str)).collect();
-        let (code, error) = refused(&args);
-        assert!(code == Some(status) && error.contains(words), "{args:?}: {error}");
+        let (code, error) = past.refused("diff", from, &to.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(code == 1 && error.contains(why), "{error}");
     }
-    let plain = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"]);
-    let (code, error) = refused(&["diff", &format!("{}@1", plain.path().display())]);
-    assert!(code == Some(1) && error.contains("keeps no epochs"), "{error}");
+    let (code, error) = past.disk.refused("diff", &[]);
+    assert!(code == Some(2) && error.contains("no epoch is named; use"), "{error}");
 }
 
 /// Three epochs of a disk of 64 MiB: content is written, then partly replaced and freed, then more is written. What each
 /// shows, and the current state.
-pub fn history(past: &Past) -> Vec<Vec<u8>> {
-    let served = past.serve();
+pub fn history(past: &Bench) -> Vec<Vec<u8>> {
+    let served = serve(past);
     let mut guest = client(&served);
     put(&mut guest, 0, 600, 1);
     put(&mut guest, 5000, 40, 1);
-    assert_eq!(past.close(), 1);
+    assert_eq!(past.close(&[]).0, 1);
     put(&mut guest, 10, 300, 2);
     assert_eq!(guest.request(TRIM, 0, 5000 * BLOCK, 40 * BLOCK), 0);
     put(&mut guest, 9000, 10, 2);
-    assert_eq!(past.close(), 2);
+    assert_eq!(past.close(&[]).0, 2);
     put(&mut guest, 100, 3, 3);
     put(&mut guest, 16383, 1, 3);
     assert_eq!(guest.request(FLUSH, 0, 0, 0), 0);
@@ -172,9 +131,10 @@ pub fn history(past: &Past) -> Vec<Vec<u8>> {
 
 #[test]
 fn restore_makes_an_epoch_the_current_state_and_keeps_the_one_before() {
-    let past = Past::new("64M");
+    let past = past("64M");
     let shown = history(&past);
-    let done = ran(&["restore", &past.at("1"), "--key-file", &past.key]);
+    let restored = |at: &str| past.json_at("restore", at, &["--key-file", &past.key]);
+    let done = restored("1");
     assert_eq!([&done["epoch"], &done["before"]], [1, 3]);
     let (written, zeroed) = ((300 + 40) * BLOCK, 11 * BLOCK);
     assert_eq!([&done["written_bytes"], &done["zeroed_bytes"]], [written, zeroed]);
@@ -182,10 +142,10 @@ fn restore_makes_an_epoch_the_current_state_and_keeps_the_one_before() {
         assert!(exported(&past, at) == shown[n], "{at:?}");
     }
     // What is there already is not written.
-    let again = ran(&["restore", &past.at("1"), "--key-file", &past.key]);
+    let again = restored("1");
     assert_eq!([&again["before"], &again["written_bytes"], &again["zeroed_bytes"]], [4, 0, 0]);
-    let served = past.serve();
-    let back = ran(&["restore", &past.at("3")]);
+    let served = serve(&past);
+    let back = past.json_at("restore", "3", &[]);
     // Nothing has changed since, so that no epoch is made.
     assert_eq!([&back["epoch"], &back["before"]], [3, 4]);
     assert!(exported(&past, "") == shown[2]);
@@ -196,23 +156,23 @@ fn restore_makes_an_epoch_the_current_state_and_keeps_the_one_before() {
 
 #[test]
 fn restore_refuses_a_disk_that_clients_use_and_not_one_whose_writes_are_watched() {
-    let past = Past::new("1M");
-    let served = past.serve();
+    let past = past("1M");
+    let served = serve(&past);
     let mut guest = client(&served);
     put(&mut guest, 0, 1, 1);
-    assert_eq!(past.close(), 1);
+    assert_eq!(past.close(&[]).0, 1);
     put(&mut guest, 0, 1, 2);
-    let (code, error) = refused(&["restore", &past.at("1")]);
-    assert!(code == Some(1) && error.contains("1 clients use the disk; disconnect them"), "{error}");
+    let (code, why) = past.refused("restore", "1", &[]);
+    assert!(code == 1 && why.contains("1 clients use the disk; disconnect them"), "{why}");
     assert_eq!(guest.read(0, 0, 1), Ok(vec![2]));
     guest.say_request(DISC, 0, 0, 0, 0);
     assert!(guest.is_closed());
     // A client of the past does not matter.
     let mut reader = served.connect();
     assert_eq!(reader.verdict(OPT_GO, &info_request("disk@1", &[])), ACK);
-    let (code, error) = refused(&["restore", &past.at("5")]);
-    assert!(code == Some(1) && error.contains("epoch 5 has not closed yet"), "{error}");
-    ran(&["restore", &past.at("1")]);
+    let (code, why) = past.refused("restore", "5", &[]);
+    assert!(code == 1 && why.contains("epoch 5 has not closed yet"), "{why}");
+    past.json_at("restore", "1", &[]);
     assert_eq!(client(&served).read(0, 0, 1), Ok(vec![1]));
     drop(served);
     let watched = past.disk.serve(&["--key-file", &past.key]);
@@ -220,7 +180,7 @@ fn restore_refuses_a_disk_that_clients_use_and_not_one_whose_writes_are_watched(
     put(&mut guest, 0, 1, 3);
     guest.say_request(DISC, 0, 0, 0, 0);
     assert!(guest.is_closed());
-    ran(&["restore", &past.at("1")]);
+    past.json_at("restore", "1", &[]);
     assert_eq!(client(&watched).read(0, 0, 1), Ok(vec![1]));
 }
 
@@ -244,66 +204,21 @@ fn a_disk_that_begins_with_an_image_shows_it_and_takes_no_space_for_its_holes() 
     let image = dir.path().join("golden");
     let mut bytes = sparse_image(&image);
     bytes.resize(bytes.len().next_multiple_of(512), 0);
-    let past = Past::made(dir, &["--from", image.to_str().unwrap()]);
+    let past = Bench::new(&["--epoch", "manual", "--from", text(&image)]);
     assert!(exported(&past, "") == bytes);
     let taken = std::fs::metadata(past.disk.path().join("data")).unwrap().blocks() * 512;
     assert!(taken < 2 << 20, "{taken}");
-    assert_eq!(past.close(), 1);
+    assert_eq!(past.close(&[]).0, 1);
     assert!(exported(&past, "1") == bytes);
-    assert_eq!(ran(&["verify", &past.text()])["ok"], true);
-    for (args, words) in [
-        (
-            &["--from", image.to_str().unwrap(), "--store", "versions", "--seal", "none", "--size", "1M"][..],
-            "use 25170432 or a larger",
-        ),
-        (&["--from", image.to_str().unwrap()], "--from needs --store versions"),
-        (&["--from", "/no/such/image", "--store", "versions", "--seal", "none"], "/no/such/image"),
-    ] {
-        let other = past.disk.0.path().join("other");
-        let args: Vec<&str> =
-            ["create", other.to_str().unwrap()].into_iter().chain(args.iter().copied()).collect();
-        let (code, error) = refused(&args);
-        assert!(matches!(code, Some(1 | 2)) && error.contains(words), "{error}");
-        assert!(!other.exists());
-    }
-}
-
-#[test]
-fn a_disk_whose_making_was_killed_is_not_there_or_whole_and_is_made_anew() {
-    let dir = tempfile::tempdir().unwrap();
-    let image = dir.path().join("golden");
-    let bytes = sparse_image(&image);
-    let disk = dir.path().join("disk");
-    let args = ["create", disk.to_str().unwrap(), "--store", "versions", "--seal", "none", "--from"];
-    for n in 0..8 {
-        let mut child =
-            quietus().args(args).arg(&image).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(n * 15));
-        let _ = child.kill();
-        child.wait().unwrap();
-        if disk.exists() {
-            let out = dir.path().join("out");
-            ran(&["export", disk.to_str().unwrap(), out.to_str().unwrap()]);
-            assert!(std::fs::read(&out).unwrap()[..bytes.len()] == bytes[..]);
-            std::fs::remove_file(&out).unwrap();
-            std::fs::remove_dir_all(&disk).unwrap();
-        }
-    }
-    let made = quietus().args(args).arg(&image).output().unwrap();
-    assert!(made.status.success(), "{made:?}");
-    let left = std::fs::read_dir(dir.path()).unwrap().flatten().map(|it| it.file_name());
-    let hidden: Vec<_> = left.filter(|it| it.to_string_lossy().starts_with('.')).collect();
-    assert!(hidden.is_empty(), "{hidden:?}");
+    assert_eq!(past.disk.json("verify", &[])["ok"], true);
 }
 
 #[test]
 fn versions_shows_what_each_epoch_changed_and_what_forgetting_it_would_destroy() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
     let listed = |args: &[&str]| {
-        let text = past.text();
-        let answer = ran(&[&["versions", &text], args].concat());
-        let versions = answer["versions"].as_array().unwrap().clone();
+        let versions = past.disk.json("versions", args)["versions"].as_array().unwrap().clone();
         let number = |it: &Value, name: &str| it[name].as_u64().map(|bytes| bytes / BLOCK);
         versions
             .iter()
@@ -314,17 +229,16 @@ fn versions_shows_what_each_epoch_changed_and_what_forgetting_it_would_destroy()
     // Only epoch 1 shows what epoch 2 replaced or freed; and three blocks of epoch 2 were replaced later.
     let all = [(Some(640), Some(340)), (Some(350), Some(3))];
     assert_eq!(listed(&["--unique"]), all);
-    let served = past.serve();
+    let served = serve(&past);
     assert_eq!(listed(&["--unique"]), all);
-    let retired = || ran(&["status", &past.text()])["store"]["retired_bytes"].as_u64().unwrap() / BLOCK;
+    let retired = || past.disk.json("status", &[])["store"]["retired_bytes"].as_u64().unwrap() / BLOCK;
     assert_eq!(retired(), 343);
-    ran(&["forget", &past.at("1"), "--wait"]);
+    past.forget("1");
     assert_eq!((listed(&["--unique"]), retired()), (vec![all[1]], 3));
     put(&mut client(&served), 0, 1, 9);
-    assert_eq!(past.close(), 3);
+    assert_eq!(past.close(&[]).0, 3);
     assert_eq!(listed(&["--unique"])[1], (Some(5), Some(0)), "three, one and one");
-    let text = quietus().args(["versions", &past.text(), "--unique"]).output().unwrap();
-    let text = String::from_utf8(text.stdout).unwrap();
+    let text = past.disk.shown("versions", &["--unique"]);
     assert!(text.starts_with("       epoch  closed"), "{text}");
     assert!(text.contains("1.37 MiB"), "{text}");
 }

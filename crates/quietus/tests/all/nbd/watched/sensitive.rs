@@ -1,12 +1,10 @@
 //! Marks (`chattr +s`), as a client sees them: what the guest frees of a marked file is destroyed, the rest is freed.
 
 use crate::nbd::client::*;
-use crate::nbd::program::{Disk, Served, quietus};
 use crate::nbd::watched::ext2::{MOUNTS, STATE, SUPERBLOCK, tool};
+use crate::program::{Disk, Server, holds, private, text, wait_until};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Bytes of a block of the file system.
@@ -15,13 +13,6 @@ const BLOCK: u64 = 1024;
 const BLOCKS: usize = 64;
 const MARKED: &str = "content of the marked file. ";
 const PLAIN: &str = "content of the other file. ";
-
-fn json(command: &str, disk: &Disk, args: &[&str]) -> Value {
-    let output = quietus().args(["--json", command]).arg(disk.path()).args(args).output().unwrap();
-    let output = crate::schemas::checked(output);
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// The disk with an ext2 that has two files, one of them marked; and the first byte of each block of both.
 struct Bench {
@@ -43,10 +34,8 @@ impl Bench {
     fn keeping_versions() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key");
-        std::fs::write(&key, [7; 32]).unwrap();
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let key = ["--key-file", key.to_str().unwrap()].map(String::from);
-        let key = [&*key[0], &*key[1]];
+        private(&key, &[7; 32]);
+        let key = ["--key-file", text(&key)];
         let create = [&["--store", "versions", "--epoch", "manual"], &key[..], &["--from"]].concat();
         Self::made(dir, &create, &key)
     }
@@ -54,7 +43,7 @@ impl Bench {
     /// In `dir`, made with these options and the image, and served with those.
     fn made(dir: TempDir, create: &[&str], serve: &[&str]) -> Self {
         let image = dir.path().join("image");
-        let path = image.to_str().unwrap();
+        let path = text(&image);
         tool("mke2fs", &["-q", "-F", "-b", "1024", path, "4096k"]);
         let blocks = [("marked", MARKED), ("plain", PLAIN)].map(|(name, text)| {
             let file = dir.path().join(name);
@@ -78,12 +67,12 @@ impl Bench {
     }
 
     /// Serves it to a guest that mounts it and is active, until nothing of the other file is unsettled any more.
-    fn serve(&self) -> (Served, Client<UnixStream>) {
+    fn serve(&self) -> (Server, Client<UnixStream>) {
         let own = self.serve.iter().map(String::as_str);
         let follow = ["--sensitive", "marked", "--attached", "direct", "--settle", "1s"];
         let server = self.disk.serve(&own.chain(follow).collect::<Vec<_>>());
         wait_until(|| {
-            let found = json("sensitive", &self.disk, &[]);
+            let found = self.disk.json("sensitive", &[]);
             let place = &found["sensitive"]["places"][0];
             place["file_system"] == "ext2" && place["everything"].is_null()
         });
@@ -93,13 +82,9 @@ impl Bench {
         (superblock[STATE], superblock[MOUNTS]) = (0, 1);
         assert_eq!(client.write(0, SUPERBLOCK as u64, &superblock), 0);
         let unsettled = || {
-            let found = json("sensitive", &self.disk, &[]);
-            let figures = found["sensitive"]["places"][0]["figures"].as_array().unwrap().clone();
-            figures
-                .iter()
-                .find(|it| it["name"] == "unsettled blocks")
-                .and_then(|it| it["value"].as_u64())
-                .unwrap()
+            let found = self.disk.json("sensitive", &[]);
+            let mut figures = found["sensitive"]["places"][0]["figures"].as_array().unwrap().iter();
+            figures.find(|it| it["name"] == "unsettled blocks").unwrap()["value"].as_u64().unwrap()
         };
         let first = unsettled();
         wait_until(|| {
@@ -111,7 +96,7 @@ impl Bench {
     }
 
     fn holds(&self, text: &str) -> bool {
-        std::fs::read(&self.image).unwrap().windows(text.len()).any(|it| it == text.as_bytes())
+        holds(&self.image, text.as_bytes())
     }
 
     /// Bytes that receipts with this act are for, of what was trimmed, and most passes of such a receipt.
@@ -135,14 +120,6 @@ impl Bench {
     }
 }
 
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed().as_secs() < 60, "not after a minute");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn trim(client: &mut Client<UnixStream>, blocks: &[u64]) {
     for at in blocks {
         assert_eq!(client.request(TRIM, 0, *at, BLOCK), 0);
@@ -155,40 +132,25 @@ fn what_is_trimmed_of_a_marked_file_is_destroyed_and_the_rest_is_freed() {
     let (_server, mut client) = bench.serve();
     trim(&mut client, &bench.marked);
     trim(&mut client, &bench.plain);
-    json("shred", &bench.disk, &["--now"]);
+    bench.disk.json("shred", &["--now"]);
     assert!(!bench.holds(MARKED) && !bench.holds(PLAIN), "both read as zeros");
-    let said = quietus().arg("prove").arg(bench.disk.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let said = bench.disk.shown("prove", &[]);
     assert!(
         said.contains("only what is marked") && said.contains("names of deleted files in live folders"),
         "{said}"
     );
     let bytes = BLOCKS as u64 * BLOCK;
-    assert_eq!(json("status", &bench.disk, &[])["counters"]["plain_bytes"], bytes);
+    assert_eq!(bench.disk.json("status", &[])["counters"]["plain_bytes"], bytes);
     wait_until(|| bench.receipts("plain") == (bytes, 0));
     assert_eq!(bench.receipts("shredded"), (bytes, 2));
 }
 
-#[test]
-fn what_is_deleted_of_a_marked_file_is_destroyed_and_the_rest_costs_nothing() {
-    let bench = Bench::new();
-    let before = std::fs::read(&bench.image).unwrap();
-    let (_server, mut client) = bench.serve();
-    write_changed(&mut client, &before, &without(&bench.disk, &before, &["marked", "plain"]));
-    wait_until(|| {
-        json("shred", &bench.disk, &["--now"]);
-        !bench.holds(MARKED)
-    });
-    assert!(bench.holds(PLAIN), "a pass went over unmarked content");
-    assert_eq!(bench.receipts("plain"), (0, 0), "what is only inferred is no event");
-}
-
 /// The file system of `before` after these files are deleted.
 fn without(disk: &Disk, before: &[u8], names: &[&str]) -> Vec<u8> {
-    let copy = disk.0.path().join("copy");
+    let copy = disk.beside("copy");
     std::fs::write(&copy, before).unwrap();
     for name in names {
-        tool("debugfs", &["-w", "-R", &format!("rm {name}"), copy.to_str().unwrap()]);
+        tool("debugfs", &["-w", "-R", &format!("rm {name}"), text(&copy)]);
     }
     std::fs::read(&copy).unwrap()
 }
@@ -205,7 +167,7 @@ fn write_changed(client: &mut Client<UnixStream>, before: &[u8], after: &[u8]) {
 
 /// The kept epochs that still show marked content which has died: number, and name.
 fn showing_dead(disk: &Disk) -> Vec<(u64, Option<String>)> {
-    let listed = json("sensitive", disk, &[])["sensitive"]["epochs"].clone();
+    let listed = disk.json("sensitive", &[])["sensitive"]["epochs"].clone();
     let epoch = |it: &Value| (it["epoch"].as_u64().unwrap(), it["name"].as_str().map(Into::into));
     listed.as_array().map(|all| all.iter().map(epoch).collect()).unwrap_or_default()
 }
@@ -216,13 +178,13 @@ fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that
     let before = std::fs::read(&bench.image).unwrap();
     let (server, mut client) = bench.serve();
     let destroyed = || {
-        json("shred", &bench.disk, &["--now"]);
-        json("status", &bench.disk, &[])["counters"]["destroyed_bytes"].as_u64().unwrap()
+        bench.disk.json("shred", &["--now"]);
+        bench.disk.json("status", &[])["counters"]["destroyed_bytes"].as_u64().unwrap()
     };
-    json("epoch", &bench.disk, &["--name", "audit"]);
+    bench.disk.json("epoch", &["--name", "audit"]);
     let without_plain = without(&bench.disk, &before, &["plain"]);
     write_changed(&mut client, &before, &without_plain);
-    json("epoch", &bench.disk, &[]);
+    bench.disk.json("epoch", &[]);
     destroyed();
     assert_eq!(showing_dead(&bench.disk), [], "nothing marked has died");
     write_changed(&mut client, &without_plain, &without(&bench.disk, &before, &["plain", "marked"]));
@@ -231,16 +193,15 @@ fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that
         !showing_dead(&bench.disk).is_empty()
     });
     let shown: Vec<_> = showing_dead(&bench.disk).into_iter().map(|(epoch, _)| epoch).collect();
-    let kept = json("versions", &bench.disk, &[])["versions"].clone();
+    let kept = bench.disk.json("versions", &[])["versions"].clone();
     let kept: Vec<u64> = kept.as_array().unwrap().iter().map(|it| it["epoch"].as_u64().unwrap()).collect();
     assert_eq!(shown, kept);
     assert!(showing_dead(&bench.disk).iter().any(|(_, name)| name.as_deref() == Some("audit")));
     for command in ["status", "sensitive"] {
-        let said = quietus().arg(command).arg(bench.disk.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let said = bench.disk.shown(command, &[]);
         assert!(said.contains("still show content which has died") && said.contains("audit"), "{said}");
     }
-    let proof = json("prove", &bench.disk, &[])["statement"]["sensitive"].clone();
+    let proof = bench.disk.json("prove", &[])["statement"]["sensitive"].clone();
     assert_eq!((&proof["mode"], proof["epochs"].as_array().unwrap().len()), (&"marked".into(), kept.len()));
     let limits = proof["limits"].to_string();
     assert!(limits.contains("names of deleted files") && limits.contains("extended attributes"), "{limits}");
@@ -249,32 +210,18 @@ fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that
 
 #[test]
 fn without_a_file_system_that_has_marks_all_content_is_sensitive_and_status_says_so() {
-    let disk = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M", "--policy", "purge-2"]);
+    let disk = Disk::new(&["--size", "1M", "--policy", "purge-2"]);
+    let said = disk.shown("sensitive", &[]);
+    assert!(said.contains("all content: disk is not served"), "{said}");
     let server = disk.serve(&["--sensitive", "marked"]);
     let mut client = server.connect();
     client.agree(Style::Structured);
     assert_eq!(client.write(0, 0, &[7; 8192]), 0);
     trim(&mut client, &[0]);
-    let found = json("sensitive", &disk, &[]);
+    let found = disk.json("sensitive", &[]);
     assert_eq!(found["sensitive"]["mode"], "marked");
     let why = &found["sensitive"]["places"][0]["everything"];
     assert!(why.as_str().is_some_and(|it| it.starts_with("no file system is known")), "{found}");
-    let shred = json("shred", &disk, &["--now"]);
+    let shred = disk.json("shred", &["--now"]);
     assert_eq!((&shred["destroyed_bytes"], &shred["plain_bytes"]), (&BLOCK.into(), &0.into()));
-}
-
-#[test]
-fn marks_that_nothing_could_follow_are_refused() {
-    let disk = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"]);
-    for detect in ["off", "fat", "exfat", "ntfs"] {
-        let mut serve = quietus();
-        serve.arg("serve").arg(disk.path()).args(["--sensitive", "marked", "--detect", detect]);
-        let output = serve.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("cannot follow marks with --detect {detect}")), "{said}");
-    }
-    let output = quietus().arg("sensitive").arg(disk.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("all content: disk is not served"), "{said}");
 }

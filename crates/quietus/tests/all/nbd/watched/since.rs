@@ -1,16 +1,15 @@
 //! Incremental backups: clients learn what changed since an epoch, and read only that.
 
 use crate::nbd::client::*;
-use crate::nbd::program::{Disk, Served};
 use crate::nbd::watched::past::*;
+use crate::program::{Disk, Server, text, tool};
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 
 const SINCE_1: &str = "quietus:changed-since:1";
 
 /// A client of the export `name` that has selected `context`.
-fn with_context(served: &Served, name: &str, context: &str) -> Client<UnixStream> {
+fn with_context(served: &Server, name: &str, context: &str) -> Client<UnixStream> {
     let mut client = served.connect();
     assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
     client.style = Style::Structured;
@@ -43,17 +42,12 @@ fn changed(client: &mut Client<UnixStream>, flags: u16, size: u64, bytes: u64) -
     ranges
 }
 
-fn ranges(diff: &Value) -> Vec<(u64, u64)> {
-    let number = |run: &Value, name: &str| run[name].as_u64().unwrap();
-    diff["ranges"].as_array().unwrap().iter().map(|run| (number(run, "start"), number(run, "len"))).collect()
-}
-
 #[test]
 fn changes_are_offered_for_each_epoch_and_selected_by_number_name_and_time() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
-    ran(&["epoch", &past.text(), "--name", "tuesday"]);
+    let served = serve(&past);
+    past.disk.json("epoch", &["--name", "tuesday"]);
     let mut client = served.connect();
     assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
     let mut ask = |option: u32, queries: &[&str]| contexts(&client.option(option, &meta("disk", queries)));
@@ -76,7 +70,7 @@ fn changes_are_offered_for_each_epoch_and_selected_by_number_name_and_time() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert!((1..=10).contains(&ask(OPT_SET_META, &many).len()), "bounded");
 
-    let plain = Disk::made(tempfile::tempdir().unwrap(), &["--size", "1M"]);
+    let plain = Disk::new(&["--size", "1M"]);
     let served = plain.serve(&[]);
     let mut client = served.connect();
     assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
@@ -86,14 +80,11 @@ fn changes_are_offered_for_each_epoch_and_selected_by_number_name_and_time() {
 
 #[test]
 fn what_changed_is_what_diff_says_on_the_current_export_and_on_the_past() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     for (name, other) in [("disk", None), ("disk@2", Some("2")), ("disk@1", Some("1"))] {
-        let to = other.map(|at| past.at(at));
-        let from = past.at("1");
-        let args: Vec<&str> = ["diff", &from].into_iter().chain(to.as_deref()).collect();
-        let wanted = ranges(&ran(&args));
+        let wanted = ranges(&diff(&past, "1", other));
         let mut client = with_context(&served, name, SINCE_1);
         for (flags, bytes) in [(0, 64 << 20), (0, 1_000_000), (REQ_ONE, 64 << 20)] {
             assert_eq!(changed(&mut client, flags, 64 << 20, bytes), wanted, "{name}, {flags}, {bytes}");
@@ -102,7 +93,7 @@ fn what_changed_is_what_diff_says_on_the_current_export_and_on_the_past() {
     // Backwards is the same, and holes of the past are known.
     let mut client = with_context(&served, "disk@1", "quietus:changed-since:2");
     let there = changed(&mut client, 0, 64 << 20, 64 << 20);
-    assert_eq!(there, ranges(&ran(&["diff", &past.at("2"), &past.at("1")])));
+    assert_eq!(there, ranges(&diff(&past, "2", Some("1"))));
     let mut client = with_context(&served, "disk@2", "base:allocation");
     let told = client.status(0, 0, 64 << 20).unwrap();
     assert_eq!(told[0].1[..3], [(600 * BLOCK, 0), (8400 * BLOCK, 3), (10 * BLOCK, 0)]);
@@ -110,12 +101,12 @@ fn what_changed_is_what_diff_says_on_the_current_export_and_on_the_past() {
 
 #[test]
 fn a_client_that_asks_for_changes_since_an_epoch_that_is_forgotten_is_told() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     let mut client = with_context(&served, "disk", SINCE_1);
     assert!(client.status(0, 0, 1 << 20).is_ok());
-    ran(&["forget", &past.at("1"), "--wait"]);
+    past.forget("1");
     client.say_request(STATUS, 0, 80, 0, 1 << 20);
     let chunk = client.chunk(0);
     assert_eq!((chunk.error, chunk.done), (EIO, true));
@@ -136,9 +127,9 @@ fn copy(client: &mut Client<UnixStream>, ranges: &[(u64, u64)], image: &mut [u8]
 
 #[test]
 fn a_full_copy_and_the_changes_since_then_are_the_later_epoch_bit_for_bit() {
-    let past = Past::new("64M");
+    let past = past("64M");
     let shown = history(&past);
-    let served = past.serve();
+    let served = serve(&past);
     let mut backup = vec![0; 64 << 20];
     let mut full = with_context(&served, "disk@1", "base:allocation");
     copy(&mut full, &[(0, 64 << 20)], &mut backup);
@@ -150,83 +141,27 @@ fn a_full_copy_and_the_changes_since_then_are_the_later_epoch_bit_for_bit() {
     assert!(backup == shown[1]);
 }
 
-/// Reads epoch 1 whole, and from epoch 2 what changed since then; writes what it has then.
-const BACKUP: &str = r#"
-h.connect_uri(f"nbd+unix:///disk@1?socket={socket}")
-backup = bytearray(b"".join(h.pread(1 << 20, at) for at in range(0, h.get_size(), 1 << 20)))
-h.shutdown()
-context = "quietus:changed-since:1"
-later = nbd.NBD()
-later.add_meta_context(context)
-later.connect_uri(f"nbd+unix:///disk@2?socket={socket}")
-assert later.can_meta_context(context)
-told, dirty = [0], []
-def take(name, offset, entries, error):
-    assert name == context
-    for length, flags in zip(entries[::2], entries[1::2]):
-        if flags & 1:
-            dirty.append((offset, length))
-        offset += length
-    told.append(offset)
-while told[-1] < later.get_size():
-    later.block_status(later.get_size() - told[-1], told[-1], take)
-for start, length in dirty:
-    backup[start:start + length] = later.pread(length, start)
-later.shutdown()
-open(image, "wb").write(backup)
-"#;
-
-#[test]
-fn an_incremental_backup_by_libnbd_is_the_later_epoch_bit_for_bit() {
-    let past = Past::new("64M");
-    let shown = history(&past);
-    let _served = past.serve();
-    let (socket, image) = (past.disk.path().join("nbd.sock"), past.disk.0.path().join("backup"));
-    let script = format!("socket, image = {socket:?}, {image:?}\n{BACKUP}");
-    if tool("nbdsh", &["-c", &script]).is_some() {
-        assert!(std::fs::read(&image).unwrap() == shown[1]);
-    }
-}
-
-/// The output of a client that others made; `None` if it is not installed.
-fn tool(program: &str, args: &[&str]) -> Option<Vec<u8>> {
-    match Command::new(program).args(args).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: no {program}");
-            None
-        }
-        output => {
-            let output = output.unwrap();
-            assert!(output.status.success(), "{program} {args:?}: {output:?}");
-            Some(output.stdout)
-        }
-    }
-}
-
 #[test]
 fn clients_of_others_see_the_changes() {
-    let past = Past::new("64M");
+    let past = past("64M");
     history(&past);
-    let _served = past.serve();
+    let _served = serve(&past);
     let socket = past.disk.path().join("nbd.sock");
-    let socket = socket.to_str().unwrap();
-    let wanted = ranges(&ran(&["diff", &past.at("1"), &past.at("2")]));
+    let socket = text(&socket);
+    let wanted = ranges(&diff(&past, "1", Some("2")));
+    let found = |map: String, is_dirty: fn(&Value) -> bool, start: &str| -> Vec<_> {
+        let map: Vec<Value> = serde_json::from_str(&map).unwrap();
+        let number = |it: &Value, name: &str| it[name].as_u64().unwrap();
+        map.iter().filter(|it| is_dirty(it)).map(|it| (number(it, start), number(it, "length"))).collect()
+    };
     let uri = format!("nbd+unix:///disk@2?socket={socket}");
     if let Some(map) = tool("nbdinfo", &["--json", &format!("--map={SINCE_1}"), &uri]) {
-        let map: Vec<Value> = serde_json::from_slice(&map).unwrap();
-        let dirty = map.iter().filter(|it| it["type"] == 1);
-        let found: Vec<_> =
-            dirty.map(|it| (it["offset"].as_u64().unwrap(), it["length"].as_u64().unwrap())).collect();
-        assert_eq!(found, wanted);
+        assert_eq!(found(map, |it| it["type"] == 1, "offset"), wanted);
     }
     let options =
         format!("driver=nbd,server.type=unix,server.path={socket},export=disk@2,x-dirty-bitmap={SINCE_1}");
     if let Some(map) = tool("qemu-img", &["map", "--output=json", "--image-opts", &options]) {
-        let map: Vec<Value> = serde_json::from_slice(&map).unwrap();
         // QEMU shows what is dirty as a place without data.
-        let dirty = map.iter().filter(|it| it["data"] == false);
-        let found: Vec<_> =
-            dirty.map(|it| (it["start"].as_u64().unwrap(), it["length"].as_u64().unwrap())).collect();
-        assert_eq!(found, wanted);
+        assert_eq!(found(map, |it| it["data"] == false, "start"), wanted);
     }
 }

@@ -1,9 +1,11 @@
 //! What of the host is put, under which label, and which snapshots are meant.
 
+use crate::program::{error, text, told};
 use crate::schemas::all_valid;
 use crate::vault::program::{Vault, folder, noise};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The paths that a snapshot has below the folder `top`, or below `a` if that was put as a relative path.
@@ -23,10 +25,6 @@ fn tree(vault: &Vault) -> PathBuf {
     top
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
-
 #[test]
 fn an_exclude_is_of_a_path_however_that_and_the_source_are_named() {
     let vault = Vault::new(&[]);
@@ -41,7 +39,7 @@ fn an_exclude_is_of_a_path_however_that_and_the_source_are_named() {
     }
     let wrong = "/a/tmp/";
     let put = vault.json("put", &["some", text(&top), "--exclude", wrong, "--exclude", "keep"]);
-    assert_eq!(put["unmatched_excludes"], serde_json::json!([wrong]));
+    assert_eq!(put["unmatched_excludes"], json!([wrong]));
     let shown = vault.plain("put", &["some", text(&top), "--exclude", wrong]);
     assert!(shown.contains("note: --exclude \"/a/tmp/\" matched nothing"), "{shown}");
 }
@@ -54,7 +52,7 @@ fn patterns_come_from_files_too() {
     fs::write(&list, "# what is not kept\n\ntmp\n*.never\n").expect("a file");
     let put = vault.json("put", &["some", text(&top), "--exclude-from", "list"]);
     assert_eq!(listed(&vault, "some"), ["keep", "keep/file 1"]);
-    assert_eq!(put["unmatched_excludes"], serde_json::json!(["*.never"]));
+    assert_eq!(put["unmatched_excludes"], json!(["*.never"]));
     fs::write(&list, "ok\n[bad\n").expect("a file");
     let said = vault.refused("put", &["some", text(&top), "--exclude-from", "list"]);
     assert!(said.contains("--exclude-from list: line 2: \"[bad\""), "{said}");
@@ -75,19 +73,15 @@ fn caches_and_other_file_systems_are_left_out_if_asked() {
     vault.json("put", &["all", text(&top)]);
     assert_eq!(listed(&vault, "all").len(), expected.len() + 1);
     // `/dev/shm`, where it is, is another file system than `/dev`.
-    let is_other =
-        fs::metadata("/dev/shm").ok().zip(fs::metadata("/dev").ok()).is_some_and(|(one, other)| {
-            use std::os::unix::fs::MetadataExt;
-            one.dev() != other.dev()
-        });
-    if is_other {
+    let device = |path: &str| fs::metadata(path).map(|it| it.dev()).ok();
+    if device("/dev/shm").is_some() && device("/dev/shm") != device("/dev") {
         let name = format!("quietus-{}", std::process::id());
         let below = Path::new("/dev/shm").join(&name);
         fs::write(&below, b"x").expect("a file");
         let has = |args: &[&str]| {
             // What `/dev` has beside that need not be readable.
             vault.run("put", &[&["dev", "/dev", "--exclude", "/dev/[!s]*"], args].concat());
-            let list = String::from_utf8(vault.run("list", &["dev"]).stdout).expect("text");
+            let list = told(&vault.run("list", &["dev"]));
             assert!(list.contains("\"dev/shm\""), "{list}");
             list.contains(&name)
         };
@@ -104,8 +98,8 @@ fn a_file_without_a_length_is_read_to_its_end() {
     for path in files.into_iter().filter(|path| Path::new(path).exists()) {
         let put = vault.json("put", &["kernel", path]);
         assert_eq!(put["left_out_count"], 0, "{put}");
-        let shown = vault.run("cat", &["kernel", path]).stdout;
-        assert_eq!(String::from_utf8(shown), Ok(fs::read_to_string(path).expect("text")), "{path}");
+        let shown = told(&vault.run("cat", &["kernel", path]));
+        assert_eq!(shown, fs::read_to_string(path).expect("text"), "{path}");
     }
 }
 
@@ -117,20 +111,17 @@ fn folders_are_listed_as_folders_and_a_refusal_is_printed_once() {
     fs::create_dir_all(top.join(&long)).expect("folders");
     vault.json("put", &["some", "a"]);
     let list = vault.plain("list", &["some", "a/keep"]);
-    let mut lines = list.lines();
-    assert!(lines.next().is_some_and(|line| line.starts_with("d ") && line.ends_with(" a/keep/")), "{list}");
-    assert!(
-        lines.next().is_some_and(|line| line.starts_with("- ") && line.ends_with(" a/keep/file 1")),
-        "{list}"
-    );
+    let is_line = |line: &str, kind: &str, path: &str| line.starts_with(kind) && line.ends_with(path);
+    let lines: Vec<&str> = list.lines().collect();
+    assert!(is_line(lines[0], "d ", " a/keep/") && is_line(lines[1], "- ", " a/keep/file 1"), "{list}");
     let found = vault.plain("find", &["keep"]);
     assert!(found.starts_with("d ") && found.contains(" a/keep/  (in 0)"), "{found}");
 
     // A file whose attributes are longer than a chunk is what a host cannot give; a socket's name that is read is enough.
     let output = vault.command_plain("put").args(["some", "a", "/proc/self/mem"]).output().expect("it runs");
-    let all = [output.stdout, output.stderr].concat();
-    let all = String::from_utf8(all).expect("text");
-    assert_eq!(output.status.code(), Some(3), "{all}");
+    let (status, all) = error(&output);
+    let all = told(&output) + &all;
+    assert_eq!(status, Some(3), "{all}");
     assert_eq!(all.matches("/proc/self/mem").count(), 1, "{all}");
 }
 
@@ -155,11 +146,7 @@ fn a_file_that_changes_while_it_is_read_is_told_of() {
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         put
     });
-    assert_eq!(
-        (&put["changed"], &put["changed_count"]),
-        (&serde_json::json!(["a/growing"]), &1.into()),
-        "{put}"
-    );
+    assert_eq!((&put["changed"], &put["changed_count"]), (&json!(["a/growing"]), &1.into()), "{put}");
 }
 
 #[test]
@@ -180,7 +167,7 @@ fn tags_and_hosts_select_snapshots_and_each_host_has_its_own_series() {
     assert_eq!((list(&["--tag", "full"]), list(&["--tag", "full", "--tag", "kept"])), (vec![0, 1], vec![0]));
     assert_eq!((list(&["--host", "two"]), list(&["--host", "two", "--tag", "full"])), (vec![1, 2], vec![1]));
     assert_eq!((list(&["--name", "weekly"]), list(&["--name", "daily"]).len()), (vec![], 4));
-    assert_eq!(vault.json("list", &[])["snapshots"][0]["tags"], serde_json::json!(["full", "kept"]));
+    assert_eq!(vault.json("list", &[])["snapshots"][0]["tags"], json!(["full", "kept"]));
     // The last one of each series is kept: one of each host.
     let dry = |args: &[&str]| numbers(&vault.json("forget", &[args, &["--dry-run"]].concat()));
     assert_eq!(dry(&["--keep-last", "1"]), [1]);
@@ -192,11 +179,7 @@ fn tags_and_hosts_select_snapshots_and_each_host_has_its_own_series() {
     let forgotten = vault.json("forget", &["--path", "tmp", "--tag", "full", "--dry-run"]);
     assert_eq!(numbers(&forgotten), [0, 1]);
     let output = vault.run("forget", &["0", "--tag", "full"]);
-    assert_eq!(
-        output.status.code(),
-        Some(2),
-        "a filter says nothing of a snapshot that is named: {output:?}"
-    );
+    assert_eq!(error(&output).0, Some(2), "a filter says nothing of a snapshot that is named: {output:?}");
     let said = vault.refused("put", &["daily", text(&top), "--tag", "a\nb"]);
     assert!(said.contains("invalid tag \"a\\nb\": control characters"), "{said}");
 }

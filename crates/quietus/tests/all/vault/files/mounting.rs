@@ -1,23 +1,21 @@
 //! Snapshots as a file system.
 
+use crate::program::signal;
 use crate::vault::files::restoring::{all, zoo};
 use crate::vault::program::{Vault, folder, noise};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// Whether this host lets FUSE be tested.
-fn has_fuse() -> bool {
+/// A vault made with `args`; `None`, with a message, where this host does not let FUSE be tested.
+fn vault(args: &[&str]) -> Option<Vault> {
     let found = fs::File::options().read(true).write(true).open("/dev/fuse");
-    if let Err(error) = &found {
-        eprintln!("SKIPPED: /dev/fuse: {error}");
-    }
-    found.is_ok()
+    found.map_err(|error| eprintln!("SKIPPED: /dev/fuse: {error}")).ok().map(|_| Vault::new(args))
 }
 
 /// A vault that is mounted.
@@ -50,8 +48,7 @@ impl Mounted {
 
     /// Ctrl-C; the exit status.
     fn interrupt(&mut self) -> Option<i32> {
-        let pid = Pid::from_child(&self.program);
-        kill_process(pid, Signal::INT).expect("it runs");
+        signal(&self.program, Signal::INT);
         self.program.wait().expect("it ends").code()
     }
 }
@@ -68,10 +65,7 @@ impl Drop for Mounted {
 
 #[test]
 fn snapshots_are_folders_with_all_that_was_put() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&[]);
+    let Some(vault) = vault(&[]) else { return };
     let top = vault.beside("zoo");
     zoo(&top);
     vault.put("daily/odd", &top);
@@ -107,7 +101,7 @@ fn snapshots_are_folders_with_all_that_was_put() {
         assert_eq!(refused.expect_err("read only").kind(), std::io::ErrorKind::ReadOnlyFilesystem);
     }
     assert!(fs::metadata(inside.join("nothing")).is_err());
-    assert_eq!(vault.json("list", &[])["snapshots"].as_array().map(Vec::len), Some(2), "others are served");
+    assert_eq!(vault.snapshots(), 2, "others are served");
     vault.json("sanitize", &[]);
     assert!(fs::metadata(inside.join("text")).is_ok());
     assert_eq!(mounted.interrupt(), Some(0));
@@ -117,10 +111,7 @@ fn snapshots_are_folders_with_all_that_was_put() {
 
 #[test]
 fn any_part_of_a_large_file_is_read_as_it_was_put() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&[]);
+    let Some(vault) = vault(&[]) else { return };
     let top = vault.beside("large");
     fs::create_dir(&top).expect("a folder");
     // Several layers of spans, and holes among them.
@@ -157,21 +148,11 @@ fn any_part_of_a_large_file_is_read_as_it_was_put() {
 
 #[test]
 fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
-    if !has_fuse() {
-        return;
-    }
-    let vault = Vault::new(&["--compress", "none"]);
+    let Some(vault) = vault(&["--compress", "none"]) else { return };
     let top = vault.beside("a");
     folder(&top, &[1, 2, 3]);
     vault.put("some", &top);
-    let pool = fs::read(vault.path().join("pool")).expect("a file");
-    let at = memchr::memmem::find(&pool, &noise(2, 64)).expect("stored as it is");
-    fs::File::options()
-        .write(true)
-        .open(vault.path().join("pool"))
-        .expect("a file")
-        .write_all_at(b"?", at as u64 + 5)
-        .expect("a write");
+    vault.damage(&noise(2, 64), 5);
     let mut mounted = Mounted::new(&vault, &[]);
     let inside = mounted.inside("0-some", &top);
     assert_eq!(fs::read(inside.join("file 2")).expect_err("damage").raw_os_error(), Some(5));

@@ -1,5 +1,6 @@
 //! Files unchanged since the last snapshot are not read again, and that costs neither truth nor secrecy.
 
+use crate::program::text;
 use crate::vault::program::{Vault, assert_same, folder, noise};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -59,10 +60,6 @@ impl Watch {
     }
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
-
 /// The files that a put opened, and what it said.
 fn put(vault: &Vault, top: &Path, args: &[&str]) -> (BTreeSet<String>, Value) {
     let watch = Watch::begin(&[top, &top.join("deep"), &top.join("deep/er")]);
@@ -91,8 +88,7 @@ fn unchanged_files_are_not_opened() {
     fs::rename(top.join("file 9"), top.join("file 8")).expect("another file of that name");
     let (opened, third) = put(&vault, &top, &["daily"]);
     assert_eq!(opened, ["file 7", "file 8"].map(String::from).into(), "{third}");
-    let (_into, there) = vault.get("daily", &top);
-    assert_same(&top, &there);
+    vault.assert_back("daily", &top);
 
     // Any snapshot of this host will do; one of another host says nothing of its files.
     let (_, other) = put(&vault, &top, &["another"]);
@@ -101,7 +97,7 @@ fn unchanged_files_are_not_opened() {
     assert_eq!((opened.len(), elsewhere["unchanged"].as_u64()), (31, Some(0)), "{elsewhere}");
     let (opened, reread) = put(&vault, &top, &["daily", "--reread"]);
     assert_eq!((opened.len(), reread["unchanged"].as_u64()), (31, Some(0)), "{reread}");
-    assert_eq!(vault.json("verify", &[])["ok"], true);
+    vault.assert_whole();
 }
 
 #[test]
@@ -151,41 +147,16 @@ fn a_file_whose_content_the_vault_has_lost_is_read_again_and_heals() {
     let vault = Vault::new(&["--compress", "none"]);
     let top = settled(&vault);
     let first = vault.put("daily", &top);
-    let damage = |needle: &[u8]| {
-        let pool =
-            fs::File::options().read(true).write(true).open(vault.path().join("pool")).expect("a file");
-        let bytes = fs::read(vault.path().join("pool")).expect("a file");
-        let at = memchr::memmem::find(&bytes, needle).expect("stored as it is") as u64;
-        pool.write_all_at(b"?", at + 5).expect("a write");
-    };
-    damage(&noise(3, 64));
-    damage(&noise(42, 700_000)[500_000..500_064]);
-    assert_eq!(vault.run("verify", &[]).status.code(), Some(3));
+    vault.damage(&noise(3, 64), 5);
+    vault.damage(&noise(42, 700_000)[500_000..500_064], 5);
+    vault.findings("verify", &[]);
     let (opened, put) = put(&vault, &top, &["daily"]);
     // A file is read whose content lies in a damaged container, and is not whole there; others are not.
     assert!(opened.contains("file 3") && opened.len() == 2, "{opened:?}, {put}");
-    assert_eq!(vault.json("verify", &[])["ok"], true);
+    vault.assert_whole();
     for snapshot in [first.as_str(), "daily"] {
-        let (_into, there) = vault.get(snapshot, &top);
-        assert_same(&top, &there);
+        vault.assert_back(snapshot, &top);
     }
-}
-
-#[test]
-fn a_snapshot_before_that_cannot_be_read_costs_only_time() {
-    let vault = Vault::new(&["--compress", "none"]);
-    let top = settled(&vault);
-    vault.put("daily", &top);
-    let bytes = fs::read(vault.path().join("pool")).expect("a file");
-    let pool = fs::File::options().write(true).open(vault.path().join("pool")).expect("a file");
-    for at in memchr::memmem::find_iter(&bytes, b"file 41") {
-        pool.write_all_at(b"F", at as u64).expect("a write");
-    }
-    assert_eq!(vault.run("verify", &[]).status.code(), Some(3));
-    let (opened, second) = put(&vault, &top, &["daily"]);
-    assert!(opened.contains("file 41") && opened.contains("file 40"), "{opened:?}, {second}");
-    let (_into, there) = vault.get("daily", &top);
-    assert_same(&top, &there);
 }
 
 #[test]

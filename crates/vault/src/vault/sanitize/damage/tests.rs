@@ -42,18 +42,13 @@ impl Bench {
         Bench { media, kept, gone }
     }
 
-    fn slot_of(&self, needle: &[u8]) -> usize {
-        let slot_bytes = self.media.slot_bytes();
-        self.media.pool.bytes(|bytes| {
-            bytes.windows(needle.len()).position(|it| it == needle).expect("it is there") / slot_bytes
-        })
-    }
-
-    /// Damages the container whose content begins with these bytes.
+    /// Damages the container that has content which begins with these bytes, 40 at most.
     fn damage(&self, content: &[u8], at: usize) {
-        let slot_bytes = self.media.slot_bytes();
-        let slot = self.slot_of(&content[..40]);
-        self.media.pool.bytes(|bytes| bytes[slot * slot_bytes + at] ^= 1);
+        let (slot_bytes, needle) = (self.media.slot_bytes(), &content[..content.len().min(40)]);
+        self.media.pool.bytes(|bytes| {
+            let found = bytes.windows(needle.len()).position(|it| it == needle).expect("it is there");
+            bytes[found / slot_bytes * slot_bytes + at] ^= 1;
+        });
     }
 
     /// The vault, in which the one snapshot is forgotten and not yet destroyed.
@@ -159,10 +154,8 @@ fn a_live_chunk_that_is_damaged_keeps_its_container() {
 #[test]
 fn a_snapshot_that_cannot_be_read_is_named_and_keeps_everything_until_it_is_forgotten() {
     let bench = Bench::new();
-    let slot_bytes = bench.media.slot_bytes();
     // All metadata that is not to be forgotten: a name of the kept snapshot's folder.
-    let slot = bench.slot_of(b"kept");
-    bench.media.pool.bytes(|bytes| bytes[slot * slot_bytes + Part::Head.at()] ^= 1);
+    bench.damage(b"kept", Part::Head.at());
     let mut vault = bench.forgotten();
     let stopped = left(&mut vault);
     let is_named =
@@ -199,12 +192,7 @@ fn a_put_that_refers_to_a_dead_chunk_of_a_damaged_container_keeps_that() {
 fn a_container_that_the_index_does_not_know_either_stays_until_its_files_were_put_again() {
     let bench = Bench::new();
     bench.damage(&bench.kept.1["kept"], Part::Head.at());
-    let slot_bytes = bench.media.slot_bytes();
-    bench.media.pool.bytes(|bytes| {
-        let slots = bytes.chunks_mut(slot_bytes);
-        let index = slots.filter(|it| it.starts_with(b"QuietusContainer") && it[20] == Class::Index as u8);
-        index.for_each(|slot| slot[4096 + 100] ^= 1);
-    });
+    bench.media.damage(Class::Index, 4096 + 100);
     let mut vault = bench.forgotten();
     assert_eq!(left(&mut vault), Ok(1));
     assert!(!bench.has_secret() && vault.status().owed == 1);
