@@ -52,4 +52,9 @@ impl Live {
         let words = self.words.iter().skip(part * PART_WORDS).take(PART_WORDS);
         words.map(|word| u64::from(word.count_ones())).sum()
     }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.words.capacity() * 8
+    }
 }

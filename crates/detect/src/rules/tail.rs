@@ -32,7 +32,7 @@ impl Former {
     /// written since the file system was last in use.
     pub(crate) fn of(format: &dyn Format, seen_from_start: bool) -> Option<Self> {
         let (grid, blocks) = (Grid::of(format), format.blocks());
-        let written = if seen_from_start { RoaringBitmap::new() } else { set_of([0..blocks]) };
+        let written = if seen_from_start { RoaringBitmap::new() } else { set_of(Some(0..blocks)) };
         Some(Self { identity: format.identity()?, grid, blocks, written })
     }
 
@@ -54,7 +54,7 @@ impl Former {
         if !is_same || !format.was_clean() || format.blocks() >= self.blocks {
             return None;
         }
-        let left = set_of([format.blocks()..self.blocks]) - self.written;
+        let left = set_of(Some(format.blocks()..self.blocks)) - self.written;
         Some(Tail {
             grid: self.grid,
             clock: Clock::new(now),

@@ -111,7 +111,7 @@ impl RuleE {
     #[must_use]
     pub fn attach(format: Box<dyn Format>, options: Options, now: Millis, seen_from_start: bool) -> Self {
         let (mut lately, mut recent) = (RecentBlocks::new(0), RecentBlocks::new(now.0));
-        let live = set_of([0..format.blocks()]);
+        let live = set_of(Some(0..format.blocks()));
         let mut survey = Survey::new(format.survey(Kind::Inodes), format.block_bytes());
         let was_clean = format.was_clean();
         let in_order = seen_from_start && format.tells_of_mounts();

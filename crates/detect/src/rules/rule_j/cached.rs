@@ -33,7 +33,7 @@ impl RuleJ {
             return;
         }
         self.attached = at.attached;
-        self.unwritten = Unwritten::new(set_of([0..self.format.blocks()]));
+        self.unwritten = Unwritten::new(set_of(Some(0..self.format.blocks())));
         self.lately.renew(self.clock.active_ms);
         match at.attached {
             // Commits yet to come prove something against the present blocks. The order in which the

@@ -144,7 +144,7 @@ impl RuleJ {
             in_use: !format.was_clean(),
             marks: RoaringBitmap::new(),
             attached: Attached::Direct,
-            live: set_of([0..format.blocks()]),
+            live: set_of(Some(0..format.blocks())),
             format,
             changed: false,
             broken: None,

@@ -2,6 +2,7 @@ use super::*;
 use crate::client::read_folder;
 use crate::sanitize::Progress;
 use crate::tree::{Kind, Recipe};
+use crate::units::Class;
 use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
 
 /// Changes the byte behind each place in the pool where `needle` is.
