@@ -244,9 +244,9 @@ fn what_is_forgotten_is_said_so_by_every_way_to_read_it_and_by_the_exit_status()
     // A client that has it open.
     client.say_request(READ, 0, 5, 0, BLOCK as u64);
     let chunk = client.chunk(BLOCK);
-    let text = String::from_utf8_lossy(&chunk.payload[6..]).into_owned();
+    let said = String::from_utf8_lossy(&chunk.payload[6..]).into_owned();
     let forgotten = "epoch 1 is forgotten and cannot be read again";
-    assert!(chunk.error == EIO && text.contains(forgotten), "{chunk:?}");
+    assert!(chunk.error == EIO && said.contains(forgotten), "{chunk:?}");
     // The connection is whole, and so is every other epoch.
     assert_eq!(client.read(0, 0, BLOCK), Err(EIO));
     assert_eq!(bench.byte("@2", 0), 2);
