@@ -163,6 +163,21 @@ fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to
     assert!(!scene.watch.agenda().is_working);
 }
 
+#[test]
+fn sensitive_content_stays_so_when_its_file_is_gone_until_it_is_destroyed() {
+    let mut scene = Scene::with(ext2("taken-back", true), marked());
+    let format = scene.image.ext2();
+    scene.dead(&*format);
+    let one = scene.of(&*format, "secret/one");
+    scene.rewrite(&*format, "secret/one", |inode| inode[..128].fill(0));
+    assert_eq!(scene.classes(&one), BTreeSet::from([Class::Sensitive]));
+    assert_eq!(scene.figure("marked inodes"), 4);
+    let block = *one.first().unwrap();
+    assert_eq!(scene.watch.take_suspicious(place(block)), [place(block)]);
+    scene.write(place(block), Some(&[2; 1024]));
+    assert_eq!(scene.class(block), Class::Unsettled);
+}
+
 fn place_of(scene: &Scene, format: &dyn Format, path: &str) -> (u32, usize, usize) {
     scene.image.place_of(format, scene.image.inode_of(path))
 }
