@@ -29,7 +29,6 @@ use quietus_core::erase::policy::{Policy, Scratch};
 use quietus_core::media::sealing::ContentError;
 use quietus_core::owed::ledger::Cause;
 use quietus_core::request::{Outcome, Refusal, RequestId};
-use quietus_core::store::StoreStatus;
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
 use quietus_detect::formats::format::Prober;
 use quietus_detect::rules::options::Options;
@@ -147,10 +146,7 @@ impl Server {
 
     /// The epoch that takes changes; 0 if the disk keeps no epochs.
     pub fn open_epoch(&self) -> u64 {
-        match self.volume.status().store {
-            StoreStatus::Versions(store) => store.open_epoch,
-            StoreStatus::InPlace | StoreStatus::Overlay(_) => 0,
-        }
+        self.volume.status().store.versions().map_or(0, |store| store.open_epoch)
     }
 
     /// Whether a file system was found in `extent`, or in the partition there.
