@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::format::Contents;
-use quietus_detect::disk::partition::{Missing, PARTITIONS_MAX, Table, read};
+use quietus_detect::partition::{Missing, PARTITIONS_MAX, Table, read};
 
 const DISK_BYTES: usize = 1 << 20;
 /// A chain of logical partitions takes one for each record.

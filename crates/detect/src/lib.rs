@@ -21,5 +21,5 @@ mod input;
 pub mod mutant;
 pub mod rules;
 
-pub use crate::disk::watch::Watch;
-pub use disk::Disk;
+pub use disk::watch::Watch;
+pub use disk::{Disk, partition};
