@@ -336,14 +336,33 @@ fn a_page_of_stubs_that_is_not_under_its_cell_stops_the_jobs_and_the_status_says
     assert!(why.starts_with("4096 bytes of stubs at byte ") && status.owed_bytes == BLOCK_BYTES, "{why}");
 }
 
-#[test]
-fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
+/// A store whose block 0 has left its place, and that place. Its stub is at home.
+fn left_at_home() -> (Versions, Place) {
     let mut store = store();
     store.write(0, 1);
     store.write_index();
-    let left = store.leave(extent(0, 1), store.open);
+    let left = store.leave(extent(0, 1), store.open)[0];
+    (store, left)
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn mutants_of_jobs_are_caught() {
+    use crate::mutant::{self, Mutant};
+    for mutant in Mutant::OF_JOBS {
+        mutant::activate(Some(mutant));
+        let (mut store, _) = left_at_home();
+        let job = store.background(true);
+        mutant::activate(None);
+        assert!(job.is_some(), "{mutant:?}");
+    }
+}
+
+#[test]
+fn a_stub_that_the_journal_owes_dies_once_the_journal_says_so_durably() {
+    let (mut store, left) = left_at_home();
     assert_eq!(store.background(true), None, "a crash could take the death back, and not the cell");
-    store.owed_durably(&[left[0].extent]);
+    store.owed_durably(&[left.extent]);
     let job = store.background(true).expect("nothing else waits");
     assert!(matches!(&job, Job::Rekey(Rekey { content, old, .. }) if content.0.is_empty() && old.len() == 1));
 }
