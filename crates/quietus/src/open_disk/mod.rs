@@ -103,7 +103,7 @@ impl OpenDisk {
     /// Whether the disk keeps its past as epochs.
     #[must_use]
     pub fn keeps_epochs(&self) -> bool {
-        self.engine.open_epoch().is_some()
+        self.dir.toml().versions.is_some()
     }
 
     /// Sees to it that the file of the names and holds is there: what it had is known here.
