@@ -2,10 +2,10 @@
 
 use super::node::{Node, PAGE_BYTES, PageError};
 use super::{Absent, PageNo};
+use crate::base::numbers::Numbered;
 use roaring::RoaringBitmap;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages before the first page of a tree: two heads.
 pub const HEADS: u32 = 2;
@@ -49,7 +49,7 @@ pub struct Pages {
 #[derive(Debug, Default)]
 struct Nodes {
     /// Where each page is in `cached`.
-    places: HashMap<u32, u32, BuildHasherDefault<Mix>>,
+    places: Numbered<u32, u32>,
     cached: Vec<Option<Cached>>,
     /// The places in `cached` that have no page.
     free: Vec<u32>,
@@ -397,25 +397,6 @@ impl Nodes {
     fn next(&mut self) -> Option<&Cached> {
         self.hand = (self.hand + 1) % self.cached.len();
         self.cached[self.hand].as_ref()
-    }
-}
-
-/// The hash of a page's number: a multiplication, which spreads neighbours. No attacker chooses the numbers.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        // Fibonacci hashing: Knuth, The Art of Computer Programming, volume 3, section 6.4.
-        self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -33,6 +33,7 @@ use crate::host::media::FileMedium;
 use media::SharedMedium;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::buf::Buf;
+use quietus_core::base::numbers::Numbered;
 use quietus_core::base::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use quietus_core::erase::policy::Scratch;
 use quietus_core::media::medium::{Medium, MediumError};
@@ -44,7 +45,6 @@ use quietus_core::request::{Op, Outcome, Request, RequestId};
 use quietus_core::volume::{Command, Config, Event, Io, IoOp, Status, Volume};
 use quietus_core::watch::{Attached, Watcher};
 use routing::{is_pass, may_be_done_here};
-use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -100,7 +100,7 @@ struct Shared {
 
 struct Inner {
     volume: Volume,
-    replies: HashMap<RequestId, ReplyTo>,
+    replies: Numbered<RequestId, ReplyTo>,
     next_request: u64,
     commands: Vec<Command>,
     changes: change::Changes,
@@ -152,7 +152,7 @@ impl Engine {
         let owed: Vec<_> = volume.obligations().map(|(extent, it)| (it.cause, extent)).collect();
         let inner = Inner {
             volume,
-            replies: HashMap::new(),
+            replies: Numbered::default(),
             next_request: 0,
             commands: Vec::new(),
             changes: change::Changes::default(),

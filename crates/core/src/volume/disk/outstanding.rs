@@ -1,9 +1,10 @@
 //! The I/O operations under way, and the purpose of each.
 
+use crate::base::numbers::Numbered;
 use crate::volume::IoId;
 use crate::volume::obstacle::Obstacle;
 use crate::volume::origin::Origin;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// The purpose of an [`Io`](crate::volume::Io).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +25,7 @@ pub(in crate::volume) enum Purpose {
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Outstanding {
     next: u64,
-    purposes: HashMap<IoId, Purpose>,
+    purposes: Numbered<IoId, Purpose>,
     /// The parts of the map that are being read, or are getting space.
     pages: HashSet<Obstacle>,
 }

@@ -10,6 +10,7 @@
 //! 4. Classes are known in memory only. After a crash, and in a journal, every obligation is sensitive.
 
 use crate::base::extents::ExtentMap;
+use crate::base::numbers::Numbered;
 use crate::base::units::{Addr, Extent};
 use crate::owed::ledger::Due;
 use crate::request::{Op, Request};
@@ -18,11 +19,10 @@ use crate::volume::origin::Origin;
 use crate::volume::requests::Requests;
 use crate::volume::watching::Watching;
 use crate::watch::Class;
-use std::collections::HashMap;
 
 /// The plain bytes of requests that have not ended, as they were when each arrived.
 #[derive(Debug, Default)]
-pub(in crate::volume) struct Plain(HashMap<Origin, ExtentMap<Addr, ()>>);
+pub(in crate::volume) struct Plain(Numbered<Origin, ExtentMap<Addr, ()>>);
 
 impl Plain {
     /// Notes that the `plain` bytes of request `id` held plain content when it arrived.

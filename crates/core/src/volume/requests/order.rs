@@ -5,16 +5,17 @@
 //! many steps as it has neighbours, however many wait.
 
 use crate::base::extents::{ExtentMap, Value};
+use crate::base::numbers::Numbered;
 use crate::base::units::{Addr, Epoch, Extent};
 use crate::volume::origin::Origin;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Order {
     last: ExtentMap<Addr, Change>,
-    members: HashMap<Origin, Member>,
+    members: Numbered<Origin, Member>,
     /// How many cuts of evidence there were.
     cuts: u64,
     /// Changes that had arrived at the last cut, and have not ended.

@@ -2,12 +2,12 @@
 
 use crate::base::buf::Buf;
 use crate::base::extents::{ExtentMap, Value};
+use crate::base::numbers::Numbered;
 use crate::base::units::{Addr, Epoch, Extent, Scope};
 use crate::media::places::Places;
 use crate::owed::ledger::{Cause, Due};
 use crate::request::{Op, Request};
 use crate::volume::origin::Origin;
-use std::collections::HashMap;
 
 /// A request that has begun.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl Deaths {
 /// The requests that have begun.
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Table {
-    all: HashMap<Origin, Running>,
+    all: Numbered<Origin, Running>,
     /// The bytes that ordered requests touch; no two share any.
     changing: ExtentMap<Addr, ()>,
     /// How many of the other requests read each byte that was not dead when they began.

@@ -2,6 +2,7 @@
 //! looks only at the requests whose obstacle has gone.
 
 use crate::base::extents::{ExtentMap, Value};
+use crate::base::numbers::Numbered;
 use crate::base::units::{Addr, Extent};
 use crate::request::{Op, Request};
 use crate::volume::obstacle::Obstacle;
@@ -48,7 +49,7 @@ impl Value for Turn {
 pub(in crate::volume) struct Queue {
     next: Turn,
     all: BTreeMap<Turn, Waiting>,
-    turns: HashMap<Origin, Turn>,
+    turns: Numbered<Origin, Turn>,
     /// Requests to try again: their obstacle is gone, or may be.
     tries: BTreeSet<Turn>,
     /// Requests that the erase task under way excludes.
