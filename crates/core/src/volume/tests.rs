@@ -17,112 +17,16 @@ use crate::base::buf::Buf;
 use crate::base::units::Pos;
 use crate::base::zeros::is_zeros;
 use crate::erase::policy::Scratch;
-use crate::media::medium::{Capabilities, Medium};
+use crate::media::medium::Medium;
+use crate::media::memory::Memory;
 use crate::media::{Media, MediumId};
 use crate::owed::journal::Shape;
 use crate::request::{Liveness, Reply};
 use crate::store;
-use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 
 const SIZE: u64 = 1 << 20;
 const DISK: [u8; 16] = [1; 16];
-
-/// A medium without a cache, which can be told to fail.
-struct Memory {
-    bytes: RefCell<Vec<u8>>,
-    broken: Cell<bool>,
-    /// Reads fail.
-    blind: Cell<bool>,
-    /// The medium cannot give space back.
-    keeps: Cell<bool>,
-    /// The medium cannot grow.
-    full: Cell<bool>,
-    /// Nothing of it has space, and none is to be had.
-    starved: Cell<bool>,
-    /// Bytes that will not be erased.
-    stubborn: Cell<Extent<Pos>>,
-    syncs: Cell<usize>,
-}
-
-impl Memory {
-    fn new(size: u64) -> Self {
-        let bytes = RefCell::new(vec![0; size as usize]);
-        Self {
-            bytes,
-            broken: Cell::new(false),
-            blind: Cell::new(false),
-            keeps: Cell::new(false),
-            full: Cell::new(false),
-            starved: Cell::new(false),
-            stubborn: Cell::default(),
-            syncs: Cell::new(0),
-        }
-    }
-
-    fn erase(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let error = || MediumError { kind: MediumErrorKind::Remains, message: "stubborn".into() };
-        if self.stubborn.get().overlaps(extent) { Err(error()) } else { Ok(()) }
-    }
-
-    fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        if self.broken.get() {
-            return Err(MediumError { kind: MediumErrorKind::Io, message: "broken".into() });
-        }
-        let mut bytes = self.bytes.borrow_mut();
-        self.reserve(Extent::new(pos.0, from.len() as u64))?;
-        if self.full.get() && pos.0 as usize + from.len() > bytes.len() {
-            return Err(MediumError { kind: MediumErrorKind::NoSpace, message: "full".into() });
-        }
-        let end = bytes.len().max(pos.0 as usize + from.len());
-        bytes.resize(end, 0);
-        bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
-        Ok(())
-    }
-}
-
-impl Medium for Memory {
-    fn size(&self) -> u64 {
-        self.bytes.borrow().len() as u64
-    }
-    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
-        if self.blind.get() {
-            return Err(MediumError { kind: MediumErrorKind::Io, message: "unreadable".into() });
-        }
-        into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
-        Ok(())
-    }
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
-        self.put(pos, from)
-    }
-    fn sync(&self) -> Result<(), MediumError> {
-        self.syncs.set(self.syncs.get() + 1);
-        self.put(Pos(0), &[])
-    }
-    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        self.erase(Extent::new(pos.0, from.len() as u64))?;
-        self.put(pos, from)
-    }
-    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.erase(extent)?;
-        self.zero(extent)
-    }
-    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.put(extent.start, &vec![0; extent.len as usize])
-    }
-    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let is_refused = self.starved.get() && !extent.is_empty();
-        let error = || MediumError { kind: MediumErrorKind::NoSpace, message: "starved".into() };
-        if is_refused { Err(error()) } else { Ok(()) }
-    }
-    fn shrink(&self, size: u64) -> Result<(), MediumError> {
-        self.bytes.borrow_mut().truncate(size as usize);
-        Ok(())
-    }
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: !self.keeps.get() }
-    }
-}
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
     let (entropy, now, store) = ([3; 32], Millis(0), store::Kind::InPlace);
