@@ -60,10 +60,20 @@ struct Bench {
 
 impl Bench {
     fn new(policy: &str) -> Self {
-        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-        let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
-        let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
+        Self::made(policy, Memory::new(SIZE), 64 << 10, [None; 2])
+    }
+
+    /// A new disk above `data`, with a journal whose halves have so many bytes: what holds data, and what dies with the disk's creation.
+    fn made(policy: &str, data: Memory, half_bytes: u64, [held, dies]: [Option<Extent<Addr>>; 2]) -> Self {
+        let shape = Shape { half_bytes, slots: 16 };
+        let journal = Memory::new(shape.bytes());
+        let checkpoint = Volume::format(&journal, shape, DISK, held, dies).unwrap();
         Self::open(policy, data, journal, Some(checkpoint))
+    }
+
+    /// The server is killed, or stops with a checkpoint, and starts again.
+    fn reopened(self, policy: &str, checkpoint: Option<Checkpoint>) -> Self {
+        Self::open(policy, self.data, self.journal, checkpoint)
     }
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
@@ -144,9 +154,14 @@ impl Bench {
         while self.step() {}
     }
 
-    fn idle(&mut self) {
-        self.now += 1000;
+    /// So many milliseconds pass.
+    fn tick(&mut self, ms: u64) {
+        self.now += ms;
         self.tell(Event::Tick);
+    }
+
+    fn idle(&mut self) {
+        self.tick(1000);
         self.settle();
     }
 
@@ -203,8 +218,7 @@ fn write_between_passes_revokes_the_shred() {
     let mut bench = Bench::new("4");
     bench.write(0, 7, 4096);
     bench.done(Op::Trim, 0, 4096).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     for _ in 0..3 {
         assert!(bench.step());
     }
@@ -313,8 +327,7 @@ fn obligations_survive_a_crash_and_are_due_at_once() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 0, 32768).unwrap();
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, None);
+    let mut bench = bench.reopened("purge-2", None);
     assert_eq!(bench.reads(0, 65536), [[0; 32768], [7; 32768]].concat());
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
@@ -324,8 +337,7 @@ fn obligations_survive_a_crash_and_are_due_at_once() {
 fn after_a_crash_every_block_may_hold_data_until_the_holes_are_known() {
     let mut bench = Bench::new("clear");
     bench.write(0, 7, 8192);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("clear", data, journal, None);
+    let mut bench = bench.reopened("clear", None);
     assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)]);
     bench.write(65536, 8, 4096);
     bench.tell(Event::Hole(Extent::new(8192, SIZE - 8192)));
@@ -343,12 +355,10 @@ fn a_checkpoint_counts_only_for_the_stop_that_it_was_made_at() {
     assert_eq!(Checkpoint::from_bytes(&bytes, DISK), Some(checkpoint.clone()));
     assert_eq!(Checkpoint::from_bytes(&bytes, [2; 16]), None);
     assert_eq!(Checkpoint::from_bytes(&bytes[..bytes.len() - 1], DISK), None);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("clear", data, journal, Some(checkpoint.clone()));
+    let mut bench = bench.reopened("clear", Some(checkpoint.clone()));
     assert_eq!(bench.liveness()[0], (8192, Liveness::Live));
     bench.write(16384, 7, 4096);
-    let Bench { data, journal, .. } = bench;
-    let bench = Bench::open("clear", data, journal, Some(checkpoint));
+    let bench = bench.reopened("clear", Some(checkpoint));
     assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)], "an old checkpoint was believed");
 }
 
@@ -373,11 +383,9 @@ fn a_journal_that_ends_before_the_last_stop_is_refused_and_a_start_that_believes
 
 #[test]
 fn a_disk_made_where_something_was_destroys_that() {
-    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-    let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+    let data = Memory::new(SIZE);
     data.put(Pos(5000), b"a stranger's secret").unwrap();
-    let checkpoint = Volume::format(&journal, shape, DISK, None, Some(Extent::new(0, SIZE))).unwrap();
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let mut bench = Bench::made("purge-2", data, 64 << 10, [None, Some(Extent::new(0, SIZE))]);
     assert_eq!(bench.reads(4096, 4096), [0; 4096]);
     bench.idle();
     assert!(bench.data.bytes.borrow().iter().all(|byte| *byte == 0));
@@ -415,8 +423,7 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 4096);
     bench.done(Op::ConservativeOverwrite, 0, 4096).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     // Read, log, note that it is held, and begin the first pass.
     for _ in 0..4 {
         bench.step();
@@ -451,8 +458,7 @@ fn a_stop_without_draining_leaves_the_queue_for_the_next_start() {
     bench.idle();
     assert!(bench.receipts.is_empty());
     let checkpoint = bench.volume.checkpoint().expect("it is at rest");
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let mut bench = bench.reopened("purge-2", Some(checkpoint));
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
     assert_eq!(bench.liveness()[..2], [(32768, Liveness::Dead), (32768, Liveness::Live)]);
@@ -477,8 +483,7 @@ fn a_pass_is_under_way_at_several_places_and_the_next_waits_for_all_of_them() {
     bench.volume.reconfigure(config);
     bench.write(0, 7, 24576);
     bench.done(Op::Trim, 0, 24576).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     let mut seen = vec![under_way(&bench)];
     while bench.receipts.is_empty() && bench.step() {
         seen.push(under_way(&bench));
@@ -527,8 +532,7 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
     bench.logs = false;
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 0, 32768).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     while under_way(&bench) != "h" {
         assert!(bench.step());
     }
@@ -544,23 +548,20 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
 fn space_that_an_earlier_life_could_not_give_back_is_given_back_later() {
     let bench = Bench::new("purge-2");
     let checkpoint = bench.volume.checkpoint();
-    let Bench { data, journal, .. } = bench;
-    data.keeps.set(true);
-    let mut bench = Bench::open("purge-2", data, journal, checkpoint);
+    bench.data.keeps.set(true);
+    let mut bench = bench.reopened("purge-2", checkpoint);
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 10_000, 32768).unwrap();
     bench.idle();
     assert!(bench.volume.is_drained());
     let checkpoint = bench.volume.checkpoint().expect("it is at rest");
-    let Bench { data, journal, .. } = bench;
-    data.keeps.set(false);
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    bench.data.keeps.set(false);
+    let mut bench = bench.reopened("purge-2", Some(checkpoint));
     let busy = bench.ask(Op::Write(vec![9; 4096].into()), 20480, 4096);
     bench.tell(Event::Space(Extent::new(0, 65536)));
     bench.settle();
     assert!(bench.replies[&busy].is_ok() && !bench.volume.is_drained());
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     let mut holes = Vec::new();
     while let Some(io) = bench.todo.pop_front() {
         holes.extend(Some(io.at.first().extent).filter(|_| io.op == IoOp::Punch));
