@@ -59,7 +59,7 @@ impl Requests {
     fn carry_out(&mut self, others: &mut Others<'_>, id: Origin, request: Request, unseen: Unseen) {
         let block = others.disk.to_copy_up(&request).next();
         if let Some(block) = block {
-            return self.copy_up(others.disk, id, request, block, others.out);
+            return self.copy_up(others, id, request, block);
         }
         if others.disk.needs_merge(&request) {
             return self.merge(others, id, request);
@@ -167,9 +167,9 @@ impl Requests {
         let again = |data| Request { op: Op::Write(data), extent, fua };
         let places = match self.allocate(others.disk, others.erasing, id, extent) {
             WritePlan::To(places) => places,
-            WritePlan::CopyUp(block) => return self.copy_up(others.disk, id, again(data), block, others.out),
+            WritePlan::CopyUp(block) => return self.copy_up(others, id, again(data), block),
             WritePlan::AwaitJob => {
-                return self.wait_for(others.disk, id, again(data), unseen, Obstacle::Closed, others.out);
+                return self.wait_for(others, id, again(data), unseen, Obstacle::Closed);
             }
             WritePlan::NoSpace => {
                 return self.refuse_unbegun(others, id, extent, true, no_place());

@@ -57,9 +57,9 @@ impl Requests {
             }
             (result, Stage::Note { .. }) => self.noted(others, id, result.map(|done| done.buf)),
             (result, _) if matches!(id, Origin::Own(_)) => {
-                self.own_look_done(others.disk, others.watching, id, result.map(|done| done.buf))
+                self.own_look_done(others, id, result.map(|done| done.buf))
             }
-            (Err(error), _) => self.request_failed(others.disk, others.watching, id, error, others.out),
+            (Err(error), _) => self.request_failed(others, id, error),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(others, id, rest);
@@ -83,7 +83,7 @@ impl Requests {
         match result {
             Err(error) => {
                 others.disk.give_up_overwrite(extent);
-                return self.request_failed(others.disk, others.watching, id, error, others.out);
+                return self.request_failed(others, id, error);
             }
             Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
@@ -135,22 +135,16 @@ impl Requests {
             None => self.show(others, id, request, old_extent, rest),
             Some(obstacle) => {
                 rest.push(old_extent);
-                self.wait_for(others.disk, id, request, Unseen::Left(rest), obstacle, others.out);
+                self.wait_for(others, id, request, Unseen::Left(rest), obstacle);
             }
         }
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(
-        &mut self,
-        disk: &Disk,
-        watching: &mut Watching,
-        id: Origin,
-        result: Result<Buf, ContentError>,
-    ) {
+    fn own_look_done(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, ContentError>) {
         let Running { extent, .. } = self.running.take(id);
         self.leave(id);
-        watching.looked(disk, extent, &result);
+        others.watching.looked(others.disk, extent, &result);
     }
 
     /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
@@ -181,24 +175,22 @@ impl Requests {
     /// Refuses request `id`, under way, whose content could not be read or written. A medium that fails at a change latches.
     pub(in crate::volume) fn request_failed(
         &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
+        others: &mut Others<'_>,
         id: Origin,
         error: impl Into<ContentError>,
-        out: &mut Vec<Command>,
     ) {
         let error = error.into();
         let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(watching, id, Err(refusal(&error)), out);
+        self.finish(others.watching, id, Err(refusal(&error)), others.out);
         if !is_read && !extent.is_empty() {
-            watching.tell_of_refusal(disk, extent, true);
+            others.watching.tell_of_refusal(others.disk, extent, true);
         }
         if let ContentError::Medium(error) = error
             && !is_read
             && error.kind != MediumErrorKind::NoSpace
         {
-            disk.latch(&error.message, out);
+            others.disk.latch(&error.message, others.out);
         }
     }
 
@@ -214,25 +206,20 @@ impl Requests {
         self.answer(watching, id, outcome, out);
     }
 
-    pub(in crate::volume) fn await_commit(
-        &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
-        id: Origin,
-        out: &mut Vec<Command>,
-    ) {
-        if disk.latched.is_some() {
-            return self.finish(watching, id, Err(disk.frozen()), out);
+    pub(in crate::volume) fn await_commit(&mut self, others: &mut Others<'_>, id: Origin) {
+        if others.disk.latched.is_some() {
+            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
         }
         let extent = self.running.get_mut(id).extent;
-        if disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        let must_wait = others.disk.commits.undurable.must_wait_for(id, extent);
+        if must_wait && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.running.get_mut(id).stage = Stage::Commit;
-            if !disk.store.same_place() {
+            if !others.disk.store.same_place() {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
                 self.retire(id);
             }
         } else {
-            self.finish_with_buf(watching, id, out);
+            self.finish_with_buf(others.watching, id, others.out);
         }
     }
 

@@ -77,7 +77,7 @@ impl Requests {
         others.disk.overwriting.notes.written(number);
         if let Err(error) = result {
             others.disk.give_up_overwrite(extent);
-            return self.request_failed(others.disk, others.watching, id, error, others.out);
+            return self.request_failed(others, id, error);
         }
         if others.disk.latched.is_some() {
             others.disk.zero_notes(others.out);

@@ -5,7 +5,6 @@ use crate::mutant::{self, Mutant};
 use crate::owed::journal::Change;
 use crate::request::Refusal;
 use crate::volume::Command;
-use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
 use crate::volume::erasing::forgetting::{Check, FORGETS_MAX};
@@ -16,24 +15,15 @@ use crate::volume::watching::Watching;
 
 impl Requests {
     /// Begins to forget `scope`, for request `id`.
-    pub(in crate::volume) fn begin_forget(
-        &mut self,
-        disk: &mut Disk,
-        erasing: &mut Erasing,
-        id: Origin,
-        scope: Scope,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn begin_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
         match scope.blocks {
-            None => disk.want_checkpoint(Waiter::Request(id), out),
+            None => others.disk.want_checkpoint(Waiter::Request(id), others.out),
             Some(left) => {
-                let check = Check { id, left, to: scope.epochs.to, open: disk.open_epoch() };
-                erasing.forgetting.checks.push_back(check);
-                assert!(
-                    erasing.forgetting.checks.len() <= FORGETS_MAX,
-                    "a forget is refused when there are too many"
-                );
+                let open = others.disk.open_epoch();
+                let checks = &mut others.erasing.forgetting.checks;
+                checks.push_back(Check { id, left, to: scope.epochs.to, open });
+                assert!(checks.len() <= FORGETS_MAX, "a forget is refused when there are too many");
             }
         }
     }
