@@ -3,11 +3,15 @@
 use crate::base::units::{Extent, Pos};
 use crate::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use std::cell::{Cell, RefCell};
+use std::io::IoSliceMut;
 
 /// A medium without a cache, which can be told to fail.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) bytes: RefCell<Vec<u8>>,
+    /// The reads and the writes: position and length.
+    pub(crate) reads: RefCell<Vec<(u64, usize)>>,
+    pub(crate) writes: RefCell<Vec<(u64, usize)>>,
     pub(crate) broken: Cell<bool>,
     /// Reads fail.
     pub(crate) blind: Cell<bool>,
@@ -49,10 +53,23 @@ impl Medium for Memory {
     }
     fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
         fails(self.blind.get(), MediumErrorKind::Io, "unreadable")?;
+        self.reads.borrow_mut().push((pos.0, into.len()));
         into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
         Ok(())
     }
+    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
+        let mut bytes = vec![0; into.iter().map(|part| part.len()).sum()];
+        self.read(pos, &mut bytes)?;
+        let mut rest = &bytes[..];
+        for part in into {
+            let (own, others) = rest.split_at(part.len());
+            part.copy_from_slice(own);
+            rest = others;
+        }
+        Ok(())
+    }
     fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.writes.borrow_mut().push((pos.0, from.len()));
         self.put(pos, from)
     }
     fn sync(&self) -> Result<(), MediumError> {

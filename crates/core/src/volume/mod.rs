@@ -265,7 +265,7 @@ impl Volume {
         self.drive_watching(out);
         self.leave_dead(out);
         self.requests.drive_closes(&mut self.disk, out);
-        self.erasing.drive_forgets(&mut self.disk, &mut self.requests, &mut self.watching, out);
+        self.on_requests(out, |requests, others| requests.drive_forgets(others));
         self.drive_remaining(out);
         self.drive_task(out);
         self.disk.give_receipts(out);
@@ -310,7 +310,8 @@ impl Volume {
         self.erasing.forgetting.checks.clear();
         let reason = self.disk.latched.clone().unwrap_or_default();
         for id in self.requests.give_up() {
-            self.requests.finish(&mut self.watching, id, Err(Refusal::Latched(reason.clone())), out);
+            let latched = Err(Refusal::Latched(reason.clone()));
+            self.on_requests(out, |requests, others| requests.finish(others, id, latched));
         }
         self.on_requests(out, |requests, others| requests.settle(others));
         assert!(self.requests.waiting.is_empty(), "no request waits for a disk that is latched");

@@ -139,11 +139,8 @@ fn a_torn_rotation_leaves_the_half_before() {
         (bench.medium.bytes.borrow().clone(), bench.journal.position().generation);
     let mut wanted = entries(&bench.state);
     for n in 1..60 {
-        bench.change(Change::Oblige(
-            Extent::new(n * 65536, 4096),
-            Due::ConservativeOverwrite,
-            Cause::ConservativeOverwrite,
-        ));
+        let (due, cause) = (Due::ConservativeOverwrite, Cause::ConservativeOverwrite);
+        bench.change(Change::Oblige(Extent::new(n * 65536, 4096), due, cause));
         bench.change(Change::Complete(Extent::new((n - 1) * 65536, 4096), Done::Rewritten, 1));
         bench.change(Change::Recorded(1));
         let commit = bench.journal.commit(&bench.state);

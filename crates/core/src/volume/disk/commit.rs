@@ -216,7 +216,7 @@ impl Volume {
                 mapped.owed_durably(&places);
             }
             for id in waiters {
-                self.requests.finish_with_buf(&mut self.watching, id, out);
+                self.on_requests(out, |requests, others| requests.finish_with_buf(others, id));
             }
             self.disk.free_notes();
             self.erasing.task_committed(&mut self.disk, &mut self.requests, seq, out);

@@ -117,7 +117,7 @@ impl Requests {
             return self.await_commit(others, id);
         }
         let WritePlan::To(places) = self.allocate(others.disk, others.erasing, id, gap) else {
-            return self.finish(others.watching, id, Err(no_place()), others.out);
+            return self.finish(others, id, Err(no_place()));
         };
         let rest = Extent::between(gap.end(), rest.end());
         self.running.get_mut(id).stage = Stage::Provide { gap, rest };

@@ -15,8 +15,7 @@ use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Running, Stage};
 use crate::volume::requests::waiting::Unseen;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
-use crate::volume::{Command, Performed, refusal};
+use crate::volume::{Performed, refusal};
 
 impl Erasing {
     /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
@@ -64,7 +63,7 @@ impl Requests {
                 let rest = *rest;
                 self.provide_more(others, id, rest);
             }
-            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf.into()), others.out),
+            (Ok(done), _) => self.finish(others, id, Ok(done.buf.into())),
         }
     }
 
@@ -101,12 +100,12 @@ impl Requests {
     pub(in crate::volume) fn request_checkpointed(&mut self, others: &mut Others<'_>, id: Origin) {
         let running = self.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
-            Stage::Closed(last) => self.finish(others.watching, id, Ok(Reply::Closed(last)), others.out),
+            Stage::Closed(last) => self.finish(others, id, Ok(Reply::Closed(last))),
             Stage::Forget(scope) => self.intend_forget(others, id, scope),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
             Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {
-                self.finish_with_buf(others.watching, id, others.out)
+                self.finish_with_buf(others, id)
             }
             stage => {
                 assert!(matches!(stage, Stage::Checkpoint(None)), "a request waits for what it asked for")
@@ -161,14 +160,14 @@ impl Requests {
         others.watching.tell_of_refusal(others.disk, extent, was_shown);
         others.erasing.layers.forget(extent);
         self.leave(id);
-        self.answer(others.watching, id, Err(refusal), others.out);
+        self.answer(others, id, Err(refusal));
     }
 
     /// Tells the origin of request `id` how it ended.
-    fn answer(&mut self, watching: &mut Watching, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
+    fn answer(&mut self, others: &mut Others<'_>, id: Origin, outcome: Outcome) {
         match id {
-            Origin::Front(_) => id.reply(outcome, out),
-            Origin::Own(_) => watching.own_death_done(),
+            Origin::Front(_) => id.reply(outcome, others.out),
+            Origin::Own(_) => others.watching.own_death_done(),
         }
     }
 
@@ -182,7 +181,7 @@ impl Requests {
         let error = error.into();
         let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(others.watching, id, Err(refusal(&error)), others.out);
+        self.finish(others, id, Err(refusal(&error)));
         if !is_read && !extent.is_empty() {
             others.watching.tell_of_refusal(others.disk, extent, true);
         }
@@ -194,21 +193,16 @@ impl Requests {
         }
     }
 
-    pub(in crate::volume) fn finish(
-        &mut self,
-        watching: &mut Watching,
-        id: Origin,
-        outcome: Outcome,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn finish(&mut self, others: &mut Others<'_>, id: Origin, outcome: Outcome) {
         self.running.take(id);
         self.leave(id);
-        self.answer(watching, id, outcome, out);
+        self.answer(others, id, outcome);
     }
 
     pub(in crate::volume) fn await_commit(&mut self, others: &mut Others<'_>, id: Origin) {
         if others.disk.latched.is_some() {
-            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
+            let frozen = others.disk.frozen();
+            return self.finish(others, id, Err(frozen));
         }
         let extent = self.running.get_mut(id).extent;
         let must_wait = others.disk.commits.undurable.must_wait_for(id, extent);
@@ -219,18 +213,13 @@ impl Requests {
                 self.retire(id);
             }
         } else {
-            self.finish_with_buf(others.watching, id, others.out);
+            self.finish_with_buf(others, id);
         }
     }
 
-    pub(in crate::volume) fn finish_with_buf(
-        &mut self,
-        watching: &mut Watching,
-        id: Origin,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn finish_with_buf(&mut self, others: &mut Others<'_>, id: Origin) {
         let buf = std::mem::take(&mut self.running.get_mut(id).buf);
-        self.finish(watching, id, Ok(buf.into()), out);
+        self.finish(others, id, Ok(buf.into()));
     }
 }
 

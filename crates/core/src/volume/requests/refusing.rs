@@ -84,13 +84,8 @@ impl Requests {
             return others.watching.looked(others.disk, waiting.request.extent, &failed);
         }
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
-        self.refuse_unbegun(
-            others,
-            waiting.id,
-            waiting.request.extent,
-            was_shown,
-            refusal(&error.clone().into()),
-        );
+        let refusal = refusal(&error.clone().into());
+        self.refuse_unbegun(others, waiting.id, waiting.request.extent, was_shown, refusal);
     }
 
     /// Refuses the writes that wait for the destruction of something that remains, until that is tried again.

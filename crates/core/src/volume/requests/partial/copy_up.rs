@@ -104,12 +104,8 @@ impl Requests {
         assert!(data.len() as u64 == block.len, "a block is copied as a whole");
         match self.allocate(others.disk, others.erasing, id, block) {
             WritePlan::To(places) => {
-                others.disk.io(
-                    Purpose::Request(id),
-                    places,
-                    IoOp::Write { data, durable: false },
-                    others.out,
-                );
+                let op = IoOp::Write { data, durable: false };
+                others.disk.io(Purpose::Request(id), places, op, others.out);
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
                 if let Stage::CopyUp { request, .. } = self.running.take(id).stage {
@@ -124,6 +120,6 @@ impl Requests {
     pub(in crate::volume) fn abandon_copy(&mut self, others: &mut Others<'_>, id: Origin, refusal: Refusal) {
         let extent = self.running.get_mut(id).extent;
         others.watching.tell_of_refusal(others.disk, extent, true);
-        self.finish(others.watching, id, Err(refusal), others.out);
+        self.finish(others, id, Err(refusal));
     }
 }

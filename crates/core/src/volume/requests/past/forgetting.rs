@@ -4,14 +4,11 @@ use crate::base::units::{Extent, Scope};
 use crate::mutant::{self, Mutant};
 use crate::owed::journal::Change;
 use crate::request::Refusal;
-use crate::volume::Command;
 use crate::volume::disk::checkpoints::Waiter;
-use crate::volume::erasing::Erasing;
 use crate::volume::erasing::forgetting::{Check, FORGETS_MAX};
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
 
 impl Requests {
     /// Begins to forget `scope`, for request `id`.
@@ -28,15 +25,9 @@ impl Requests {
         }
     }
 
-    pub(in crate::volume) fn refuse_check(
-        &mut self,
-        erasing: &mut Erasing,
-        watching: &mut Watching,
-        refusal: Refusal,
-        out: &mut Vec<Command>,
-    ) {
-        if let Some(Check { id, .. }) = erasing.forgetting.checks.pop_front() {
-            self.finish(watching, id, Err(refusal), out);
+    pub(in crate::volume) fn refuse_check(&mut self, others: &mut Others<'_>, refusal: Refusal) {
+        if let Some(Check { id, .. }) = others.erasing.forgetting.checks.pop_front() {
+            self.finish(others, id, Err(refusal));
         }
     }
 
@@ -46,7 +37,7 @@ impl Requests {
         others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
         others.disk.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {
-            return self.finish_with_buf(others.watching, id, others.out);
+            return self.finish_with_buf(others, id);
         }
         self.running.get_mut(id).stage = Stage::Commit;
         others.disk.commits.wait_for(others.erasing.forgetting.after, id);
