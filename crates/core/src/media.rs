@@ -1,6 +1,8 @@
 //! The media of a disk, as a table by name.
 
 pub mod medium;
+#[cfg(test)]
+pub(crate) mod memory;
 pub mod place;
 pub mod places;
 pub mod sealing;

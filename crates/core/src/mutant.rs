@@ -116,6 +116,9 @@ mutants! {
     PassBeforeSpace,
     /// The watcher is told of a request that is refused.
     TellOfRefused,
+    /// Bytes under a conservative overwrite get an obligation at once, which the end of
+    /// the overwrite then removes.
+    DieDuringOverwrite,
     /// A slot is taken again though the stub of the version that it had is not destroyed.
     StubOverStub,
     /// The receipt for forgotten epochs does not wait for the last sync of the root.
@@ -148,8 +151,6 @@ mutants! {
     KillHomeEarly,
     /// A page is written under a cell that is not durable.
     FreshCellUnsynced,
-    /// A job destroys a stub before the journal says durably that it is owed.
-    KillBeforeOwed,
     /// A start takes a page for whole that a checkpoint may have begun to write.
     TrustTornPage,
     /// A start leaves the sectors of a page under both of its cells.
@@ -166,9 +167,8 @@ mutants! {
     HideGap,
     /// A forget is replied to before its intent is durable.
     ReplyBeforeIntent,
-    /// Bytes under a conservative overwrite get an obligation at once, which the end of
-    /// the overwrite then removes.
-    DieDuringOverwrite,
+    /// A job destroys a stub before the journal says durably that it is owed.
+    KillBeforeOwed,
     /// A plain death makes a sensitive one plain that is still owed at the same bytes.
     ForgetSensitive,
     /// The class of content is asked for after the watcher has observed the change that frees it.
@@ -183,77 +183,40 @@ mutants! {
     TryRemainsAtOnce,
 }
 
+/// The groups, in the order in which the mutants are declared.
 impl Mutant {
-    /// The mutants that show below a watcher only.
-    pub const WATCHED: [Self; 3] = [Self::PassBeforeSpace, Self::TellOfRefused, Self::DieDuringOverwrite];
+    /// The mutants that need neither a watcher, nor versions, nor damage.
+    pub const ALL: [Self; 25] = Self::group(Self::ForgetRevocation);
 
-    /// The mutants that show below a watcher that knows plain content only: `volume/tests/classes.rs` catches them.
-    pub const OF_CLASSES: [Self; 2] = [Self::ForgetSensitive, Self::AskClassLate];
+    /// The mutants that show below a watcher only.
+    pub const WATCHED: [Self; 3] = Self::group(Self::PassBeforeSpace);
 
     /// The mutants that show where versions are kept only.
-    pub const OF_VERSIONS: [Self; 24] = [
-        Self::StubOverStub,
-        Self::ForgottenUnsynced,
-        Self::KeepLog,
-        Self::KillLogEarly,
-        Self::KeepCell,
-        Self::CellUnsynced,
-        Self::SparePass,
-        Self::LateWrite,
-        Self::ForgetShared,
-        Self::SkipReplay,
-        Self::BringMeanwhile,
-        Self::KeepHomeCell,
-        Self::SparePage,
-        Self::DropFreshCell,
-        Self::KillHomeEarly,
-        Self::FreshCellUnsynced,
-        Self::TrustTornPage,
-        Self::LeaveMixed,
-        Self::ShowUndurable,
-        Self::KeepUnclosed,
-        Self::MergeForgets,
-        Self::SpareShared,
-        Self::HideGap,
-        Self::ReplyBeforeIntent,
-    ];
+    pub const OF_VERSIONS: [Self; 24] = Self::group(Self::StubOverStub);
 
     /// The mutant that shows only if a job comes between a death and the next frame, and the power is cut before that frame: once in more
     /// histories than can be played. A test of the store (`store/versions/tests.rs`) catches it.
-    pub const OF_JOBS: [Self; 1] = [Self::KillBeforeOwed];
+    pub const OF_JOBS: [Self; 1] = Self::group(Self::KillBeforeOwed);
+
+    /// The mutants that show below a watcher that knows plain content only: `volume/tests/classes.rs` catches them.
+    pub const OF_CLASSES: [Self; 2] = Self::group(Self::ForgetSensitive);
 
     /// The mutants that show where bytes on the media are damaged: tests of starts catch them.
-    pub const OF_DAMAGE: [Self; 2] = [Self::BelieveOldHead, Self::BelieveOldJournal];
+    pub const OF_DAMAGE: [Self; 2] = Self::group(Self::BelieveOldHead);
 
     /// The mutants that show where a medium will not erase some places only.
-    pub const OF_REMAINS: [Self; 2] = [Self::ForgetRemains, Self::TryRemainsAtOnce];
+    pub const OF_REMAINS: [Self; 2] = Self::group(Self::ForgetRemains);
 
-    /// All other mutants.
-    pub const ALL: [Self; 25] = [
-        Self::ForgetRevocation,
-        Self::TaskBeforeCommit,
-        Self::ReplyBeforeCommit,
-        Self::ReceiptBeforeSync,
-        Self::FoldPasses,
-        Self::KeepSlots,
-        Self::KeepNothing,
-        Self::UnmaskedRead,
-        Self::CheckpointMapAlone,
-        Self::ReuseAtOnce,
-        Self::SkipResidue,
-        Self::MeetBeforeCheckpoint,
-        Self::CopyUpNothing,
-        Self::UnmapBlindly,
-        Self::CheckpointBeforeOwed,
-        Self::ReuseOwed,
-        Self::ForgetOwed,
-        Self::BaseUnowed,
-        Self::ForgetReceipts,
-        Self::ReceiptBeforeCommit,
-        Self::NoteNothing,
-        Self::OverwriteEarly,
-        Self::OverwrittenUnsynced,
-        Self::FlushBeforeCompletion,
-        Self::AnswerBeforeSpace,
-    ];
+    /// The `N` mutants from `first` on.
+    const fn group<const N: usize>(first: Self) -> [Self; N] {
+        let (_, from_first) = Self::EVERY.split_at(first as usize);
+        *from_first.first_chunk().expect("a group ends before the mutants do")
+    }
 }
+
+const _: () = {
+    let hunted =
+        Mutant::ALL.len() + Mutant::WATCHED.len() + Mutant::OF_VERSIONS.len() + Mutant::OF_REMAINS.len();
+    let tested = Mutant::OF_JOBS.len() + Mutant::OF_CLASSES.len() + Mutant::OF_DAMAGE.len();
+    assert!(hunted + tested == Mutant::EVERY.len(), "each mutant is in a group");
+};

@@ -115,12 +115,7 @@ impl<A: Address> BlockSet<A> {
 
     /// The runs of bytes within `extent` whose blocks are in the set, in order.
     pub fn runs_within(&self, extent: Extent<A>) -> impl Iterator<Item = Extent<A>> + '_ {
-        let mut rest = extent;
-        std::iter::from_fn(move || {
-            let run = self.first_run(rest)?;
-            rest = Extent::between(run.end(), extent.end());
-            Some(run)
-        })
+        extent.runs(move |rest| self.first_run(rest))
     }
 
     /// All runs of blocks in the set, in order, as bytes.

@@ -82,15 +82,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
     /// The parts of `extent` that the map has no entry for, ascending.
     #[must_use]
     pub fn gaps(&self, extent: Extent<A>) -> Vec<Extent<A>> {
-        let mut gaps = Vec::new();
-        let mut from = extent.start.get();
-        for (held, _) in self.within(extent) {
-            gaps.push(Extent::between(from, held.start.get()));
-            from = held.end();
-        }
-        gaps.push(Extent::between(from, extent.end()));
-        gaps.retain(|gap| !gap.is_empty());
-        gaps
+        extent.without(self.within(extent).map(|(held, _)| held))
     }
 
     /// Removes everything within `extent`.

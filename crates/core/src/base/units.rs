@@ -176,6 +176,29 @@ impl<A: Address> Extent<A> {
         Some(Self::new(both.start.get() - region.start.get(), both.len))
     }
 
+    /// The parts of the extent outside `held`: extents within this one that ascend, and do not overlap.
+    #[must_use]
+    pub fn without(self, held: impl IntoIterator<Item = Self>) -> Vec<Self> {
+        let (mut parts, mut from) = (Vec::new(), self.start.get());
+        for held in held {
+            parts.push(Self::between(from, held.start.get()));
+            from = held.end();
+        }
+        parts.push(Self::between(from, self.end()));
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    /// The runs of something within the extent, in order; `first` finds the first run within an extent.
+    pub fn runs(self, first: impl Fn(Self) -> Option<Self>) -> impl Iterator<Item = Self> {
+        let mut rest = self;
+        std::iter::from_fn(move || {
+            let run = first(rest)?;
+            rest = Self::between(run.end(), rest.end());
+            Some(run)
+        })
+    }
+
     /// The extent in pieces of at most `bytes_max` bytes, in order.
     pub fn pieces(self, bytes_max: u64) -> impl Iterator<Item = Self> {
         assert!(bytes_max > 0, "pieces of nothing");

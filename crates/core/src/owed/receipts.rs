@@ -17,22 +17,30 @@ use std::collections::VecDeque;
 /// How an obligation was completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[repr(u8)]
 pub enum Done {
     /// The content and all below it were destroyed.
-    Shredded,
+    Shredded = 1,
     /// The guest wrote over the content, durably.
-    Overwritten,
+    Overwritten = 4,
     /// All below the content was destroyed; the content is kept.
-    Rewritten,
+    Rewritten = 2,
     /// A kept epoch shows the content: it dies with the last epoch that does.
-    Retired,
+    Retired = 5,
     /// The space is free; nothing was destroyed, as the policy has no passes.
-    Freed,
+    Freed = 3,
     /// The content was plain: its space is free, and nothing was destroyed.
-    Plain,
+    Plain = 6,
 }
 
 impl Done {
+    /// The one with this number in the journal.
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        let all =
+            [Self::Shredded, Self::Rewritten, Self::Freed, Self::Overwritten, Self::Retired, Self::Plain];
+        all.into_iter().find(|it| *it as u8 == number)
+    }
+
     /// The name, as in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -48,7 +48,7 @@ use crate::media::sealing::ContentError;
 use crate::owed::ledger::Cause;
 pub use crate::owed::receipts::{Done, LogHead, Receipt};
 use crate::request::{Op, Outcome, Refusal, Request, RequestId};
-use crate::watch::{Attached, Class};
+use crate::watch::{Attached, Class, Observation};
 use disk::Disk;
 use disk::outstanding::Purpose;
 use origin::Origin;
@@ -203,7 +203,7 @@ impl Volume {
             Event::Stop { drain } => {
                 self.disk.schedule.stop(drain);
                 self.disk.remaining.clear();
-                self.watching.stop_searching(&self.disk);
+                self.watching.tell_watcher(&self.disk, Observation::Stopping);
             }
             Event::Recorded { receipts, head } => self.disk.recorded(receipts, head),
             Event::RecordStuck(reason) => self.disk.record_stuck(reason),
@@ -265,7 +265,7 @@ impl Volume {
         self.drive_watching(out);
         self.leave_dead(out);
         self.requests.drive_closes(&mut self.disk, out);
-        self.erasing.drive_forgets(&mut self.disk, &mut self.requests, &mut self.watching, out);
+        self.on_requests(out, |requests, others| requests.drive_forgets(others));
         self.drive_remaining(out);
         self.drive_task(out);
         self.disk.give_receipts(out);
@@ -307,10 +307,11 @@ impl Volume {
         self.erasing.abandon_task();
         self.disk.checkpoints.give_up();
         self.disk.commits.undurable.give_up();
-        self.erasing.forgetting.give_up();
+        self.erasing.forgetting.checks.clear();
         let reason = self.disk.latched.clone().unwrap_or_default();
         for id in self.requests.give_up() {
-            self.requests.finish(&mut self.watching, id, Err(Refusal::Latched(reason.clone())), out);
+            let latched = Err(Refusal::Latched(reason.clone()));
+            self.on_requests(out, |requests, others| requests.finish(others, id, latched));
         }
         self.on_requests(out, |requests, others| requests.settle(others));
         assert!(self.requests.waiting.is_empty(), "no request waits for a disk that is latched");

@@ -201,7 +201,7 @@ impl Volume {
                 waiting: self.requests.waiting.len(),
             },
             counters: self.disk.state.counters,
-            watch: self.watching.watch_status(),
+            watch: self.watch_status(),
             store: self.disk.store.status(),
         }
     }
@@ -290,7 +290,7 @@ impl Volume {
     /// The state of the watcher, if there is one.
     #[must_use]
     pub fn watch_status(&self) -> Option<WatchStatus> {
-        self.watching.watch_status()
+        self.watching.watch.as_ref().map(|it| it.watcher.status())
     }
 
     /// Whether a new watcher is about to begin.

@@ -17,112 +17,16 @@ use crate::base::buf::Buf;
 use crate::base::units::Pos;
 use crate::base::zeros::is_zeros;
 use crate::erase::policy::Scratch;
-use crate::media::medium::{Capabilities, Medium};
+use crate::media::medium::Medium;
+use crate::media::memory::Memory;
 use crate::media::{Media, MediumId};
 use crate::owed::journal::Shape;
 use crate::request::{Liveness, Reply};
 use crate::store;
-use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 
 const SIZE: u64 = 1 << 20;
 const DISK: [u8; 16] = [1; 16];
-
-/// A medium without a cache, which can be told to fail.
-struct Memory {
-    bytes: RefCell<Vec<u8>>,
-    broken: Cell<bool>,
-    /// Reads fail.
-    blind: Cell<bool>,
-    /// The medium cannot give space back.
-    keeps: Cell<bool>,
-    /// The medium cannot grow.
-    full: Cell<bool>,
-    /// Nothing of it has space, and none is to be had.
-    starved: Cell<bool>,
-    /// Bytes that will not be erased.
-    stubborn: Cell<Extent<Pos>>,
-    syncs: Cell<usize>,
-}
-
-impl Memory {
-    fn new(size: u64) -> Self {
-        let bytes = RefCell::new(vec![0; size as usize]);
-        Self {
-            bytes,
-            broken: Cell::new(false),
-            blind: Cell::new(false),
-            keeps: Cell::new(false),
-            full: Cell::new(false),
-            starved: Cell::new(false),
-            stubborn: Cell::default(),
-            syncs: Cell::new(0),
-        }
-    }
-
-    fn erase(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let error = || MediumError { kind: MediumErrorKind::Remains, message: "stubborn".into() };
-        if self.stubborn.get().overlaps(extent) { Err(error()) } else { Ok(()) }
-    }
-
-    fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        if self.broken.get() {
-            return Err(MediumError { kind: MediumErrorKind::Io, message: "broken".into() });
-        }
-        let mut bytes = self.bytes.borrow_mut();
-        self.reserve(Extent::new(pos.0, from.len() as u64))?;
-        if self.full.get() && pos.0 as usize + from.len() > bytes.len() {
-            return Err(MediumError { kind: MediumErrorKind::NoSpace, message: "full".into() });
-        }
-        let end = bytes.len().max(pos.0 as usize + from.len());
-        bytes.resize(end, 0);
-        bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
-        Ok(())
-    }
-}
-
-impl Medium for Memory {
-    fn size(&self) -> u64 {
-        self.bytes.borrow().len() as u64
-    }
-    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
-        if self.blind.get() {
-            return Err(MediumError { kind: MediumErrorKind::Io, message: "unreadable".into() });
-        }
-        into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
-        Ok(())
-    }
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
-        self.put(pos, from)
-    }
-    fn sync(&self) -> Result<(), MediumError> {
-        self.syncs.set(self.syncs.get() + 1);
-        self.put(Pos(0), &[])
-    }
-    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
-        self.erase(Extent::new(pos.0, from.len() as u64))?;
-        self.put(pos, from)
-    }
-    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.erase(extent)?;
-        self.zero(extent)
-    }
-    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        self.put(extent.start, &vec![0; extent.len as usize])
-    }
-    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
-        let is_refused = self.starved.get() && !extent.is_empty();
-        let error = || MediumError { kind: MediumErrorKind::NoSpace, message: "starved".into() };
-        if is_refused { Err(error()) } else { Ok(()) }
-    }
-    fn shrink(&self, size: u64) -> Result<(), MediumError> {
-        self.bytes.borrow_mut().truncate(size as usize);
-        Ok(())
-    }
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { punch: !self.keeps.get() }
-    }
-}
 
 fn opening(config: Config, size: u64, checkpoint: Option<Checkpoint>) -> Opening {
     let (entropy, now, store) = ([3; 32], Millis(0), store::Kind::InPlace);
@@ -156,10 +60,20 @@ struct Bench {
 
 impl Bench {
     fn new(policy: &str) -> Self {
-        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-        let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
-        let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
+        Self::made(policy, Memory::new(SIZE), 64 << 10, [None; 2])
+    }
+
+    /// A new disk above `data`, with a journal whose halves have so many bytes: what holds data, and what dies with the disk's creation.
+    fn made(policy: &str, data: Memory, half_bytes: u64, [held, dies]: [Option<Extent<Addr>>; 2]) -> Self {
+        let shape = Shape { half_bytes, slots: 16 };
+        let journal = Memory::new(shape.bytes());
+        let checkpoint = Volume::format(&journal, shape, DISK, held, dies).unwrap();
         Self::open(policy, data, journal, Some(checkpoint))
+    }
+
+    /// The server is killed, or stops with a checkpoint, and starts again.
+    fn reopened(self, policy: &str, checkpoint: Option<Checkpoint>) -> Self {
+        Self::open(policy, self.data, self.journal, checkpoint)
     }
 
     fn open(policy: &str, data: Memory, journal: Memory, checkpoint: Option<Checkpoint>) -> Self {
@@ -240,9 +154,14 @@ impl Bench {
         while self.step() {}
     }
 
-    fn idle(&mut self) {
-        self.now += 1000;
+    /// So many milliseconds pass.
+    fn tick(&mut self, ms: u64) {
+        self.now += ms;
         self.tell(Event::Tick);
+    }
+
+    fn idle(&mut self) {
+        self.tick(1000);
         self.settle();
     }
 
@@ -299,8 +218,7 @@ fn write_between_passes_revokes_the_shred() {
     let mut bench = Bench::new("4");
     bench.write(0, 7, 4096);
     bench.done(Op::Trim, 0, 4096).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     for _ in 0..3 {
         assert!(bench.step());
     }
@@ -409,8 +327,7 @@ fn obligations_survive_a_crash_and_are_due_at_once() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 0, 32768).unwrap();
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, None);
+    let mut bench = bench.reopened("purge-2", None);
     assert_eq!(bench.reads(0, 65536), [[0; 32768], [7; 32768]].concat());
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
@@ -420,8 +337,7 @@ fn obligations_survive_a_crash_and_are_due_at_once() {
 fn after_a_crash_every_block_may_hold_data_until_the_holes_are_known() {
     let mut bench = Bench::new("clear");
     bench.write(0, 7, 8192);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("clear", data, journal, None);
+    let mut bench = bench.reopened("clear", None);
     assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)]);
     bench.write(65536, 8, 4096);
     bench.tell(Event::Hole(Extent::new(8192, SIZE - 8192)));
@@ -439,12 +355,10 @@ fn a_checkpoint_counts_only_for_the_stop_that_it_was_made_at() {
     assert_eq!(Checkpoint::from_bytes(&bytes, DISK), Some(checkpoint.clone()));
     assert_eq!(Checkpoint::from_bytes(&bytes, [2; 16]), None);
     assert_eq!(Checkpoint::from_bytes(&bytes[..bytes.len() - 1], DISK), None);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("clear", data, journal, Some(checkpoint.clone()));
+    let mut bench = bench.reopened("clear", Some(checkpoint.clone()));
     assert_eq!(bench.liveness()[0], (8192, Liveness::Live));
     bench.write(16384, 7, 4096);
-    let Bench { data, journal, .. } = bench;
-    let bench = Bench::open("clear", data, journal, Some(checkpoint));
+    let bench = bench.reopened("clear", Some(checkpoint));
     assert_eq!(bench.liveness(), [(SIZE, Liveness::Live)], "an old checkpoint was believed");
 }
 
@@ -469,11 +383,9 @@ fn a_journal_that_ends_before_the_last_stop_is_refused_and_a_start_that_believes
 
 #[test]
 fn a_disk_made_where_something_was_destroys_that() {
-    let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-    let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+    let data = Memory::new(SIZE);
     data.put(Pos(5000), b"a stranger's secret").unwrap();
-    let checkpoint = Volume::format(&journal, shape, DISK, None, Some(Extent::new(0, SIZE))).unwrap();
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let mut bench = Bench::made("purge-2", data, 64 << 10, [None, Some(Extent::new(0, SIZE))]);
     assert_eq!(bench.reads(4096, 4096), [0; 4096]);
     bench.idle();
     assert!(bench.data.bytes.borrow().iter().all(|byte| *byte == 0));
@@ -511,8 +423,7 @@ fn a_journal_of_content_that_is_damaged_is_refused() {
     let mut bench = Bench::new("purge-2");
     bench.write(0, 7, 4096);
     bench.done(Op::ConservativeOverwrite, 0, 4096).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     // Read, log, note that it is held, and begin the first pass.
     for _ in 0..4 {
         bench.step();
@@ -547,8 +458,7 @@ fn a_stop_without_draining_leaves_the_queue_for_the_next_start() {
     bench.idle();
     assert!(bench.receipts.is_empty());
     let checkpoint = bench.volume.checkpoint().expect("it is at rest");
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let mut bench = bench.reopened("purge-2", Some(checkpoint));
     bench.idle();
     assert_eq!(bench.volume.status().counters.destroyed_bytes, 32768);
     assert_eq!(bench.liveness()[..2], [(32768, Liveness::Dead), (32768, Liveness::Live)]);
@@ -573,8 +483,7 @@ fn a_pass_is_under_way_at_several_places_and_the_next_waits_for_all_of_them() {
     bench.volume.reconfigure(config);
     bench.write(0, 7, 24576);
     bench.done(Op::Trim, 0, 24576).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     let mut seen = vec![under_way(&bench)];
     while bench.receipts.is_empty() && bench.step() {
         seen.push(under_way(&bench));
@@ -623,8 +532,7 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
     bench.logs = false;
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 0, 32768).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     while under_way(&bench) != "h" {
         assert!(bench.step());
     }
@@ -640,23 +548,20 @@ fn a_write_where_a_hole_is_being_made_waits_for_it() {
 fn space_that_an_earlier_life_could_not_give_back_is_given_back_later() {
     let bench = Bench::new("purge-2");
     let checkpoint = bench.volume.checkpoint();
-    let Bench { data, journal, .. } = bench;
-    data.keeps.set(true);
-    let mut bench = Bench::open("purge-2", data, journal, checkpoint);
+    bench.data.keeps.set(true);
+    let mut bench = bench.reopened("purge-2", checkpoint);
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 10_000, 32768).unwrap();
     bench.idle();
     assert!(bench.volume.is_drained());
     let checkpoint = bench.volume.checkpoint().expect("it is at rest");
-    let Bench { data, journal, .. } = bench;
-    data.keeps.set(false);
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    bench.data.keeps.set(false);
+    let mut bench = bench.reopened("purge-2", Some(checkpoint));
     let busy = bench.ask(Op::Write(vec![9; 4096].into()), 20480, 4096);
     bench.tell(Event::Space(Extent::new(0, 65536)));
     bench.settle();
     assert!(bench.replies[&busy].is_ok() && !bench.volume.is_drained());
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     let mut holes = Vec::new();
     while let Some(io) = bench.todo.pop_front() {
         holes.extend(Some(io.at.first().extent).filter(|_| io.op == IoOp::Punch));

@@ -1,11 +1,11 @@
 use crate::base::units::{Block, Epoch, Session, Slot};
 use crate::erase::policy::Scratch;
 use crate::media::Media;
-use crate::media::medium::{Capabilities, Medium, MediumErrorKind};
+use crate::media::medium::{Medium, MediumErrorKind};
+use crate::media::memory::Memory;
 use crate::media::places::*;
 use crate::media::sealing::{Context, SealingAt, Stub, Unauthentic, home_bytes};
 use crate::volume::{Io, IoId, IoOp, Performed};
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -14,19 +14,7 @@ const STUB_BYTES: usize = 16;
 /// As the stub medium has them: so many homes of 32 bytes in a sector, after 32 other bytes.
 const PER_SECTOR: u64 = 15;
 
-/// A medium in memory, which notes what it is asked for: position and length.
-struct Memory {
-    bytes: RefCell<Vec<u8>>,
-    reads: RefCell<Vec<(u64, usize)>>,
-    writes: RefCell<Vec<(u64, usize)>>,
-}
-
 impl Memory {
-    fn new(bytes: usize) -> Self {
-        let bytes = RefCell::new(vec![0; bytes]);
-        Self { bytes, reads: RefCell::default(), writes: RefCell::default() }
-    }
-
     fn flip(&self, at: u64) {
         self.bytes.borrow_mut()[at as usize] ^= 0x10;
     }
@@ -34,45 +22,6 @@ impl Memory {
     fn swap(&self, a: Extent<Pos>, b: Extent<Pos>) {
         let mut bytes = self.bytes.borrow_mut();
         (0..a.len).for_each(|n| bytes.swap((a.start.0 + n) as usize, (b.start.0 + n) as usize));
-    }
-}
-
-impl Medium for Memory {
-    fn size(&self) -> u64 {
-        self.bytes.borrow().len() as u64
-    }
-    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
-        self.reads.borrow_mut().push((pos.0, into.len()));
-        into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
-        Ok(())
-    }
-    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
-        let mut bytes = vec![0; into.iter().map(|part| part.len()).sum()];
-        self.read(pos, &mut bytes)?;
-        let mut rest = &bytes[..];
-        for part in into {
-            let (own, others) = rest.split_at(part.len());
-            part.copy_from_slice(own);
-            rest = others;
-        }
-        Ok(())
-    }
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
-        self.writes.borrow_mut().push((pos.0, from.len()));
-        self.bytes.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
-        Ok(())
-    }
-    fn sync(&self) -> Result<(), MediumError> {
-        Ok(())
-    }
-    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        Ok(())
-    }
-    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        Ok(())
-    }
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
     }
 }
 
@@ -171,7 +120,7 @@ fn home_of(Context { block, born, .. }: Context, sealing: &Sealing) -> Vec<u8> {
 
 impl Bench {
     fn new() -> Self {
-        let (data, stubs) = (Memory::new(64 * BLOCK), Memory::new(64 << 10));
+        let (data, stubs) = (Memory::new(64 * BLOCK_BYTES), Memory::new(64 << 10));
         Self { data, stubs, toy: Toy::default(), sealings: vec![None; 64] }
     }
 

@@ -210,9 +210,8 @@ fn put_number(bytes: &mut Vec<u8>, number: u64) {
 }
 
 fn put_done(bytes: &mut Vec<u8>, done: Done, passes: u16) {
-    let number = done_number(done);
-    assert!(done_from(number) == Some(done), "a start knows how {done:?} is written");
-    bytes.push(number);
+    assert!(Done::from_number(done as u8) == Some(done), "a start knows how {done:?} is written");
+    bytes.push(done as u8);
     bytes.extend(passes.to_le_bytes());
 }
 
@@ -367,7 +366,7 @@ impl Body<'_> {
 
     fn done(&mut self) -> Result<Done, RecordError> {
         let [number] = self.array()?;
-        done_from(number).ok_or_else(|| self.field("done", u64::from(number)))
+        Done::from_number(number).ok_or_else(|| self.field("done", u64::from(number)))
     }
 
     fn cause(&mut self) -> Result<Cause, RecordError> {
@@ -412,29 +411,6 @@ fn due_from(number: u8) -> Option<Due> {
         2 => Some(Due::Shred { no_hole: true }),
         3 => Some(Due::ConservativeOverwrite),
         4 => Some(Due::Suspicious),
-        _ => None,
-    }
-}
-
-fn done_number(done: Done) -> u8 {
-    match done {
-        Done::Shredded => 1,
-        Done::Rewritten => 2,
-        Done::Freed => 3,
-        Done::Retired => 5,
-        Done::Overwritten => 4,
-        Done::Plain => 6,
-    }
-}
-
-fn done_from(number: u8) -> Option<Done> {
-    match number {
-        1 => Some(Done::Shredded),
-        2 => Some(Done::Rewritten),
-        3 => Some(Done::Freed),
-        5 => Some(Done::Retired),
-        4 => Some(Done::Overwritten),
-        6 => Some(Done::Plain),
         _ => None,
     }
 }

@@ -1,49 +1,11 @@
 use crate::base::units::{Epoch, EpochRange};
-use crate::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use crate::media::medium::Medium;
+use crate::media::memory::Memory;
 use crate::owed::journal::*;
-use std::cell::RefCell;
 
 const DISK: [u8; 16] = [9; 16];
 const SIZE: u64 = 1 << 30;
 const SHAPE: Shape = Shape { half_bytes: 16 * SECTOR_BYTES, slots: 2 };
-
-/// Bytes in memory.
-struct Memory(RefCell<Vec<u8>>);
-
-impl Medium for Memory {
-    fn size(&self) -> u64 {
-        self.0.borrow().len() as u64
-    }
-
-    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
-        let bytes = self.0.borrow();
-        let end = pos.0 as usize + into.len();
-        let error = || MediumError { kind: MediumErrorKind::Io, message: "beyond the end".into() };
-        into.copy_from_slice(bytes.get(pos.0 as usize..end).ok_or_else(error)?);
-        Ok(())
-    }
-
-    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
-        self.0.borrow_mut()[pos.0 as usize..][..from.len()].copy_from_slice(from);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), MediumError> {
-        Ok(())
-    }
-
-    fn punch(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        unreachable!("a journal is never punched")
-    }
-
-    fn zero(&self, _: Extent<Pos>) -> Result<(), MediumError> {
-        unreachable!("a journal is never zeroed")
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
-    }
-}
 
 /// A journal and the state that it should give back.
 struct Bench {
@@ -54,7 +16,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let medium = Memory(RefCell::new(vec![0; SHAPE.bytes() as usize]));
+        let medium = Memory::new(SHAPE.bytes());
         medium.write(Pos(0), &Head { shape: SHAPE, disk: DISK }.to_bytes(), true).unwrap();
         let mut bench = Self { medium, journal: Journal::resume(SHAPE, 1, 0, 0), state: State::default() };
         bench.commit();
@@ -74,9 +36,13 @@ impl Bench {
         }
     }
 
-    fn die(&mut self, start: u64) {
-        self.change(Change::Oblige(Extent::new(start, 4096), Due::Shred { no_hole: false }, Cause::Trim));
+    fn commits(&mut self, change: Change) {
+        self.change(change);
         self.commit();
+    }
+
+    fn die(&mut self, start: u64) {
+        self.commits(Change::Oblige(Extent::new(start, 4096), Due::Shred { no_hole: false }, Cause::Trim));
     }
 
     fn scan(&self) -> Result<Recovered, JournalError> {
@@ -84,7 +50,7 @@ impl Bench {
     }
 
     fn flip(&self, byte: u64, bit: u8) {
-        self.medium.0.borrow_mut()[byte as usize] ^= 1 << bit;
+        self.medium.bytes.borrow_mut()[byte as usize] ^= 1 << bit;
     }
 }
 
@@ -98,23 +64,19 @@ fn what_was_committed_comes_back_across_many_rotations() {
     for n in 0..200 {
         bench.die(n % 17 * 65536);
         if n % 3 == 0 {
-            bench.change(Change::Complete(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
-            bench.commit();
+            bench.commits(Change::Complete(Extent::new(n % 17 * 65536, 512), Done::Shredded, 2));
         }
         if n % 7 == 0 {
             bench.state.log = LogHead { lines: n, hash: [n as u8; 32] };
-            bench.change(Change::Recorded(2));
-            bench.commit();
+            bench.commits(Change::Recorded(2));
         }
         let found = bench.scan().unwrap();
         assert_eq!(entries(&found.state), entries(&bench.state), "after {n}");
         assert_eq!(found.state.counters, bench.state.counters);
         assert_eq!(found.state.receipts, bench.state.receipts, "after {n}");
         assert_eq!(found.state.log, bench.state.log, "after {n}");
-        assert_eq!((found.generation, found.seq), {
-            let at = bench.journal.position();
-            (at.generation, at.seq)
-        });
+        let at = FrameId { generation: found.generation, seq: found.seq };
+        assert_eq!(at, bench.journal.position());
     }
     assert!(bench.journal.position().generation > 10, "the journal never rotated");
 }
@@ -122,8 +84,7 @@ fn what_was_committed_comes_back_across_many_rotations() {
 #[test]
 fn held_slots_and_the_dirt_they_leave_come_back() {
     let mut bench = Bench::new();
-    bench.change(Change::Stage(Slot(1), Extent::new(8192, 100), Crc(7)));
-    bench.commit();
+    bench.commits(Change::Stage(Slot(1), Extent::new(8192, 100), Crc(7)));
     assert_eq!(bench.scan().unwrap().state.slots, bench.state.slots);
     bench.change(Change::Release);
     for n in 0..40 {
@@ -131,8 +92,7 @@ fn held_slots_and_the_dirt_they_leave_come_back() {
         let slots = bench.scan().unwrap().state.slots;
         assert!(slots.staged.is_empty() && slots.dirty, "after {n}");
     }
-    bench.change(Change::Clean);
-    bench.commit();
+    bench.commits(Change::Clean);
     assert!(!bench.scan().unwrap().state.slots.dirty);
 }
 
@@ -143,11 +103,9 @@ fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations
     let scopes = [scope(None), scope(Some(Extent::new(1 << 50, 5 * 4096)))];
     for n in 0..200 {
         let scope = scopes[n % 2];
-        bench.change(Change::Forget(scope));
-        bench.commit();
+        bench.commits(Change::Forget(scope));
         assert_eq!(bench.scan().unwrap().state.forgets, [scope]);
-        bench.change(Change::Forgotten(scope, (1 << 39) + n as u64, 3));
-        bench.commit();
+        bench.commits(Change::Forgotten(scope, (1 << 39) + n as u64, 3));
         let found = bench.scan().unwrap().state;
         assert_eq!((found.forgets, &found.receipts), (vec![], &bench.state.receipts), "after {n}");
         let last = found.receipts.iter().last().unwrap();
@@ -163,13 +121,13 @@ fn forgets_of_epochs_and_of_blocks_and_their_receipts_come_back_across_rotations
 fn a_torn_last_frame_never_was() {
     let mut bench = Bench::new();
     bench.die(0);
-    let before = bench.medium.0.borrow().clone();
+    let before = bench.medium.bytes.borrow().clone();
     let entries_before = entries(&bench.state);
     bench.die(65536);
-    let after = bench.medium.0.borrow().clone();
+    let after = bench.medium.bytes.borrow().clone();
     let torn: Vec<usize> = (0..before.len()).filter(|at| before[*at] != after[*at]).collect();
     for cut in &torn {
-        *bench.medium.0.borrow_mut() = [&after[..*cut], &before[*cut..]].concat();
+        *bench.medium.bytes.borrow_mut() = [&after[..*cut], &before[*cut..]].concat();
         assert_eq!(entries(&bench.scan().unwrap().state), entries_before, "cut at {cut}");
     }
 }
@@ -177,32 +135,30 @@ fn a_torn_last_frame_never_was() {
 #[test]
 fn a_torn_rotation_leaves_the_half_before() {
     let mut bench = Bench::new();
-    let (mut before, mut generation) = (bench.medium.0.borrow().clone(), bench.journal.position().generation);
+    let (mut before, mut generation) =
+        (bench.medium.bytes.borrow().clone(), bench.journal.position().generation);
     let mut wanted = entries(&bench.state);
     for n in 1..60 {
-        bench.change(Change::Oblige(
-            Extent::new(n * 65536, 4096),
-            Due::ConservativeOverwrite,
-            Cause::ConservativeOverwrite,
-        ));
+        let (due, cause) = (Due::ConservativeOverwrite, Cause::ConservativeOverwrite);
+        bench.change(Change::Oblige(Extent::new(n * 65536, 4096), due, cause));
         bench.change(Change::Complete(Extent::new((n - 1) * 65536, 4096), Done::Rewritten, 1));
         bench.change(Change::Recorded(1));
         let commit = bench.journal.commit(&bench.state);
         bench.medium.write(commit.pos, &commit.bytes, true).unwrap();
-        let after = bench.medium.0.borrow().clone();
+        let after = bench.medium.bytes.borrow().clone();
         if bench.journal.position().generation != generation {
             for sectors in 0..commit.bytes.len() / 512 {
                 let cut = commit.pos.0 as usize + sectors * 512;
-                *bench.medium.0.borrow_mut() = [&after[..cut], &before[cut..]].concat();
+                *bench.medium.bytes.borrow_mut() = [&after[..cut], &before[cut..]].concat();
                 let found = entries(&bench.scan().unwrap().state);
                 assert_eq!(found, wanted, "rotation {generation} torn after {sectors} sectors");
             }
         }
-        *bench.medium.0.borrow_mut() = after;
+        *bench.medium.bytes.borrow_mut() = after;
         if let Some((pos, mark)) = commit.mark {
             bench.medium.write(pos, &mark, false).unwrap();
         }
-        (before, generation) = (bench.medium.0.borrow().clone(), bench.journal.position().generation);
+        (before, generation) = (bench.medium.bytes.borrow().clone(), bench.journal.position().generation);
         wanted = entries(&bench.state);
     }
     assert!(generation > 2, "the journal never rotated");
@@ -215,10 +171,7 @@ fn a_flipped_bit_is_refused_or_changes_nothing_but_the_last_frame() {
         bench.die(n * 65536 % (1 << 22));
     }
     let all = entries(&bench.state);
-    let last = {
-        let found = bench.scan().unwrap();
-        found.seq
-    };
+    let last = bench.scan().unwrap().seq;
     let slots_at = SHAPE.slot(Slot(0)).0;
     for byte in 0..slots_at {
         bench.flip(byte, (byte % 8) as u8);
@@ -237,7 +190,7 @@ fn a_flipped_bit_is_refused_or_changes_nothing_but_the_last_frame() {
 fn another_disks_journal_and_a_newer_one_are_refused_by_name() {
     let bench = Bench::new();
     assert_eq!(scan(&bench.medium, [8; 16], SIZE, 0).unwrap_err(), JournalError::OtherDisk);
-    bench.medium.0.borrow_mut()[8] = 4;
+    bench.medium.bytes.borrow_mut()[8] = 4;
     assert_eq!(bench.scan().unwrap_err(), JournalError::Version(4));
 }
 
@@ -245,7 +198,8 @@ fn another_disks_journal_and_a_newer_one_are_refused_by_name() {
 fn a_journal_cut_short_is_refused() {
     let bench = Bench::new();
     for len in [0, 100, 4095, 4096, 10_000, SHAPE.bytes() as usize - 1] {
-        let short = Memory(RefCell::new(bench.medium.0.borrow()[..len].to_vec()));
+        let short = Memory::new(0);
+        short.put(Pos(0), &bench.medium.bytes.borrow()[..len]).unwrap();
         assert!(matches!(scan(&short, DISK, SIZE, 0), Err(JournalError::Damaged(_))), "{len}");
     }
 }
@@ -280,7 +234,7 @@ fn a_full_ledger_with_all_slots_held_fits_its_half() {
 
 /// Makes another record of the one at `at` in the frame that begins at `from`.
 fn alter(bench: &Bench, from: usize, at: usize, bytes: &[u8]) {
-    let mut all = bench.medium.0.borrow_mut();
+    let mut all = bench.medium.bytes.borrow_mut();
     all[from + at..][..bytes.len()].copy_from_slice(bytes);
     let records = u64::from_le_bytes(all[from + 24..from + 32].try_into().unwrap());
     all[from + 32..from + 36].fill(0);
@@ -330,20 +284,20 @@ fn one_wrong_byte_is_mended_where_something_says_that_the_frame_was_durable() {
     let mut bench = Bench::new();
     (1..4).for_each(|n| bench.die(n * 4096));
     let FrameId { generation, seq } = bench.journal.position();
-    let whole = bench.medium.0.borrow().clone();
+    let whole = bench.medium.bytes.borrow().clone();
     let frames: Vec<usize> =
         (0..whole.len()).step_by(512).filter(|at| whole[*at..].starts_with(b"QFRM")).collect();
     let last = *frames.last().expect("there are frames");
     let in_frames = frames.iter().flat_map(|at| [0, 3, 5, 12, 20, 24, 33, 40, 200].map(|n| at + n));
     for at in [0, 9, 30, 41].into_iter().chain(in_frames) {
         for stopped in [Some((generation, seq)), None] {
-            bench.medium.0.borrow_mut()[at] ^= 0x24;
+            bench.medium.bytes.borrow_mut()[at] ^= 0x24;
             let done = mend(&bench.medium, DISK, stopped).unwrap();
-            let is_mended = *bench.medium.0.borrow() == whole;
+            let is_mended = *bench.medium.bytes.borrow() == whole;
             // Without a clean stop, a crash may have torn the last frame.
             assert_eq!(is_mended, stopped.is_some() || at < last, "byte {at}: {done:?}");
             assert_eq!(done.len(), usize::from(is_mended));
-            bench.medium.0.borrow_mut().clone_from(&whole);
+            bench.medium.bytes.borrow_mut().clone_from(&whole);
         }
     }
 }

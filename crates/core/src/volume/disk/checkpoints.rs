@@ -259,9 +259,9 @@ impl Volume {
                 waiters.into_iter().for_each(|waiter| self.checkpointed(waiter, out));
             }
             Ended::NoSpace { error, may_be_short, waiters } => {
-                self.requests.put_off_map(&mut self.disk, &mut self.watching, &error, out);
                 self.on_requests(out, |requests, others| {
-                    requests.refuse_uncommitted(others, !may_be_short, &error)
+                    requests.put_off_map(others, &error);
+                    requests.refuse_uncommitted(others, !may_be_short, &error);
                 });
                 for waiter in waiters {
                     self.checkpoint_lacks_space(waiter, may_be_short, &error, out);
@@ -300,7 +300,7 @@ impl Volume {
         match waiter {
             Waiter::Request(_) | Waiter::Task if may_be_short => self.disk.checkpoints.next.push(waiter),
             Waiter::Request(id) => {
-                self.requests.request_failed(&mut self.disk, &mut self.watching, id, error.clone(), out)
+                self.on_requests(out, |requests, others| requests.request_failed(others, id, error.clone()))
             }
             Waiter::Task => self.task_failed(error, out),
             Waiter::Proof => self.disk.checkpoints.next.push(waiter),

@@ -84,7 +84,7 @@ impl Commits {
             assert!(self.durable.seq == seq, "no commit is made while another one is under way");
             self.recording.committed(seq);
         }
-        is_news.then(|| self.undurable.end())
+        is_news.then(|| std::mem::take(&mut self.undurable.under_way))
     }
 }
 
@@ -157,11 +157,6 @@ impl Undurable {
         self.under_way = std::mem::take(&mut self.next);
     }
 
-    /// Ends the commit under way, which is durable: what was in it.
-    fn end(&mut self) -> Batch {
-        std::mem::take(&mut self.under_way)
-    }
-
     /// Forgets who waits: the medium has failed.
     pub(in crate::volume) fn give_up(&mut self) {
         self.next.waiters.clear();
@@ -174,7 +169,7 @@ impl Disk {
     pub(in crate::volume) fn change(&mut self, change: Change) -> u64 {
         assert!(!self.config.read_only, "the journal of a disk that is read-only stays as it is");
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
-            self.remaining.forget(run);
+            self.remaining.runs.remove(run);
         }
         assert!(change.is_within(self.store.geometry().size), "{change:?} is one that a start takes");
         let receipts = self.state.counters.receipts;
@@ -221,7 +216,7 @@ impl Volume {
                 mapped.owed_durably(&places);
             }
             for id in waiters {
-                self.requests.finish_with_buf(&mut self.watching, id, out);
+                self.on_requests(out, |requests, others| requests.finish_with_buf(others, id));
             }
             self.disk.free_notes();
             self.erasing.task_committed(&mut self.disk, &mut self.requests, seq, out);

@@ -89,11 +89,6 @@ impl Overwriting {
     pub(in crate::volume) fn new(now: Millis) -> Self {
         Self { since: now, ..Self::default() }
     }
-
-    /// The parts of `extent` that no write over dead bytes is under way to.
-    pub(in crate::volume) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        self.under_way.gaps(extent)
-    }
 }
 
 impl Disk {

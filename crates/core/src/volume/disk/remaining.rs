@@ -72,16 +72,6 @@ impl Remaining {
         *self = Self::default();
     }
 
-    /// Notes that nothing is owed at `run` any more, or something else.
-    pub(in crate::volume) fn forget(&mut self, run: Extent<Addr>) {
-        self.runs.remove(run);
-    }
-
-    /// The parts of `extent` that a task may take.
-    pub(in crate::volume) fn gaps(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        self.runs.gaps(extent)
-    }
-
     /// Whether no task may take any of `extent`.
     pub(in crate::volume) fn covers(&self, extent: Extent<Addr>) -> bool {
         !self.runs.is_empty() && self.runs.gaps(extent).is_empty()

@@ -21,7 +21,7 @@ pub(in crate::volume) const RETRY_MS: u64 = 10_000;
 #[derive(Debug, Default)]
 pub(in crate::volume) struct Shortage {
     /// When erase tasks that no request waits for may begin again.
-    tasks: Millis,
+    pub(in crate::volume) tasks: Millis,
     /// When pages of the map are written again for deaths, and for checkpoints that no request waits for.
     pub(in crate::volume) map: Millis,
     /// Whether nothing else is due.
@@ -70,10 +70,6 @@ impl Disk {
     /// The same without a refusal: the task under way cannot be given up, and goes on once it has rested.
     pub(in crate::volume) fn rest_tasks(&mut self) {
         self.schedule.shortage.tasks = self.retry_at();
-    }
-
-    pub(in crate::volume) fn tasks_rest_until(&self) -> Millis {
-        self.schedule.shortage.tasks
     }
 
     pub(in crate::volume) fn retry_at(&self) -> Millis {

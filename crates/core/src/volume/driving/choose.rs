@@ -108,8 +108,8 @@ impl Requests {
     fn gather(&self, disk: &Disk, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, *extent, it));
-        let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
-        let free = erasable.flat_map(|part| disk.overwriting.gaps(part));
+        let erasable = ready.flat_map(|(extent, _)| disk.remaining.runs.gaps(extent));
+        let free = erasable.flat_map(|part| disk.overwriting.under_way.gaps(part));
         let mut runs = disk.limits().runs(free);
         runs.retain(|run| !disk.must_wait(*run));
         runs
@@ -177,7 +177,7 @@ impl Erasing {
         }
         let task = task.map(|mut task| {
             if urgent {
-                task.hurry();
+                task.steps.hurry();
             }
             task
         });
@@ -221,7 +221,7 @@ impl Erasing {
             Due::ConservativeOverwrite => {
                 let conservative = disk.state.ledger.conservative().within(rest).take(RUNS_MAX);
                 let ready = conservative.filter(|(extent, it)| requests.is_ready(disk, *extent, it));
-                let erasable = ready.flat_map(|(extent, _)| disk.remaining.gaps(extent));
+                let erasable = ready.flat_map(|(extent, _)| disk.remaining.runs.gaps(extent));
                 let mut left = u64::from(disk.commits.journal.shape().slots);
                 requests.keep(disk, disk.pieces_for_slots(erasable, &mut left), None)
             }

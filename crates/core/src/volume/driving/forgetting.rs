@@ -8,8 +8,7 @@ use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
 use crate::volume::obstacle::Obstacle;
-use crate::volume::requests::Requests;
-use crate::volume::watching::Watching;
+use crate::volume::requests::{Others, Requests};
 use crate::volume::{Command, Volume};
 
 /// Most steps of a forget in one event: meanwhile the guest waits. A step is that for some hundred versions at most.
@@ -20,75 +19,52 @@ const NOT_LAST: Refusal = Refusal::Invalid(
     "blocks are forgotten in all epochs up to the last, and another one is closing, or has closed since",
 );
 
-impl Erasing {
+impl Requests {
     /// Looks for what the current state shows of blocks that are to be forgotten. Such a forget is refused; all others
     /// go on.
-    fn drive_checks(
-        &mut self,
-        disk: &mut Disk,
-        requests: &mut Requests,
-        watching: &mut Watching,
-        out: &mut Vec<Command>,
-    ) {
+    fn drive_checks(&mut self, others: &mut Others<'_>) {
         for _ in 0..LOOKS_MAX {
-            let Some(check) = self.forgetting.checks.front().copied() else { return };
+            let Some(check) = others.erasing.forgetting.checks.front().copied() else { return };
             // Deaths after the next close could not be told from those before.
-            if check.open != disk.open_epoch() {
-                requests.refuse_check(self, watching, NOT_LAST, out);
+            if check.open != others.disk.open_epoch() {
+                self.refuse_check(others, NOT_LAST);
                 continue;
             }
-            let known = disk.store.epochs().expect("a store without epochs refuses this");
+            let known = others.disk.store.epochs().expect("a store without epochs refuses this");
             let end = match known.find_shared(check.left, check.to, LOOKS_MAX) {
-                Err(place) => return disk.fetch_for(Obstacle::Page(place), out),
+                Err(place) => return others.disk.fetch_for(Obstacle::Page(place), others.out),
                 Ok(Shared::Later) => {
-                    requests.refuse_check(self, watching, NOT_LAST, out);
+                    self.refuse_check(others, NOT_LAST);
                     continue;
                 }
                 Ok(Shared::Nowhere) => check.left.end(),
                 Ok(Shared::NotBefore(at)) => {
-                    self.forgetting.has_more = true;
+                    others.erasing.forgetting.has_more = true;
                     at
                 }
-                Ok(Shared::At(block)) => match disk.dead_up_to(block) {
+                Ok(Shared::At(block)) => match others.disk.dead_up_to(block) {
                     Some(end) => end,
                     None => {
-                        requests.refuse_check(self, watching, Refusal::Current(check.to, block), out);
+                        self.refuse_check(others, Refusal::Current(check.to, block));
                         continue;
                     }
                 },
             };
-            self.looked_up_to(disk, end, out);
-            if self.forgetting.has_more {
+            others.erasing.looked_up_to(others.disk, end, others.out);
+            if others.erasing.forgetting.has_more {
                 return;
             }
         }
-        self.forgetting.has_more = true;
-    }
-
-    /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
-    fn looked_up_to(&mut self, disk: &mut Disk, end: u64, out: &mut Vec<Command>) {
-        let Some(check) = self.forgetting.checks.front_mut() else { return };
-        assert!(check.left.start.0 <= end, "a look goes on where the last one ended");
-        check.left = Extent::between(end.min(check.left.end()), check.left.end());
-        if check.left.is_empty() {
-            let id = check.id;
-            self.forgetting.checks.pop_front();
-            disk.want_checkpoint(Waiter::Request(id), out);
-        }
+        others.erasing.forgetting.has_more = true;
     }
 
     /// Takes the steps that can be taken now.
-    pub(in crate::volume) fn drive_forgets(
-        &mut self,
-        disk: &mut Disk,
-        requests: &mut Requests,
-        watching: &mut Watching,
-        out: &mut Vec<Command>,
-    ) {
-        self.forgetting.has_more = false;
-        self.drive_checks(disk, requests, watching, out);
+    pub(in crate::volume) fn drive_forgets(&mut self, others: &mut Others<'_>) {
+        others.erasing.forgetting.has_more = false;
+        self.drive_checks(others);
+        let Others { disk, erasing, out, .. } = others;
         let may = !disk.config.read_only && !disk.schedule.halting;
-        if disk.state.forgets.is_empty() || !may || !disk.commits.is_durable(self.forgetting.after) {
+        if disk.state.forgets.is_empty() || !may || !disk.commits.is_durable(erasing.forgetting.after) {
             return;
         }
         if disk.waits_for_deaths() {
@@ -106,7 +82,21 @@ impl Erasing {
                 }
             }
         }
-        self.forgetting.has_more = true;
+        erasing.forgetting.has_more = true;
+    }
+}
+
+impl Erasing {
+    /// Notes that the first forget may go on, as far as the blocks before `end` are concerned.
+    fn looked_up_to(&mut self, disk: &mut Disk, end: u64, out: &mut Vec<Command>) {
+        let Some(check) = self.forgetting.checks.front_mut() else { return };
+        assert!(check.left.start.0 <= end, "a look goes on where the last one ended");
+        check.left = Extent::between(end.min(check.left.end()), check.left.end());
+        if check.left.is_empty() {
+            let id = check.id;
+            self.forgetting.checks.pop_front();
+            disk.want_checkpoint(Waiter::Request(id), out);
+        }
     }
 }
 

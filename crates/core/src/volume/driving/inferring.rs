@@ -103,14 +103,8 @@ impl Volume {
             watching.looks += 1;
             watching.last_own += 1;
             let id = Origin::Own(watching.last_own);
-            self.on_requests(out, |requests, others| {
-                requests.admit(
-                    others,
-                    id,
-                    Request { op: Op::ReadForInference, extent, fua: false },
-                    Vec::new(),
-                )
-            });
+            let request = Request { op: Op::ReadForInference, extent, fua: false };
+            self.on_requests(out, |requests, others| requests.admit(others, id, request, Vec::new()));
         }
     }
 
@@ -151,13 +145,8 @@ impl Volume {
         self.requests.note_death(&mut self.disk, extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching.watch)
         else {
-            return self.erasing.oblige_first(
-                &mut self.disk,
-                extent,
-                Due::Shred { no_hole: false },
-                Cause::Map,
-                out,
-            );
+            let due = Due::Shred { no_hole: false };
+            return self.erasing.oblige_first(&mut self.disk, extent, due, Cause::Map, out);
         };
         watching.parts += 1;
         watching.last_own += 1;

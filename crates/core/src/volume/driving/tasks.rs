@@ -186,7 +186,7 @@ impl Volume {
         }
         task.steps.failed();
         if is_job {
-            self.erasing.put_off_jobs(&self.disk)
+            self.erasing.jobs.put_off(self.disk.retry_at())
         } else {
             self.on_requests(out, |requests, others| requests.put_off_tasks(others, error))
         }
@@ -198,12 +198,12 @@ impl Volume {
         let lacks = |run: &crate::base::units::Extent<_>| self.disk.store.lacks_space(*run, true).is_some();
         let is_lacking = |task: &EraseTask| matches!(task.kind, Kind::Shred) && task.runs.iter().any(lacks);
         if self.disk.dead_leave() && !self.disk.state.ledger.dead().is_empty() {
-            self.requests.put_off_map(&mut self.disk, &mut self.watching, error, out);
+            self.on_requests(out, |requests, others| requests.put_off_map(others, error));
         } else if self.erasing.task.as_ref().is_some_and(is_lacking) {
             if let Some(task) = &mut self.erasing.task {
                 task.steps.give_up();
             }
-            self.requests.put_off_map(&mut self.disk, &mut self.watching, error, out);
+            self.on_requests(out, |requests, others| requests.put_off_map(others, error));
         }
     }
 

@@ -36,13 +36,6 @@ pub(in crate::volume) struct Check {
     pub(in crate::volume) open: Epoch,
 }
 
-impl Forgetting {
-    /// Gives the requests up that are being looked at: the medium has failed.
-    pub(in crate::volume) fn give_up(&mut self) {
-        self.checks.clear();
-    }
-}
-
 impl Disk {
     /// Up to where the bytes from the start of `block` on are dead by address, if they are. Such content has not left its
     /// place yet.

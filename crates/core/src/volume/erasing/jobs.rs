@@ -33,7 +33,7 @@ impl Jobs {
     }
 
     /// No job begins before `until`: there was no space for one.
-    fn put_off(&mut self, until: Millis) {
+    pub(in crate::volume) fn put_off(&mut self, until: Millis) {
         self.not_before = until;
     }
 }
@@ -69,11 +69,6 @@ impl Erasing {
         let owes = !disk.state.owed.is_empty() && !have_jobs_left;
         let has_queued = (disk.state.ledger.has_queued() || owes) && !disk.all_remains();
         !has_queued && self.pending_punch.is_empty() && is_up_to_jobs
-    }
-
-    /// Tries background jobs again later: there was no space for one.
-    pub(in crate::volume) fn put_off_jobs(&mut self, disk: &Disk) {
-        self.jobs.put_off(disk.retry_at());
     }
 }
 

@@ -76,14 +76,7 @@ impl Layers {
 impl Disk {
     /// The parts of `extent` without data.
     pub(in crate::volume) fn parts_without_data(&self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
-        let (mut from, mut parts) = (extent.start.0, Vec::new());
-        for run in self.data_runs(extent) {
-            parts.push(Extent::between(from, run.start.0));
-            from = run.end();
-        }
-        parts.push(Extent::between(from, extent.end()));
-        parts.retain(|part| !part.is_empty());
-        parts
+        extent.without(self.data_runs(extent))
     }
 }
 

@@ -101,11 +101,6 @@ impl EraseTask {
         matches!(self.kind, Kind::GiveBack)
     }
 
-    /// Makes the task urgent: a request waits for it.
-    pub(in crate::volume) fn hurry(&mut self) {
-        self.steps.hurry();
-    }
-
     /// The pieces of content to stage, one for each slot, in the order of the slots.
     fn slots(&self) -> impl Iterator<Item = (Extent<Addr>, &[u8])> {
         self.runs.iter().zip(self.steps.contents()).flat_map(|(run, content)| {
@@ -318,7 +313,7 @@ impl Erasing {
     /// When the task under way goes on that lacked space for its present step, if there is one.
     pub(in crate::volume) fn retry_wakeup(&self, disk: &Disk) -> Option<crate::base::units::Millis> {
         let rests = self.task.as_ref().is_some_and(|task| task.steps.is_resting());
-        rests.then(|| disk.tasks_rest_until())
+        rests.then_some(disk.schedule.shortage.tasks)
     }
 
     /// Drops the task under way: the medium failed. A task that keeps content stays, because that content

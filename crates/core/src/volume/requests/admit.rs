@@ -56,7 +56,7 @@ impl Requests {
             return self.close_epoch(others.disk, id, (when.max(1), anew), others.out);
         }
         if let Op::Forget(scope) = request.op {
-            return self.begin_forget(others.disk, others.erasing, id, scope, others.out);
+            return self.begin_forget(others, id, scope);
         }
         if request.extent.is_empty() && !request.op.is_of_whole_disk() {
             id.reply(Ok(Reply::default()), others.out);
@@ -91,9 +91,14 @@ impl Requests {
         }
         let reused = others.disk.suspect_if_room(reused, others.out);
         let waiting = Waiting { id, request, reused, unseen: Unseen::ToAsk, obstacle: Obstacle::Order };
-        match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+        match self.ready(others, &waiting) {
             Ok(needs) => self.begin(others, waiting, needs),
-            Err(obstacle) => self.wait_or_refuse(others.disk, Waiting { obstacle, ..waiting }, others.out),
+            Err(obstacle) => {
+                let is_revoked = obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
+                let counts = is_revoked && others.disk.latched.is_none();
+                others.disk.state.counters.revocations += u64::from(counts);
+                self.wait_or_refuse(others, Waiting { obstacle, ..waiting });
+            }
         }
     }
 
@@ -123,32 +128,24 @@ impl Requests {
         let obstacle = Obstacle::Order;
         let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
         if others.disk.latched.is_some() && needs_medium_writes(&waiting.request.op) {
-            return self.turn_away(others.disk, &waiting, others.out);
+            return self.turn_away(others, &waiting);
         }
-        match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+        match self.ready(others, &waiting) {
             Ok(needs) => self.begin(others, waiting, needs),
-            Err(obstacle) => {
-                self.wait_for(others.disk, id, waiting.request, waiting.unseen, obstacle, others.out)
-            }
+            Err(obstacle) => self.wait_or_refuse(others, Waiting { obstacle, ..waiting }),
         }
     }
 
     /// Lets `request`, which had been admitted, wait once more.
     pub(in crate::volume) fn wait_for(
         &mut self,
-        disk: &mut Disk,
+        others: &mut Others<'_>,
         id: Origin,
         request: Request,
         unseen: Unseen,
         obstacle: Obstacle,
-        out: &mut Vec<Command>,
     ) {
-        let waiting = Waiting { id, request, reused: Vec::new(), unseen, obstacle };
-        if disk.latched.is_some() {
-            return self.turn_away(disk, &waiting, out);
-        }
-        disk.fetch_for(obstacle, out);
-        self.waiting.join(waiting);
+        self.wait_or_refuse(others, Waiting { id, request, reused: Vec::new(), unseen, obstacle });
     }
 
     /// Why `request` is refused, if it is. All refusals that are known in advance are given here, before the
@@ -191,30 +188,23 @@ impl Requests {
         }
     }
 
-    fn wait_or_refuse(&mut self, disk: &mut Disk, waiting: Waiting, out: &mut Vec<Command>) {
-        if disk.latched.is_some() {
-            return self.turn_away(disk, &waiting, out);
+    fn wait_or_refuse(&mut self, others: &mut Others<'_>, waiting: Waiting) {
+        if others.disk.latched.is_some() {
+            return self.turn_away(others, &waiting);
         }
-        let is_revoked = waiting.obstacle.needs_task() && matches!(waiting.request.op, Op::Write(_));
-        disk.state.counters.revocations += u64::from(is_revoked);
-        disk.fetch_for(waiting.obstacle, out);
+        others.disk.fetch_for(waiting.obstacle, others.out);
         self.waiting.join(waiting);
     }
 
-    fn turn_away(&mut self, disk: &Disk, waiting: &Waiting, out: &mut Vec<Command>) {
+    fn turn_away(&mut self, others: &mut Others<'_>, waiting: &Waiting) {
         self.leave(waiting.id);
-        waiting.id.reply(Err(disk.frozen()), out);
+        waiting.id.reply(Err(others.disk.frozen()), others.out);
     }
 
     /// The extents that the watcher has to see before the request, the first one last; or why the request
     /// may not begin.
-    fn ready(
-        &self,
-        disk: &Disk,
-        erasing: &Erasing,
-        watching: &Watching,
-        waiting: &Waiting,
-    ) -> Result<Vec<Extent<Addr>>, Obstacle> {
+    fn ready(&self, others: &Others<'_>, waiting: &Waiting) -> Result<Vec<Extent<Addr>>, Obstacle> {
+        let Others { disk, erasing, watching, .. } = others;
         let request = &waiting.request;
         if !self.order.is_first(waiting.id) {
             return Err(Obstacle::Order);
@@ -245,13 +235,13 @@ impl Requests {
     pub(in crate::volume) fn settle(&mut self, others: &mut Others<'_>) {
         if others.disk.latched.is_some() {
             while let Some(waiting) = self.waiting.take_first() {
-                self.turn_away(others.disk, &waiting, others.out);
+                self.turn_away(others, &waiting);
             }
             return;
         }
         while let Some((turn, mut waiting)) = self.waiting.next_try(others.disk.has_room()) {
             waiting.reused = others.disk.suspect_if_room(waiting.reused, others.out);
-            match self.ready(others.disk, others.erasing, others.watching, &waiting) {
+            match self.ready(others, &waiting) {
                 Ok(needs) => self.begin(others, waiting, needs),
                 Err(obstacle) => {
                     others.disk.fetch_for(obstacle, others.out);

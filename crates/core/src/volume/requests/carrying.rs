@@ -44,22 +44,16 @@ impl Requests {
         old_extent: Extent<Addr>,
         rest: Vec<Extent<Addr>>,
     ) {
-        let masks = others.disk.masks(old_extent);
-        let places = others.disk.readable(old_extent, &masks);
-        self.run_masked(
-            id,
-            request.extent,
-            true,
-            Stage::ReadForInference { request, old_extent, rest },
-            masks,
-        );
+        let places = others.disk.readable(old_extent, &others.disk.masks(old_extent));
+        let (extent, stage) = (request.extent, Stage::ReadForInference { request, old_extent, rest });
+        self.run(id, extent, true, stage);
         self.read(others, id, Op::Copy, old_extent, places);
     }
 
     fn carry_out(&mut self, others: &mut Others<'_>, id: Origin, request: Request, unseen: Unseen) {
         let block = others.disk.to_copy_up(&request).next();
         if let Some(block) = block {
-            return self.copy_up(others.disk, id, request, block, others.out);
+            return self.copy_up(others, id, request, block);
         }
         if others.disk.needs_merge(&request) {
             return self.merge(others, id, request);
@@ -70,21 +64,16 @@ impl Requests {
         }
         match op {
             Op::ReadForInference => {
-                let masks = others.disk.masks(extent);
-                let places = others.disk.readable(extent, &masks);
-                self.run_masked(id, extent, true, Stage::Io, masks);
+                let places = others.disk.readable(extent, &others.disk.masks(extent));
+                self.run(id, extent, true, Stage::Io);
                 self.read(others, id, op, extent, places);
             }
             Op::Write(data) => self.begin_write(others, id, extent, data, fua, unseen),
             Op::Flush => self.begin_flush(others.disk, id, others.out),
             Op::Cache => {
                 self.run(id, extent, false, Stage::Io);
-                others.disk.io(
-                    Purpose::Request(id),
-                    others.disk.store.locate(extent),
-                    IoOp::Prefetch,
-                    others.out,
-                );
+                let places = others.disk.store.locate(extent);
+                others.disk.io(Purpose::Request(id), places, IoOp::Prefetch, others.out);
             }
             Op::ReadPast(epoch) => self.read_past(others, id, extent, epoch),
             Op::Compare(states) => others.disk.compare(id, extent, states, others.out),
@@ -167,9 +156,9 @@ impl Requests {
         let again = |data| Request { op: Op::Write(data), extent, fua };
         let places = match self.allocate(others.disk, others.erasing, id, extent) {
             WritePlan::To(places) => places,
-            WritePlan::CopyUp(block) => return self.copy_up(others.disk, id, again(data), block, others.out),
+            WritePlan::CopyUp(block) => return self.copy_up(others, id, again(data), block),
             WritePlan::AwaitJob => {
-                return self.wait_for(others.disk, id, again(data), unseen, Obstacle::Closed, others.out);
+                return self.wait_for(others, id, again(data), unseen, Obstacle::Closed);
             }
             WritePlan::NoSpace => {
                 return self.refuse_unbegun(others, id, extent, true, no_place());

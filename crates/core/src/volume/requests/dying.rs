@@ -93,7 +93,7 @@ impl Requests {
         if due.keeps_space() {
             return self.provide_more(others, id, extent);
         }
-        self.await_commit(others.disk, others.watching, id, others.out);
+        self.await_commit(others, id);
     }
 
     /// Zeros the parts of `rest` without data, one after the other, so that they have space. Then the
@@ -105,7 +105,7 @@ impl Requests {
         rest: Extent<Addr>,
     ) {
         if others.disk.latched.is_some() {
-            return self.await_commit(others.disk, others.watching, id, others.out);
+            return self.await_commit(others, id);
         }
         let data = others.disk.store.first(Content::Own, rest);
         let gap_end = data.map_or(rest.end(), |run| run.start.0);
@@ -114,10 +114,10 @@ impl Requests {
             return self.provide_more(others, id, Extent::between(data.end(), rest.end()));
         }
         if gap.is_empty() {
-            return self.await_commit(others.disk, others.watching, id, others.out);
+            return self.await_commit(others, id);
         }
         let WritePlan::To(places) = self.allocate(others.disk, others.erasing, id, gap) else {
-            return self.finish(others.watching, id, Err(no_place()), others.out);
+            return self.finish(others, id, Err(no_place()));
         };
         let rest = Extent::between(gap.end(), rest.end());
         self.running.get_mut(id).stage = Stage::Provide { gap, rest };

@@ -15,8 +15,7 @@ use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Running, Stage};
 use crate::volume::requests::waiting::Unseen;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
-use crate::volume::{Command, Performed, refusal};
+use crate::volume::{Performed, refusal};
 
 impl Erasing {
     /// Why the content of `old_extent` cannot be read for the watcher now. While other content was read, the map may
@@ -57,14 +56,14 @@ impl Requests {
             }
             (result, Stage::Note { .. }) => self.noted(others, id, result.map(|done| done.buf)),
             (result, _) if matches!(id, Origin::Own(_)) => {
-                self.own_look_done(others.disk, others.watching, id, result.map(|done| done.buf))
+                self.own_look_done(others, id, result.map(|done| done.buf))
             }
-            (Err(error), _) => self.request_failed(others.disk, others.watching, id, error, others.out),
+            (Err(error), _) => self.request_failed(others, id, error),
             (Ok(_), Stage::Provide { rest, .. }) => {
                 let rest = *rest;
                 self.provide_more(others, id, rest);
             }
-            (Ok(done), _) => self.finish(others.watching, id, Ok(done.buf.into()), others.out),
+            (Ok(done), _) => self.finish(others, id, Ok(done.buf.into())),
         }
     }
 
@@ -83,7 +82,7 @@ impl Requests {
         match result {
             Err(error) => {
                 others.disk.give_up_overwrite(extent);
-                return self.request_failed(others.disk, others.watching, id, error, others.out);
+                return self.request_failed(others, id, error);
             }
             Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
@@ -101,12 +100,12 @@ impl Requests {
     pub(in crate::volume) fn request_checkpointed(&mut self, others: &mut Others<'_>, id: Origin) {
         let running = self.running.get_mut(id);
         match std::mem::replace(&mut running.stage, Stage::Io) {
-            Stage::Closed(last) => self.finish(others.watching, id, Ok(Reply::Closed(last)), others.out),
+            Stage::Closed(last) => self.finish(others, id, Ok(Reply::Closed(last))),
             Stage::Forget(scope) => self.intend_forget(others, id, scope),
             // Deaths wait for a later commit themselves.
             Stage::Checkpoint(Some(deaths)) => self.die(others, id, deaths),
             Stage::Checkpoint(None) if !self.awaits_completion(others.disk, id) => {
-                self.finish_with_buf(others.watching, id, others.out)
+                self.finish_with_buf(others, id)
             }
             stage => {
                 assert!(matches!(stage, Stage::Checkpoint(None)), "a request waits for what it asked for")
@@ -135,22 +134,16 @@ impl Requests {
             None => self.show(others, id, request, old_extent, rest),
             Some(obstacle) => {
                 rest.push(old_extent);
-                self.wait_for(others.disk, id, request, Unseen::Left(rest), obstacle, others.out);
+                self.wait_for(others, id, request, Unseen::Left(rest), obstacle);
             }
         }
     }
 
     /// Ends a read that the watcher asked for.
-    fn own_look_done(
-        &mut self,
-        disk: &Disk,
-        watching: &mut Watching,
-        id: Origin,
-        result: Result<Buf, ContentError>,
-    ) {
+    fn own_look_done(&mut self, others: &mut Others<'_>, id: Origin, result: Result<Buf, ContentError>) {
         let Running { extent, .. } = self.running.take(id);
         self.leave(id);
-        watching.looked(disk, extent, &result);
+        others.watching.looked(others.disk, extent, &result);
     }
 
     /// Refuses a change of `extent` of which the watcher was told, and which does not take place: though a
@@ -167,83 +160,66 @@ impl Requests {
         others.watching.tell_of_refusal(others.disk, extent, was_shown);
         others.erasing.layers.forget(extent);
         self.leave(id);
-        self.answer(others.watching, id, Err(refusal), others.out);
+        self.answer(others, id, Err(refusal));
     }
 
     /// Tells the origin of request `id` how it ended.
-    fn answer(&mut self, watching: &mut Watching, id: Origin, outcome: Outcome, out: &mut Vec<Command>) {
+    fn answer(&mut self, others: &mut Others<'_>, id: Origin, outcome: Outcome) {
         match id {
-            Origin::Front(_) => id.reply(outcome, out),
-            Origin::Own(_) => watching.own_death_done(),
+            Origin::Front(_) => id.reply(outcome, others.out),
+            Origin::Own(_) => others.watching.own_death_done(),
         }
     }
 
     /// Refuses request `id`, under way, whose content could not be read or written. A medium that fails at a change latches.
     pub(in crate::volume) fn request_failed(
         &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
+        others: &mut Others<'_>,
         id: Origin,
         error: impl Into<ContentError>,
-        out: &mut Vec<Command>,
     ) {
         let error = error.into();
         let running = self.running.get_mut(id);
         let (is_read, extent) = (!running.is_ordered && !running.extent.is_empty(), running.extent);
-        self.finish(watching, id, Err(refusal(&error)), out);
+        self.finish(others, id, Err(refusal(&error)));
         if !is_read && !extent.is_empty() {
-            watching.tell_of_refusal(disk, extent, true);
+            others.watching.tell_of_refusal(others.disk, extent, true);
         }
         if let ContentError::Medium(error) = error
             && !is_read
             && error.kind != MediumErrorKind::NoSpace
         {
-            disk.latch(&error.message, out);
+            others.disk.latch(&error.message, others.out);
         }
     }
 
-    pub(in crate::volume) fn finish(
-        &mut self,
-        watching: &mut Watching,
-        id: Origin,
-        outcome: Outcome,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn finish(&mut self, others: &mut Others<'_>, id: Origin, outcome: Outcome) {
         self.running.take(id);
         self.leave(id);
-        self.answer(watching, id, outcome, out);
+        self.answer(others, id, outcome);
     }
 
-    pub(in crate::volume) fn await_commit(
-        &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
-        id: Origin,
-        out: &mut Vec<Command>,
-    ) {
-        if disk.latched.is_some() {
-            return self.finish(watching, id, Err(disk.frozen()), out);
+    pub(in crate::volume) fn await_commit(&mut self, others: &mut Others<'_>, id: Origin) {
+        if others.disk.latched.is_some() {
+            let frozen = others.disk.frozen();
+            return self.finish(others, id, Err(frozen));
         }
         let extent = self.running.get_mut(id).extent;
-        if disk.commits.undurable.must_wait_for(id, extent) && !mutant::is(Mutant::ReplyBeforeCommit) {
+        let must_wait = others.disk.commits.undurable.must_wait_for(id, extent);
+        if must_wait && !mutant::is(Mutant::ReplyBeforeCommit) {
             self.running.get_mut(id).stage = Stage::Commit;
-            if !disk.store.same_place() {
+            if !others.disk.store.same_place() {
                 // All of its effect has taken place in memory, and later frames of the journal follow.
                 self.retire(id);
             }
         } else {
-            self.finish_with_buf(watching, id, out);
+            self.finish_with_buf(others, id);
         }
     }
 
-    pub(in crate::volume) fn finish_with_buf(
-        &mut self,
-        watching: &mut Watching,
-        id: Origin,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn finish_with_buf(&mut self, others: &mut Others<'_>, id: Origin) {
         let buf = std::mem::take(&mut self.running.get_mut(id).buf);
-        self.finish(watching, id, Ok(buf.into()), out);
+        self.finish(others, id, Ok(buf.into()));
     }
 }
 

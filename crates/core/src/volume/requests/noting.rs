@@ -51,12 +51,8 @@ impl Requests {
         let notes = others.disk.commits.journal.shape().notes();
         assert!(at.overlap(notes) == Some(at), "a note leaves the rest of the journal alone");
         let place = Place { on: MediumId::Journal, extent: at };
-        others.disk.io(
-            Purpose::Request(id),
-            place,
-            IoOp::Write { data: data.into(), durable: false },
-            others.out,
-        );
+        let op = IoOp::Write { data: data.into(), durable: false };
+        others.disk.io(Purpose::Request(id), place, op, others.out);
     }
 
     /// Goes on with request `id` after the write of its note.
@@ -77,7 +73,7 @@ impl Requests {
         others.disk.overwriting.notes.written(number);
         if let Err(error) = result {
             others.disk.give_up_overwrite(extent);
-            return self.request_failed(others.disk, others.watching, id, error, others.out);
+            return self.request_failed(others, id, error);
         }
         if others.disk.latched.is_some() {
             others.disk.zero_notes(others.out);
@@ -97,7 +93,7 @@ impl Requests {
         let extent = self.running.get_mut(id).extent;
         others.disk.give_up_overwrite(extent);
         let frozen = others.disk.frozen();
-        self.finish(others.watching, id, Err(frozen), others.out);
+        self.finish(others, id, Err(frozen));
         others.watching.tell_of_refusal(others.disk, extent, true);
     }
 
@@ -114,13 +110,14 @@ impl Requests {
         if !durable {
             return match deaths {
                 Some(deaths) => self.die(others, id, deaths),
-                None => self.finish_with_buf(others.watching, id, others.out),
+                None => self.finish_with_buf(others, id),
             };
         }
         let parts: Vec<_> =
             others.disk.state.ledger.overwritten_within(extent).map(|(part, _)| part).collect();
         if others.disk.latched.is_some() && !(parts.is_empty() && others.disk.is_met_durable()) {
-            return self.finish(others.watching, id, Err(others.disk.frozen()), others.out);
+            let frozen = others.disk.frozen();
+            return self.finish(others, id, Err(frozen));
         }
         others.disk.meet_overwritten(&parts);
         self.running.get_mut(id).stage = Stage::Checkpoint(deaths);

@@ -77,7 +77,7 @@ impl Requests {
         }
         match others.disk.whereabouts(&reading) {
             Now::There if reading.reuses == others.disk.reuses() => return false,
-            Now::Forgotten(refusal) => self.finish(others.watching, id, Err(refusal), others.out),
+            Now::Forgotten(refusal) => self.finish(others, id, Err(refusal)),
             Now::There | Now::Elsewhere => self.read_again(others, id, *reading),
         }
         true

@@ -4,31 +4,24 @@ use crate::media::medium::MediumError;
 use crate::request::Op;
 use crate::volume::disk::Disk;
 use crate::volume::disk::remaining::Remaining;
+use crate::volume::refusal;
 use crate::volume::requests::waiting::{Unseen, Waiting};
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
-use crate::volume::{Command, refusal};
 
 impl Requests {
     /// Lets erase tasks rest: one lacked space.
     pub(in crate::volume) fn put_off_tasks(&mut self, others: &mut Others<'_>, error: &MediumError) {
         others.disk.rest_tasks();
         self.refuse_demands(others, error);
-        self.refuse_obliging(others.disk, others.watching, error, others.out);
+        self.refuse_obliging(others, error);
     }
 
     /// Lets changes of the map rest: a page lacked space.
-    pub(in crate::volume) fn put_off_map(
-        &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
-        error: &MediumError,
-        out: &mut Vec<Command>,
-    ) {
-        disk.schedule.shortage.map = disk.retry_at();
-        self.refuse_obliging(disk, watching, error, out);
-        if !disk.state.ledger.dead().is_empty() || !disk.can_close() {
-            self.refuse_closes(disk, watching, error, out);
+    pub(in crate::volume) fn put_off_map(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        others.disk.schedule.shortage.map = others.disk.retry_at();
+        self.refuse_obliging(others, error);
+        if !others.disk.state.ledger.dead().is_empty() || !others.disk.can_close() {
+            self.refuse_closes(others, error);
         }
     }
 
@@ -60,7 +53,7 @@ impl Requests {
 
     /// Refuses all that waits for room in the ledger, which may not come.
     pub(in crate::volume) fn refuse_roomless(&mut self, others: &mut Others<'_>, error: &MediumError) {
-        self.refuse_obliging(others.disk, others.watching, error, others.out);
+        self.refuse_obliging(others, error);
         if !others.disk.has_room() {
             for waiting in self.waiting.take_roomless() {
                 self.refuse_waiting(others, &waiting, error);
@@ -69,18 +62,12 @@ impl Requests {
     }
 
     /// Refuses the deaths that wait for room in the ledger, which may not come before there is space.
-    fn refuse_obliging(
-        &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
-        error: &MediumError,
-        out: &mut Vec<Command>,
-    ) {
-        if !disk.has_room() {
+    fn refuse_obliging(&mut self, others: &mut Others<'_>, error: &MediumError) {
+        if !others.disk.has_room() {
             for id in std::mem::take(&mut self.obliging) {
-                self.request_failed(disk, watching, id, error.clone(), out);
+                self.request_failed(others, id, error.clone());
             }
-            self.refuse_closes(disk, watching, error, out);
+            self.refuse_closes(others, error);
         }
     }
 
@@ -97,13 +84,8 @@ impl Requests {
             return others.watching.looked(others.disk, waiting.request.extent, &failed);
         }
         let was_shown = matches!(waiting.unseen, Unseen::Left(_));
-        self.refuse_unbegun(
-            others,
-            waiting.id,
-            waiting.request.extent,
-            was_shown,
-            refusal(&error.clone().into()),
-        );
+        let refusal = refusal(&error.clone().into());
+        self.refuse_unbegun(others, waiting.id, waiting.request.extent, was_shown, refusal);
     }
 
     /// Refuses the writes that wait for the destruction of something that remains, until that is tried again.

@@ -16,7 +16,7 @@ pub(in crate::volume) struct Running {
     /// Whether later changes of the same bytes wait for this request.
     pub(in crate::volume) is_ordered: bool,
     pub(in crate::volume) stage: Stage,
-    /// The parts that were dead when the request began, and read as zeros.
+    /// The parts that were dead when the request began, and read as zeros; without a meaning where later changes wait.
     pub(in crate::volume) masks: Vec<Extent<Addr>>,
     /// The payload to hand back.
     pub(in crate::volume) buf: Buf,
@@ -147,7 +147,7 @@ impl Table {
             let after = self.changing.bytes();
             assert!(after == before + running.extent.len, "no two changes under way share bytes");
         } else {
-            running.exposed().for_each(|part| self.count(part, 1));
+            running.exposed().into_iter().for_each(|part| self.count(part, 1));
         }
         assert!(self.all.insert(id, running).is_none(), "a request runs once");
     }
@@ -168,7 +168,7 @@ impl Table {
             let after = self.changing.bytes();
             assert!(before == after + running.extent.len, "a change has all its bytes until it ends");
         } else {
-            running.exposed().for_each(|part| self.count(part, -1));
+            running.exposed().into_iter().for_each(|part| self.count(part, -1));
         }
         running
     }
@@ -220,15 +220,8 @@ impl Table {
 
 impl Running {
     /// The parts that the request reads and that were not dead when it began.
-    fn exposed(&self) -> impl Iterator<Item = Extent<Addr>> + use<> {
-        let mut from = self.extent.start.0;
-        let ends = self.masks.iter().map(|mask| (mask.start.0, mask.end()));
-        let ends: Vec<_> = ends.chain([(self.extent.end(), self.extent.end())]).collect();
-        ends.into_iter().filter_map(move |(to, next)| {
-            let part = Extent::between(from, to);
-            from = next;
-            (!part.is_empty()).then_some(part)
-        })
+    fn exposed(&self) -> Vec<Extent<Addr>> {
+        self.extent.without(self.masks.iter().copied())
     }
 }
 

@@ -31,9 +31,12 @@ impl Bench {
         self.done(Op::Trim, start, len).unwrap();
     }
 
-    /// All receipts: act, first byte, length, passes.
+    /// All receipts, by their first byte: act, first byte, length, passes.
     fn told(&self) -> Vec<(Done, u64, u64, u16)> {
-        self.receipts.iter().map(|it| (it.act, it.extent.start.0, it.extent.len, it.passes)).collect()
+        let told = self.receipts.iter().map(|it| (it.act, it.extent.start.0, it.extent.len, it.passes));
+        let mut told: Vec<_> = told.collect();
+        told.sort_by_key(|it| it.1);
+        told
     }
 
     fn has_sevens(&self) -> bool {
@@ -44,11 +47,9 @@ impl Bench {
 #[test]
 fn plain_bytes_read_as_zeros_at_once_and_get_no_pass() {
     for can_punch in [true, false] {
-        let shape = Shape { half_bytes: 64 << 10, slots: 16 };
-        let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
+        let data = Memory::new(SIZE);
         data.keeps.set(!can_punch);
-        let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
-        let (mut bench, puppet) = marked(Bench::open("6", data, journal, Some(checkpoint)));
+        let (mut bench, puppet) = marked(Bench::made("6", data, 64 << 10, [None; 2]));
         bench.holds(&puppet, 0, 65536, true);
         bench.trims(4096, 8192);
         assert_eq!(bench.reads(0, 16384), [[7; 4096], [0; 4096], [0; 4096], [7; 4096]].concat());
@@ -69,8 +70,7 @@ fn a_slot_with_plain_content_is_freed_and_holds_nothing_then() {
     bench.holds(&puppet, 0, 4 * BLOCK, true);
     bench.flush();
     bench.trims(BLOCK, 2 * BLOCK);
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     while bench.told().is_empty() {
         assert!(bench.step());
     }
@@ -102,10 +102,8 @@ fn only_what_is_plain_is_freed() {
     puppet.is_plain(extent(4096, 4096), false);
     bench.trims(0, 16384);
     bench.idle();
-    let mut told = bench.told();
-    told.sort_by_key(|it| it.1);
     let parts = [(Done::Plain, 0, 4096, 0), (Done::Shredded, 4096, 4096, 2), (Done::Plain, 8192, 8192, 0)];
-    assert_eq!(told, parts);
+    assert_eq!(bench.told(), parts);
 }
 
 #[test]
@@ -134,10 +132,8 @@ fn dead_twice() -> Vec<(Done, u64, u64, u16)> {
 
 #[test]
 fn a_plain_death_takes_no_pass_from_a_sensitive_one_that_is_owed() {
-    let mut told = dead_twice();
-    told.sort_by_key(|it| it.1);
     let parts = [(Done::Plain, 0, 4096, 0), (Done::Shredded, 4096, 4096, 2), (Done::Plain, 8192, 4096, 0)];
-    assert_eq!(told, parts);
+    assert_eq!(dead_twice(), parts);
 }
 
 /// The receipts of sensitive bytes below a watcher that calls zeros plain.
@@ -223,9 +219,10 @@ fn a_block_that_is_plain_in_part_dies_as_a_sensitive_whole() {
     bench.trims(SIZE / 2, 2 * BLOCK);
     assert_eq!(bench.reads(SIZE / 2, 3 * BLOCK), [[0; 4096], [0; 4096], [9; 4096]].concat());
     bench.idle();
-    let mut told = bench.told();
-    told.sort_by_key(|it| it.1);
-    assert_eq!(told, [(Done::Shredded, SIZE / 2, BLOCK, 2), (Done::Plain, SIZE / 2 + BLOCK, BLOCK, 0)]);
+    assert_eq!(
+        bench.told(),
+        [(Done::Shredded, SIZE / 2, BLOCK, 2), (Done::Plain, SIZE / 2 + BLOCK, BLOCK, 0)]
+    );
     assert_eq!(bench.reads(SIZE / 2, 3 * BLOCK), [[0; 4096], [0; 4096], [9; 4096]].concat());
 }
 
@@ -264,9 +261,7 @@ fn sensitive_content_below_a_write_that_is_not_synced_is_destroyed() {
     puppet.is_plain(extent(0, 8192), true);
     bench.trims(0, 8192);
     bench.idle();
-    let mut told = bench.told();
-    told.sort_by_key(|it| it.1);
-    assert_eq!(told, [(Done::Shredded, 0, 4096, 1), (Done::Plain, 4096, 4096, 0)]);
+    assert_eq!(bench.told(), [(Done::Shredded, 0, 4096, 1), (Done::Plain, 4096, 4096, 0)]);
 }
 
 #[test]
@@ -279,9 +274,7 @@ fn a_plain_block_that_is_written_again_leaves_its_place_which_gets_no_pass() {
     bench.write(0, 8, 2 * BLOCK);
     bench.flush();
     bench.idle();
-    let mut told = bench.told();
-    told.sort_by_key(|it| it.1);
-    assert_eq!(told, [(Done::Plain, 0, BLOCK, 0), (Done::Shredded, BLOCK, BLOCK, 2)]);
+    assert_eq!(bench.told(), [(Done::Plain, 0, BLOCK, 0), (Done::Shredded, BLOCK, BLOCK, 2)]);
     assert!(!bench.has_sevens());
     assert_eq!(bench.reads(0, 2 * BLOCK), [8; 2 * 4096]);
     let counters = bench.volume.status().counters;
@@ -308,9 +301,7 @@ fn zeros_over_plain_content_get_no_pass() {
     puppet.is_plain(extent(4096, 4096), false);
     bench.write(0, 0, 8192);
     bench.idle();
-    let mut told = bench.told();
-    told.sort_by_key(|it| it.1);
-    assert_eq!(told, [(Done::Plain, 0, 4096, 0), (Done::Shredded, 4096, 4096, 2)]);
+    assert_eq!(bench.told(), [(Done::Plain, 0, 4096, 0), (Done::Shredded, 4096, 4096, 2)]);
 }
 
 #[test]
@@ -318,8 +309,7 @@ fn a_purge_of_what_is_being_given_back_comes_too_late_and_says_no_more_than_is_t
     let (mut bench, puppet) = in_place("purge-2");
     bench.holds(&puppet, 0, 4096, true);
     bench.trims(0, 4096);
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     assert!(!bench.todo.is_empty(), "its space is being given back");
     bench.done(Op::Purge, 0, 4096).unwrap();
     bench.idle();

@@ -267,25 +267,17 @@ fn below_the_second_content_the_first_is_overwritten() {
 }
 
 #[test]
-fn below_what_was_written_after_a_destruction_lies_nothing() {
-    let (mut bench, puppet) = watched();
-    bench.write(0, 7, 4096);
-    puppet.suspects_all.store(true, Relaxed);
-    bench.write(0, 8, 4096);
-    assert_eq!(bench.volume.status().counters.rewritten_bytes, 4096);
-    puppet.suspects_all.store(false, Relaxed);
-    assert_eq!(bench.rewritten_below(&puppet, 4096), 0);
-}
-
-#[test]
-fn one_more_write_after_a_destruction_has_something_below() {
-    let (mut bench, puppet) = watched();
-    bench.write(0, 7, 4096);
-    puppet.suspects_all.store(true, Relaxed);
-    bench.write(0, 8, 4096);
-    puppet.suspects_all.store(false, Relaxed);
-    bench.write(0, 9, 4096);
-    assert_eq!(bench.rewritten_below(&puppet, 4096), 4096);
+fn below_what_was_written_after_a_destruction_lies_nothing_until_one_more_write() {
+    for (more, below) in [(0, 0), (1, 4096)] {
+        let (mut bench, puppet) = watched();
+        bench.write(0, 7, 4096);
+        puppet.suspects_all.store(true, Relaxed);
+        bench.write(0, 8, 4096);
+        assert_eq!(bench.volume.status().counters.rewritten_bytes, 4096);
+        puppet.suspects_all.store(false, Relaxed);
+        (0..more).for_each(|_| bench.write(0, 9, 4096));
+        assert_eq!(bench.rewritten_below(&puppet, 4096), below, "{more} writes more");
+    }
 }
 
 #[test]

@@ -116,8 +116,7 @@ fn a_disk_that_is_read_only_syncs_nothing_and_records_nothing() {
     bench.write(0, 8, BLOCK);
     let mut bench = reopened(bench, 1, true);
     assert_eq!(bench.reads(0, 2 * BLOCK), [[8; 4096], [0; 4096]].concat());
-    bench.now += 10_000;
-    bench.tell(Event::Tick);
+    bench.tick(10_000);
     assert_eq!(bench.todo, []);
     bench.ask(Op::Flush, 0, 0);
     assert!(bench.todo.iter().all(|io| io.op == IoOp::Sync), "{:?}", bench.todo);
@@ -254,10 +253,7 @@ fn a_stop_without_a_drain_keeps_them() {
 
 #[test]
 fn more_writes_over_dead_bytes_at_once_than_there_are_notes_survive_a_kill_as_they_were_answered() {
-    let shape = Shape { half_bytes: 4 << 20, slots: 16 };
-    let (data, journal) = (Memory::new(SIZE), Memory::new(shape.bytes()));
-    let checkpoint = Volume::format(&journal, shape, DISK, None, None).unwrap();
-    let mut bench = Bench::open("clear", data, journal, Some(checkpoint));
+    let mut bench = Bench::made("clear", Memory::new(SIZE), 4 << 20, [None; 2]);
     bench.write(0, 7, SIZE);
     bench.done(Op::Trim, 0, SIZE).unwrap();
     let writes: Vec<_> =

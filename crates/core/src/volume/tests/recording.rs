@@ -4,8 +4,8 @@ use super::*;
 
 /// A disk that is killed, and opened again.
 fn killed(bench: Bench) -> Bench {
-    let Bench { data, journal, logs, .. } = bench;
-    let mut bench = Bench::open("clear", data, journal, None);
+    let logs = bench.logs;
+    let mut bench = bench.reopened("clear", None);
     bench.logs = logs;
     bench
 }
@@ -61,8 +61,7 @@ fn a_receipt_waits_for_the_commit_that_clears_its_obligation() {
     let mut bench = Bench::new("clear");
     bench.write(0, 7, 65536);
     bench.done(Op::Trim, 4096, 8192).unwrap();
-    bench.now += 1000;
-    bench.tell(Event::Tick);
+    bench.tick(1000);
     while bench.volume.obligations().count() > 0 {
         assert!(bench.step());
     }

@@ -94,11 +94,9 @@ fn content_above_what_remains_is_put_back_and_the_next_start_tries_again() {
     bench.done(Op::ConservativeOverwrite, 0, 4 * BLOCK).unwrap();
     assert_eq!(bytes(&mut bench), [BLOCK, BLOCK, 3 * BLOCK]);
     assert_eq!(bench.reads(0, 4 * BLOCK), [7; 4 * 4096]);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, None);
+    let mut bench = bench.reopened("purge-2", None);
     assert_eq!(bytes(&mut bench)[..2], [BLOCK, BLOCK]);
-    let Bench { data, journal, .. } = bench;
-    let mut bench = Bench::open("purge-2", data, journal, None);
+    let mut bench = bench.reopened("purge-2", None);
     stubborn(&bench, 0, 0);
     assert_eq!(bytes(&mut bench)[..2], [0, 0]);
     assert_eq!(bench.reads(0, 4 * BLOCK), [7; 4 * 4096]);

@@ -18,22 +18,15 @@ impl Bench {
 }
 
 #[test]
-fn a_read_that_cannot_be_opened_is_refused_alone() {
-    let mut bench = Bench::new("clear");
-    let id = bench.ask(Op::Read, 8192, 4096);
-    let error = bench.opens_nothing();
-    assert_eq!(bench.replies.remove(&id), Some(Err(Refusal::Unauthentic(error.to_string()))));
-    bench.write(8192, 9, 4096);
-    assert_eq!((bench.latched.clone(), bench.reads(8192, 4096)), (None, vec![9; 4096]));
-}
-
-#[test]
-fn a_write_whose_block_cannot_be_opened_is_refused_alone() {
-    let mut bench = overlay();
-    bench.write(8192, 7, 4096);
-    let id = bench.ask(Op::Write(vec![7; 512].into()), 512, 512);
-    let error = bench.opens_nothing();
-    assert_eq!(bench.replies.remove(&id), Some(Err(Refusal::Unauthentic(error.to_string()))));
-    bench.write(0, 9, 4096);
-    assert_eq!((bench.latched.clone(), bench.reads(0, 4096)), (None, vec![9; 4096]));
+fn a_request_whose_content_cannot_be_opened_is_refused_alone() {
+    let part = Op::Write(vec![7; 512].into());
+    let cases = [("read", Bench::new("clear"), Op::Read, 4096), ("part of a block", overlay(), part, 512)];
+    for (name, mut bench, op, len) in cases {
+        bench.write(8192, 7, 4096);
+        let id = bench.ask(op, 512, len);
+        let error = bench.opens_nothing();
+        assert_eq!(bench.replies.remove(&id), Some(Err(Refusal::Unauthentic(error.to_string()))), "{name}");
+        bench.write(0, 9, 4096);
+        assert_eq!((bench.latched.clone(), bench.reads(0, 4096)), (None, vec![9; 4096]), "{name}");
+    }
 }

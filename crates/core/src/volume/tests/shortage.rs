@@ -118,7 +118,7 @@ fn a_kill_of_a_server_whose_passes_wait_for_space_loses_nothing() {
     for steps in 0..24 {
         let (bench, _) = full_amid_passes(steps);
         bench.data.starved.set(false);
-        let mut bench = Bench::open("purge-2", bench.data, bench.journal, None);
+        let mut bench = bench.reopened("purge-2", None);
         let found = bench.reads(0, 2 * BLOCK);
         assert!(found == [7; 8192] || found == [8; 8192], "after {steps} steps");
     }

@@ -18,11 +18,9 @@ const PEACE: u64 = 2 * 1024 * REQUESTS;
 
 /// A disk for as many deaths, that is full of data.
 fn bench(deaths: u64) -> Bench {
-    let shape = Shape { half_bytes: 4 << 20, slots: 16 };
     let size = deaths * APART + PEACE;
-    let (data, journal) = (Memory::new(size), Memory::new(shape.bytes()));
-    let checkpoint = Volume::format(&journal, shape, DISK, Some(Extent::new(0, size)), None).unwrap();
-    let mut bench = Bench::open("purge-2", data, journal, Some(checkpoint));
+    let held = Some(Extent::new(0, size));
+    let mut bench = Bench::made("purge-2", Memory::new(size), 4 << 20, [held, None]);
     let config = Config { run_bytes_max: 4096, batch_bytes_max: 16384, ..bench.volume.config().clone() };
     bench.volume.reconfigure(config);
     bench

@@ -17,9 +17,7 @@ use crate::request::{Op, Request};
 use crate::store;
 use crate::volume::Command;
 use crate::volume::disk::Disk;
-use crate::watch::{
-    Agenda, Attached, Class, Content, Moment, Observation, Verdict, WaitsFor, WatchStatus, Watcher,
-};
+use crate::watch::{Agenda, Attached, Class, Content, Moment, Observation, Verdict, WaitsFor, Watcher};
 
 /// The watcher, if there is one.
 #[derive(Debug)]
@@ -65,12 +63,12 @@ pub(in crate::volume) enum Proof {
 impl Disk {
     /// The parts of `extent` that have data.
     pub(super) fn data_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first(store::Content::Own, rest))
+        extent.runs(|rest| self.store.first(store::Content::Own, rest))
     }
 
     /// The parts of `extent` that are discardable: they show data, and can be made to read as zeros.
     pub(super) fn discardable_runs(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> {
-        runs_of(extent, |rest| self.store.first(store::Content::Discardable, rest))
+        extent.runs(|rest| self.store.first(store::Content::Discardable, rest))
     }
 
     /// Whether one write is not enough to destroy content. Where dead content leaves at once, a write destroys nothing.
@@ -149,11 +147,6 @@ impl Watching {
             begins_anew: false,
         };
         self.watch = (!disk.config.read_only).then_some(watching);
-    }
-
-    /// The state of the watcher, if there is one.
-    pub(super) fn watch_status(&self) -> Option<WatchStatus> {
-        self.watch.as_ref().map(|it| it.watcher.status())
     }
 
     /// Notes that `more` clients are connected.
@@ -298,11 +291,6 @@ impl Watching {
         self.watch.as_ref().is_none_or(|it| it.is_idle(it.watcher.agenda()))
     }
 
-    /// Tells the watcher to give up its search: the disk is being stopped.
-    pub(super) fn stop_searching(&mut self, disk: &Disk) {
-        self.tell_watcher(disk, Observation::Stopping);
-    }
-
     /// The view that the watcher gets back after a clean stop. Empty while a verdict is not carried out,
     /// which the view would not contain.
     pub(super) fn watch_view(&self) -> Vec<u8> {
@@ -348,19 +336,6 @@ impl Watch {
         assert!(after == before, "a verdict is kept, or taken back, for each of its bytes");
         taken
     }
-}
-
-/// The runs in `extent`, in order; `first` finds the first run of an extent.
-fn runs_of(
-    extent: Extent<Addr>,
-    first: impl Fn(Extent<Addr>) -> Option<Extent<Addr>>,
-) -> impl Iterator<Item = Extent<Addr>> {
-    let mut rest = extent;
-    std::iter::from_fn(move || {
-        let run = first(rest)?;
-        rest = Extent::between(run.end(), rest.end());
-        Some(run)
-    })
 }
 
 /// The content that `op` replaces the present one with, if it does.

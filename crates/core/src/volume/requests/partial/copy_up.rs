@@ -13,8 +13,7 @@ use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::waiting::Unseen;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
-use crate::volume::{Command, Performed, Purpose, io::IoOp, no_place, refusal};
+use crate::volume::{Performed, Purpose, io::IoOp, no_place, refusal};
 
 impl Disk {
     /// The part of the map that `request` needs and that is not in memory.
@@ -55,15 +54,14 @@ impl Requests {
     /// a part of it.
     pub(in crate::volume) fn copy_up(
         &mut self,
-        disk: &mut Disk,
+        others: &mut Others<'_>,
         id: Origin,
         request: Request,
         block: Extent<Addr>,
-        out: &mut Vec<Command>,
     ) {
-        let places = disk.store.locate(block);
+        let places = others.disk.store.locate(block);
         self.run(id, request.extent, true, Stage::CopyUp { request, block, is_read: false });
-        disk.io(Purpose::Request(id), places, IoOp::Read, out);
+        others.disk.io(Purpose::Request(id), places, IoOp::Read, others.out);
     }
 
     /// Goes on with a copy-up: the block was read or written, or that failed.
@@ -80,9 +78,9 @@ impl Requests {
         match result {
             Err(error) if was_read => {
                 others.disk.store.end_write(block, Written::NotThere);
-                self.request_failed(others.disk, others.watching, id, error, others.out);
+                self.request_failed(others, id, error);
             }
-            Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
+            Err(error) => self.abandon_copy(others, id, refusal(&error)),
             Ok(done) if !was_read && others.disk.store.missing(block).is_none() => {
                 self.place_copy(others, id, block, done.buf);
             }
@@ -100,38 +98,28 @@ impl Requests {
     /// Writes `data`, which `block` shows, to a place of the block's own.
     fn place_copy(&mut self, others: &mut Others<'_>, id: Origin, block: Extent<Addr>, data: Buf) {
         if others.disk.latched.is_some() {
-            return self.abandon_copy(others.disk, others.watching, id, others.disk.frozen(), others.out);
+            let frozen = others.disk.frozen();
+            return self.abandon_copy(others, id, frozen);
         }
         assert!(data.len() as u64 == block.len, "a block is copied as a whole");
         match self.allocate(others.disk, others.erasing, id, block) {
             WritePlan::To(places) => {
-                others.disk.io(
-                    Purpose::Request(id),
-                    places,
-                    IoOp::Write { data, durable: false },
-                    others.out,
-                );
+                let op = IoOp::Write { data, durable: false };
+                others.disk.io(Purpose::Request(id), places, op, others.out);
             }
             WritePlan::AwaitJob | WritePlan::CopyUp(_) => {
                 if let Stage::CopyUp { request, .. } = self.running.take(id).stage {
-                    self.wait_for(others.disk, id, request, Unseen::NOTHING, Obstacle::Closed, others.out);
+                    self.wait_for(others, id, request, Unseen::NOTHING, Obstacle::Closed);
                 }
             }
-            WritePlan::NoSpace => self.abandon_copy(others.disk, others.watching, id, no_place(), others.out),
+            WritePlan::NoSpace => self.abandon_copy(others, id, no_place()),
         }
     }
 
     /// Refuses a request whose block could not be read, or got no place.
-    pub(in crate::volume) fn abandon_copy(
-        &mut self,
-        disk: &Disk,
-        watching: &mut Watching,
-        id: Origin,
-        refusal: Refusal,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn abandon_copy(&mut self, others: &mut Others<'_>, id: Origin, refusal: Refusal) {
         let extent = self.running.get_mut(id).extent;
-        watching.tell_of_refusal(disk, extent, true);
-        self.finish(watching, id, Err(refusal), out);
+        others.watching.tell_of_refusal(others.disk, extent, true);
+        self.finish(others, id, Err(refusal));
     }
 }

@@ -76,7 +76,7 @@ impl Requests {
     ) {
         let Stage::Merge(merge) = &mut self.running.get_mut(id).stage else { return };
         match result {
-            Err(error) => self.abandon_copy(others.disk, others.watching, id, refusal(&error), others.out),
+            Err(error) => self.abandon_copy(others, id, refusal(&error)),
             Ok(content) => {
                 let is_whole = |block: &Extent<Addr>| block.len == content.len() as u64;
                 assert!(merge.unread.last().is_some_and(is_whole), "a block is read as a whole, once");
@@ -108,7 +108,8 @@ impl Requests {
     /// Writes what is left of the next block, or ends with the deaths of whole blocks.
     fn remain_more(&mut self, others: &mut Others<'_>, id: Origin) {
         if others.disk.latched.is_some() {
-            return self.abandon_copy(others.disk, others.watching, id, others.disk.frozen(), others.out);
+            let frozen = others.disk.frozen();
+            return self.abandon_copy(others, id, frozen);
         }
         let Stage::Remain(remainder) = &mut self.running.get_mut(id).stage else { return };
         let Some((block, content)) = remainder.unwritten.last_mut() else {
@@ -127,7 +128,7 @@ impl Requests {
                 let op = IoOp::Write { data, durable: false };
                 others.disk.io(Purpose::Request(id), places, op, others.out);
             }
-            WritePlan::NoSpace => self.abandon_copy(others.disk, others.watching, id, no_place(), others.out),
+            WritePlan::NoSpace => self.abandon_copy(others, id, no_place()),
             // Writes that are done by now are done again, to no effect.
             plan => {
                 let Stage::Remain(Remainder { request, .. }) = self.running.take(id).stage else {
@@ -135,14 +136,7 @@ impl Requests {
                 };
                 match plan {
                     WritePlan::AwaitJob => {
-                        self.wait_for(
-                            others.disk,
-                            id,
-                            request,
-                            Unseen::NOTHING,
-                            Obstacle::Closed,
-                            others.out,
-                        );
+                        self.wait_for(others, id, request, Unseen::NOTHING, Obstacle::Closed);
                     }
                     _ => self.go_on(others, id, request),
                 }
@@ -163,7 +157,7 @@ impl Requests {
         remainder.has_written = true;
         others.disk.store.end_write(block, written);
         match result {
-            Err(error) => self.request_failed(others.disk, others.watching, id, error, others.out),
+            Err(error) => self.request_failed(others, id, error),
             Ok(()) => self.remain_more(others, id),
         }
     }

@@ -19,7 +19,6 @@ use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
 use std::collections::VecDeque;
 
 /// The closes of epochs that are under way.
@@ -166,18 +165,12 @@ impl Requests {
     }
 
     /// Tells those who wait for a close that it lacks space. The epoch is closed as soon as there is some.
-    pub(in crate::volume) fn refuse_closes(
-        &mut self,
-        disk: &mut Disk,
-        watching: &mut Watching,
-        error: &MediumError,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn refuse_closes(&mut self, others: &mut Others<'_>, error: &MediumError) {
         let closes = &mut self.closes;
         let waiters = closes.cut.iter_mut().flat_map(|cut| std::mem::take(&mut cut.waiters));
         let later = std::mem::take(&mut closes.later).into_iter().map(|(_, id)| id);
         let refused: Vec<_> = waiters.chain(later).chain(std::mem::take(&mut closes.early)).collect();
-        refused.into_iter().for_each(|id| self.request_failed(disk, watching, id, error.clone(), out));
+        refused.into_iter().for_each(|id| self.request_failed(others, id, error.clone()));
     }
 
     /// Reads what `extent` showed at the end of `epoch`.

@@ -4,49 +4,30 @@ use crate::base::units::{Extent, Scope};
 use crate::mutant::{self, Mutant};
 use crate::owed::journal::Change;
 use crate::request::Refusal;
-use crate::volume::Command;
-use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
-use crate::volume::erasing::Erasing;
 use crate::volume::erasing::forgetting::{Check, FORGETS_MAX};
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::Stage;
 use crate::volume::requests::{Others, Requests};
-use crate::volume::watching::Watching;
 
 impl Requests {
     /// Begins to forget `scope`, for request `id`.
-    pub(in crate::volume) fn begin_forget(
-        &mut self,
-        disk: &mut Disk,
-        erasing: &mut Erasing,
-        id: Origin,
-        scope: Scope,
-        out: &mut Vec<Command>,
-    ) {
+    pub(in crate::volume) fn begin_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
         self.run(id, Extent::new(0, 0), false, Stage::Forget(scope));
         match scope.blocks {
-            None => disk.want_checkpoint(Waiter::Request(id), out),
+            None => others.disk.want_checkpoint(Waiter::Request(id), others.out),
             Some(left) => {
-                let check = Check { id, left, to: scope.epochs.to, open: disk.open_epoch() };
-                erasing.forgetting.checks.push_back(check);
-                assert!(
-                    erasing.forgetting.checks.len() <= FORGETS_MAX,
-                    "a forget is refused when there are too many"
-                );
+                let open = others.disk.open_epoch();
+                let checks = &mut others.erasing.forgetting.checks;
+                checks.push_back(Check { id, left, to: scope.epochs.to, open });
+                assert!(checks.len() <= FORGETS_MAX, "a forget is refused when there are too many");
             }
         }
     }
 
-    pub(in crate::volume) fn refuse_check(
-        &mut self,
-        erasing: &mut Erasing,
-        watching: &mut Watching,
-        refusal: Refusal,
-        out: &mut Vec<Command>,
-    ) {
-        if let Some(Check { id, .. }) = erasing.forgetting.checks.pop_front() {
-            self.finish(watching, id, Err(refusal), out);
+    pub(in crate::volume) fn refuse_check(&mut self, others: &mut Others<'_>, refusal: Refusal) {
+        if let Some(Check { id, .. }) = others.erasing.forgetting.checks.pop_front() {
+            self.finish(others, id, Err(refusal));
         }
     }
 
@@ -56,7 +37,7 @@ impl Requests {
         others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
         others.disk.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {
-            return self.finish_with_buf(others.watching, id, others.out);
+            return self.finish_with_buf(others, id);
         }
         self.running.get_mut(id).stage = Stage::Commit;
         others.disk.commits.wait_for(others.erasing.forgetting.after, id);

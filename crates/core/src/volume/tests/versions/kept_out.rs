@@ -65,33 +65,22 @@ fn nothing_is_watched_until_the_new_watcher_begins() {
 }
 
 #[test]
-fn the_answer_to_a_read_of_the_watcher_before_is_dropped() {
-    let (mut bench, puppet) = watched();
-    puppet.asks.store(true, Relaxed);
-    bench.tell(Event::Tick);
-    let read = bench.hold(|io| io.op == IoOp::Read);
-    bench.begins_after(&puppet, read);
-}
-
-#[test]
-fn evidence_of_the_watcher_before_is_dropped() {
-    let (mut bench, puppet) = watched();
-    puppet.has_evidence.store(true, Relaxed);
-    bench.now += 60_000;
-    bench.tell(Event::Tick);
-    let sync = bench.hold(|io| io.op == IoOp::Sync);
-    bench.begins_after(&puppet, sync);
-}
-
-#[test]
-fn a_death_that_the_watcher_before_has_found_ends_before_the_new_one_begins() {
-    let (mut bench, puppet) = watched();
-    puppet.finds_dead(Extent::new(1000, 2000));
-    bench.now += 60_000;
-    bench.tell(Event::Tick);
-    let read = bench.hold(|io| io.op == IoOp::Read);
-    bench.begins_after(&puppet, read);
-    assert_eq!(bench.reads(0, BLOCK), [vec![7; 1000], vec![0; 2000], vec![7; 1096]].concat());
+fn what_is_under_way_for_the_watcher_before_ends_before_the_new_one_begins_and_is_dropped() {
+    let dead = [vec![7; 1000], vec![0; 2000], vec![7; 1096]].concat();
+    let cases: [(fn(&Puppet), IoOp, Vec<u8>); 3] = [
+        (|puppet| puppet.asks.store(true, Relaxed), IoOp::Read, vec![7; 4096]),
+        (|puppet| puppet.has_evidence.store(true, Relaxed), IoOp::Sync, vec![7; 4096]),
+        // A death that was found takes place.
+        (|puppet| puppet.finds_dead(Extent::new(1000, 2000)), IoOp::Read, dead),
+    ];
+    for (finds, op, content) in cases {
+        let (mut bench, puppet) = watched();
+        finds(&puppet);
+        bench.tick(60_000);
+        let io = bench.hold(|io| io.op == op);
+        bench.begins_after(&puppet, io);
+        assert_eq!(bench.reads(0, BLOCK), content, "{op:?}");
+    }
 }
 
 #[test]

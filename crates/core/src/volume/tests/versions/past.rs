@@ -68,8 +68,7 @@ fn a_read_of_the_past_does_not_keep_the_disk_from_being_idle() {
     bench.now += 100;
     assert!(bench.done(Op::ReadPast(Epoch(1)), 0, BLOCK).is_ok());
     bench.done(Op::CloseEpoch { when: 1, anew: false }, 0, 0).unwrap();
-    bench.now += 200;
-    bench.tell(Event::Tick);
+    bench.tick(200);
     bench.settle();
     assert_eq!(bench.receipts.len(), 1);
 }

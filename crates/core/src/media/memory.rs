@@ -1,0 +1,104 @@
+//! The medium of tests.
+
+use crate::base::units::{Extent, Pos};
+use crate::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use std::cell::{Cell, RefCell};
+use std::io::IoSliceMut;
+
+/// A medium without a cache, which can be told to fail.
+#[derive(Default)]
+pub(crate) struct Memory {
+    pub(crate) bytes: RefCell<Vec<u8>>,
+    /// The reads and the writes: position and length.
+    pub(crate) reads: RefCell<Vec<(u64, usize)>>,
+    pub(crate) writes: RefCell<Vec<(u64, usize)>>,
+    pub(crate) broken: Cell<bool>,
+    /// Reads fail.
+    pub(crate) blind: Cell<bool>,
+    /// The medium cannot give space back.
+    pub(crate) keeps: Cell<bool>,
+    /// The medium cannot grow.
+    pub(crate) full: Cell<bool>,
+    /// Nothing of it has space, and none is to be had.
+    pub(crate) starved: Cell<bool>,
+    /// Bytes that will not be erased.
+    pub(crate) stubborn: Cell<Extent<Pos>>,
+    pub(crate) syncs: Cell<usize>,
+}
+
+impl Memory {
+    pub(crate) fn new(size: u64) -> Self {
+        Self { bytes: RefCell::new(vec![0; size as usize]), ..Self::default() }
+    }
+
+    fn erase(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        fails(self.stubborn.get().overlaps(extent), MediumErrorKind::Remains, "stubborn")
+    }
+
+    pub(crate) fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        fails(self.broken.get(), MediumErrorKind::Io, "broken")?;
+        let mut bytes = self.bytes.borrow_mut();
+        self.reserve(Extent::new(pos.0, from.len() as u64))?;
+        let end = bytes.len().max(pos.0 as usize + from.len());
+        fails(self.full.get() && end > bytes.len(), MediumErrorKind::NoSpace, "full")?;
+        bytes.resize(end, 0);
+        bytes[pos.0 as usize..][..from.len()].copy_from_slice(from);
+        Ok(())
+    }
+}
+
+impl Medium for Memory {
+    fn size(&self) -> u64 {
+        self.bytes.borrow().len() as u64
+    }
+    fn read(&self, pos: Pos, into: &mut [u8]) -> Result<(), MediumError> {
+        fails(self.blind.get(), MediumErrorKind::Io, "unreadable")?;
+        self.reads.borrow_mut().push((pos.0, into.len()));
+        into.copy_from_slice(&self.bytes.borrow()[pos.0 as usize..][..into.len()]);
+        Ok(())
+    }
+    fn read_vectored(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Result<(), MediumError> {
+        let mut bytes = vec![0; into.iter().map(|part| part.len()).sum()];
+        self.read(pos, &mut bytes)?;
+        let mut rest = &bytes[..];
+        for part in into {
+            let (own, others) = rest.split_at(part.len());
+            part.copy_from_slice(own);
+            rest = others;
+        }
+        Ok(())
+    }
+    fn write(&self, pos: Pos, from: &[u8], _: bool) -> Result<(), MediumError> {
+        self.writes.borrow_mut().push((pos.0, from.len()));
+        self.put(pos, from)
+    }
+    fn sync(&self) -> Result<(), MediumError> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.put(Pos(0), &[])
+    }
+    fn overwrite(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
+        self.erase(Extent::new(pos.0, from.len() as u64))?;
+        self.put(pos, from)
+    }
+    fn punch(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.erase(extent)?;
+        self.zero(extent)
+    }
+    fn zero(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        self.put(extent.start, &vec![0; extent.len as usize])
+    }
+    fn reserve(&self, extent: Extent<Pos>) -> Result<(), MediumError> {
+        fails(self.starved.get() && !extent.is_empty(), MediumErrorKind::NoSpace, "starved")
+    }
+    fn shrink(&self, size: u64) -> Result<(), MediumError> {
+        self.bytes.borrow_mut().truncate(size as usize);
+        Ok(())
+    }
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { punch: !self.keeps.get() }
+    }
+}
+
+fn fails(is_so: bool, kind: MediumErrorKind, message: &str) -> Result<(), MediumError> {
+    if is_so { Err(MediumError { kind, message: message.into() }) } else { Ok(()) }
+}
