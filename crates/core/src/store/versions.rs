@@ -419,6 +419,7 @@ impl Mapped for Versions {
 
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
         assert_eq!(epoch, self.open, "what has died in an epoch leaves before that closes");
+        assert!(block.len <= BLOCK_BYTES, "one block leaves");
         let freed = blocks(block).filter_map(|(block, _)| {
             let slot = self.free(block, epoch)?;
             Some(in_slot(slot))
@@ -477,6 +478,7 @@ impl Mapped for Versions {
         self.killing.begin_commit();
         let is_wanted = self.is_index_due() || self.has_only_slots_to_free();
         if !short && is_wanted && self.may_write_index() {
+            assert!(self.todo.is_empty(), "a head has all that was logged before it");
             self.committing.wants_index = false;
             let index = self.catalog.begin_checkpoint();
             self.committing.log.clone_from(&index.log);
@@ -501,6 +503,7 @@ impl Mapped for Versions {
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
+        assert!(self.committing.is_under_way, "a batch is of the commit under way");
         if let Some((place, bytes)) = self.committing.log.take() {
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
@@ -512,6 +515,7 @@ impl Mapped for Versions {
         assert!(committing.is_under_way && committing.log.is_none(), "a checkpoint that was written ends");
         assert!(committing.open >= self.undurable, "an epoch that has closed durably stays closed");
         self.undurable = committing.open;
+        assert!(self.undurable <= self.open, "only epochs that have closed are closed durably");
         self.catalog.log.confirm();
         (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
         self.killing.end_commit();

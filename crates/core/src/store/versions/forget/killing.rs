@@ -377,6 +377,7 @@ impl Versions {
             return Some(self.search(missing));
         }
         if let Some(half) = self.half_to_destroy() {
+            assert!(half != self.catalog.log.position().0, "the half in use keeps its cell");
             let fresh = self.catalog.draw_cell();
             let cell = Cell::from_bytes(&fresh).expect("a cell was drawn");
             return Some((Doing::Renew(cell), Job::Renew(vec![root::place_of(half)], fresh)));
@@ -406,6 +407,7 @@ impl Versions {
     fn spare_job(&mut self) -> Option<Begun> {
         let slots = self.hold_spare();
         let space = runs(&slots);
+        assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
         self.killing.job.slots = slots;
         (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
     }
@@ -442,6 +444,7 @@ impl Versions {
             (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
             (Doing::Space, _) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a job knows the slots whose space it gives back");
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {
@@ -454,6 +457,7 @@ impl Versions {
             (Doing::Search(place), JobEnd::Done(read)) => self.searched(place, read),
             (Doing::Content, JobEnd::Done(_)) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a job knows the slots whose content it destroys");
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
@@ -481,5 +485,7 @@ fn runs(slots: &BTreeSet<Slot>) -> Vec<Extent<Pos>> {
             _ => runs.push(Extent::new(start, BLOCK_BYTES)),
         }
     }
+    let bytes: u64 = runs.iter().map(|run| run.len).sum();
+    assert_eq!(bytes, slots.len() as u64 * BLOCK_BYTES, "the space of each slot is there once");
     runs
 }

@@ -55,6 +55,7 @@ impl Versions {
                 return Err(missing);
             }
             if self.catalog.homes.begin(doomed) {
+                assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
                 self.killing.job.slots = slots;
                 let job = self.job_under_way();
                 assert!(job.is_some(), "a move that has begun has a job");
@@ -133,6 +134,7 @@ impl Versions {
                 self.catalog.homes.rekeyed();
                 self.killing.note_swept();
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a move knows the slots whose stubs it destroys");
                 self.killed(some(&slots));
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {}

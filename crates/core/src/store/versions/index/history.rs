@@ -397,6 +397,7 @@ impl History {
     fn owe(&mut self, span: Span) -> Result<(), Absent> {
         let slot = pack(&[span.first.slot.0]);
         let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
+        assert!(span.len > 0, "at least one version is owed");
         self.owed_versions += span.len;
         self.put_owed(before.and_then(|before| before.joined(span)).unwrap_or(span))
     }
