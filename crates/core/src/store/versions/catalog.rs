@@ -382,6 +382,7 @@ impl Catalog {
     /// Why the bytes cannot be that.
     pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), String> {
         assert_eq!(place.extent.len, bytes.len() as u64, "all of the place was read");
+        assert!(matches!(place.on, MediumId::Map | MediumId::Root), "the index and the root are read");
         if place.on == MediumId::Root {
             return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
         }
@@ -410,6 +411,8 @@ impl Catalog {
         let log = self.log.commit();
         let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
         let generation = self.history.pages.begin_head();
+        let is_newer = generation > self.generation && !(generation - self.generation).is_multiple_of(2);
+        assert!(is_newer, "a head follows the durable one, and lies in the other place");
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
         let roots = self.history.roots(self.slots.root());
@@ -428,6 +431,7 @@ impl Catalog {
     /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
     /// the head.
     pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
+        assert!(pages_max > 0, "a batch has a page");
         let mut writes = Vec::new();
         // Versions may have died since the checkpoint began, and nothing be left of all those that a batch was to bring home.
         while writes.is_empty() && !checkpoint.has_homed() {
@@ -473,11 +477,14 @@ impl Catalog {
         let (half, dying) = &checkpoint.old_half;
         let is_free = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
         assert!(is_free, "one half at a time waits for the end of its cell");
+        assert!(*half != Some(self.log.position().0), "the log goes on in the other half");
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
 
     /// Gives up a checkpoint, of which perhaps some writes were carried out. The next one does what it was for.
     pub(super) fn abort_checkpoint(&mut self) {
+        let is_kept = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
+        assert!(is_kept, "the log goes back to a half that keeps its cell");
         self.history.pages.abort_head();
         self.slots.abort_head();
         self.log.turn_back();
@@ -578,5 +585,9 @@ impl Catalog {
 
 /// A part of the index.
 fn in_index(at: u64, len: usize) -> Place {
+    assert!(
+        at.is_multiple_of(PAGE_BYTES as u64) && len <= PAGE_BYTES,
+        "a page, or the head in one, is written"
+    );
     Place { on: MediumId::Map, extent: Extent::new(at, len as u64) }
 }

@@ -219,6 +219,7 @@ impl Versions {
         if !opening.read_only {
             map.write(Pos(head.position()), &head.to_bytes(opening.disk), true)?;
             if next != head {
+                assert!(next.position() != head.position(), "the head that was found stays as it is");
                 map.write(Pos(next.position()), &next.to_bytes(opening.disk), true)?;
             }
             index.make_durable(&log)?;
@@ -534,6 +535,7 @@ fn overwrite(data: &dyn Medium, slots: Extent<Pos>, pass: &[u8]) -> Result<(), M
 }
 
 fn overwrite_slot(data: &dyn Medium, slot: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
+    assert_eq!(pass.len() as u64, slot.len, "a pass covers its slot");
     let Err(error) = data.overwrite(slot.start, pass) else { return Ok(()) };
     let mut bytes = vec![0; slot.len as usize];
     data.read(slot.start, &mut bytes)?;

@@ -156,7 +156,9 @@ impl Layout {
             + sector * SECTOR_BYTES
             + SECTOR_HEAD_BYTES as u64
             + entry * self.entry_bytes() as u64;
-        Extent::new(at, self.entry_bytes() as u64)
+        let home = Extent::<Pos>::new(at, self.entry_bytes() as u64);
+        assert_eq!(home.overlap(self.page(self.page_of(slot))), Some(home), "a home lies in its page");
+        home
     }
 
     /// Where the homes begin.

@@ -292,6 +292,7 @@ impl Log {
             self.now.used += 1;
         }
         assert!(self.now.used <= self.sectors_max(), "a commit fits into its half");
+        assert!(self.pending.is_empty(), "a commit has all that is pending");
         self.changes = 0;
         let extent = Extent::new(start, bytes.len() as u64);
         (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
@@ -345,6 +346,8 @@ impl Log {
                 (true, false) => dying.push(slot.0),
             }
         }
+        let logged = to_home.len() + at_home.len() + dying.len();
+        assert_eq!(logged, self.homeless.len(), "each stub is logged, and has one fate");
         self.moving = to_home.iter().copied().collect();
         Turned { half, is_used, to_home, at_home, dying: BlockSet::of_ascending(dying) }
     }
@@ -406,6 +409,12 @@ impl Log {
 
     /// Takes a sector that a start found at `at` in the current half, as if it had been committed.
     pub(in super::super) fn replay(&mut self, at: Pos, sector: &Sector) {
+        assert_eq!(
+            Some(at),
+            self.next_sector().map(|next| next.start),
+            "sectors are replayed in their order"
+        );
+        assert_eq!(sector.sequence, self.numbers.last + 1, "the numbers of sectors have no gap");
         self.numbers = Numbers { last: sector.sequence, durable: sector.sequence };
         self.now.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
         for entry in &sector.entries {

@@ -172,6 +172,7 @@ impl CellOf {
 
     /// The other place of the same page.
     pub(in super::super) fn other(self) -> Self {
+        assert!(self.1 < 2, "a page has two places for cells");
         Self(self.0, 1 - self.1)
     }
 }

@@ -84,7 +84,9 @@ fn clusters(derived: &Derived, layout: Layout) -> BTreeMap<u64, (u64, u128)> {
         let zone = derived.zones.get(&cluster).copied();
         let (lowest, used) = clusters.entry(cluster).or_insert((zone.unwrap_or(block), 0));
         *lowest = zone.unwrap_or(block.min(*lowest));
-        *used |= 1_u128 << (slot % per_cluster);
+        let bit = 1_u128 << (slot % per_cluster);
+        assert!(*used & bit == 0, "each slot has one version, or is owed once");
+        *used |= bit;
     }
     clusters
 }

@@ -35,7 +35,10 @@ impl Homes {
                 let home = Home { side: place.1, cell, is_made: true };
                 self.pages.put(place.0, &home);
                 match last.replace((place.0, home.clone())) {
-                    Some((page, first)) if page == place.0 => _ = twice.insert(page, [first, home]),
+                    Some((page, first)) if page == place.0 => {
+                        assert!(first.side != home.side, "each place for a cell is read once");
+                        twice.insert(page, [first, home]);
+                    }
                     _ => {}
                 }
             }

@@ -73,6 +73,7 @@ fn split(page: HomePage) -> (u64, usize) {
 }
 
 fn set(bits: &mut u64, n: usize, value: bool) {
+    assert!(n < RUN_PAGES, "a page has its place in the run");
     *bits = *bits & !(1 << n) | u64::from(value) << n;
 }
 
@@ -218,6 +219,7 @@ impl Table {
             }
             Run { cells: has_room.then(Secrets::empty), ..Run::default() }
         });
+        assert_eq!(run.cells.is_some(), self.in_memory.contains(&number), "cells in memory are counted");
         if let Some(cells) = &mut run.cells {
             cells.0[n].copy_from_slice(&home.cell.to_bytes());
         }
