@@ -237,7 +237,7 @@ impl Versions {
         if !self.allocated.contains(block.0) {
             return None;
         }
-        let shown = self.catalog.shown(block, epoch).expect("nothing is missing")?;
+        let shown = self.catalog.history.shown(block, epoch).expect("nothing is missing")?;
         self.allocated.remove(outline(block));
         self.catalog.log.push(epoch, Entry::Freed { block, blocks: 1 });
         self.killing.leaves(shown.slot);
@@ -351,7 +351,7 @@ impl Store for Versions {
             return WritePlan::AwaitJob;
         }
         let place = |(block, _)| {
-            let slot = self.catalog.begin_write(block);
+            let slot = self.catalog.slots.take(block);
             self.killing.taken(slot);
             let before = self.writing.insert(block, (slot, epoch));
             assert!(before.is_none(), "one write of a block at a time");
@@ -399,7 +399,7 @@ impl Mapped for Versions {
         let Written::There(sealings) = written else {
             for (block, _) in blocks(extent) {
                 if let Some((slot, _)) = self.writing.remove(&block) {
-                    self.catalog.cancel_write(block, slot);
+                    self.catalog.slots.free(slot, block);
                 }
             }
             return;
@@ -411,7 +411,7 @@ impl Mapped for Versions {
             assert!(epoch >= self.open, "an epoch closes when its writes have ended");
             self.allocated.insert(outline(block));
             self.committing.fresh.insert(block);
-            self.catalog.end_write(block, slot);
+            self.catalog.slots.written(slot, block);
             self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.to_vec() });
             self.change(Change::Written(block, slot, epoch));
         }
@@ -485,7 +485,7 @@ impl Mapped for Versions {
             self.committing.index = Some(index);
             return true;
         }
-        let commit = match (self.committing.again.take(), self.catalog.commit()) {
+        let commit = match (self.committing.again.take(), self.catalog.log.commit()) {
             (Some((mut place, mut bytes)), Some((more, others))) => {
                 assert!(
                     place.on == more.on && place.extent.end() == more.extent.start.0,

@@ -18,7 +18,7 @@ use crate::mutant::{self, Mutant};
 use crate::store::Batch;
 use crate::store::batch::joined;
 use crate::store::versions::index::history::{
-    CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime,
+    CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, WallTime,
 };
 use crate::store::versions::index::lingering::Lingering;
 use crate::store::versions::space::limits::Limits;
@@ -186,8 +186,8 @@ impl Catalog {
     /// Looks at all of the index that has to be known before anything else.
     pub(super) fn reach(&mut self) -> Result<(), Absent> {
         while self.slots.find(&self.history.pages)? {}
-        let slots = &self.slots;
-        self.history.reach(|pages, used| slots.reach(pages, used))
+        let clusters = &self.slots.table;
+        self.history.reach(|pages, used| clusters.reach(pages, used))
     }
 
     /// The fault of a page of the index that was read from its medium, in words.
@@ -197,26 +197,6 @@ impl Catalog {
             return self.history.pages.fault(page, bytes).map(|fault| fault.to_string());
         }
         head_fault(&bytes[..HEAD_BYTES.min(bytes.len())], self.disk)
-    }
-
-    /// The version of `block` that `epoch` shows.
-    pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
-        self.history.shown(block, epoch)
-    }
-
-    /// Takes a slot for new content of `block`.
-    pub(super) fn begin_write(&mut self, block: Block) -> Slot {
-        self.slots.take(block)
-    }
-
-    /// Notes that the content for which `slot` was taken is there.
-    pub(super) fn end_write(&mut self, block: Block, slot: Slot) {
-        self.slots.written(slot, block);
-    }
-
-    /// Gives a slot back whose content was not written.
-    pub(super) fn cancel_write(&mut self, block: Block, slot: Slot) {
-        self.slots.free(slot, block);
     }
 
     /// Notes what `block` is from `epoch` on: the content in `slot`, or zeros. The log has, or gets, the same. Returns
@@ -230,7 +210,7 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
-        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.history.open_epoch().0);
         assert!(is_of_now, "a change belongs to the open epoch, or to the one before");
         self.note_lingering(block, epoch)?;
         let log = &self.log;
@@ -246,7 +226,7 @@ impl Catalog {
     /// Notes which epochs go on to show what `block` shows, if that dies in `epoch`.
     fn note_lingering(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
         if self.lingering.awaits(outline(block), epoch) {
-            let born = self.shown(block, epoch)?.map(|version| version.born);
+            let born = self.history.shown(block, epoch)?.map(|version| version.born);
             self.lingering.taken(outline(block), epoch, born);
         }
         Ok(())
@@ -255,20 +235,15 @@ impl Catalog {
     /// Opens `epoch`, whose first change comes. The entry of the epoch before follows in the log when all its changes have
     /// ended.
     fn cut_before(&mut self, epoch: Epoch) -> Result<(), Absent> {
-        while epoch > self.open_epoch() {
+        while epoch > self.history.open_epoch() {
             self.history.close(WallTime(0))?;
         }
         Ok(())
     }
 
-    /// The epoch that takes the writes that arrive.
-    pub(super) fn open_epoch(&self) -> Epoch {
-        self.history.open_epoch()
-    }
-
     /// Closes `epoch`, which is the open one or the one before: it is kept from now on. The log has, or gets, the same.
     pub(super) fn close(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
-        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.history.open_epoch().0);
         assert!(is_of_now, "the open epoch closes, or the one before");
         self.history.close_again(epoch, when)?;
         self.lingering.closed(epoch);
@@ -294,12 +269,6 @@ impl Catalog {
         if let Forgotten::Versions(dead) = step {
             dead.iter().for_each(|span| self.log.owe_durable(&span.slots()));
         }
-    }
-
-    /// The next commit: what has to be written and durable, after the content, so that all is durable that has
-    /// ended by now.
-    pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
-        self.log.commit()
     }
 
     /// The pages of these slots, whose stubs are at home and are to die, each with the slots whose stubs stay; `is_gone` says
@@ -415,8 +384,9 @@ impl Catalog {
         assert!(is_newer, "a head follows the durable one, and lies in the other place");
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
-        let roots = self.history.roots(self.slots.root());
-        let (open, counts, sessions) = (self.open_epoch(), self.history.counts(), self.log.sessions());
+        let roots = self.history.roots(self.slots.table.root());
+        let (open, counts, sessions) =
+            (self.history.open_epoch(), self.history.counts(), self.log.sessions());
         let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);

@@ -203,7 +203,7 @@ impl Versions {
         let mut index = Index::new((setup, sessions), opening, &next, [map, stubs, root])?;
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
-        let closing = Epoch(index.catalog.open_epoch().0 - 1);
+        let closing = Epoch(index.catalog.history.open_epoch().0 - 1);
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
@@ -228,7 +228,7 @@ impl Versions {
         let was_clean = kept.is_some();
         let (lingering, allocated) = match kept {
             Some(view) => (view.lingering, view.allocated),
-            None => (Lingering::unknown(index.catalog.open_epoch()), index.allocated(blocks)?),
+            None => (Lingering::unknown(index.catalog.history.open_epoch()), index.allocated(blocks)?),
         };
         index.catalog.lingering = lingering;
         if setup.layout.stub_bytes == 0 && !was_clean && !opening.read_only {
@@ -252,8 +252,8 @@ impl Versions {
     fn with(size: u64, catalog: Catalog, allocated: BlockSet, killing: Killing) -> Self {
         Self {
             size,
-            open: catalog.open_epoch(),
-            undurable: catalog.open_epoch(),
+            open: catalog.history.open_epoch(),
+            undurable: catalog.history.open_epoch(),
             catalog,
             allocated,
             writing: BTreeMap::new(),
@@ -496,7 +496,7 @@ impl<'a> Index<'a> {
     }
 
     fn found(&mut self, slot: Slot, block: Block) -> Result<Found, VersionsError> {
-        let shown = self.ask(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?;
+        let shown = self.ask(|catalog| catalog.history.shown(block, Epoch(key::NUMBER_MAX)))?;
         if shown.is_some_and(|version| version.slot == slot) {
             return Ok(Found::Shown(block));
         }

@@ -33,18 +33,18 @@ impl Versions {
         let sessions = Note::of(&head).ok_or(VersionsError::Note)?.sessions;
         let mut index = Index::new((setup, sessions), opening, &head, [map, stubs, root])?;
         index.reach_part()?;
-        let closing = Epoch(index.catalog.open_epoch().0 - 1);
+        let closing = Epoch(index.catalog.history.open_epoch().0 - 1);
         index.replay_part()?;
         index.hide_unclosed(closing)?;
         index.find_homes_to_read()?;
         let (found, lost) = index.found_and_lost(opening.size.div_ceil(BLOCK_BYTES))?;
-        let unknown = Lingering::unknown(index.catalog.open_epoch());
+        let unknown = Lingering::unknown(index.catalog.history.open_epoch());
         let kept = opening.kept.and_then(View::from_bytes);
         let (lingering, mut allocated) =
             kept.map_or((unknown, found), |view| (view.lingering, view.allocated));
         index.catalog.lingering = lingering;
         for (slot, block) in owed_slots(opening.owed) {
-            let shown = index.part(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?.flatten();
+            let shown = index.part(|catalog| catalog.history.shown(block, Epoch(key::NUMBER_MAX)))?.flatten();
             if shown.is_some_and(|version| version.slot == slot) {
                 allocated.remove(outline(block));
             }
@@ -173,7 +173,7 @@ impl Index<'_> {
                 lost.push((key::number(&from, 0), to));
             }
         };
-        history.walk_versions(pages_max, |it| page(map, it), see)?;
+        history.versions.walk(&mut history.pages, pages_max, |it| page(map, it), see)?;
         note(last);
         lost.retain(|(from, to)| from < to);
         for (from, to) in &lost {

@@ -25,14 +25,14 @@ use crate::base::cell::Cells;
 use crate::base::units::{BLOCK_BYTES, Pos, Slot};
 use crate::media::medium::Medium;
 use crate::store::versions::catalog::{Catalog, Note};
-use crate::store::versions::index::history::{Salvage, Salvaged};
+use crate::store::versions::index::history::Salvage;
 use crate::store::versions::opening::{Heads, page, pages};
 use crate::store::versions::stubs;
 use crate::store::versions::stubs::SECTOR_BYTES;
 use crate::store::versions::stubs::root;
 use crate::store::versions::stubs::root::RootError;
 use crate::store::versions::{Setup, VersionsError};
-use crate::tree::{Absent, Head, PageNo};
+use crate::tree::{Absent, Head};
 use deriving::Derived;
 use homes::Records;
 use std::collections::BTreeSet;
@@ -103,14 +103,12 @@ pub fn rebuild(
 fn salvage(catalog: &mut Catalog, map: &dyn Medium) -> Result<Salvage, VersionsError> {
     let Catalog { history, slots, limits, .. } = catalog;
     let mut salvage = history.salvage(limits.pages, |it| page(map, it))?;
-    let mut clusters = Salvaged::default();
-    slots.walk(
+    slots.table.walk(
         &mut history.pages,
         limits.pages,
-        |it: PageNo| page(map, it),
-        |part| clusters.take(part, &mut salvage.damage),
+        |it| page(map, it),
+        |part| salvage.clusters.take(part, &mut salvage.damage),
     )?;
-    salvage.clusters = clusters;
     Ok(salvage)
 }
 

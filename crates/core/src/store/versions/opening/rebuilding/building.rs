@@ -43,17 +43,18 @@ pub(super) fn write(
     map.sync()?;
     let generation = history.pages.begin_head();
     assert!(generation > old.generation, "generations only grow");
-    let head = head(generation, history.roots(slots.root()), Note { counts: history.counts(), ..*note });
+    let head =
+        head(generation, history.roots(slots.table.root()), Note { counts: history.counts(), ..*note });
     write_at(map, head.position(), &head.to_bytes(disk), true)?;
     Ok(count)
 }
 
 fn fill(history: &mut History, derived: &Derived) {
     for (epoch, end) in &derived.epochs {
-        found(history.put_epoch(epoch, end));
+        found(history.epochs.insert(&mut history.pages, epoch, end));
     }
     for (gap, blocks) in &derived.gaps {
-        found(history.put_gap(gap, blocks));
+        found(history.gaps.table.insert(&mut history.pages, gap, blocks));
     }
     let mut before: Option<(Block, Version)> = None;
     for ((block, born), slot) in &derived.versions {
