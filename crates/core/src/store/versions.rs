@@ -178,7 +178,7 @@ impl Versions {
     /// The place that has to be read first, to know what `epoch` shows in `extent` and how that was sealed.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
         let Catalog { history, homes, log, .. } = &self.catalog;
-        if self.stuck.is_none() && history.pages.is_whole() && homes.are_whole() {
+        if self.stuck.is_none() && history.pages.is_whole() && homes.pages.is_whole() {
             return None;
         }
         let (mut shown, mut stubs) = (history.shown_by(epoch), log.stubs());

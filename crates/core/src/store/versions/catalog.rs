@@ -342,7 +342,7 @@ impl Catalog {
     /// Bounds the memory for what can be read again.
     pub(super) fn limit(&mut self, bytes: u64) {
         self.limits = Limits::of(bytes);
-        self.homes.keep_at_most(self.limits.cells);
+        self.homes.pages.keep_at_most(self.limits.cells);
     }
 
     /// Takes a page of the index, or cells of the root, which were read.
@@ -353,7 +353,7 @@ impl Catalog {
         assert_eq!(place.extent.len, bytes.len() as u64, "all of the place was read");
         assert!(matches!(place.on, MediumId::Map | MediumId::Root), "the index and the root are read");
         if place.on == MediumId::Root {
-            return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
+            return self.homes.pages.loaded(place, bytes, by).map_err(|error| error.to_string());
         }
         let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
         self.page_loaded(page, bytes).map_err(|error| error.to_string())

@@ -189,7 +189,7 @@ impl Rig {
         stubs.sync();
         let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
-        store.homes.keep_at_most(0);
+        store.homes.pages.keep_at_most(0);
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
         Self {
@@ -218,7 +218,7 @@ impl Rig {
             let bytes = medium.read(extent.start.0, extent.len);
             let by = if self.rng.next_u32().is_multiple_of(2) { Reader::Request } else { Reader::Job };
             if (on, by) == (MediumId::Root, Reader::Job) {
-                self.store.homes.job_reads(Place { on, extent });
+                self.store.homes.pages.job_reads(Place { on, extent });
             }
             self.store.loaded(Place { on, extent }, &bytes, by).expect("what was read is whole");
         }
@@ -309,7 +309,7 @@ impl Rig {
             }
         }
         let doomed = self.store.doomed(&dying, |_| false);
-        doomed.keys().for_each(|page| self.ask(|store| store.homes.hold(*page)));
+        doomed.keys().for_each(|page| self.ask(|store| store.homes.pages.hold(*page)));
         if self.store.homes.begin(doomed) && !self.rekey() {
             return false;
         }

@@ -116,6 +116,7 @@ pub(in super::super) struct Killing {
     pub(in super::super) sweep: Sweep,
     /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
     pub(in super::super) stopped: Option<String>,
+    /// Whether the space of destroyed content can be given back.
     gives_back: bool,
     has_stubs: bool,
 }
@@ -123,11 +124,6 @@ pub(in super::super) struct Killing {
 impl Killing {
     pub(in super::super) fn new(gives_back: bool, has_stubs: bool) -> Self {
         Self { gives_back, has_stubs, ..Self::default() }
-    }
-
-    /// Whether the space of destroyed content can be given back.
-    pub(in super::super) fn gives_back(&self) -> bool {
-        self.gives_back
     }
 
     /// Notes that a block leaves `slot`, which the journal names from now on, though not durably yet.
@@ -287,7 +283,7 @@ impl Versions {
                     (start.0..end.0).for_each(|slot| _ = replaced.remove(&Slot(slot)));
                 }
             }
-            if self.killing.gives_back() {
+            if self.killing.gives_back {
                 self.killing.spare.insert(run);
             }
             self.change(Change::Destroyed(start, end));
@@ -296,7 +292,7 @@ impl Versions {
 
     /// Notes after a crash that every free slot of a medium of `bytes` may have space.
     pub(in super::super) fn find_spare(&mut self, bytes: u64) {
-        if !self.killing.gives_back() {
+        if !self.killing.gives_back {
             return;
         }
         for (from, to) in self.catalog.slots.free_runs(bytes.div_ceil(BLOCK_BYTES)) {
@@ -332,7 +328,7 @@ impl Versions {
     /// The job that reads what is missing.
     fn search(&mut self, Missing(place): Missing) -> Begun {
         if place.on == MediumId::Root {
-            self.catalog.homes.job_reads(place);
+            self.catalog.homes.pages.job_reads(place);
         }
         (Doing::Search(place), Job::Read(vec![place]))
     }

@@ -50,7 +50,7 @@ impl Versions {
             }
             let doomed = self.catalog.doomed(&slots, |slot| self.killing.is_gone(slot));
             let mut kept = doomed.iter().filter(|(_, stay)| !stay.is_empty());
-            if let Err(missing) = kept.try_for_each(|(page, _)| self.catalog.homes.hold(*page)) {
+            if let Err(missing) = kept.try_for_each(|(page, _)| self.catalog.homes.pages.hold(*page)) {
                 self.killing.sweep = sweep;
                 return Err(missing);
             }
