@@ -71,17 +71,6 @@ pub(super) struct IndexCheckpoint {
     old_half: (Option<u8>, BlockSet<Pos>),
 }
 
-/// The nature of the bytes that a start took for the next sector of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Replayed {
-    /// A sector, after which another may come.
-    Sector,
-    /// The end of the log.
-    End,
-    /// The sector with this number, whose stubs are hidden under another cell.
-    OtherCell(u64),
-}
-
 impl IndexCheckpoint {
     /// The next slots whose stubs are brought home, to at most `pages_max` pages: all that go to each.
     fn take_slots(&mut self, layout: Layout, pages_max: usize) -> &[Slot] {
@@ -492,18 +481,14 @@ impl Catalog {
 
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
     /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
-    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
-        let Some((sector, is_open)) = self.sector_to_read(bytes) else { return Ok(Replayed::End) };
-        if !is_open {
-            return Ok(Replayed::OtherCell(sector.sequence));
-        }
+    pub(super) fn replay(&mut self, at: Pos, sector: &Sector, done: &mut usize) -> Result<(), Absent> {
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
         for entry in &sector.entries[*done..sector.entries.len() - skipped] {
-            self.replay_entry(&sector, entry)?;
+            self.replay_entry(sector, entry)?;
             *done += 1;
         }
-        self.log.replay(at, &sector);
-        Ok(Replayed::Sector)
+        self.log.replay(at, sector);
+        Ok(())
     }
 
     /// The next sector of the log in these bytes, and whether its stubs can be revealed.

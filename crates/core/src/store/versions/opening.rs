@@ -5,9 +5,9 @@ pub(super) mod mending;
 pub(super) mod rebuilding;
 mod time;
 
-use super::catalog::{Catalog, Replayed};
+use super::catalog::Catalog;
 use super::positions::outline;
-use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
+use super::stubs::{self, HomePage, SECTOR_BYTES, Sector, StubsError, bytes_at};
 use super::{Setup, Versions};
 use crate::base::blocks::BlockSet;
 use crate::base::cell;
@@ -316,11 +316,9 @@ impl<'a> Index<'a> {
         loop {
             match ask(&mut self.catalog) {
                 Ok(answer) => return Ok(answer),
-                Err(Absent(page)) => {
-                    let mut bytes = vec![0; PAGE_BYTES];
-                    check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
-                    self.map.read(Pos(page.position()), &mut bytes)?;
-                    self.catalog.page_loaded(page, &bytes)?;
+                Err(Absent(absent)) => {
+                    check_length(self.map, MediumId::Map, absent.position() + PAGE_BYTES as u64)?;
+                    self.catalog.page_loaded(absent, &page(self.map, absent)?)?;
                 }
             }
         }
@@ -329,15 +327,10 @@ impl<'a> Index<'a> {
     /// Replays the log up to the first sector that is not whole. Returns all that was replayed.
     fn replay(&mut self) -> Result<Vec<u8>, VersionsError> {
         let mut log = Vec::new();
-        while let Some(Place { extent, .. }) = self.catalog.next_sector() {
-            let mut bytes = vec![0; extent.len as usize];
-            self.stubs.read(extent.start, &mut bytes)?;
+        while let Some((at, bytes, sector)) = next_sector(&self.catalog, self.stubs)? {
             let mut done = 0;
-            match self.ask(|catalog| catalog.replay(extent.start, &bytes, &mut done))? {
-                Replayed::Sector => log.extend(bytes),
-                Replayed::End => break,
-                Replayed::OtherCell(sequence) => return Err(RootError::OtherTime { sequence }.into()),
-            }
+            self.ask(|catalog| catalog.replay(at, &sector, &mut done))?;
+            log.extend(bytes);
         }
         Ok(log)
     }
@@ -350,9 +343,7 @@ impl<'a> Index<'a> {
     }
 
     fn stubs_in(&self, part: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
-        let mut bytes = vec![0; part.len as usize];
-        self.stubs.read(part.start, &mut bytes)?;
-        Ok(bytes)
+        bytes_at(self.stubs, part.start, part.len as usize)
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some
@@ -506,6 +497,23 @@ impl<'a> Index<'a> {
     }
 }
 
+/// The next sector of the log behind all that was replayed: where it lies, its bytes, and what they say. `None` at the end of the
+/// log.
+///
+/// # Errors
+/// The medium's; the sector is not under the cell of its half.
+fn next_sector(
+    catalog: &Catalog,
+    stubs: &dyn Medium,
+) -> Result<Option<(Pos, Vec<u8>, Sector)>, VersionsError> {
+    let Some(Place { extent, .. }) = catalog.next_sector() else { return Ok(None) };
+    let bytes = bytes_at(stubs, extent.start, extent.len as usize)?;
+    match catalog.sector_to_read(&bytes) {
+        Some((Sector { sequence, .. }, false)) => Err(RootError::OtherTime { sequence }.into()),
+        found => Ok(found.map(|(sector, _)| (extent.start, bytes, sector))),
+    }
+}
+
 /// Checks that a medium has at least so many bytes.
 fn check_length(medium: &dyn Medium, on: MediumId, needed: u64) -> Result<(), VersionsError> {
     let found = medium.size();
@@ -537,8 +545,7 @@ fn overwrite(data: &dyn Medium, slots: Extent<Pos>, pass: &[u8]) -> Result<(), M
 fn overwrite_slot(data: &dyn Medium, slot: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
     assert_eq!(pass.len() as u64, slot.len, "a pass covers its slot");
     let Err(error) = data.overwrite(slot.start, pass) else { return Ok(()) };
-    let mut bytes = vec![0; slot.len as usize];
-    data.read(slot.start, &mut bytes)?;
+    let bytes = bytes_at(data, slot.start, slot.len as usize)?;
     let is_hole = error.kind == MediumErrorKind::NoSpace && is_zeros(&bytes);
     if is_hole { Ok(()) } else { Err(error) }
 }

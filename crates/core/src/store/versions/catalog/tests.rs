@@ -471,13 +471,11 @@ impl Rig {
         self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a note that makes sense");
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
-            let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
-            let mut done = 0;
-            match self.ask(|store| store.replay(at, &bytes, &mut done)) {
-                Replayed::Sector => {}
-                Replayed::End => break,
-                other @ Replayed::OtherCell(_) => panic!("{other:?}"),
-            }
+            let (at, mut done) = (place.extent.start, 0);
+            let found = self.store.sector_to_read(&self.stubs.read(at.0, 512));
+            let Some((sector, is_open)) = found else { break };
+            assert!(is_open, "sector {} is under another cell", sector.sequence);
+            self.ask(|store| store.replay(at, &sector, &mut done));
         }
         self.find_homes();
         self.destroy_torn();

@@ -3,8 +3,8 @@
 //!
 //! Nothing of it is ever written, so it needs to know neither which slots are free nor what is owed.
 
-use super::super::stubs::{HomePage, SECTOR_BYTES};
-use super::{Heads, Index, VersionsError, View, outline, owed_slots, root};
+use super::super::stubs::{HomePage, bytes_at};
+use super::{Heads, Index, VersionsError, View, next_sector, outline, owed_slots, root};
 use crate::base::blocks::BlockSet;
 use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
 use crate::media::medium::{Medium, MediumError};
@@ -73,8 +73,7 @@ fn in_words(lost: &[(u64, u64)]) -> String {
 
 /// Reads a page of the index.
 pub(in super::super) fn page(map: &dyn Medium, page: PageNo) -> Result<Vec<u8>, MediumError> {
-    let mut bytes = vec![0; PAGE_BYTES];
-    map.read(Pos(page.position()), &mut bytes).map(|()| bytes)
+    bytes_at(map, Pos(page.position()), PAGE_BYTES)
 }
 
 /// How many pages the medium of the index has.
@@ -108,14 +107,7 @@ impl Index<'_> {
     /// Replays the log up to the first sector that is not whole, for what epochs show. A block whose page is damaged cannot be
     /// read, whatever the log says of it.
     fn replay_part(&mut self) -> Result<(), VersionsError> {
-        while let Some(place) = self.catalog.next_sector() {
-            let at = place.extent.start;
-            let mut bytes = vec![0; SECTOR_BYTES as usize];
-            self.stubs.read(at, &mut bytes)?;
-            let Some((sector, is_open)) = self.catalog.sector_to_read(&bytes) else { break };
-            if !is_open {
-                return Err(root::RootError::OtherTime { sequence: sector.sequence }.into());
-            }
+        while let Some((at, _, sector)) = next_sector(&self.catalog, self.stubs)? {
             for entry in &sector.entries {
                 self.part(|catalog| catalog.replay_shown(sector.epoch, entry))?;
             }

@@ -1,13 +1,13 @@
 //! A fresh index with given entries, behind the pages of the old one.
 
-use crate::base::units::{Block, Epoch, Slot};
+use crate::base::units::{Block, Epoch, Pos, Slot};
 use crate::media::medium::Medium;
 use crate::store::versions::VersionsError;
 use crate::store::versions::catalog::Note;
 use crate::store::versions::index::history::{Counts, History, Version};
 use crate::store::versions::index::span::Span;
 use crate::store::versions::opening::rebuilding::deriving::{Derived, FREED};
-use crate::store::versions::opening::rebuilding::{Step, found, go_on, head, pages, write as write_at};
+use crate::store::versions::opening::rebuilding::{Step, found, go_on, pages};
 use crate::store::versions::space::slots::Slots;
 use crate::store::versions::stubs::Layout;
 use crate::tree::{Head, PAGE_BYTES, PageNo};
@@ -37,15 +37,15 @@ pub(super) fn write(
     let (bytes, count) = ((writes.len() * PAGE_BYTES) as u64, writes.len() as u64);
     for (n, (at, page)) in writes.into_iter().enumerate() {
         assert!(at >= PageNo(old_pages).position(), "the old index stays as it is until the head is durable");
-        write_at(map, at, &page, false)?;
+        map.write(Pos(at), &page, false)?;
         go_on(&mut *step, ((n + 1) * PAGE_BYTES) as u64, bytes)?;
     }
     map.sync()?;
     let generation = history.pages.begin_head();
     assert!(generation > old.generation, "generations only grow");
-    let head =
-        head(generation, history.roots(slots.table.root()), Note { counts: history.counts(), ..*note });
-    write_at(map, head.position(), &head.to_bytes(disk), true)?;
+    let note = Note { counts: history.counts(), ..*note }.to_bytes();
+    let head = Head { generation, roots: history.roots(slots.table.root()), note };
+    map.write(Pos(head.position()), &head.to_bytes(disk), true)?;
     Ok(count)
 }
 
