@@ -347,7 +347,7 @@ impl Store for Versions {
         let more = blocks(extent).count();
         if !self.has_log_room(more) || !self.has_stub_room(more) {
             // However few stubs there are: the write may be a large one.
-            self.committing.wants_index |= !self.catalog.log.is_empty() && self.committing.index.is_none();
+            self.committing.wants_index |= self.catalog.log.len() > 0 && self.committing.index.is_none();
             return WritePlan::AwaitJob;
         }
         let place = |(block, _)| {

@@ -17,9 +17,7 @@ use crate::media::sealing::Sealing;
 use crate::mutant::{self, Mutant};
 use crate::store::Batch;
 use crate::store::batch::joined;
-use crate::store::versions::index::history::{
-    CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, WallTime,
-};
+use crate::store::versions::index::history::{CLUSTERS, Counts, Forgotten, History, WallTime};
 use crate::store::versions::index::lingering::Lingering;
 use crate::store::versions::space::limits::Limits;
 use crate::store::versions::space::slots::Slots;
@@ -49,7 +47,7 @@ pub(super) struct Catalog {
     /// The generation of the durable head.
     pub(super) generation: u64,
     /// The source of fresh cells.
-    cells: Cells,
+    pub(super) cells: Cells,
 }
 
 /// A checkpoint of the index. Its parts, in their order: the last entries of the log before the head; homes of stubs, their cells, and
@@ -239,25 +237,16 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes the next step of a forget.
-    pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        let step = self.history.forget_step(forget)?;
-        self.owe(&step);
-        Ok(step)
-    }
-
-    /// Takes the next step of a forget of blocks.
-    pub(super) fn forget_blocks_step(&mut self, forget: &mut ForgetBlocks) -> Result<Forgotten, Absent> {
-        let step = self.history.forget_blocks_step(forget)?;
-        self.owe(&step);
-        Ok(step)
-    }
-
-    /// Notes that what a step of a forget found is owed.
-    fn owe(&mut self, step: &Forgotten) {
-        if let Forgotten::Versions(dead) = step {
+    /// Takes the next step of a forget. What that finds is owed.
+    pub(super) fn forget_step(
+        &mut self,
+        step: impl FnOnce(&mut History) -> Result<Forgotten, Absent>,
+    ) -> Result<Forgotten, Absent> {
+        let found = step(&mut self.history)?;
+        if let Forgotten::Versions(dead) = &found {
             dead.iter().for_each(|span| self.log.owe_durable(&span.slots()));
         }
+        Ok(found)
     }
 
     /// The pages of these slots, whose stubs are at home and are to die, each with the slots whose stubs stay; `is_gone` says
@@ -287,11 +276,6 @@ impl Catalog {
     /// Takes the pages of homes that were to be read before they get other cells; whether they are under their cells.
     pub(super) fn prepare_homes(&mut self, read: &[u8]) -> Result<(), Place> {
         self.homes.prepare(read, &mut self.cells)
-    }
-
-    /// A fresh cell for the half of the log that is not in use.
-    pub(super) fn draw_cell(&mut self) -> Vec<u8> {
-        self.cells.draw().to_bytes()
     }
 
     /// Notes that the stubs in `slots` are destroyed. If a page is absent, that is noted of some, and the rest is to be told

@@ -353,7 +353,8 @@ impl<'a> Index<'a> {
         while let Some((epoch, end)) = self.ask(|catalog| catalog.history.kept_at_or_after(from))? {
             if end.when == WallTime(0) && !mutant::is(Mutant::KeepUnclosed) {
                 let mut forget = Forget::new(epoch, epoch);
-                while self.ask(|catalog| catalog.forget_step(&mut forget))? != Forgotten::All {}
+                let mut step = |catalog: &mut Catalog| catalog.forget_step(|it| it.forget_step(&mut forget));
+                while self.ask(&mut step)? != Forgotten::All {}
             }
             from = Epoch(epoch.0 + 1);
         }
@@ -479,11 +480,7 @@ impl<'a> Index<'a> {
 
     /// The index's answer about each slot that the journal owes.
     fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
-        let mut all = Vec::new();
-        for (slot, block) in owed_slots(owed) {
-            all.push((slot, self.found(slot, block)?));
-        }
-        Ok(all)
+        owed_slots(owed).map(|(slot, block)| Ok((slot, self.found(slot, block)?))).collect()
     }
 
     fn found(&mut self, slot: Slot, block: Block) -> Result<Found, VersionsError> {

@@ -8,6 +8,7 @@ use crate::base::zeros::is_zeros;
 use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
+use crate::store::versions::index::history::Forget;
 use crate::store::versions::index::span::slots_of;
 use crate::store::versions::stubs::root;
 use crate::tree::newest;
@@ -285,7 +286,8 @@ impl Rig {
 
     fn carry_out(&mut self, from: u64, to: u64) {
         let mut forget = Forget::new(Epoch(from), Epoch(to));
-        while self.ask(|store| store.forget_step(&mut forget)) != Forgotten::All {
+        let mut step = |store: &mut Catalog| store.forget_step(|it| it.forget_step(&mut forget));
+        while self.ask(&mut step) != Forgotten::All {
             self.store.history.pages.evict(self.pages_max);
         }
         self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
@@ -785,7 +787,7 @@ impl Large {
     fn forget(&mut self, epoch: u64) -> u64 {
         let (mut forget, mut pages) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
         loop {
-            let (step, read) = self.ask(|store| store.forget_step(&mut forget));
+            let (step, read) = self.ask(|store| store.forget_step(|it| it.forget_step(&mut forget)));
             pages += read;
             if step == Forgotten::All {
                 return pages;

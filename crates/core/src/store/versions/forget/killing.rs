@@ -374,9 +374,9 @@ impl Versions {
         }
         if let Some(half) = self.half_to_destroy() {
             assert!(half != self.catalog.log.position().0, "the half in use keeps its cell");
-            let fresh = self.catalog.draw_cell();
-            let cell = Cell::from_bytes(&fresh).expect("a cell was drawn");
-            return Some((Doing::Renew(cell), Job::Renew(vec![root::place_of(half)], fresh)));
+            let cell = self.catalog.cells.draw();
+            let job = Job::Renew(vec![root::place_of(half)], cell.to_bytes());
+            return Some((Doing::Renew(cell), job));
         }
         let job =
             if self.killing.has_stubs { self.stub_job() } else { self.content_job().map_err(Missing::from) };
@@ -392,24 +392,6 @@ impl Versions {
 
     /// The job that destroys content, if there are no stubs that could be destroyed.
     fn content_job(&mut self) -> Result<Option<Begun>, Absent> {
-        let places = self.content_to_kill()?;
-        if places.is_empty() {
-            self.killing.note_swept();
-        }
-        Ok((!self.killing.job.slots.is_empty()).then_some((Doing::Content, Job::Destroy(places))))
-    }
-
-    /// The job that gives space back.
-    fn spare_job(&mut self) -> Option<Begun> {
-        let slots = self.hold_spare();
-        let space = runs(&slots);
-        assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
-        self.killing.job.slots = slots;
-        (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
-    }
-
-    /// Where the content is that the next job destroys.
-    fn content_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
         let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.sweep.next, 0);
         while looks < LOOKS_MAX && slots.len() < SLOTS_MAX {
             let Some(owed) = self.catalog.history.owed_from(from)? else {
@@ -427,9 +409,22 @@ impl Versions {
         }
         assert!(slots.len() <= SLOTS_MAX, "a job has no more slots than fit");
         self.killing.sweep.next = from;
-        let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
+        if slots.is_empty() {
+            self.killing.note_swept();
+            return Ok(None);
+        }
+        let places = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.job.slots = slots;
-        Ok(space)
+        Ok(Some((Doing::Content, Job::Destroy(places))))
+    }
+
+    /// The job that gives space back.
+    fn spare_job(&mut self) -> Option<Begun> {
+        let slots = self.hold_spare();
+        let space = runs(&slots);
+        assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
+        self.killing.job.slots = slots;
+        (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
     }
 
     pub(in super::super) fn job_done(&mut self, end: JobEnd<'_>) {

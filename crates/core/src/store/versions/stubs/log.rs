@@ -144,11 +144,6 @@ impl Log {
         self.homeless.len()
     }
 
-    /// Whether all stubs have their homes.
-    pub(in super::super) fn is_empty(&self) -> bool {
-        self.homeless.is_empty()
-    }
-
     /// How many entries the next commit has.
     pub(in super::super) fn pending(&self) -> usize {
         self.pending.len()
@@ -244,13 +239,6 @@ impl Log {
     /// The slots of the versions that are owed, and whose stubs the log has.
     pub(in super::super) fn owed(&self) -> impl Iterator<Item = Slot> {
         self.owed.runs().flat_map(|run| self.homeless(slots_of(run)))
-    }
-
-    /// Notes that the stub of a version was destroyed, or has its home.
-    /// Whether it was not destroyed before, and had none.
-    pub(in super::super) fn settle(&mut self, slot: Slot) -> bool {
-        self.owed.remove(in_slot(slot).extent);
-        self.homeless.remove(&slot).is_some()
     }
 
     /// Notes that the stubs in these slots were destroyed.
@@ -355,7 +343,10 @@ impl Log {
     /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
     pub(in super::super) fn end_turn(&mut self, homed: &[&[Slot]]) {
         self.moving.clear();
-        homed.iter().copied().flatten().for_each(|slot| _ = self.settle(*slot));
+        for slot in homed.iter().copied().flatten() {
+            self.owed.remove(in_slot(*slot).extent);
+            self.homeless.remove(slot);
+        }
     }
 
     /// Turns back to the half that was in use: the checkpoint that turned was given up. Its homes may have been written.
