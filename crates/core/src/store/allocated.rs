@@ -35,6 +35,7 @@ impl Allocated {
 
     /// Notes that `extent` is about to have data.
     pub(super) fn allocate(&mut self, extent: Extent<Addr>) {
+        assert!(extent.end() <= self.size.next_multiple_of(BLOCK_BYTES), "data lies on the disk");
         self.leave_gaps(extent);
         self.blocks.insert(extent);
         if !self.gaps.is_empty() {
@@ -44,6 +45,7 @@ impl Allocated {
 
     /// Notes that `extent` has no data any more.
     pub(super) fn unmap(&mut self, extent: Extent<Addr>) {
+        assert!(extent.end() <= self.size.next_multiple_of(BLOCK_BYTES), "data lies on the disk");
         let extent = self.padded(extent);
         for block in edges(extent, BLOCK_BYTES) {
             if let Some(part) = block.overlap(extent) {
@@ -122,6 +124,8 @@ impl Allocated {
     }
 
     fn unmap_blocks(&mut self, blocks: Extent<Addr>) {
+        let are_whole = [blocks.start.0, blocks.len].iter().all(|it| it.is_multiple_of(BLOCK_BYTES));
+        assert!(are_whole, "blocks and their gaps go together");
         self.blocks.remove(blocks);
         self.gaps.remove(blocks);
     }

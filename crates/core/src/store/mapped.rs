@@ -100,13 +100,17 @@ impl dyn Store + '_ {
     /// See [`Mapped::missing`].
     #[must_use]
     pub fn missing(&self, extent: Extent<Addr>) -> Option<Place> {
-        self.mapped()?.missing(extent)
+        let place = self.mapped()?.missing(extent)?;
+        assert!(!place.extent.is_empty(), "metadata that is missing has bytes");
+        Some(place)
     }
 
     /// See [`Mapped::lacks_space`].
     #[must_use]
     pub fn lacks_space(&self, extent: Extent<Addr>, dies: bool) -> Option<Place> {
-        self.mapped()?.lacks_space(extent, dies)
+        let place = self.mapped()?.lacks_space(extent, dies)?;
+        assert!(!place.extent.is_empty(), "a part that lacks space has bytes");
+        Some(place)
     }
 
     /// See [`Mapped::is_durable`].

@@ -407,7 +407,7 @@ impl Mapped for Overlay {
 
     fn leave(&mut self, block: Extent<Addr>, _: Epoch) -> Vec<Place> {
         let is_one = block.start.0.is_multiple_of(BLOCK_BYTES) && block.len <= BLOCK_BYTES;
-        assert!(is_one, "one block leaves");
+        assert!(is_one && block.end() <= self.size, "one block of the disk leaves");
         self.leave_block(block.start.0 / BLOCK_BYTES)
     }
 
@@ -566,6 +566,7 @@ impl Mapped for Overlay {
         let block = content.start.0 / BLOCK_BYTES;
         assert!(self.is_allocated(block) && !self.pending.contains_key(&block), "content at rest moves");
         assert!(to.end() <= self.slots.end() * BLOCK_BYTES, "content moves within the medium");
+        assert!(to.start.0.is_multiple_of(BLOCK_BYTES) && to.len == content.len, "a block moves into a slot");
         let from = self.slot(block);
         self.map.set(block, (to.start.0 / BLOCK_BYTES) as u32 + FIRST_SLOT);
         self.slots.free(from, false);

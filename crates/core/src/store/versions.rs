@@ -178,7 +178,7 @@ impl Versions {
     /// The place that has to be read first, to know what `epoch` shows in `extent` and how that was sealed.
     fn missing_at(&self, extent: Extent<Addr>, epoch: Epoch, is_current: bool) -> Option<Place> {
         let Catalog { history, homes, log, .. } = &self.catalog;
-        if self.stuck.is_none() && history.pages.is_whole() && homes.are_whole() {
+        if self.stuck.is_none() && history.pages.is_whole() && homes.pages.is_whole() {
             return None;
         }
         let (mut shown, mut stubs) = (history.shown_by(epoch), log.stubs());
@@ -237,7 +237,7 @@ impl Versions {
         if !self.allocated.contains(block.0) {
             return None;
         }
-        let shown = self.catalog.shown(block, epoch).expect("nothing is missing")?;
+        let shown = self.catalog.history.shown(block, epoch).expect("nothing is missing")?;
         self.allocated.remove(outline(block));
         self.catalog.log.push(epoch, Entry::Freed { block, blocks: 1 });
         self.killing.leaves(shown.slot);
@@ -347,11 +347,11 @@ impl Store for Versions {
         let more = blocks(extent).count();
         if !self.has_log_room(more) || !self.has_stub_room(more) {
             // However few stubs there are: the write may be a large one.
-            self.committing.wants_index |= !self.catalog.log.is_empty() && self.committing.index.is_none();
+            self.committing.wants_index |= self.catalog.log.len() > 0 && self.committing.index.is_none();
             return WritePlan::AwaitJob;
         }
         let place = |(block, _)| {
-            let slot = self.catalog.begin_write(block);
+            let slot = self.catalog.slots.take(block);
             self.killing.taken(slot);
             let before = self.writing.insert(block, (slot, epoch));
             assert!(before.is_none(), "one write of a block at a time");
@@ -399,7 +399,7 @@ impl Mapped for Versions {
         let Written::There(sealings) = written else {
             for (block, _) in blocks(extent) {
                 if let Some((slot, _)) = self.writing.remove(&block) {
-                    self.catalog.cancel_write(block, slot);
+                    self.catalog.slots.free(slot, block);
                 }
             }
             return;
@@ -411,7 +411,7 @@ impl Mapped for Versions {
             assert!(epoch >= self.open, "an epoch closes when its writes have ended");
             self.allocated.insert(outline(block));
             self.committing.fresh.insert(block);
-            self.catalog.end_write(block, slot);
+            self.catalog.slots.written(slot, block);
             self.catalog.log.push(epoch, Entry::Version { block, slot, number, stub: stub.to_vec() });
             self.change(Change::Written(block, slot, epoch));
         }
@@ -419,6 +419,7 @@ impl Mapped for Versions {
 
     fn leave(&mut self, block: Extent<Addr>, epoch: Epoch) -> Vec<Place> {
         assert_eq!(epoch, self.open, "what has died in an epoch leaves before that closes");
+        assert!(block.len <= BLOCK_BYTES, "one block leaves");
         let freed = blocks(block).filter_map(|(block, _)| {
             let slot = self.free(block, epoch)?;
             Some(in_slot(slot))
@@ -477,13 +478,14 @@ impl Mapped for Versions {
         self.killing.begin_commit();
         let is_wanted = self.is_index_due() || self.has_only_slots_to_free();
         if !short && is_wanted && self.may_write_index() {
+            assert!(self.todo.is_empty(), "a head has all that was logged before it");
             self.committing.wants_index = false;
             let index = self.catalog.begin_checkpoint();
             self.committing.log.clone_from(&index.log);
             self.committing.index = Some(index);
             return true;
         }
-        let commit = match (self.committing.again.take(), self.catalog.commit()) {
+        let commit = match (self.committing.again.take(), self.catalog.log.commit()) {
             (Some((mut place, mut bytes)), Some((more, others))) => {
                 assert!(
                     place.on == more.on && place.extent.end() == more.extent.start.0,
@@ -501,6 +503,7 @@ impl Mapped for Versions {
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
+        assert!(self.committing.is_under_way, "a batch is of the commit under way");
         if let Some((place, bytes)) = self.committing.log.take() {
             return Some(Batch::phase(vec![(place.into(), bytes)]));
         }
@@ -512,6 +515,7 @@ impl Mapped for Versions {
         assert!(committing.is_under_way && committing.log.is_none(), "a checkpoint that was written ends");
         assert!(committing.open >= self.undurable, "an epoch that has closed durably stays closed");
         self.undurable = committing.open;
+        assert!(self.undurable <= self.open, "only epochs that have closed are closed durably");
         self.catalog.log.confirm();
         (self.committing.wants_index, self.committing.fresh) = (committing.wants_index, committing.fresh);
         self.killing.end_commit();

@@ -36,6 +36,7 @@ impl Overlay {
         }
         self.begin_page(page);
         self.forget_block(block);
+        assert!(!self.is_allocated(block) && !self.based.contains(block), "a block that has left is nowhere");
         places
     }
 

@@ -352,6 +352,8 @@ impl Map {
     }
 
     pub(super) fn reserved(&mut self, pages: Extent<Pos>) {
+        let are_pages = [pages.start.0, pages.len].iter().all(|it| it.is_multiple_of(PAGE_BYTES));
+        assert!(are_pages && pages.start.0 >= MAP_HEAD_BYTES, "whole pages behind the head get space");
         self.spacious.insert(pages);
     }
 
@@ -402,6 +404,8 @@ impl Map {
     pub(super) fn throw_out(&mut self, in_use: &BTreeSet<u64>) {
         let kept = [in_use, &self.dirty, &self.checkpointing];
         self.pages.retain(|page, it| it.was_used.replace(false) || kept.iter().any(|set| set.contains(page)));
+        let undurable = self.dirty.len().max(self.checkpointing.len());
+        assert!(self.pages.len() >= undurable, "a page that is not durable stays in memory");
     }
 
     pub(super) fn resident(&self) -> usize {

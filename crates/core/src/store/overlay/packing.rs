@@ -117,6 +117,7 @@ impl Overlay {
 
     /// A job that moves the last blocks found into the first free slots.
     pub(super) fn moves(&mut self) -> Option<Begun> {
+        assert!(self.search.owners.len() <= 2 * OWNERS_MAX, "no more owners are remembered than may be");
         let (mut contents, mut to) = (Vec::new(), Vec::new());
         while contents.len() < MOVES_MAX
             && let Some((slot, block)) = self.search.owners.pop()

@@ -61,6 +61,7 @@ impl Slots {
 
     /// Frees all slots but the `used` ones. Nothing has to be destroyed in the `clean` ones.
     pub(super) fn adopt(&mut self, used: &BlockSet<Pos>, clean: &BlockSet<Pos>) {
+        assert!(self.clean.is_empty() && self.residue.is_empty(), "slots are adopted once");
         let mut free = BlockSet::default();
         free.insert(Extent::new(0, self.end * BLOCK_BYTES));
         free.subtract(used);
@@ -126,6 +127,7 @@ impl Slots {
 
     /// Takes `count` slots for a write: the first free ones, then new ones.
     pub(super) fn take(&mut self, count: usize) -> Vec<u64> {
+        assert!(self.has_room(count), "slots are taken where there is room");
         let mut taken = Vec::with_capacity(count);
         while taken.len() < count {
             let left = (count - taken.len()) as u64;
@@ -142,6 +144,7 @@ impl Slots {
             self.hand_out(run);
             taken.extend(run.start.0 / BLOCK_BYTES..run.end() / BLOCK_BYTES);
         }
+        assert_eq!(taken.len(), count, "each block of a write has a slot");
         taken
     }
 
@@ -149,6 +152,7 @@ impl Slots {
     pub(super) fn take_below(&mut self, slot: u64) -> Option<u64> {
         let run = self.clean.first_run(Extent::new(0, slot * BLOCK_BYTES))?;
         let first = run.start.0 / BLOCK_BYTES;
+        assert!(first < slot, "content moves towards the start of the medium");
         self.hand_out(extent(first));
         Some(first)
     }
@@ -203,6 +207,7 @@ impl Slots {
         self.clean.union(&clean);
         self.pending_punch.union(&clean);
         self.residue.union(&residue);
+        assert!(self.pending_punch.len() <= self.clean.len(), "only free space is given back");
     }
 
     /// Keeps the slots pending: the map that does not name them was not made durable.
@@ -246,6 +251,7 @@ impl Slots {
             self.clean.insert(*run);
             self.pending_punch.insert(*run);
         }
+        assert!(self.refused.len() <= self.residue.len(), "the slots of refused writes are residue");
     }
 
     /// A job that gives some free space back to the host.
@@ -263,6 +269,7 @@ impl Slots {
                 self.pending_punch.insert(*run);
             }
         }
+        assert!(self.pending_punch.len() <= self.clean.len(), "only free space is given back");
     }
 
     /// A job that cuts off the end of the medium, if that is free.
@@ -282,6 +289,7 @@ impl Slots {
     /// Ends such a job: the medium ends at `to` now if `is_done`.
     pub(super) fn cut(&mut self, to: Pos, is_done: bool) {
         assert!(self.shrinking, "a cut ends once");
+        assert!(to.0.is_multiple_of(BLOCK_BYTES), "a medium is cut between two slots");
         self.shrinking = false;
         if is_done {
             assert!(to.0 <= self.end * BLOCK_BYTES, "a medium that is cut does not grow");
@@ -318,5 +326,9 @@ fn some(set: &BlockSet<Pos>) -> Option<Vec<Extent<Pos>>> {
             fits
         })
         .collect();
+    assert!(
+        runs.iter().map(|run| run.len).sum::<u64>() <= JOB_BYTES_MAX,
+        "a job is no larger than it may be"
+    );
     (!runs.is_empty()).then_some(runs)
 }

@@ -17,9 +17,7 @@ use crate::media::sealing::Sealing;
 use crate::mutant::{self, Mutant};
 use crate::store::Batch;
 use crate::store::batch::joined;
-use crate::store::versions::index::history::{
-    CLUSTERS, Counts, Forget, ForgetBlocks, Forgotten, History, Version, WallTime,
-};
+use crate::store::versions::index::history::{CLUSTERS, Counts, Forgotten, History, WallTime};
 use crate::store::versions::index::lingering::Lingering;
 use crate::store::versions::space::limits::Limits;
 use crate::store::versions::space::slots::Slots;
@@ -49,7 +47,7 @@ pub(super) struct Catalog {
     /// The generation of the durable head.
     pub(super) generation: u64,
     /// The source of fresh cells.
-    cells: Cells,
+    pub(super) cells: Cells,
 }
 
 /// A checkpoint of the index. Its parts, in their order: the last entries of the log before the head; homes of stubs, their cells, and
@@ -69,17 +67,6 @@ pub(super) struct IndexCheckpoint {
     at_home: Vec<Slot>,
     /// The half of the log that is not needed any more then, if it was used, and the slots whose only stubs are in it.
     old_half: (Option<u8>, BlockSet<Pos>),
-}
-
-/// The nature of the bytes that a start took for the next sector of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Replayed {
-    /// A sector, after which another may come.
-    Sector,
-    /// The end of the log.
-    End,
-    /// The sector with this number, whose stubs are hidden under another cell.
-    OtherCell(u64),
 }
 
 impl IndexCheckpoint {
@@ -186,8 +173,8 @@ impl Catalog {
     /// Looks at all of the index that has to be known before anything else.
     pub(super) fn reach(&mut self) -> Result<(), Absent> {
         while self.slots.find(&self.history.pages)? {}
-        let slots = &self.slots;
-        self.history.reach(|pages, used| slots.reach(pages, used))
+        let clusters = &self.slots.table;
+        self.history.reach(|pages, used| clusters.reach(pages, used))
     }
 
     /// The fault of a page of the index that was read from its medium, in words.
@@ -197,26 +184,6 @@ impl Catalog {
             return self.history.pages.fault(page, bytes).map(|fault| fault.to_string());
         }
         head_fault(&bytes[..HEAD_BYTES.min(bytes.len())], self.disk)
-    }
-
-    /// The version of `block` that `epoch` shows.
-    pub(super) fn shown(&self, block: Block, epoch: Epoch) -> Result<Option<Version>, Absent> {
-        self.history.shown(block, epoch)
-    }
-
-    /// Takes a slot for new content of `block`.
-    pub(super) fn begin_write(&mut self, block: Block) -> Slot {
-        self.slots.take(block)
-    }
-
-    /// Notes that the content for which `slot` was taken is there.
-    pub(super) fn end_write(&mut self, block: Block, slot: Slot) {
-        self.slots.written(slot, block);
-    }
-
-    /// Gives a slot back whose content was not written.
-    pub(super) fn cancel_write(&mut self, block: Block, slot: Slot) {
-        self.slots.free(slot, block);
     }
 
     /// Notes what `block` is from `epoch` on: the content in `slot`, or zeros. The log has, or gets, the same. Returns
@@ -230,7 +197,7 @@ impl Catalog {
         keeps: impl Fn(Slot) -> bool,
     ) -> Result<Option<Slot>, Absent> {
         self.cut_before(epoch)?;
-        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.history.open_epoch().0);
         assert!(is_of_now, "a change belongs to the open epoch, or to the one before");
         self.note_lingering(block, epoch)?;
         let log = &self.log;
@@ -246,7 +213,7 @@ impl Catalog {
     /// Notes which epochs go on to show what `block` shows, if that dies in `epoch`.
     fn note_lingering(&mut self, block: Block, epoch: Epoch) -> Result<(), Absent> {
         if self.lingering.awaits(outline(block), epoch) {
-            let born = self.shown(block, epoch)?.map(|version| version.born);
+            let born = self.history.shown(block, epoch)?.map(|version| version.born);
             self.lingering.taken(outline(block), epoch, born);
         }
         Ok(())
@@ -255,51 +222,31 @@ impl Catalog {
     /// Opens `epoch`, whose first change comes. The entry of the epoch before follows in the log when all its changes have
     /// ended.
     fn cut_before(&mut self, epoch: Epoch) -> Result<(), Absent> {
-        while epoch > self.open_epoch() {
+        while epoch > self.history.open_epoch() {
             self.history.close(WallTime(0))?;
         }
         Ok(())
     }
 
-    /// The epoch that takes the writes that arrive.
-    pub(super) fn open_epoch(&self) -> Epoch {
-        self.history.open_epoch()
-    }
-
     /// Closes `epoch`, which is the open one or the one before: it is kept from now on. The log has, or gets, the same.
     pub(super) fn close(&mut self, epoch: Epoch, when: WallTime) -> Result<(), Absent> {
-        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.open_epoch().0);
+        let is_of_now = (epoch.0..=epoch.0 + 1).contains(&self.history.open_epoch().0);
         assert!(is_of_now, "the open epoch closes, or the one before");
         self.history.close_again(epoch, when)?;
         self.lingering.closed(epoch);
         Ok(())
     }
 
-    /// Takes the next step of a forget.
-    pub(super) fn forget_step(&mut self, forget: &mut Forget) -> Result<Forgotten, Absent> {
-        let step = self.history.forget_step(forget)?;
-        self.owe(&step);
-        Ok(step)
-    }
-
-    /// Takes the next step of a forget of blocks.
-    pub(super) fn forget_blocks_step(&mut self, forget: &mut ForgetBlocks) -> Result<Forgotten, Absent> {
-        let step = self.history.forget_blocks_step(forget)?;
-        self.owe(&step);
-        Ok(step)
-    }
-
-    /// Notes that what a step of a forget found is owed.
-    fn owe(&mut self, step: &Forgotten) {
-        if let Forgotten::Versions(dead) = step {
+    /// Takes the next step of a forget. What that finds is owed.
+    pub(super) fn forget_step(
+        &mut self,
+        step: impl FnOnce(&mut History) -> Result<Forgotten, Absent>,
+    ) -> Result<Forgotten, Absent> {
+        let found = step(&mut self.history)?;
+        if let Forgotten::Versions(dead) = &found {
             dead.iter().for_each(|span| self.log.owe_durable(&span.slots()));
         }
-    }
-
-    /// The next commit: what has to be written and durable, after the content, so that all is durable that has
-    /// ended by now.
-    pub(super) fn commit(&mut self) -> Option<(Place, Vec<u8>)> {
-        self.log.commit()
+        Ok(found)
     }
 
     /// The pages of these slots, whose stubs are at home and are to die, each with the slots whose stubs stay; `is_gone` says
@@ -329,11 +276,6 @@ impl Catalog {
     /// Takes the pages of homes that were to be read before they get other cells; whether they are under their cells.
     pub(super) fn prepare_homes(&mut self, read: &[u8]) -> Result<(), Place> {
         self.homes.prepare(read, &mut self.cells)
-    }
-
-    /// A fresh cell for the half of the log that is not in use.
-    pub(super) fn draw_cell(&mut self) -> Vec<u8> {
-        self.cells.draw().to_bytes()
     }
 
     /// Notes that the stubs in `slots` are destroyed. If a page is absent, that is noted of some, and the rest is to be told
@@ -373,7 +315,7 @@ impl Catalog {
     /// Bounds the memory for what can be read again.
     pub(super) fn limit(&mut self, bytes: u64) {
         self.limits = Limits::of(bytes);
-        self.homes.keep_at_most(self.limits.cells);
+        self.homes.pages.keep_at_most(self.limits.cells);
     }
 
     /// Takes a page of the index, or cells of the root, which were read.
@@ -382,8 +324,9 @@ impl Catalog {
     /// Why the bytes cannot be that.
     pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), String> {
         assert_eq!(place.extent.len, bytes.len() as u64, "all of the place was read");
+        assert!(matches!(place.on, MediumId::Map | MediumId::Root), "the index and the root are read");
         if place.on == MediumId::Root {
-            return self.homes.loaded(place, bytes, by).map_err(|error| error.to_string());
+            return self.homes.pages.loaded(place, bytes, by).map_err(|error| error.to_string());
         }
         let page = PageNo((place.extent.start.0 / PAGE_BYTES as u64) as u32);
         self.page_loaded(page, bytes).map_err(|error| error.to_string())
@@ -410,10 +353,13 @@ impl Catalog {
         let log = self.log.commit();
         let Turned { half: old, is_used, to_home, at_home, dying } = self.log.turn();
         let generation = self.history.pages.begin_head();
+        let is_newer = generation > self.generation && !(generation - self.generation).is_multiple_of(2);
+        assert!(is_newer, "a head follows the durable one, and lies in the other place");
         self.slots.begin_head();
         let (half, sequence) = self.log.position();
-        let roots = self.history.roots(self.slots.root());
-        let (open, counts, sessions) = (self.open_epoch(), self.history.counts(), self.log.sessions());
+        let roots = self.history.roots(self.slots.table.root());
+        let (open, counts, sessions) =
+            (self.history.open_epoch(), self.history.counts(), self.log.sessions());
         let note = Note { open, half, sequence, counts, sessions };
         let head = Head { generation, roots, note: note.to_bytes() };
         let bytes = head.to_bytes(self.disk);
@@ -428,6 +374,7 @@ impl Catalog {
     /// The next writes of a checkpoint after those of the log: at most `pages_max` pages of homes of stubs, or of the index, or
     /// the head.
     pub(super) fn next_batch(&mut self, checkpoint: &mut IndexCheckpoint, pages_max: usize) -> Option<Batch> {
+        assert!(pages_max > 0, "a batch has a page");
         let mut writes = Vec::new();
         // Versions may have died since the checkpoint began, and nothing be left of all those that a batch was to bring home.
         while writes.is_empty() && !checkpoint.has_homed() {
@@ -473,11 +420,14 @@ impl Catalog {
         let (half, dying) = &checkpoint.old_half;
         let is_free = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
         assert!(is_free, "one half at a time waits for the end of its cell");
+        assert!(*half != Some(self.log.position().0), "the log goes on in the other half");
         self.old_half = half.filter(|_| !mutant::is(Mutant::KeepLog)).map(|half| (half, dying.clone()));
     }
 
     /// Gives up a checkpoint, of which perhaps some writes were carried out. The next one does what it was for.
     pub(super) fn abort_checkpoint(&mut self) {
+        let is_kept = self.old_half.is_none() || mutant::is(Mutant::KillLogEarly);
+        assert!(is_kept, "the log goes back to a half that keeps its cell");
         self.history.pages.abort_head();
         self.slots.abort_head();
         self.log.turn_back();
@@ -515,18 +465,14 @@ impl Catalog {
 
     /// Takes the next sector of the log, as a start read it. `done` counts its entries that were taken: when a page was
     /// absent, those are not taken again, since what frees a block would undo a later entry that writes it.
-    pub(super) fn replay(&mut self, at: Pos, bytes: &[u8], done: &mut usize) -> Result<Replayed, Absent> {
-        let Some((sector, is_open)) = self.sector_to_read(bytes) else { return Ok(Replayed::End) };
-        if !is_open {
-            return Ok(Replayed::OtherCell(sector.sequence));
-        }
+    pub(super) fn replay(&mut self, at: Pos, sector: &Sector, done: &mut usize) -> Result<(), Absent> {
         let skipped = usize::from(mutant::is(Mutant::SkipReplay) && sector.entries.len() > 1);
         for entry in &sector.entries[*done..sector.entries.len() - skipped] {
-            self.replay_entry(&sector, entry)?;
+            self.replay_entry(sector, entry)?;
             *done += 1;
         }
-        self.log.replay(at, &sector);
-        Ok(Replayed::Sector)
+        self.log.replay(at, sector);
+        Ok(())
     }
 
     /// The next sector of the log in these bytes, and whether its stubs can be revealed.
@@ -578,5 +524,9 @@ impl Catalog {
 
 /// A part of the index.
 fn in_index(at: u64, len: usize) -> Place {
+    assert!(
+        at.is_multiple_of(PAGE_BYTES as u64) && len <= PAGE_BYTES,
+        "a page, or the head in one, is written"
+    );
     Place { on: MediumId::Map, extent: Extent::new(at, len as u64) }
 }

@@ -29,6 +29,7 @@ impl Committing {
     pub(super) fn begin(&mut self, open: Epoch) {
         assert!(!self.is_under_way && self.blocks.is_empty(), "one commit at a time");
         assert!(self.log.is_none() && self.index.is_none(), "nothing of the last commit is left to write");
+        assert!(open >= self.open, "the numbers of open epochs only grow");
         (self.is_under_way, self.open) = (true, open);
         self.blocks.append(&mut self.fresh);
     }

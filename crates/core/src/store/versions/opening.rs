@@ -5,9 +5,9 @@ pub(super) mod mending;
 pub(super) mod rebuilding;
 mod time;
 
-use super::catalog::{Catalog, Replayed};
+use super::catalog::Catalog;
 use super::positions::outline;
-use super::stubs::{self, HomePage, SECTOR_BYTES, StubsError};
+use super::stubs::{self, HomePage, SECTOR_BYTES, Sector, StubsError, bytes_at};
 use super::{Setup, Versions};
 use crate::base::blocks::BlockSet;
 use crate::base::cell;
@@ -203,7 +203,7 @@ impl Versions {
         let mut index = Index::new((setup, sessions), opening, &next, [map, stubs, root])?;
         index.ask(Catalog::reach)?;
         // The epoch before the open one may have been closing when the head was taken.
-        let closing = Epoch(index.catalog.open_epoch().0 - 1);
+        let closing = Epoch(index.catalog.history.open_epoch().0 - 1);
         let log = index.replay()?;
         index.drop_unclosed(closing)?;
         let mut is_torn = false;
@@ -219,6 +219,7 @@ impl Versions {
         if !opening.read_only {
             map.write(Pos(head.position()), &head.to_bytes(opening.disk), true)?;
             if next != head {
+                assert!(next.position() != head.position(), "the head that was found stays as it is");
                 map.write(Pos(next.position()), &next.to_bytes(opening.disk), true)?;
             }
             index.make_durable(&log)?;
@@ -227,7 +228,7 @@ impl Versions {
         let was_clean = kept.is_some();
         let (lingering, allocated) = match kept {
             Some(view) => (view.lingering, view.allocated),
-            None => (Lingering::unknown(index.catalog.open_epoch()), index.allocated(blocks)?),
+            None => (Lingering::unknown(index.catalog.history.open_epoch()), index.allocated(blocks)?),
         };
         index.catalog.lingering = lingering;
         if setup.layout.stub_bytes == 0 && !was_clean && !opening.read_only {
@@ -251,8 +252,8 @@ impl Versions {
     fn with(size: u64, catalog: Catalog, allocated: BlockSet, killing: Killing) -> Self {
         Self {
             size,
-            open: catalog.open_epoch(),
-            undurable: catalog.open_epoch(),
+            open: catalog.history.open_epoch(),
+            undurable: catalog.history.open_epoch(),
             catalog,
             allocated,
             writing: BTreeMap::new(),
@@ -315,11 +316,9 @@ impl<'a> Index<'a> {
         loop {
             match ask(&mut self.catalog) {
                 Ok(answer) => return Ok(answer),
-                Err(Absent(page)) => {
-                    let mut bytes = vec![0; PAGE_BYTES];
-                    check_length(self.map, MediumId::Map, page.position() + PAGE_BYTES as u64)?;
-                    self.map.read(Pos(page.position()), &mut bytes)?;
-                    self.catalog.page_loaded(page, &bytes)?;
+                Err(Absent(absent)) => {
+                    check_length(self.map, MediumId::Map, absent.position() + PAGE_BYTES as u64)?;
+                    self.catalog.page_loaded(absent, &page(self.map, absent)?)?;
                 }
             }
         }
@@ -328,15 +327,10 @@ impl<'a> Index<'a> {
     /// Replays the log up to the first sector that is not whole. Returns all that was replayed.
     fn replay(&mut self) -> Result<Vec<u8>, VersionsError> {
         let mut log = Vec::new();
-        while let Some(Place { extent, .. }) = self.catalog.next_sector() {
-            let mut bytes = vec![0; extent.len as usize];
-            self.stubs.read(extent.start, &mut bytes)?;
+        while let Some((at, bytes, sector)) = next_sector(&self.catalog, self.stubs)? {
             let mut done = 0;
-            match self.ask(|catalog| catalog.replay(extent.start, &bytes, &mut done))? {
-                Replayed::Sector => log.extend(bytes),
-                Replayed::End => break,
-                Replayed::OtherCell(sequence) => return Err(RootError::OtherTime { sequence }.into()),
-            }
+            self.ask(|catalog| catalog.replay(at, &sector, &mut done))?;
+            log.extend(bytes);
         }
         Ok(log)
     }
@@ -349,9 +343,7 @@ impl<'a> Index<'a> {
     }
 
     fn stubs_in(&self, part: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
-        let mut bytes = vec![0; part.len as usize];
-        self.stubs.read(part.start, &mut bytes)?;
-        Ok(bytes)
+        bytes_at(self.stubs, part.start, part.len as usize)
     }
 
     /// Drops the epochs from `first` on whose closes a crash cut off, though a change of the next one was durable: some
@@ -361,7 +353,8 @@ impl<'a> Index<'a> {
         while let Some((epoch, end)) = self.ask(|catalog| catalog.history.kept_at_or_after(from))? {
             if end.when == WallTime(0) && !mutant::is(Mutant::KeepUnclosed) {
                 let mut forget = Forget::new(epoch, epoch);
-                while self.ask(|catalog| catalog.forget_step(&mut forget))? != Forgotten::All {}
+                let mut step = |catalog: &mut Catalog| catalog.forget_step(|it| it.forget_step(&mut forget));
+                while self.ask(&mut step)? != Forgotten::All {}
             }
             from = Epoch(epoch.0 + 1);
         }
@@ -487,21 +480,34 @@ impl<'a> Index<'a> {
 
     /// The index's answer about each slot that the journal owes.
     fn owed(&mut self, owed: &Owed) -> Result<Vec<(Slot, Found)>, VersionsError> {
-        let mut all = Vec::new();
-        for (slot, block) in owed_slots(owed) {
-            all.push((slot, self.found(slot, block)?));
-        }
-        Ok(all)
+        owed_slots(owed).map(|(slot, block)| Ok((slot, self.found(slot, block)?))).collect()
     }
 
     fn found(&mut self, slot: Slot, block: Block) -> Result<Found, VersionsError> {
-        let shown = self.ask(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?;
+        let shown = self.ask(|catalog| catalog.history.shown(block, Epoch(key::NUMBER_MAX)))?;
         if shown.is_some_and(|version| version.slot == slot) {
             return Ok(Found::Shown(block));
         }
         let owed = self.ask(|catalog| catalog.history.owed_from(slot))?;
         let is_owed = owed.is_some_and(|span| span.first.slot == slot);
         Ok(if is_owed { Found::Owed } else { Found::Kept })
+    }
+}
+
+/// The next sector of the log behind all that was replayed: where it lies, its bytes, and what they say. `None` at the end of the
+/// log.
+///
+/// # Errors
+/// The medium's; the sector is not under the cell of its half.
+fn next_sector(
+    catalog: &Catalog,
+    stubs: &dyn Medium,
+) -> Result<Option<(Pos, Vec<u8>, Sector)>, VersionsError> {
+    let Some(Place { extent, .. }) = catalog.next_sector() else { return Ok(None) };
+    let bytes = bytes_at(stubs, extent.start, extent.len as usize)?;
+    match catalog.sector_to_read(&bytes) {
+        Some((Sector { sequence, .. }, false)) => Err(RootError::OtherTime { sequence }.into()),
+        found => Ok(found.map(|(sector, _)| (extent.start, bytes, sector))),
     }
 }
 
@@ -534,9 +540,9 @@ fn overwrite(data: &dyn Medium, slots: Extent<Pos>, pass: &[u8]) -> Result<(), M
 }
 
 fn overwrite_slot(data: &dyn Medium, slot: Extent<Pos>, pass: &[u8]) -> Result<(), MediumError> {
+    assert_eq!(pass.len() as u64, slot.len, "a pass covers its slot");
     let Err(error) = data.overwrite(slot.start, pass) else { return Ok(()) };
-    let mut bytes = vec![0; slot.len as usize];
-    data.read(slot.start, &mut bytes)?;
+    let bytes = bytes_at(data, slot.start, slot.len as usize)?;
     let is_hole = error.kind == MediumErrorKind::NoSpace && is_zeros(&bytes);
     if is_hole { Ok(()) } else { Err(error) }
 }

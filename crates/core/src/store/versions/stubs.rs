@@ -81,11 +81,15 @@ pub(super) fn is_head(sector: &[u8], disk: [u8; 16]) -> bool {
     rest.is_some_and(is_zeros)
 }
 
+/// Some bytes of a medium.
+pub(super) fn bytes_at(medium: &dyn Medium, at: Pos, len: usize) -> Result<Vec<u8>, MediumError> {
+    let mut bytes = vec![0; len];
+    medium.read(at, &mut bytes).map(|()| bytes)
+}
+
 /// Checks that the stub medium is that of `disk`.
 pub(super) fn check_medium(stubs: &dyn Medium, disk: [u8; 16]) -> Result<(), StubsError> {
-    let mut bytes = [0; LABEL_BYTES];
-    stubs.read(Pos(0), &mut bytes)?;
-    label::check(&bytes, MAGIC, disk).map_err(|wrong| match wrong {
+    label::check(&bytes_at(stubs, Pos(0), LABEL_BYTES)?, MAGIC, disk).map_err(|wrong| match wrong {
         Wrong::Label => StubsError::Head,
         Wrong::OtherDisk(found) => StubsError::OtherDisk { found },
     })
@@ -156,7 +160,9 @@ impl Layout {
             + sector * SECTOR_BYTES
             + SECTOR_HEAD_BYTES as u64
             + entry * self.entry_bytes() as u64;
-        Extent::new(at, self.entry_bytes() as u64)
+        let home = Extent::<Pos>::new(at, self.entry_bytes() as u64);
+        assert_eq!(home.overlap(self.page(self.page_of(slot))), Some(home), "a home lies in its page");
+        home
     }
 
     /// Where the homes begin.

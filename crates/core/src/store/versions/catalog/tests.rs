@@ -8,6 +8,7 @@ use crate::base::zeros::is_zeros;
 use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::sealing::{SealingAt, parse_home};
 use crate::store::Rekey;
+use crate::store::versions::index::history::Forget;
 use crate::store::versions::index::span::slots_of;
 use crate::store::versions::stubs::root;
 use crate::tree::newest;
@@ -189,7 +190,7 @@ impl Rig {
         stubs.sync();
         let opened = (Session(1).into(), cells(&root, seed));
         let mut store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a new store");
-        store.homes.keep_at_most(0);
+        store.homes.pages.keep_at_most(0);
         store.reach().expect("a new store has no page");
         let model = Model { open: 1, ..Model::default() };
         Self {
@@ -218,20 +219,20 @@ impl Rig {
             let bytes = medium.read(extent.start.0, extent.len);
             let by = if self.rng.next_u32().is_multiple_of(2) { Reader::Request } else { Reader::Job };
             if (on, by) == (MediumId::Root, Reader::Job) {
-                self.store.homes.job_reads(Place { on, extent });
+                self.store.homes.pages.job_reads(Place { on, extent });
             }
             self.store.loaded(Place { on, extent }, &bytes, by).expect("what was read is whole");
         }
     }
 
     fn write(&mut self, block: u64) {
-        let slot = self.store.begin_write(Block(block));
+        let slot = self.store.slots.take(Block(block));
         self.last += 1;
-        let (version, epoch) = (self.last, self.store.open_epoch());
+        let (version, epoch) = (self.last, self.store.history.open_epoch());
         if self.rng.next_u32().is_multiple_of(30) {
-            return self.store.cancel_write(Block(block), slot);
+            return self.store.slots.free(slot, Block(block));
         }
-        self.store.end_write(Block(block), slot);
+        self.store.slots.written(slot, Block(block));
         self.content.insert(slot, version);
         let stub = stub_of(version);
         let (block, number) = (Block(block), version);
@@ -242,7 +243,7 @@ impl Rig {
     }
 
     fn free(&mut self, block: u64) {
-        let epoch = self.store.open_epoch();
+        let epoch = self.store.history.open_epoch();
         self.store.log.push(epoch, Entry::Freed { block: Block(block), blocks: 1 });
         self.ask(|store| store.note(Block(block), None, epoch, |_| false));
         self.model.write(block, None);
@@ -250,7 +251,7 @@ impl Rig {
 
     fn close(&mut self) {
         let when = WallTime(1000 * self.model.open);
-        let closed = self.store.open_epoch();
+        let closed = self.store.history.open_epoch();
         self.store.log.push(closed, Entry::Closed { when: when.0 });
         self.ask(|store| store.close(closed, when));
         assert_eq!(closed.0, self.model.open);
@@ -260,7 +261,7 @@ impl Rig {
 
     /// Whether no crash came.
     fn commit(&mut self) -> bool {
-        let Some((place, bytes)) = self.store.commit() else { return true };
+        let Some((place, bytes)) = self.store.log.commit() else { return true };
         self.stubs.write(place.extent.start.0, &bytes);
         if self.rng.next_u32().is_multiple_of(8) {
             self.crash();
@@ -285,7 +286,8 @@ impl Rig {
 
     fn carry_out(&mut self, from: u64, to: u64) {
         let mut forget = Forget::new(Epoch(from), Epoch(to));
-        while self.ask(|store| store.forget_step(&mut forget)) != Forgotten::All {
+        let mut step = |store: &mut Catalog| store.forget_step(|it| it.forget_step(&mut forget));
+        while self.ask(&mut step) != Forgotten::All {
             self.store.history.pages.evict(self.pages_max);
         }
         self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
@@ -309,7 +311,7 @@ impl Rig {
             }
         }
         let doomed = self.store.doomed(&dying, |_| false);
-        doomed.keys().for_each(|page| self.ask(|store| store.homes.hold(*page)));
+        doomed.keys().for_each(|page| self.ask(|store| store.homes.pages.hold(*page)));
         if self.store.homes.begin(doomed) && !self.rekey() {
             return false;
         }
@@ -471,13 +473,11 @@ impl Rig {
         self.store = Catalog::open(DISK, BLOCKS, LAYOUT, &head, opened).expect("a note that makes sense");
         self.ask(Catalog::reach);
         while let Some(place) = self.store.next_sector() {
-            let (at, bytes) = (place.extent.start, self.stubs.read(place.extent.start.0, 512));
-            let mut done = 0;
-            match self.ask(|store| store.replay(at, &bytes, &mut done)) {
-                Replayed::Sector => {}
-                Replayed::End => break,
-                other @ Replayed::OtherCell(_) => panic!("{other:?}"),
-            }
+            let (at, mut done) = (place.extent.start, 0);
+            let found = self.store.sector_to_read(&self.stubs.read(at.0, 512));
+            let Some((sector, is_open)) = found else { break };
+            assert!(is_open, "sector {} is under another cell", sector.sequence);
+            self.ask(|store| store.replay(at, &sector, &mut done));
         }
         self.find_homes();
         self.destroy_torn();
@@ -548,7 +548,7 @@ impl Rig {
             self.carry_out(from, to);
         }
         durable.kept.clone_from(&self.durable.kept);
-        let open = self.store.open_epoch().0;
+        let open = self.store.history.open_epoch().0;
         assert!((durable.open..=newer.open).contains(&open), "{open}");
         for epoch in durable.kept.clone() {
             assert_eq!(self.found(epoch), durable.at(epoch), "epoch {epoch}");
@@ -577,7 +577,8 @@ impl Rig {
     fn found(&mut self, epoch: u64) -> BTreeMap<u64, u32> {
         let mut found = BTreeMap::new();
         for block in 0..BLOCKS {
-            let Some(version) = self.ask(|store| store.shown(Block(block), Epoch(epoch))) else { continue };
+            let shown = self.ask(|store| store.history.shown(Block(block), Epoch(epoch)));
+            let Some(version) = shown else { continue };
             let number = self.content[&version.slot];
             assert_eq!(self.stub(version.slot), stub_of(number), "the stub of block {block} at {epoch}");
             found.insert(block, number);
@@ -725,13 +726,14 @@ impl Large {
             let near = rng.next_u64() % (LARGE_BLOCKS - spread + 1);
             for _ in 0..writes {
                 let block = Block(near + rng.next_u64() % spread);
-                let (slot, open) = (it.store.begin_write(block), it.store.open_epoch());
-                it.store.end_write(block, slot);
+                let (slot, open) = (it.store.slots.take(block), it.store.history.open_epoch());
+                it.store.slots.written(slot, block);
                 it.store.log.push(open, Entry::Version { block, slot, number: epoch, stub: vec![1; 64] });
                 it.store.note(block, Some(slot), open, |_| false).expect("all is in memory");
             }
-            it.store.close(it.store.open_epoch(), WallTime(u64::from(epoch))).expect("all is in memory");
-            it.store.commit();
+            let open = it.store.history.open_epoch();
+            it.store.close(open, WallTime(u64::from(epoch))).expect("all is in memory");
+            it.store.log.commit();
             if it.store.log.sectors() > it.store.log.sectors_max() / 2 || epoch == 999_999 {
                 it.checkpoint();
             }
@@ -785,7 +787,7 @@ impl Large {
     fn forget(&mut self, epoch: u64) -> u64 {
         let (mut forget, mut pages) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
         loop {
-            let (step, read) = self.ask(|store| store.forget_step(&mut forget));
+            let (step, read) = self.ask(|store| store.forget_step(|it| it.forget_step(&mut forget)));
             pages += read;
             if step == Forgotten::All {
                 return pages;

@@ -86,11 +86,11 @@ impl Versions {
                 ForgetStep::More
             }
             Stage::Search(forget) => {
-                let step = self.catalog.forget_step(forget);
+                let step = self.catalog.forget_step(|it| it.forget_step(forget));
                 self.found(step)
             }
             Stage::SearchBlocks(forget) => {
-                let step = self.catalog.forget_blocks_step(forget);
+                let step = self.catalog.forget_step(|it| it.forget_blocks_step(forget));
                 self.found(step)
             }
             Stage::Index if self.committing.has_index_to_write() => ForgetStep::Waits,

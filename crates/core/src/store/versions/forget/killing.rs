@@ -116,6 +116,7 @@ pub(in super::super) struct Killing {
     pub(in super::super) sweep: Sweep,
     /// Why there are no jobs until the next start: which page of the index, or of homes, they need that is damaged.
     pub(in super::super) stopped: Option<String>,
+    /// Whether the space of destroyed content can be given back.
     gives_back: bool,
     has_stubs: bool,
 }
@@ -123,11 +124,6 @@ pub(in super::super) struct Killing {
 impl Killing {
     pub(in super::super) fn new(gives_back: bool, has_stubs: bool) -> Self {
         Self { gives_back, has_stubs, ..Self::default() }
-    }
-
-    /// Whether the space of destroyed content can be given back.
-    pub(in super::super) fn gives_back(&self) -> bool {
-        self.gives_back
     }
 
     /// Notes that a block leaves `slot`, which the journal names from now on, though not durably yet.
@@ -287,7 +283,7 @@ impl Versions {
                     (start.0..end.0).for_each(|slot| _ = replaced.remove(&Slot(slot)));
                 }
             }
-            if self.killing.gives_back() {
+            if self.killing.gives_back {
                 self.killing.spare.insert(run);
             }
             self.change(Change::Destroyed(start, end));
@@ -296,7 +292,7 @@ impl Versions {
 
     /// Notes after a crash that every free slot of a medium of `bytes` may have space.
     pub(in super::super) fn find_spare(&mut self, bytes: u64) {
-        if !self.killing.gives_back() {
+        if !self.killing.gives_back {
             return;
         }
         for (from, to) in self.catalog.slots.free_runs(bytes.div_ceil(BLOCK_BYTES)) {
@@ -332,7 +328,7 @@ impl Versions {
     /// The job that reads what is missing.
     fn search(&mut self, Missing(place): Missing) -> Begun {
         if place.on == MediumId::Root {
-            self.catalog.homes.job_reads(place);
+            self.catalog.homes.pages.job_reads(place);
         }
         (Doing::Search(place), Job::Read(vec![place]))
     }
@@ -377,9 +373,10 @@ impl Versions {
             return Some(self.search(missing));
         }
         if let Some(half) = self.half_to_destroy() {
-            let fresh = self.catalog.draw_cell();
-            let cell = Cell::from_bytes(&fresh).expect("a cell was drawn");
-            return Some((Doing::Renew(cell), Job::Renew(vec![root::place_of(half)], fresh)));
+            assert!(half != self.catalog.log.position().0, "the half in use keeps its cell");
+            let cell = self.catalog.cells.draw();
+            let job = Job::Renew(vec![root::place_of(half)], cell.to_bytes());
+            return Some((Doing::Renew(cell), job));
         }
         let job =
             if self.killing.has_stubs { self.stub_job() } else { self.content_job().map_err(Missing::from) };
@@ -395,23 +392,6 @@ impl Versions {
 
     /// The job that destroys content, if there are no stubs that could be destroyed.
     fn content_job(&mut self) -> Result<Option<Begun>, Absent> {
-        let places = self.content_to_kill()?;
-        if places.is_empty() {
-            self.killing.note_swept();
-        }
-        Ok((!self.killing.job.slots.is_empty()).then_some((Doing::Content, Job::Destroy(places))))
-    }
-
-    /// The job that gives space back.
-    fn spare_job(&mut self) -> Option<Begun> {
-        let slots = self.hold_spare();
-        let space = runs(&slots);
-        self.killing.job.slots = slots;
-        (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
-    }
-
-    /// Where the content is that the next job destroys.
-    fn content_to_kill(&mut self) -> Result<Vec<Place>, Absent> {
         let (mut slots, mut from, mut looks) = (BTreeSet::new(), self.killing.sweep.next, 0);
         while looks < LOOKS_MAX && slots.len() < SLOTS_MAX {
             let Some(owed) = self.catalog.history.owed_from(from)? else {
@@ -429,9 +409,22 @@ impl Versions {
         }
         assert!(slots.len() <= SLOTS_MAX, "a job has no more slots than fit");
         self.killing.sweep.next = from;
-        let space = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
+        if slots.is_empty() {
+            self.killing.note_swept();
+            return Ok(None);
+        }
+        let places = runs(&slots).into_iter().map(|extent| Place { on: MediumId::Data, extent }).collect();
         self.killing.job.slots = slots;
-        Ok(space)
+        Ok(Some((Doing::Content, Job::Destroy(places))))
+    }
+
+    /// The job that gives space back.
+    fn spare_job(&mut self) -> Option<Begun> {
+        let slots = self.hold_spare();
+        let space = runs(&slots);
+        assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
+        self.killing.job.slots = slots;
+        (!space.is_empty()).then_some((Doing::Space, Job::Punch(space)))
     }
 
     pub(in super::super) fn job_done(&mut self, end: JobEnd<'_>) {
@@ -442,6 +435,7 @@ impl Versions {
             (Doing::Homes(homes), _) => self.homes_job_done(homes, end),
             (Doing::Space, _) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a job knows the slots whose space it gives back");
                 self.release_spare(&slots, end != JobEnd::GivenUp);
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {
@@ -454,6 +448,7 @@ impl Versions {
             (Doing::Search(place), JobEnd::Done(read)) => self.searched(place, read),
             (Doing::Content, JobEnd::Done(_)) => {
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a job knows the slots whose content it destroys");
                 self.killing.note_swept();
                 self.killed(some(&slots));
             }
@@ -481,5 +476,7 @@ fn runs(slots: &BTreeSet<Slot>) -> Vec<Extent<Pos>> {
             _ => runs.push(Extent::new(start, BLOCK_BYTES)),
         }
     }
+    let bytes: u64 = runs.iter().map(|run| run.len).sum();
+    assert_eq!(bytes, slots.len() as u64 * BLOCK_BYTES, "the space of each slot is there once");
     runs
 }

@@ -50,11 +50,12 @@ impl Versions {
             }
             let doomed = self.catalog.doomed(&slots, |slot| self.killing.is_gone(slot));
             let mut kept = doomed.iter().filter(|(_, stay)| !stay.is_empty());
-            if let Err(missing) = kept.try_for_each(|(page, _)| self.catalog.homes.hold(*page)) {
+            if let Err(missing) = kept.try_for_each(|(page, _)| self.catalog.homes.pages.hold(*page)) {
                 self.killing.sweep = sweep;
                 return Err(missing);
             }
             if self.catalog.homes.begin(doomed) {
+                assert!(self.killing.job.slots.is_empty(), "the slots of the job before are done with");
                 self.killing.job.slots = slots;
                 let job = self.job_under_way();
                 assert!(job.is_some(), "a move that has begun has a job");
@@ -133,6 +134,7 @@ impl Versions {
                 self.catalog.homes.rekeyed();
                 self.killing.note_swept();
                 let slots = std::mem::take(&mut self.killing.job.slots);
+                assert!(!slots.is_empty(), "a move knows the slots whose stubs it destroys");
                 self.killed(some(&slots));
             }
             (_, JobEnd::GivenUp | JobEnd::Remains(_)) => {}

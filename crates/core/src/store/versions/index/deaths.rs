@@ -178,6 +178,7 @@ impl Deaths {
         youngest: &[Span],
     ) -> Result<(), Absent> {
         let Some(oldest) = youngest.last() else { return Ok(()) };
+        assert!(youngest.len() <= TAIL_MAX, "no more entries die than were found");
         let len = self.len_of(pages, list, run)?;
         let whole = self.last_up_to(pages, run, &entry(run, oldest.first))?;
         let [rest, _] = whole.map_or([None; 2], |whole| whole.without(*oldest));

@@ -9,14 +9,14 @@ use crate::base::units::{Addr, BLOCK_BYTES, Epoch, Extent};
 use crate::mutant::{self, Mutant};
 use crate::store::versions::index::key::{NUMBER, number, pack};
 use crate::store::versions::index::twin::Twin;
-use crate::tree::{Absent, PageError, PageNo, Pages, Root, Tree};
+use crate::tree::{Absent, Pages};
 use roaring::RoaringBitmap;
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(in super::super) struct Gaps {
     /// By last epoch and first block: how many blocks.
-    table: Twin<{ 2 * NUMBER }, NUMBER>,
+    pub(in super::super) table: Twin<{ 2 * NUMBER }, NUMBER>,
     /// The last epoch that has the gap. Also the gaps that are not in the table yet.
     last: ExtentMap<Addr, Last>,
 }
@@ -36,35 +36,21 @@ impl Gaps {
         Self { table, last: ExtentMap::default() }
     }
 
-    pub(in super::super) fn roots(&self) -> [Root; 2] {
-        self.table.roots()
-    }
-
     #[cfg(test)]
     pub(in super::super) fn is_empty(&self) -> bool {
-        self.table.len() == 0 && self.last.is_empty()
+        self.table.tree().is_empty() && self.last.is_empty()
     }
 
     /// Reads the table, and adds its pages to `used`.
     pub(in super::super) fn reach(&mut self, pages: &Pages, used: &mut RoaringBitmap) -> Result<(), Absent> {
         self.table.reach(pages, used)?;
         let mut from = [0; 2 * NUMBER];
-        while let Some((key, blocks)) = self.table.at_or_after(pages, &from)? {
+        while let Some((key, blocks)) = self.table.tree().at_or_after(pages, &from)? {
             let (to, first) = (number(&key, 0), number(&key, 1));
             self.note(Extent::new(first * BLOCK_BYTES, number(&blocks, 0) * BLOCK_BYTES), Epoch(to));
             from = pack(&[to, first + 1]);
         }
         Ok(())
-    }
-
-    /// As [`Twin::use_whole`].
-    pub(in super::super) fn use_whole<E>(
-        &mut self,
-        pages: &mut Pages,
-        most: usize,
-        read: impl FnMut(PageNo) -> Result<Vec<u8>, E>,
-    ) -> Result<Option<PageError>, E> {
-        self.table.use_whole(pages, most, read)
     }
 
     /// Notes that no epoch up to this one shows these blocks any more.
@@ -91,29 +77,14 @@ impl Gaps {
         to: Epoch,
     ) -> Result<(), Absent> {
         let key = pack(&[to.0, blocks.start.0 / BLOCK_BYTES]);
-        let known = self.table.get(pages, &key)?.map_or(0, |known| number(&known, 0));
+        let known = self.table.tree().get(pages, &key)?.map_or(0, |known| number(&known, 0));
         let blocks = known.max(blocks.len / BLOCK_BYTES);
         self.table.insert(pages, &key, &pack(&[blocks]))
     }
 
-    /// Adds an entry to the table.
-    pub(in super::super) fn put(
-        &mut self,
-        pages: &mut Pages,
-        key: &[u8; 2 * NUMBER],
-        blocks: &[u8; NUMBER],
-    ) -> Result<(), Absent> {
-        self.table.insert(pages, key, blocks)
-    }
-
-    /// Both trees of the table.
-    pub(in super::super) fn trees(&self) -> &[Tree<{ 2 * NUMBER }, NUMBER>; 2] {
-        self.table.trees()
-    }
-
     /// Removes a gap that no epoch from `first` on has: whether there was one.
     pub(in super::super) fn drop_idle(&mut self, pages: &mut Pages, first: Epoch) -> Result<bool, Absent> {
-        let oldest = self.table.at_or_after(pages, &[0; 2 * NUMBER])?;
+        let oldest = self.table.tree().at_or_after(pages, &[0; 2 * NUMBER])?;
         let Some((key, _)) = oldest.filter(|(key, _)| number(key, 0) < first.0) else { return Ok(false) };
         self.table.remove(pages, &key)?;
         let idle: Vec<_> =

@@ -63,10 +63,10 @@ pub(in super::super) struct Version {
 pub(in super::super) struct History {
     pub(in super::super) pages: Pages,
     /// By block and birth: the slot, or [`FREED`].
-    versions: Tree<{ 2 * NUMBER }, NUMBER>,
+    pub(in super::super) versions: Tree<{ 2 * NUMBER }, NUMBER>,
     pub(in super::super) deaths: Deaths,
     /// The kept epochs: when each closed, and in how many blocks it changed.
-    epochs: Twin<NUMBER, { 8 + NUMBER }>,
+    pub(in super::super) epochs: Twin<NUMBER, { 8 + NUMBER }>,
     /// Versions that are owed, by their first slot: the block there, its birth, and how many versions.
     owed: Tree<NUMBER, { 2 * NUMBER + LEN }>,
     pub(in super::super) gaps: Gaps,
@@ -233,7 +233,7 @@ impl History {
         (roots[VERSIONS], roots[OWED], roots[CLUSTERS]) = (self.versions.root(), self.owed.root(), slots);
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
         [roots[EPOCHS], roots[EPOCHS_AGAIN]] = self.epochs.roots();
-        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.roots();
+        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.table.roots();
         roots
     }
 
@@ -244,18 +244,18 @@ impl History {
 
     /// How many epochs are kept.
     pub(in super::super) fn kept(&self) -> u64 {
-        self.epochs.len()
+        self.epochs.tree().len()
     }
 
     /// The last kept epoch that is not after `epoch`.
     pub(in super::super) fn kept_at_or_before(&self, epoch: Epoch) -> Result<Option<Epoch>, Absent> {
-        let found = self.epochs.at_or_before(&self.pages, &pack(&[epoch.0]))?;
+        let found = self.epochs.tree().at_or_before(&self.pages, &pack(&[epoch.0]))?;
         Ok(found.map(|(key, _)| Epoch(number(&key, 0))))
     }
 
     /// The first kept epoch that is not before `epoch`, and its end.
     pub(in super::super) fn kept_at_or_after(&self, epoch: Epoch) -> Result<Option<(Epoch, End)>, Absent> {
-        let found = self.epochs.at_or_after(&self.pages, &pack(&[epoch.0]))?;
+        let found = self.epochs.tree().at_or_after(&self.pages, &pack(&[epoch.0]))?;
         Ok(found.map(|(key, end)| (Epoch(number(&key, 0)), End::from_bytes(end))))
     }
 
@@ -397,6 +397,7 @@ impl History {
     fn owe(&mut self, span: Span) -> Result<(), Absent> {
         let slot = pack(&[span.first.slot.0]);
         let before = self.owed.at_or_before(&self.pages, &slot)?.map(|(key, value)| Span::owed(&key, &value));
+        assert!(span.len > 0, "at least one version is owed");
         self.owed_versions += span.len;
         self.put_owed(before.and_then(|before| before.joined(span)).unwrap_or(span))
     }

@@ -58,6 +58,7 @@ impl Span {
     }
 
     fn nth(self, n: u64) -> Dead {
+        assert!(n <= self.len, "a version is one of the span, or the next one");
         let Dead { born, block, slot } = self.first;
         Dead { born, block: Block(block.0 + n), slot: Slot(slot.0 + n) }
     }
@@ -95,9 +96,12 @@ impl Span {
 
     /// The versions of `self` before `part`, and those behind: `part` is a part of it.
     pub(in super::super) fn without(self, part: Self) -> [Option<Self>; 2] {
-        let (own, part) = (self.slots(), part.slots());
-        assert!(own.start <= part.start && part.end <= own.end, "the part lies in the span");
-        [own.start..part.start, part.end..own.end].map(|rest| self.within(&rest))
+        let (own, gone) = (self.slots(), part.slots());
+        assert!(own.start <= gone.start && gone.end <= own.end, "the part lies in the span");
+        let rest = [own.start..gone.start, gone.end..own.end].map(|rest| self.within(&rest));
+        let left: u64 = rest.iter().flatten().map(|rest| rest.len).sum();
+        assert_eq!(left + part.len, self.len, "each version is in the part or in the rest");
+        rest
     }
 
     /// The versions with each of those together that go on where the one before ends.

@@ -1,7 +1,7 @@
 //! Two trees with the same entries, for what nothing else on the disk says: which epochs are kept, and which blocks were
 //! forgotten in them. Damage to either tree loses nothing: [`crate::store::versions::opening::rebuilding`] takes the entries from the other.
 
-use crate::tree::{Absent, Entry, Head, PageError, PageNo, Pages, Part, Root, Tree};
+use crate::tree::{Absent, Head, PageError, PageNo, Pages, Part, Root, Tree};
 use roaring::RoaringBitmap;
 
 /// See the module's documentation.
@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 /// Each method changes nothing if it returns [`Absent`].
 #[derive(Debug)]
 pub(in super::super) struct Twin<const K: usize, const V: usize> {
-    trees: [Tree<K, V>; 2],
+    pub(in super::super) trees: [Tree<K, V>; 2],
     /// The tree that is read.
     read: usize,
     /// Whether the other tree is damaged, and stays as it is.
@@ -52,17 +52,9 @@ impl<const K: usize, const V: usize> Twin<K, V> {
         [self.trees[0].root(), self.trees[1].root()]
     }
 
-    /// Both trees.
-    pub(in super::super) fn trees(&self) -> &[Tree<K, V>; 2] {
-        &self.trees
-    }
-
-    fn tree(&self) -> &Tree<K, V> {
+    /// The tree that is read.
+    pub(in super::super) fn tree(&self) -> &Tree<K, V> {
         &self.trees[self.read]
-    }
-
-    pub(in super::super) fn len(&self) -> u64 {
-        self.tree().len()
     }
 
     /// Adds all pages of both to `used`.
@@ -71,29 +63,6 @@ impl<const K: usize, const V: usize> Twin<K, V> {
             return self.tree().reach(pages, used);
         }
         self.trees.iter().try_for_each(|tree| tree.reach(pages, used))
-    }
-
-    /// As [`Tree::get`].
-    pub(in super::super) fn get(&self, pages: &Pages, key: &[u8; K]) -> Result<Option<[u8; V]>, Absent> {
-        self.tree().get(pages, key)
-    }
-
-    /// As [`Tree::at_or_before`].
-    pub(in super::super) fn at_or_before(
-        &self,
-        pages: &Pages,
-        key: &[u8; K],
-    ) -> Result<Option<Entry<K, V>>, Absent> {
-        self.tree().at_or_before(pages, key)
-    }
-
-    /// As [`Tree::at_or_after`].
-    pub(in super::super) fn at_or_after(
-        &self,
-        pages: &Pages,
-        key: &[u8; K],
-    ) -> Result<Option<Entry<K, V>>, Absent> {
-        self.tree().at_or_after(pages, key)
     }
 
     /// As [`Tree::insert`], in both.

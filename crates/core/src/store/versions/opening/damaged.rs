@@ -3,8 +3,8 @@
 //!
 //! Nothing of it is ever written, so it needs to know neither which slots are free nor what is owed.
 
-use super::super::stubs::{HomePage, SECTOR_BYTES};
-use super::{Heads, Index, VersionsError, View, outline, owed_slots, root};
+use super::super::stubs::{HomePage, bytes_at};
+use super::{Heads, Index, VersionsError, View, next_sector, outline, owed_slots, root};
 use crate::base::blocks::BlockSet;
 use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos};
 use crate::media::medium::{Medium, MediumError};
@@ -33,18 +33,18 @@ impl Versions {
         let sessions = Note::of(&head).ok_or(VersionsError::Note)?.sessions;
         let mut index = Index::new((setup, sessions), opening, &head, [map, stubs, root])?;
         index.reach_part()?;
-        let closing = Epoch(index.catalog.open_epoch().0 - 1);
+        let closing = Epoch(index.catalog.history.open_epoch().0 - 1);
         index.replay_part()?;
         index.hide_unclosed(closing)?;
         index.find_homes_to_read()?;
         let (found, lost) = index.found_and_lost(opening.size.div_ceil(BLOCK_BYTES))?;
-        let unknown = Lingering::unknown(index.catalog.open_epoch());
+        let unknown = Lingering::unknown(index.catalog.history.open_epoch());
         let kept = opening.kept.and_then(View::from_bytes);
         let (lingering, mut allocated) =
             kept.map_or((unknown, found), |view| (view.lingering, view.allocated));
         index.catalog.lingering = lingering;
         for (slot, block) in owed_slots(opening.owed) {
-            let shown = index.part(|catalog| catalog.shown(block, Epoch(key::NUMBER_MAX)))?.flatten();
+            let shown = index.part(|catalog| catalog.history.shown(block, Epoch(key::NUMBER_MAX)))?.flatten();
             if shown.is_some_and(|version| version.slot == slot) {
                 allocated.remove(outline(block));
             }
@@ -73,8 +73,7 @@ fn in_words(lost: &[(u64, u64)]) -> String {
 
 /// Reads a page of the index.
 pub(in super::super) fn page(map: &dyn Medium, page: PageNo) -> Result<Vec<u8>, MediumError> {
-    let mut bytes = vec![0; PAGE_BYTES];
-    map.read(Pos(page.position()), &mut bytes).map(|()| bytes)
+    bytes_at(map, Pos(page.position()), PAGE_BYTES)
 }
 
 /// How many pages the medium of the index has.
@@ -108,14 +107,7 @@ impl Index<'_> {
     /// Replays the log up to the first sector that is not whole, for what epochs show. A block whose page is damaged cannot be
     /// read, whatever the log says of it.
     fn replay_part(&mut self) -> Result<(), VersionsError> {
-        while let Some(place) = self.catalog.next_sector() {
-            let at = place.extent.start;
-            let mut bytes = vec![0; SECTOR_BYTES as usize];
-            self.stubs.read(at, &mut bytes)?;
-            let Some((sector, is_open)) = self.catalog.sector_to_read(&bytes) else { break };
-            if !is_open {
-                return Err(root::RootError::OtherTime { sequence: sector.sequence }.into());
-            }
+        while let Some((at, _, sector)) = next_sector(&self.catalog, self.stubs)? {
             for entry in &sector.entries {
                 self.part(|catalog| catalog.replay_shown(sector.epoch, entry))?;
             }
@@ -173,7 +165,7 @@ impl Index<'_> {
                 lost.push((key::number(&from, 0), to));
             }
         };
-        history.walk_versions(pages_max, |it| page(map, it), see)?;
+        history.versions.walk(&mut history.pages, pages_max, |it| page(map, it), see)?;
         note(last);
         lost.retain(|(from, to)| from < to);
         for (from, to) in &lost {

@@ -13,7 +13,7 @@ use crate::store::versions::stubs::label;
 use crate::store::versions::stubs::label::LABEL_BYTES;
 use crate::store::versions::stubs::root;
 use crate::store::versions::stubs::root::{CellOf, Found, pages_of, read_cells};
-use crate::store::versions::stubs::{HomePage, Layout, SECTOR_BYTES};
+use crate::store::versions::stubs::{HomePage, Layout, SECTOR_BYTES, bytes_at};
 use crate::store::versions::{Setup, VersionsError};
 use crate::tree::mended_head;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub fn mend(
         }
     }
     for at in Heads::PLACES {
-        if let Some(bytes) = mended_head(&bytes_at(map, at, crate::tree::HEAD_BYTES)?, disk) {
+        if let Some(bytes) = mended_head(&bytes_at(map, Pos(at), crate::tree::HEAD_BYTES)?, disk) {
             map.write(Pos(at), &bytes, true)?;
             done.push(format!("index: the head at byte {at}"));
         }
@@ -54,11 +54,6 @@ pub fn mend(
     Ok(done)
 }
 
-fn bytes_at(medium: &dyn Medium, at: u64, len: usize) -> Result<Vec<u8>, MediumError> {
-    let mut bytes = vec![0; len];
-    medium.read(Pos(at), &mut bytes).map(|()| bytes)
-}
-
 /// Bytes and the checksum behind them, mended.
 fn with_checksum_behind(bytes: &[u8]) -> Option<Vec<u8>> {
     let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
@@ -67,7 +62,7 @@ fn with_checksum_behind(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn mend_label(medium: &dyn Medium, magic: [u8; 8], disk: [u8; 16]) -> Result<bool, MediumError> {
-    let bytes = bytes_at(medium, 0, LABEL_BYTES)?;
+    let bytes = bytes_at(medium, Pos(0), LABEL_BYTES)?;
     let mended = with_checksum_behind(&bytes).filter(|it| label::check(it, magic, disk).is_ok());
     mended.map_or(Ok(false), |it| medium.write(Pos(0), &it, true).map(|()| true))
 }
@@ -80,9 +75,9 @@ fn mend_cells(
 ) -> Result<(), MediumError> {
     for half in 0..2 {
         let at = root::place_of(half).extent.start;
-        let bytes = bytes_at(root, at.0, CELL_BYTES)?;
+        let bytes = bytes_at(root, at, CELL_BYTES)?;
         let Some(cell) = mended_cell(&bytes) else { continue };
-        let log = bytes_at(stubs, layout.half(half).start.0, layout.half_bytes as usize)?;
+        let log = bytes_at(stubs, layout.half(half).start, layout.half_bytes as usize)?;
         let sectors = log.chunks_exact(SECTOR_BYTES as usize);
         if sectors.filter_map(|it| layout.parse_sector(it)).any(|sector| sector.is_under(&cell)) {
             root.write(at, &cell.to_bytes(), true)?;
@@ -101,7 +96,7 @@ fn mend_cells(
     for place in remains {
         let CellOf(page, _) = place;
         let at = place.place().extent.start;
-        let Some(cell) = mended_cell(&bytes_at(root, at.0, CELL_BYTES)?) else { continue };
+        let Some(cell) = mended_cell(&bytes_at(root, at, CELL_BYTES)?) else { continue };
         let is_used = marks(layout, page, stubs)?.any(|(number, _, mark)| cell.check(number) == mark);
         if is_used {
             root.write(at, &cell.to_bytes(), true)?;
@@ -137,7 +132,7 @@ fn marks(
 ) -> Result<impl Iterator<Item = (u64, Pos, u64)> + use<>, MediumError> {
     let Extent { start, len, .. } = layout.page(page);
     let bytes =
-        if start.0 + len <= stubs.size() { bytes_at(stubs, start.0, len as usize)? } else { Vec::new() };
+        if start.0 + len <= stubs.size() { bytes_at(stubs, start, len as usize)? } else { Vec::new() };
     let first = (start.0 - layout.homes().0) / SECTOR_BYTES;
     let marks: Vec<_> = (0..)
         .zip(bytes.chunks_exact(SECTOR_BYTES as usize))
@@ -153,7 +148,7 @@ fn marks(
 fn mend_log(mut catalog: Catalog, stubs: &dyn Medium, done: &mut Vec<String>) -> Result<(), MediumError> {
     while let Some(place) = catalog.next_sector() {
         let at = place.extent.start;
-        let bytes = bytes_at(stubs, at.0, SECTOR_BYTES as usize)?;
+        let bytes = bytes_at(stubs, at, SECTOR_BYTES as usize)?;
         let (found, is_mended) = match catalog.sector_to_read(&bytes) {
             Some(found) => (found, false),
             None => {

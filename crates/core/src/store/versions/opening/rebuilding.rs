@@ -18,21 +18,17 @@
 mod building;
 mod deriving;
 mod homes;
-#[cfg(test)]
-mod tests;
 
 use crate::base::cell::Cells;
-use crate::base::units::{BLOCK_BYTES, Pos, Slot};
+use crate::base::units::{BLOCK_BYTES, Slot};
 use crate::media::medium::Medium;
 use crate::store::versions::catalog::{Catalog, Note};
-use crate::store::versions::index::history::{Salvage, Salvaged};
-use crate::store::versions::opening::{Heads, page, pages};
+use crate::store::versions::index::history::Salvage;
+use crate::store::versions::opening::{Heads, next_sector, page, pages};
 use crate::store::versions::stubs;
-use crate::store::versions::stubs::SECTOR_BYTES;
 use crate::store::versions::stubs::root;
-use crate::store::versions::stubs::root::RootError;
 use crate::store::versions::{Setup, VersionsError};
-use crate::tree::{Absent, Head, PageNo};
+use crate::tree::Absent;
 use deriving::Derived;
 use homes::Records;
 use std::collections::BTreeSet;
@@ -103,27 +99,19 @@ pub fn rebuild(
 fn salvage(catalog: &mut Catalog, map: &dyn Medium) -> Result<Salvage, VersionsError> {
     let Catalog { history, slots, limits, .. } = catalog;
     let mut salvage = history.salvage(limits.pages, |it| page(map, it))?;
-    let mut clusters = Salvaged::default();
-    slots.walk(
+    slots.table.walk(
         &mut history.pages,
         limits.pages,
-        |it: PageNo| page(map, it),
-        |part| clusters.take(part, &mut salvage.damage),
+        |it| page(map, it),
+        |part| salvage.clusters.take(part, &mut salvage.damage),
     )?;
-    salvage.clusters = clusters;
     Ok(salvage)
 }
 
 /// The slots of the versions that the log has on top of the head.
 fn logged(catalog: &mut Catalog, stubs: &dyn Medium) -> Result<BTreeSet<Slot>, VersionsError> {
-    while let Some(place) = catalog.next_sector() {
-        let mut bytes = vec![0; SECTOR_BYTES as usize];
-        stubs.read(place.extent.start, &mut bytes)?;
-        let Some((sector, is_open)) = catalog.sector_to_read(&bytes) else { break };
-        if !is_open {
-            return Err(RootError::OtherTime { sequence: sector.sequence }.into());
-        }
-        catalog.log.replay(place.extent.start, &sector);
+    while let Some((at, _, sector)) = next_sector(catalog, stubs)? {
+        catalog.log.replay(at, &sector);
     }
     Ok(catalog.log.homeless(..).collect())
 }
@@ -136,14 +124,4 @@ fn found<T>(answer: Result<T, Absent>) -> T {
 /// Whether to go on.
 fn go_on(step: Step<'_>, done: u64, of: u64) -> Result<(), VersionsError> {
     if step(done, of) { Ok(()) } else { Err(VersionsError::Interrupted) }
-}
-
-/// What is written at `at` of the index.
-fn write(map: &dyn Medium, at: u64, bytes: &[u8], durable: bool) -> Result<(), VersionsError> {
-    Ok(map.write(Pos(at), bytes, durable)?)
-}
-
-/// The head of the rebuilt index.
-fn head(generation: u64, roots: Vec<crate::tree::Root>, note: Note) -> Head {
-    Head { generation, roots, note: note.to_bytes() }
 }

@@ -40,6 +40,7 @@ impl Epochs for Versions {
             "the writes of an epoch end before it does"
         );
         assert!(when > 0, "an epoch without a time counts as not closed");
+        assert!(self.undurable <= closed, "an epoch closes once");
         self.open = Epoch(closed.0 + 1);
         self.catalog.log.push(closed, Entry::Closed { when });
         self.change(Change::Closed(closed, WallTime(when)));

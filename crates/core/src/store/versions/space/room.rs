@@ -84,6 +84,7 @@ impl Versions {
         let end = place.extent.end();
         let is_ours = matches!(place.on, MediumId::Map | MediumId::Root | MediumId::Stubs);
         assert!(is_ours, "room is for the index, for homes and for cells");
+        assert!(end.is_multiple_of(ROOM_BYTES), "room is taken in whole pieces");
         match place.on {
             MediumId::Map => self.catalog.history.pages.reserved(PageNo((end / PAGE_BYTES as u64) as u32)),
             MediumId::Root => self.room.cells = self.room.cells.max(Pos(end)),

@@ -10,7 +10,7 @@
 use crate::base::units::{Block, Slot};
 use crate::store::versions::index::key::{NUMBER, NUMBER_MAX, number, pack};
 use crate::store::versions::index::span::Span;
-use crate::tree::{Absent, PageNo, Pages, Part, Root, Tree};
+use crate::tree::{Absent, Pages, Root, Tree};
 use roaring::RoaringBitmap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -74,7 +74,7 @@ pub(in super::super) struct Slots {
     /// The clusters that changed since the index was last told.
     changed: BTreeSet<Cluster>,
     /// The used slots of each cluster, and its zone.
-    table: Tree<NUMBER, ENTRY>,
+    pub(in super::super) table: Tree<NUMBER, ENTRY>,
 }
 
 impl Slots {
@@ -139,17 +139,6 @@ impl Slots {
         runs
     }
 
-    /// Tells `see` of all clusters of the index, and of the pages of theirs that are damaged ([`Tree::walk`]).
-    pub(in super::super) fn walk<E>(
-        &self,
-        pages: &mut Pages,
-        most: usize,
-        read: impl FnMut(PageNo) -> Result<Vec<u8>, E>,
-        see: impl FnMut(Part<NUMBER, ENTRY>),
-    ) -> Result<(), E> {
-        self.table.walk(pages, most, read, see)
-    }
-
     /// Fills the table: for each cluster its zone, and a bit for each slot that is used.
     pub(in super::super) fn fill(
         &mut self,
@@ -159,16 +148,6 @@ impl Slots {
         clusters.into_iter().try_for_each(|(cluster, (zone, used))| {
             self.table.insert(pages, &pack(&[cluster]), &entry(zone, used)).map(drop)
         })
-    }
-
-    /// The root of the table, for a head.
-    pub(in super::super) fn root(&self) -> Root {
-        self.table.root()
-    }
-
-    /// Adds all pages of the table to `used`.
-    pub(in super::super) fn reach(&self, pages: &Pages, used: &mut RoaringBitmap) -> Result<(), Absent> {
-        self.table.reach(pages, used)
     }
 
     /// How many slots are used.

@@ -23,7 +23,7 @@ use crate::mutant::{self, Mutant};
 use crate::store::Rekey;
 use crate::store::versions::positions::Missing;
 use crate::store::versions::stubs::root;
-use crate::store::versions::stubs::root::{CellOf, RootError};
+use crate::store::versions::stubs::root::CellOf;
 use crate::store::versions::stubs::{HomePage, Layout, PAGE_BYTES, SECTOR_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 use table::Table;
@@ -38,7 +38,7 @@ const HELD: &str = "the cell is held before it is needed";
 pub(in super::super) struct Homes {
     layout: Layout,
     /// The pages that have a cell.
-    pages: Table,
+    pub(in super::super) pages: Table,
     /// The pages that the checkpoint under way writes as a whole.
     made: BTreeSet<HomePage>,
     /// Where a cell was that is not in use any more.
@@ -86,11 +86,6 @@ impl Homes {
         Self { layout, pages, made, stale, holding: HomePage(0), moving: None, known: BTreeMap::new() }
     }
 
-    /// Lets at most so many bytes of cells stay in memory that can be read again.
-    pub(in super::super) fn keep_at_most(&mut self, bytes: usize) {
-        self.pages.keep_at_most(bytes);
-    }
-
     /// How the content of a slot was sealed, whose stub is at home.
     ///
     /// # Errors
@@ -104,7 +99,7 @@ impl Homes {
         Ok(SealingAt::Home(place, home.map(|it| it.cell)))
     }
 
-    /// [Holds](Homes::hold) the cells of the pages that `pages` names from one on, in order. Goes on where one had to be read, and ends
+    /// [Holds](Table::hold) the cells of the pages that `pages` names from one on, in order. Goes on where one had to be read, and ends
     /// once it finds all that are needed at one go.
     ///
     /// # Errors
@@ -118,7 +113,7 @@ impl Homes {
             for page in pages(first) {
                 if last.replace(page) != Some(page) {
                     self.holding = page;
-                    self.hold(page)?;
+                    self.pages.hold(page)?;
                 }
             }
             self.holding = HomePage(0);
@@ -126,37 +121,6 @@ impl Homes {
                 return Ok(());
             }
         }
-    }
-
-    /// Whether no cell has to be read.
-    pub(in super::super) fn are_whole(&self) -> bool {
-        self.pages.is_whole()
-    }
-
-    /// Notes that a job begins to read cells.
-    pub(in super::super) fn job_reads(&mut self, place: Place) {
-        self.pages.job_reads(place);
-    }
-
-    /// Takes cells that were read.
-    ///
-    /// # Errors
-    /// One is not whole.
-    pub(in super::super) fn loaded(
-        &mut self,
-        place: Place,
-        bytes: &[u8],
-        by: Reader,
-    ) -> Result<(), RootError> {
-        self.pages.loaded(place, bytes, by)
-    }
-
-    /// Holds the cell that a page has, for [`Homes::bring`] or [`Homes::prepare`].
-    ///
-    /// # Errors
-    /// The cell has to be read.
-    pub(in super::super) fn hold(&mut self, page: HomePage) -> Result<(), Missing> {
-        self.pages.hold(page)
     }
 
     /// Whether stubs may be brought home.
@@ -172,7 +136,7 @@ impl Homes {
     /// Brings stubs home, in the order of their slots: the writes of the stub medium, and those of the root.
     ///
     /// # Panics
-    /// If the cell of a page is not [held](Homes::hold).
+    /// If the cell of a page is not [held](Table::hold).
     pub(in super::super) fn bring(&mut self, stubs: &[Stub], cells: &mut Cells) -> Vec<(Place, Vec<u8>)> {
         assert!(self.may_bring(), "no page gets another cell meanwhile, and the places for cells are empty");
         assert!(stubs.is_sorted_by(|one, next| one.slot < next.slot), "the stubs of a page come together");
@@ -361,7 +325,7 @@ impl Homes {
     /// The first page that is not under its cell. Nothing will be written then, since what stays would be lost.
     ///
     /// # Panics
-    /// If the cell of a page of which stubs stay is not [held](Homes::hold).
+    /// If the cell of a page of which stubs stay is not [held](Table::hold).
     pub(in super::super) fn prepare(&mut self, read: &[u8], cells: &mut Cells) -> Result<(), Place> {
         let Some(Moving { doomed, written: before }) = &self.moving else { return Ok(()) };
         assert!(before.is_none(), "the pages of a move are made once");

@@ -144,11 +144,6 @@ impl Log {
         self.homeless.len()
     }
 
-    /// Whether all stubs have their homes.
-    pub(in super::super) fn is_empty(&self) -> bool {
-        self.homeless.is_empty()
-    }
-
     /// How many entries the next commit has.
     pub(in super::super) fn pending(&self) -> usize {
         self.pending.len()
@@ -246,13 +241,6 @@ impl Log {
         self.owed.runs().flat_map(|run| self.homeless(slots_of(run)))
     }
 
-    /// Notes that the stub of a version was destroyed, or has its home.
-    /// Whether it was not destroyed before, and had none.
-    pub(in super::super) fn settle(&mut self, slot: Slot) -> bool {
-        self.owed.remove(in_slot(slot).extent);
-        self.homeless.remove(&slot).is_some()
-    }
-
     /// Notes that the stubs in these slots were destroyed.
     pub(in super::super) fn settle_all(&mut self, slots: &Slots<Slot>) {
         self.owed.remove(bytes_of(slots));
@@ -292,6 +280,7 @@ impl Log {
             self.now.used += 1;
         }
         assert!(self.now.used <= self.sectors_max(), "a commit fits into its half");
+        assert!(self.pending.is_empty(), "a commit has all that is pending");
         self.changes = 0;
         let extent = Extent::new(start, bytes.len() as u64);
         (!bytes.is_empty()).then_some((Place { on: MediumId::Stubs, extent }, bytes))
@@ -345,6 +334,8 @@ impl Log {
                 (true, false) => dying.push(slot.0),
             }
         }
+        let logged = to_home.len() + at_home.len() + dying.len();
+        assert_eq!(logged, self.homeless.len(), "each stub is logged, and has one fate");
         self.moving = to_home.iter().copied().collect();
         Turned { half, is_used, to_home, at_home, dying: BlockSet::of_ascending(dying) }
     }
@@ -352,7 +343,10 @@ impl Log {
     /// Ends the turn: the stubs of these versions, and no others of the half before, have their home.
     pub(in super::super) fn end_turn(&mut self, homed: &[&[Slot]]) {
         self.moving.clear();
-        homed.iter().copied().flatten().for_each(|slot| _ = self.settle(*slot));
+        for slot in homed.iter().copied().flatten() {
+            self.owed.remove(in_slot(*slot).extent);
+            self.homeless.remove(slot);
+        }
     }
 
     /// Turns back to the half that was in use: the checkpoint that turned was given up. Its homes may have been written.
@@ -406,6 +400,12 @@ impl Log {
 
     /// Takes a sector that a start found at `at` in the current half, as if it had been committed.
     pub(in super::super) fn replay(&mut self, at: Pos, sector: &Sector) {
+        assert_eq!(
+            Some(at),
+            self.next_sector().map(|next| next.start),
+            "sectors are replayed in their order"
+        );
+        assert_eq!(sector.sequence, self.numbers.last + 1, "the numbers of sectors have no gap");
         self.numbers = Numbers { last: sector.sequence, durable: sector.sequence };
         self.now.used = (at.0 - self.layout.half(self.half).start.0) / SECTOR_BYTES + 1;
         for entry in &sector.entries {

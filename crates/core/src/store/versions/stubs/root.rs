@@ -12,7 +12,7 @@ use crate::media::medium::{Medium, MediumError};
 use crate::media::place::Place;
 use crate::store::versions::stubs::label;
 use crate::store::versions::stubs::label::{LABEL_BYTES, Wrong};
-use crate::store::versions::stubs::{Entry, HomePage, Sector};
+use crate::store::versions::stubs::{Entry, HomePage, Sector, bytes_at};
 
 pub(in super::super) const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
@@ -102,8 +102,7 @@ pub fn format_root(disk: [u8; 16], mut cells: Cells) -> Vec<u8> {
 
 /// The cells of the halves of the log.
 pub(in super::super) fn open(root: &dyn Medium, disk: [u8; 16]) -> Result<[Cell; 2], RootError> {
-    let mut bytes = vec![0; ROOT_BYTES as usize];
-    root.read(Pos(0), &mut bytes)?;
+    let bytes = bytes_at(root, Pos(0), ROOT_BYTES as usize)?;
     label::check(&bytes[..LABEL_BYTES], MAGIC, disk)?;
     Ok(halves(&bytes))
 }
@@ -128,8 +127,7 @@ pub(in super::super) fn read_cells(
 ) -> Result<(), MediumError> {
     let end = cells_end(HomePage(pages)).0.min(root.size() / CELL_BYTES as u64 * CELL_BYTES as u64);
     for part in Extent::<Pos>::between(ROOT_BYTES, end.max(ROOT_BYTES)).pieces(READ_BYTES) {
-        let mut bytes = vec![0; part.len as usize];
-        root.read(part.start, &mut bytes)?;
+        let bytes = bytes_at(root, part.start, part.len as usize)?;
         let first = (part.start.0 - ROOT_BYTES) / CELL_BYTES as u64;
         for (n, bytes) in (first..).zip(bytes.chunks_exact(CELL_BYTES)) {
             match Found::of(bytes) {
@@ -172,6 +170,7 @@ impl CellOf {
 
     /// The other place of the same page.
     pub(in super::super) fn other(self) -> Self {
+        assert!(self.1 < 2, "a page has two places for cells");
         Self(self.0, 1 - self.1)
     }
 }

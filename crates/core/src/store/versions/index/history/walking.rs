@@ -86,7 +86,7 @@ impl History {
     ) -> Result<Option<PageError>, E> {
         let Self { pages, epochs, gaps, .. } = self;
         let damage = epochs.use_whole(pages, most, &mut read)?;
-        Ok(damage.or(gaps.use_whole(pages, most, read)?))
+        Ok(damage.or(gaps.table.use_whole(pages, most, read)?))
     }
 
     /// Finds the last kept epochs.
@@ -126,29 +126,13 @@ impl History {
         deaths.entries.walk(pages, most, &mut read, |part| all.dead.take(part, damage))?;
         deaths.runs.walk(pages, most, &mut read, |part| all.runs.take(part, damage))?;
         owed.walk(pages, most, &mut read, |part| all.owed.take(part, damage))?;
-        for (tree, found) in epochs.trees().iter().zip(&mut all.epochs) {
+        for (tree, found) in epochs.trees.iter().zip(&mut all.epochs) {
             tree.walk(pages, most, &mut read, |part| found.take(part, damage))?;
         }
-        for (tree, found) in gaps.trees().iter().zip(&mut all.gaps) {
+        for (tree, found) in gaps.table.trees.iter().zip(&mut all.gaps) {
             tree.walk(pages, most, &mut read, |part| found.take(part, damage))?;
         }
         Ok(all)
-    }
-
-    pub(in crate::store::versions) fn put_epoch(
-        &mut self,
-        epoch: &[u8; NUMBER],
-        end: &[u8; 8 + NUMBER],
-    ) -> Result<(), Absent> {
-        self.epochs.insert(&mut self.pages, epoch, end)
-    }
-
-    pub(in crate::store::versions) fn put_gap(
-        &mut self,
-        gap: &[u8; 2 * NUMBER],
-        blocks: &[u8; NUMBER],
-    ) -> Result<(), Absent> {
-        self.gaps.put(&mut self.pages, gap, blocks)
     }
 
     /// Adds a version of `block` that died in this epoch to the list of the epoch that shows it last.
@@ -166,15 +150,5 @@ impl History {
     pub(in crate::store::versions) fn put_owed_span(&mut self, span: Span) -> Result<(), Absent> {
         self.owed_versions += span.len;
         self.put_owed(span)
-    }
-
-    /// Tells `see` of all versions, by block and birth.
-    pub(in crate::store::versions) fn walk_versions<E>(
-        &mut self,
-        most: usize,
-        read: impl FnMut(PageNo) -> Result<Vec<u8>, E>,
-        see: impl FnMut(Part<{ 2 * NUMBER }, NUMBER>),
-    ) -> Result<(), E> {
-        self.versions.walk(&mut self.pages, most, read, see)
     }
 }

@@ -1,13 +1,13 @@
 //! A fresh index with given entries, behind the pages of the old one.
 
-use crate::base::units::{Block, Epoch, Slot};
+use crate::base::units::{Block, Epoch, Pos, Slot};
 use crate::media::medium::Medium;
 use crate::store::versions::VersionsError;
 use crate::store::versions::catalog::Note;
 use crate::store::versions::index::history::{Counts, History, Version};
 use crate::store::versions::index::span::Span;
 use crate::store::versions::opening::rebuilding::deriving::{Derived, FREED};
-use crate::store::versions::opening::rebuilding::{Step, found, go_on, head, pages, write as write_at};
+use crate::store::versions::opening::rebuilding::{Step, found, go_on, pages};
 use crate::store::versions::space::slots::Slots;
 use crate::store::versions::stubs::Layout;
 use crate::tree::{Head, PAGE_BYTES, PageNo};
@@ -37,23 +37,24 @@ pub(super) fn write(
     let (bytes, count) = ((writes.len() * PAGE_BYTES) as u64, writes.len() as u64);
     for (n, (at, page)) in writes.into_iter().enumerate() {
         assert!(at >= PageNo(old_pages).position(), "the old index stays as it is until the head is durable");
-        write_at(map, at, &page, false)?;
+        map.write(Pos(at), &page, false)?;
         go_on(&mut *step, ((n + 1) * PAGE_BYTES) as u64, bytes)?;
     }
     map.sync()?;
     let generation = history.pages.begin_head();
     assert!(generation > old.generation, "generations only grow");
-    let head = head(generation, history.roots(slots.root()), Note { counts: history.counts(), ..*note });
-    write_at(map, head.position(), &head.to_bytes(disk), true)?;
+    let note = Note { counts: history.counts(), ..*note }.to_bytes();
+    let head = Head { generation, roots: history.roots(slots.table.root()), note };
+    map.write(Pos(head.position()), &head.to_bytes(disk), true)?;
     Ok(count)
 }
 
 fn fill(history: &mut History, derived: &Derived) {
     for (epoch, end) in &derived.epochs {
-        found(history.put_epoch(epoch, end));
+        found(history.epochs.insert(&mut history.pages, epoch, end));
     }
     for (gap, blocks) in &derived.gaps {
-        found(history.put_gap(gap, blocks));
+        found(history.gaps.table.insert(&mut history.pages, gap, blocks));
     }
     let mut before: Option<(Block, Version)> = None;
     for ((block, born), slot) in &derived.versions {
@@ -84,7 +85,9 @@ fn clusters(derived: &Derived, layout: Layout) -> BTreeMap<u64, (u64, u128)> {
         let zone = derived.zones.get(&cluster).copied();
         let (lowest, used) = clusters.entry(cluster).or_insert((zone.unwrap_or(block), 0));
         *lowest = zone.unwrap_or(block.min(*lowest));
-        *used |= 1_u128 << (slot % per_cluster);
+        let bit = 1_u128 << (slot % per_cluster);
+        assert!(*used & bit == 0, "each slot has one version, or is owed once");
+        *used |= bit;
     }
     clusters
 }

@@ -21,7 +21,7 @@ fn tell(slots: &mut Slots, pages: &mut Pages) {
 }
 
 fn reopened(slots: &Slots, pages: &Pages) -> Slots {
-    let mut anew = Slots::new(PER_CLUSTER, BLOCKS, (0, slots.root()));
+    let mut anew = Slots::new(PER_CLUSTER, BLOCKS, (0, slots.table.root()));
     while anew.find(pages).expect("all pages are in memory") {}
     anew
 }

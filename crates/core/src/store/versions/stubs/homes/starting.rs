@@ -6,6 +6,7 @@
 use crate::base::units::{Extent, Pos};
 use crate::media::medium::{Medium, MediumError};
 use crate::mutant::{self, Mutant};
+use crate::store::versions::stubs::bytes_at;
 use crate::store::versions::stubs::homes::{Home, HomePage, Homes, SECTOR_BYTES, Stub};
 use crate::store::versions::stubs::root::{CellOf, Found, RootError, read_cells};
 use std::collections::BTreeMap;
@@ -35,7 +36,10 @@ impl Homes {
                 let home = Home { side: place.1, cell, is_made: true };
                 self.pages.put(place.0, &home);
                 match last.replace((place.0, home.clone())) {
-                    Some((page, first)) if page == place.0 => _ = twice.insert(page, [first, home]),
+                    Some((page, first)) if page == place.0 => {
+                        assert!(first.side != home.side, "each place for a cell is read once");
+                        twice.insert(page, [first, home]);
+                    }
                     _ => {}
                 }
             }
@@ -67,8 +71,7 @@ impl Homes {
         let mut settled = Vec::new();
         for (page, both) in twice {
             let extent = self.layout.page(page);
-            let mut bytes = vec![0; extent.len as usize];
-            stubs.read(extent.start, &mut bytes)?;
+            let bytes = bytes_at(stubs, extent.start, extent.len as usize)?;
             let (home, found) =
                 self.one_of(both, extent, &bytes).ok_or(RootError::OtherHomes { at: extent.start.0 })?;
             let place = CellOf(page, home.side);

@@ -25,7 +25,7 @@ const RUN_PAGES: usize = 64;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(in crate::store::versions) struct Table {
     runs: BTreeMap<u64, Run>,
     held: BTreeMap<HomePage, Cell>,
     /// The runs whose cells are in memory, and how many may be before others make room.
@@ -73,12 +73,13 @@ fn split(page: HomePage) -> (u64, usize) {
 }
 
 fn set(bits: &mut u64, n: usize, value: bool) {
+    assert!(n < RUN_PAGES, "a page has its place in the run");
     *bits = *bits & !(1 << n) | u64::from(value) << n;
 }
 
 impl Table {
     /// Lets at most so many bytes of cells stay in memory, those apart that are held.
-    pub(super) fn keep_at_most(&mut self, bytes: usize) {
+    pub(in crate::store::versions) fn keep_at_most(&mut self, bytes: usize) {
         self.most = bytes / size_of::<Secrets>();
     }
 
@@ -116,7 +117,7 @@ impl Table {
     }
 
     /// Whether no cell has to be read.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(in crate::store::versions) fn is_whole(&self) -> bool {
         assert!(self.in_memory.len() <= self.runs.len(), "cells in memory are of runs that are known");
         self.in_memory.len() == self.runs.len()
     }
@@ -131,7 +132,7 @@ impl Table {
     }
 
     /// Notes that a job begins to read this place.
-    pub(super) fn job_reads(&mut self, place: Place) {
+    pub(in crate::store::versions) fn job_reads(&mut self, place: Place) {
         if let Some(run) = run_at(place).and_then(|number| self.runs.get_mut(&number)) {
             run.doubts.job = false;
         }
@@ -141,7 +142,12 @@ impl Table {
     ///
     /// # Errors
     /// A cell is not whole.
-    pub(super) fn loaded(&mut self, place: Place, bytes: &[u8], by: Reader) -> Result<(), RootError> {
+    pub(in crate::store::versions) fn loaded(
+        &mut self,
+        place: Place,
+        bytes: &[u8],
+        by: Reader,
+    ) -> Result<(), RootError> {
         let Some(number) = run_at(place) else { return Ok(()) };
         let needed = self.place_of(number).extent.len;
         let Some(run) = self.runs.get_mut(&number) else { return Ok(()) };
@@ -185,11 +191,11 @@ impl Table {
         }
     }
 
-    /// Holds the cell of a page, if it has one.
+    /// Holds the cell of a page, if it has one, for [`Homes::bring`](super::Homes::bring) or [`Homes::prepare`](super::Homes::prepare).
     ///
     /// # Errors
     /// As [`Table::get`].
-    pub(super) fn hold(&mut self, page: HomePage) -> Result<(), Missing> {
+    pub(in crate::store::versions) fn hold(&mut self, page: HomePage) -> Result<(), Missing> {
         if let Some(home) = self.get(page)? {
             self.held.insert(page, home.cell);
         }
@@ -218,6 +224,7 @@ impl Table {
             }
             Run { cells: has_room.then(Secrets::empty), ..Run::default() }
         });
+        assert_eq!(run.cells.is_some(), self.in_memory.contains(&number), "cells in memory are counted");
         if let Some(cells) = &mut run.cells {
             cells.0[n].copy_from_slice(&home.cell.to_bytes());
         }
