@@ -54,9 +54,6 @@ impl Plan {
 }
 
 /// Decides what to watch on a disk of `disk_bytes`.
-///
-/// # Errors
-/// The extents that `contents` lacks.
 pub(crate) fn plan(disk_bytes: u64, probers: &[Prober], contents: &Contents) -> Result<Plan, Missing> {
     let table = partition::read(disk_bytes, contents)?;
     let mut plan = match table {

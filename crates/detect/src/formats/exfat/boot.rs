@@ -98,9 +98,6 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero", "not all zeros")?;

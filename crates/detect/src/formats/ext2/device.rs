@@ -22,9 +22,6 @@ pub(super) struct Device {
 
 impl Device {
     /// The device whose superblock is `raw`, on a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names a feature that is not understood, or a field that cannot be true.
     fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         check_journal(raw)?;
         let found = Self {

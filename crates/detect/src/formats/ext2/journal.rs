@@ -56,9 +56,6 @@ fn lies() -> Reason {
 }
 
 /// The blocks of the journal of `ext`, whose superblock has `claim`.
-///
-/// # Errors
-/// The inode is not valid, or its content is missing.
 pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Vec<Range<Block>>, Probe> {
     let s_journal_inum = claim.s_journal_inum;
     let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;

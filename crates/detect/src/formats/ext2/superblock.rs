@@ -84,9 +84,6 @@ fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
 
 impl Superblock {
     /// Checks `raw`, on a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names a feature that is not understood, or an impossible field.
     pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         let features = Features::of(raw)?;
         if raw.s_creator_os == EXT2_OS_HURD {

@@ -120,9 +120,6 @@ fn either(short: U16, long: U32) -> u32 {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let (mut found, raw_32) =
             Self::read(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
