@@ -14,6 +14,7 @@ pub(crate) use grid::Grid;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
+use std::ops::RangeInclusive;
 
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 /// Why everything is sensitive where no rule follows marks.
@@ -70,6 +71,17 @@ pub(crate) fn set_member(set: &mut RoaringBitmap, block: Block, is_member: bool)
     } else {
         set.remove(block)
     };
+}
+
+/// Adds `block` to `run`, if it follows; otherwise begins anew with it, and returns the run that is complete.
+pub(crate) fn joined(run: &mut Option<RangeInclusive<Block>>, block: Block) -> Option<RangeInclusive<Block>> {
+    match run {
+        Some(run) if *run.end() + 1 == block => {
+            *run = *run.start()..=block;
+            None
+        }
+        run => run.replace(block..=block),
+    }
 }
 
 /// The blocks shown allocated, and the blocks shown free.
