@@ -69,7 +69,6 @@ fn sizes_are_numbers_or_powers_of_two() {
     bytes[0x40] = 1;
     assert_eq!(sizes(&bytes), (4096, 4096, 4096));
     bytes[0x40] = 0xF6;
-    put(&mut bytes, 0x28, &(1_u64 << 40).to_le_bytes()[..0]);
     put(&mut bytes, 0x28, &(1_u64 << 30).to_le_bytes());
     bytes[0x0D] = 0xF4;
     assert_eq!(sizes(&bytes), (2 << 20, 1024, 4096));
