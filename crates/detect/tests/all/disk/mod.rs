@@ -246,18 +246,6 @@ fn what_a_partition_leaves_that_shrinks_or_goes_is_named_until_another_takes_it(
 }
 
 #[test]
-fn a_partition_that_overlaps_or_leaves_the_disk_is_said_to() {
-    let (mut disk, ..) = two("refused");
-    disk[..512].copy_from_slice(&mbr(&[(FIRST, 2048), (SECOND, 4096), (12_000, 100), (12_050, 5000)]));
-    let mut bench = Bench::disk(disk);
-    bench.dead();
-    let overlaps = "it overlaps another partition".to_string();
-    let beyond = "it ends beyond the disk".to_string();
-    assert_eq!(states(&bench)[2..], [overlaps, beyond]);
-    assert_eq!(bench.status().state, "watching 2 of 4 partitions (MBR)");
-}
-
-#[test]
 fn a_table_that_comes_ends_what_was_watched_below_the_whole_disk() {
     let mut bench = Bench::disk(ext2("comes", 8192, &["-b", "1024"]));
     bench.dead();
