@@ -141,7 +141,6 @@ fn mft_grows_while_it_is_watched() {
     check(&image, &["file0", "file69"]);
 }
 
-/// A disk that is watched.
 fn watched(bytes: Vec<u8>, eager: bool) -> Bench {
     let options = Options { eager, settle_ms: 5000, ..Options::default() };
     let disk = Disk::new(bytes.len() as u64, vec![ntfs::probe], options);

@@ -179,7 +179,6 @@ impl Superblock {
         1 << (self.s_log_cluster_size - self.s_log_block_size)
     }
 
-    /// Bytes in the file system.
     fn bytes(&self) -> u64 {
         u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
     }

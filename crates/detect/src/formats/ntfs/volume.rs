@@ -66,7 +66,6 @@ const _: () = {
     assert!(size_of::<RawInformation>() == 12);
 };
 
-/// A volume.
 #[derive(Debug)]
 pub(super) struct Volume {
     pub boot: Boot,

@@ -27,7 +27,6 @@ impl Scene {
         Self::with(image, Options::default())
     }
 
-    /// A watcher with these options.
     pub fn with(image: Image, options: Options) -> Self {
         let watch = Watch::new(image.bytes.len() as u64, vec![probe], options);
         let mut scene = Self { format: image.ext2(), image, watch, options, now: Millis(1) };
@@ -35,7 +34,6 @@ impl Scene {
         scene
     }
 
-    /// Time passes.
     pub fn wait(&mut self, ms: u64) {
         self.now = Millis(self.now.0 + ms);
     }

@@ -32,7 +32,6 @@ impl Parts {
         self.0.remove(&index);
     }
 
-    /// Drops all parts.
     pub(in super::super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -246,7 +246,6 @@ impl Disk {
         self.observe(Observation::Attached);
     }
 
-    /// Carries out the reads that are wanted.
     pub(super) fn read(&mut self) {
         while let Some(extent) = self.rule.wants() {
             let content = self.content(extent).to_vec();
@@ -388,7 +387,6 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
     bytes
 }
 
-/// An inode.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
     pub(super) number: u8,
