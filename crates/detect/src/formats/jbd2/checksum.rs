@@ -9,6 +9,7 @@ use zerocopy::big_endian::U32;
 /// Form of the checksums of blocks and tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Checksums {
+    /// No checksums.
     No,
     /// Blocks of the log have checksums; tags have the lower half of one (`csum_v2`).
     V2 { seed: u32 },

@@ -52,7 +52,9 @@ pub trait Rule: Observer {
     }
 
     /// Bytes read and bytes to read in all, during the search of an existing file system.
-    fn progress(&self) -> Option<(u64, u64)>;
+    fn progress(&self) -> Option<(u64, u64)> {
+        None
+    }
 
     /// Continues from a [`Observer::view`], if nothing was written since. Returns whether that was
     /// possible; otherwise the rule searches as before.

@@ -577,10 +577,6 @@ impl Rule for RuleJ {
         self.marked.as_ref().map_or(Err(NOT_FOLLOWED), Marked::note)
     }
 
-    fn progress(&self) -> Option<(u64, u64)> {
-        None
-    }
-
     fn resume(&mut self, view: &[u8]) -> bool {
         self.resumed(view).is_some()
     }

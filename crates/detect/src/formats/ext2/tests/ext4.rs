@@ -77,9 +77,13 @@ fn a_file_of_extents_grows_and_shrinks() {
 }
 
 #[test]
-fn an_extent_that_is_written_at_last_is_named_as_before() {
-    let (unwritten, written) = (of_extents(&[(32768 + 10, 20)]), of_extents(&[(10, 20)]));
-    assert_eq!(ext4().diff(TABLE, Kind::Inodes, &unwritten, &written), []);
+fn a_file_that_keeps_its_blocks_in_another_form_is_named_as_before() {
+    for (what, old, new) in [
+        ("an extent is written at last", of_extents(&[(32768 + 10, 20)]), of_extents(&[(10, 20)])),
+        ("pointers become an extent", table(&[inode(1, &[20, 21])]), of_extents(&[(2, 20)])),
+    ] {
+        assert_eq!(ext4().diff(TABLE, Kind::Inodes, &old, &new), [], "{what}");
+    }
 }
 
 #[test]
@@ -101,12 +105,6 @@ fn a_tree_that_grows_deeper_names_its_node() {
         format.diff(50, LEAF, &leaf, &index),
         [unlinked(20..30, Kind::Data), unlinked(40..42, Kind::Data)]
     );
-}
-
-#[test]
-fn a_file_that_is_turned_into_extents_keeps_its_blocks() {
-    let (old, new) = (table(&[inode(1, &[20, 21])]), of_extents(&[(2, 20)]));
-    assert_eq!(ext4().diff(TABLE, Kind::Inodes, &old, &new), []);
 }
 
 #[test]
@@ -199,11 +197,7 @@ fn every_field_that_ext4_adds_makes_it_another_file_system() {
     put32(&mut old, 0x60, 0x1C0);
     put16(&mut old, 0xFE, 64);
     put16(&mut old, 0x168, 100);
-    let mut groups = vec![0; 1024];
-    for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
-        put32(&mut groups, n / 3 * 64 + n % 3 * 4, place);
-    }
-    let format = format(old.clone(), groups);
+    let format = format(old.clone(), descriptors_of(64));
     for (at, value) in [(0x60, 0x40), (0x64, 0x210), (0x64, 0), (0xFE, 128), (0x168, 101)] {
         assert_eq!(format.geometry(1, &old, &with(&old, at, value)), Geometry::Changed, "{at:#x}");
     }
