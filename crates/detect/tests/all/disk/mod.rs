@@ -37,13 +37,8 @@ fn file_systems(bench: &Bench) -> Vec<Option<String>> {
 }
 
 #[test]
-fn each_partition_is_watched_as_if_it_were_a_disk() {
-    let (disk, first, second) = two("alone");
-    let mut bench = Bench::disk(disk);
-    let dead = bench.dead();
-    let alone = [Bench::watch(first).dead(), Bench::watch(second).dead()];
-    assert!(alone.iter().all(|dead| !dead.is_empty()));
-    assert_eq!(dead, [shifted(&alone[0], FIRST), shifted(&alone[1], SECOND)].concat());
+fn the_status_tells_of_each_partition() {
+    let bench = known("alone");
     let status = bench.status();
     assert_eq!((status.file_system, status.state.as_str()), (None, "watching 2 of 2 partitions (MBR)"));
     let ext2 = || Some("ext2".to_string());

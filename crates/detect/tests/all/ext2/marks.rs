@@ -86,6 +86,15 @@ impl Scene {
         assert_eq!(self.classes(&of), BTreeSet::from([class]), "{path}");
     }
 
+    /// All that lies in the marked folder is sensitive. Returns how many blocks that is.
+    fn secret_blocks(&mut self) -> u64 {
+        let of = |path| {
+            self.is(path, Class::Sensitive);
+            self.of(path).len() as u64
+        };
+        SECRET.into_iter().map(of).sum()
+    }
+
     fn frees(&mut self, block: u32) {
         let maps: Vec<u32> = self.format.survey(Kind::Map).into_iter().flatten().collect();
         let bit = (block as usize - 1) % 8192;
@@ -105,14 +114,8 @@ fn everything_below_a_marked_folder_is_sensitive_and_nothing_else() {
     let active = open.pop_last().unwrap();
     scene.pass(active);
     assert_eq!(scene.classes(&open), BTreeSet::from([Class::Plain]));
-    let mut all = 0;
-    for path in SECRET {
-        let of = scene.of(path);
-        all += of.len();
-        assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{path}");
-    }
-    assert_eq!(scene.figure("marked inodes"), 5);
-    assert_eq!(scene.figure("marked blocks"), all as u64);
+    let all = scene.secret_blocks();
+    assert_eq!((scene.figure("marked inodes"), scene.figure("marked blocks")), (5, all));
     let (table, ..) = scene.image.place_of(&*scene.format, 12);
     assert_eq!(scene.class(table), Class::Sensitive);
     let free = free(&scene.image, &*scene.format, 1 << 20);
@@ -206,13 +209,8 @@ fn below_a_journal_what_lies_in_a_marked_folder_is_sensitive() {
     {
         let mut scene =
             Scene::with(image(&format!("journal-{name}"), true, &["-I", "256", "-O", args]), marked());
-        let mut all = 0;
-        for path in SECRET {
-            let of = scene.of(path);
-            all += of.len();
-            assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{name}: {path}");
-        }
-        assert_eq!(scene.figure("marked blocks"), all as u64, "{name}");
+        let all = scene.secret_blocks();
+        assert_eq!(scene.figure("marked blocks"), all, "{name}");
         // Another file may have had its blocks before it, and nothing tells.
         let open = scene.of("open");
         assert_eq!(scene.classes(&open), BTreeSet::from([Class::Unsettled]), "{name}");
@@ -234,9 +232,7 @@ fn below_a_journal_nothing_dies_until_a_file_has_a_mark() {
     let state = scene.watch.status().state;
     assert!(state.ends_with("no file has a mark: nothing has to be destroyed"), "{state}");
     scene.rewrite("secret", |inode| inode[FLAGS_AT] |= 1);
-    for path in SECRET {
-        scene.is(path, Class::Sensitive);
-    }
+    scene.secret_blocks();
     // The tool may have written anything.
     scene.is("open", Class::Unsettled);
 }

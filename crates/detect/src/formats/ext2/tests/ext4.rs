@@ -1,5 +1,6 @@
 //! The same small file system with what ext4 adds.
 
+use crate::formats::ext2::extents::tests::node_of;
 use crate::formats::ext2::tests::*;
 
 const EXTENTS_FL: u32 = 0x8_0000;
@@ -24,15 +25,8 @@ fn ext4() -> Box<dyn Format> {
 
 /// A node of extents: length and first block of each.
 fn node(bytes: usize, depth: u16, entries: &[(u16, u32)]) -> Vec<u8> {
-    let mut node = vec![0; bytes];
-    let header = [0xF30A, entries.len() as u16, (bytes / 12 - 1) as u16, depth];
-    header.into_iter().enumerate().for_each(|(n, value)| put16(&mut node, 2 * n, value));
-    for (n, (len, block)) in entries.iter().enumerate() {
-        let at = 12 * (n + 1);
-        put16(&mut node, at + 4, *len);
-        put32(&mut node, at + if depth == 0 { 8 } else { 4 }, *block);
-    }
-    node
+    let entries: Vec<_> = entries.iter().map(|(len, block)| (0, *len, u64::from(*block))).collect();
+    node_of(bytes, depth, &entries)
 }
 
 /// Few different extents, so that they meet; sometimes no node.
