@@ -72,7 +72,6 @@ fn without(extent: Extent<Addr>, taken: Extent<Addr>) -> impl Iterator<Item = Ex
     [before, after].into_iter().filter(|(from, to)| from < to).map(|(from, to)| Extent::between(from, to))
 }
 
-/// A status of nothing but this `state`.
 fn stated(state: String) -> WatchStatus {
     WatchStatus { state, ..WatchStatus::default() }
 }

@@ -54,14 +54,15 @@ impl Plan {
 }
 
 /// Decides what to watch on a disk of `disk_bytes`.
-///
-/// # Errors
-/// The extents that `contents` lacks.
 pub(crate) fn plan(disk_bytes: u64, probers: &[Prober], contents: &Contents) -> Result<Plan, Missing> {
     let table = partition::read(disk_bytes, contents)?;
     let mut plan = match table {
         Some(table) => partitioned(disk_bytes, probers, table, contents)?,
-        None => Plan { table: None, regions: vec![whole(disk_bytes)], refused: None },
+        None => {
+            let extent = Extent::new(0, disk_bytes);
+            let whole = Region { number: None, extent, refused: None, is_probed: false };
+            Plan { table: None, regions: vec![whole], refused: None }
+        }
     };
     let mut missing = Vec::new();
     for region in plan.regions.iter_mut().filter(|it| it.refused.is_none()) {
@@ -79,10 +80,6 @@ pub(crate) fn foreign(place: Extent<Addr>, contents: &Contents) -> Result<Option
     Ok(name.map(|name| Reason(format!("it is {name}"))))
 }
 
-fn whole(disk_bytes: u64) -> Region {
-    Region { number: None, extent: Extent::new(0, disk_bytes), refused: None, is_probed: false }
-}
-
 fn partitioned(
     disk_bytes: u64,
     probers: &[Prober],
@@ -95,22 +92,18 @@ fn partitioned(
         None => claims(disk_bytes, probers, contents)?
             .then(|| "the disk has a partition table, and a file system of its own".into()),
     };
-    let regions = table.partitions.iter().map(|it| Region {
-        number: Some(it.number),
-        extent: it.extent,
-        refused: it.refused.clone(),
-        is_probed: false,
-    });
-    let mut regions: Vec<_> = regions.collect();
     let refused =
-        table.broken.clone().map(|reason| Reason(format!("its partition table is broken: {reason}")));
+        table.broken.as_ref().map(|reason| Reason(format!("its partition table is broken: {reason}")));
     let refused = refused.or_else(|| {
         rival.map(|it| Reason(format!("{it}: clear the one that is not used, for instance with wipefs")))
     });
-    if let Some(reason) = &refused {
-        regions.iter_mut().for_each(|it| it.refused = Some(reason.clone()));
-    }
-    Ok(Plan { table: Some(table), regions, refused })
+    let regions = table.partitions.iter().map(|it| Region {
+        number: Some(it.number),
+        extent: it.extent,
+        refused: refused.clone().or_else(|| it.refused.clone()),
+        is_probed: false,
+    });
+    Ok(Plan { regions: regions.collect(), table: Some(table), refused })
 }
 
 /// Whether a file system claims the whole disk.

@@ -3,7 +3,6 @@
 use quietus_core::base::fields::Fields;
 use quietus_core::base::units::{Addr, Extent};
 
-/// The magic number at the start of a disk's view.
 const MAGIC: &[u8] = b"QUIETPA1";
 
 /// Joins the views of the regions into one.

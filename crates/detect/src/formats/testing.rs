@@ -3,16 +3,25 @@
 use crate::formats::format::{Block, Change, Contents, Format, Kind, Probe, Prober};
 use std::collections::BTreeMap;
 
-pub(crate) fn put8(bytes: &mut [u8], at: usize, value: u8) {
-    bytes[at] = value;
-}
-
 pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
 
 pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// A field that lies: what it says, its name, where it lies, how many bytes it has, and their value.
+pub(crate) type FieldLie = (&'static str, &'static str, usize, usize, u64);
+
+/// Checks that `sound` is not `refused`, and that for each lie in it the field is what a refusal names.
+pub(crate) fn lies_are_named(sound: &[u8], refused: impl Fn(&[u8]) -> Option<String>, lies: &[FieldLie]) {
+    assert_eq!(refused(sound), None);
+    for (what, field, at, len, value) in lies {
+        let mut bytes = sound.to_vec();
+        bytes[*at..at + len].copy_from_slice(&value.to_le_bytes()[..*len]);
+        assert_eq!(refused(&bytes).as_deref(), Some(*field), "{what}");
+    }
 }
 
 impl Probe {

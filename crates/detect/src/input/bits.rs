@@ -36,6 +36,13 @@ pub(crate) fn runs(bytes: &[u8], bits: Range<usize>) -> impl Iterator<Item = (Ra
     })
 }
 
+/// Whether `bytes`, which hold the bits `shown`, show one of the bits `some` as clear.
+pub(crate) fn has_clear(bytes: &[u8], shown: &Range<u64>, some: &Range<u64>) -> bool {
+    let (start, end) = (some.start.max(shown.start), some.end.min(shown.end));
+    let within = |bit: u64| bit.saturating_sub(shown.start) as usize;
+    runs(bytes, within(start)..within(end)).any(|(_, is_set)| !is_set)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::formats::testing::Dice;

@@ -64,7 +64,6 @@ impl Former {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Tail {
     grid: Grid,

@@ -12,10 +12,6 @@ use quietus_detect::rules::options::Options;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn at(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
-}
-
 /// A file system of `mib`.
 fn made(name: &str, mib: u64, args: &[&str]) -> PathBuf {
     tool::made("mkntfs", name, mib << 10, &[&["-q", "-F", "-f"], args].concat())
@@ -23,7 +19,7 @@ fn made(name: &str, mib: u64, args: &[&str]) -> PathBuf {
 
 /// Copies a file of `kib` into the image.
 fn copied(image: &Path, name: &str, kib: usize) {
-    let source = at(&format!("{}.{name}", image.file_name().unwrap().to_str().unwrap()));
+    let source = image.with_file_name(format!("{}.{name}", image.file_name().unwrap().to_str().unwrap()));
     std::fs::write(&source, vec![b'q'; kib << 10]).unwrap();
     run("ntfscp", &["-q", image.to_str().unwrap(), source.to_str().unwrap(), name]);
 }
@@ -141,7 +137,6 @@ fn mft_grows_while_it_is_watched() {
     check(&image, &["file0", "file69"]);
 }
 
-/// A disk that is watched.
 fn watched(bytes: Vec<u8>, eager: bool) -> Bench {
     let options = Options { eager, settle_ms: 5000, ..Options::default() };
     let disk = Disk::new(bytes.len() as u64, vec![ntfs::probe], options);

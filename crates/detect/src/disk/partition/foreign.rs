@@ -59,8 +59,7 @@ fn at_end(len: u64) -> Vec<Signature> {
 }
 
 /// The parts of `place` that [`find`] needs.
-#[must_use]
-pub fn pieces(place: Extent<Addr>) -> Vec<Extent<Addr>> {
+pub(crate) fn pieces(place: Extent<Addr>) -> Vec<Extent<Addr>> {
     let mut pieces = vec![Extent::new(place.start.0, HEAD_BYTES.min(place.len))];
     for it in AT_START.iter().chain(&at_end(place.len)) {
         let piece = piece(place, it);
@@ -83,10 +82,7 @@ fn holds(whole: Extent<Addr>, part: Extent<Addr>) -> bool {
 
 /// The owner of `place`, by its signature, if there is one. Signatures within `others` do not
 /// count.
-///
-/// # Errors
-/// The extents that `contents` lacks.
-pub fn find(
+pub(crate) fn find(
     place: Extent<Addr>,
     others: &[Extent<Addr>],
     contents: &Contents,

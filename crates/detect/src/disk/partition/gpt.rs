@@ -80,9 +80,6 @@ fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
 
 impl Header {
     /// The header in `bytes`, the first of sector `lba` of `sector_bytes`.
-    ///
-    /// # Errors
-    /// Names the impossible field.
     fn from_bytes(bytes: &[u8], lba: u64, sector_bytes: u64, disk_bytes: u64) -> Result<Self, Reason> {
         let raw = head::<RawHeader>(bytes).filter(|it| it.signature == SIGNATURE);
         let raw = raw.ok_or_else(no_signature)?;

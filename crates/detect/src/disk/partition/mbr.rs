@@ -20,7 +20,6 @@ const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
 const PROTECTIVE: u8 = 0xEE;
 /// Most links of a chain, as in Linux.
 const CHAIN_LINKS_MAX: usize = 100;
-/// The number of the first logical partition.
 const FIRST_LOGICAL: u32 = 5;
 
 /// A boot record as it lies on the disk (UEFI 2.10, section 5.2.1).
@@ -32,7 +31,6 @@ struct RawRecord {
     signature: U16,
 }
 
-/// One entry.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned, Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(super) struct Entry {

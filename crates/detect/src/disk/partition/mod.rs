@@ -12,7 +12,7 @@
 use crate::formats::format::{Contents, Reason};
 use quietus_core::base::units::{Addr, Extent};
 
-pub mod foreign;
+pub(crate) mod foreign;
 mod gpt;
 mod mbr;
 
@@ -69,8 +69,7 @@ pub fn read(disk_bytes: u64, contents: &Contents) -> Result<Option<Table>, Missi
 }
 
 /// The sector in which every table begins.
-#[must_use]
-pub fn first_sector() -> Extent<Addr> {
+pub(crate) fn first_sector() -> Extent<Addr> {
     Extent::new(0, SECTOR_BYTES)
 }
 

@@ -37,13 +37,6 @@ fn a_file_system_and_a_table_on_one_disk_are_both_left_alone() {
 }
 
 #[test]
-fn a_foreign_partition_is_left_alone() {
-    let mut image = two();
-    image.bytes[63 * 512 + 4096..][..4].copy_from_slice(&[0xFC, 0x4E, 0x2B, 0xA9]);
-    assert_eq!(refusals(&planned(&image)), [Some("it is a member of an md array".into()), None]);
-}
-
-#[test]
 fn a_foreign_disk_is_left_alone() {
     let mut image = image(8);
     image.bytes[512..520].copy_from_slice(b"LABELONE");

@@ -11,7 +11,6 @@ pub(super) const BOOT_BYTES: u64 = 512;
 /// Number of sectors under the checksum, which fills the next sector.
 const SUMMED_SECTORS: u64 = 11;
 const BLOCK_BYTES_MAX: u64 = 4096;
-/// The first cluster's number.
 pub(super) const FIRST_CLUSTER: u32 = 2;
 /// [`Boot::volume_flags`]: the second table and bitmap are in force.
 const ACTIVE_FAT: u16 = 1;
@@ -98,9 +97,6 @@ pub(super) fn is_only_state(old: &[u8], new: &[u8]) -> bool {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         ensure(raw.must_be_zero.iter().all(|it| *it == 0), "MustBeZero", "not all zeros")?;
@@ -181,7 +177,6 @@ impl Boot {
         self.bytes(self.cluster_heap_offset.into())
     }
 
-    /// The first byte of `cluster`.
     pub(super) fn cluster_at(&self, cluster: u32) -> u64 {
         self.heap() + u64::from(cluster - FIRST_CLUSTER) * self.cluster_bytes()
     }

@@ -9,9 +9,7 @@
 //! 3. No input can cause a panic or a loop, or take more memory than the bytes handed in.
 
 use crate::formats::exfat::boot::{BOOT_BYTES, Boot, FIRST_CLUSTER, is_boot, is_only_state};
-use crate::formats::format::{
-    Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown, part_within,
-};
+use crate::formats::format::{Block, Contents, Format, Geometry, Kind, Probe, Reason, Shown, part_within};
 use crate::formats::properties::{Properties, VFAT};
 use crate::input::bits;
 use crate::input::bytes::all;
@@ -128,13 +126,8 @@ impl ExFat {
     }
 
     fn check_bits(&self, shown: &Range<u64>, bytes: &[u8]) -> Result<(), Reason> {
-        for fixed in self.fixed_bits() {
-            let (start, end) = (fixed.start.max(shown.start), fixed.end.min(shown.end));
-            let bits =
-                (start.saturating_sub(shown.start)) as usize..(end.saturating_sub(shown.start)) as usize;
-            if start < end && bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                return Err(Reason("the allocation bitmap shows metadata as free".into()));
-            }
+        if self.fixed_bits().iter().any(|fixed| bits::has_clear(bytes, shown, fixed)) {
+            return Err(Reason("the allocation bitmap shows metadata as free".into()));
         }
         Ok(())
     }
@@ -208,10 +201,6 @@ impl Format for ExFat {
             allocated,
         };
         Ok(bits::runs(bytes, 0..end.saturating_sub(first) as usize).map(shown).collect())
-    }
-
-    fn diff(&self, _: Block, _: Kind, _: &[u8], _: &[u8]) -> Vec<Change> {
-        Vec::new()
     }
 
     fn geometry(&self, block: Block, old: &[u8], new: &[u8]) -> Geometry {

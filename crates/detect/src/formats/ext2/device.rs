@@ -7,7 +7,7 @@
 use crate::formats::ext2::features::{check_journal, is_journal};
 use crate::formats::ext2::raw::RawSuperblock;
 use crate::formats::ext2::superblock::{SUPERBLOCK_AT, SUPERBLOCK_BYTES, ensure};
-use crate::formats::format::{Block, Change, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
+use crate::formats::format::{Block, Contents, Format, Geometry, Kind, Probe, Reason, Shown};
 use crate::formats::properties::{EXT3_WRITEBACK, Properties};
 use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
@@ -22,9 +22,6 @@ pub(super) struct Device {
 
 impl Device {
     /// The device whose superblock is `raw`, on a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names a feature that is not understood, or a field that cannot be true.
     fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         check_journal(raw)?;
         let found = Self {
@@ -98,10 +95,6 @@ impl Format for Device {
 
     fn map(&self, at: Extent<Addr>, _bytes: &[u8]) -> Result<Vec<Shown>, Reason> {
         Err(Reason(format!("no map lies at byte {}", at.start.0)))
-    }
-
-    fn diff(&self, _block: Block, _kind: Kind, _old: &[u8], _new: &[u8]) -> Vec<Change> {
-        Vec::new()
     }
 
     fn journal(&self) -> Option<Vec<Range<Block>>> {

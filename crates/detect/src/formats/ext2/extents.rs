@@ -99,4 +99,4 @@ fn index(entry: &Index, depth: u8) -> Pointer {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

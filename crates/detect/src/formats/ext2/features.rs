@@ -56,9 +56,6 @@ pub(super) struct Features {
 
 impl Features {
     /// The features of a superblock.
-    ///
-    /// # Errors
-    /// Names every feature that is not understood.
     pub(super) fn of(superblock: &RawSuperblock) -> Result<Self, Reason> {
         let [compat, incompat, ro_compat] = superblock.features();
         check([compat, incompat, ro_compat])?;
@@ -85,9 +82,6 @@ pub(super) fn is_journal(superblock: &RawSuperblock) -> bool {
 }
 
 /// Checks the features of an external journal's device: the ones understood change nothing there.
-///
-/// # Errors
-/// Names every feature that is not understood.
 pub(super) fn check_journal(superblock: &RawSuperblock) -> Result<(), Reason> {
     let [compat, incompat, ro_compat] = superblock.features();
     check([compat, incompat & !JOURNAL_DEV, ro_compat])

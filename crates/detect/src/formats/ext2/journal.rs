@@ -2,15 +2,13 @@
 //!
 //! Linux goes by the inode, not by the copy of its pointers in the superblock.
 
-use crate::formats::ext2::extents;
 use crate::formats::ext2::names::Pointer;
 use crate::formats::ext2::raw::RawSuperblock;
-use crate::formats::ext2::{Ext, LEVELS_MAX};
+use crate::formats::ext2::{Ext, children};
 use crate::formats::format::{Block, Contents, Probe, Reason};
-use crate::input::bytes::all;
+use crate::input::sets::join;
 use quietus_core::base::units::{Addr, Extent};
 use std::ops::Range;
-use zerocopy::little_endian::U32;
 
 /// Most bytes of blocks of pointers to read for a journal.
 const NODES_BYTES_MAX: u64 = 16 << 20;
@@ -56,9 +54,6 @@ fn lies() -> Reason {
 }
 
 /// The blocks of the journal of `ext`, whose superblock has `claim`.
-///
-/// # Errors
-/// The inode is not valid, or its content is missing.
 pub(super) fn find(ext: &Ext, claim: &Claim, contents: &Contents) -> Result<Vec<Range<Block>>, Probe> {
     let s_journal_inum = claim.s_journal_inum;
     let (block, slot) = ext.place_of_inode(s_journal_inum).ok_or_else(lies)?;
@@ -91,17 +86,13 @@ impl Walk<'_> {
             self.missing.push(place);
             return Ok(());
         };
-        children(pointer.level, content).iter().try_for_each(|child| self.follow(child))
+        children(pointer.level, content).try_for_each(|child| self.follow(&child))
     }
 
     fn found(&mut self, blocks: Range<Block>) {
         let len = self.left.min(blocks.len() as u64);
         self.left -= len;
-        let blocks = blocks.start..blocks.start + len as u32;
-        match self.pieces.last_mut() {
-            Some(last) if last.end == blocks.start => last.end = blocks.end,
-            _ => self.pieces.push(blocks),
-        }
+        join(&mut self.pieces, blocks.start..blocks.start + len as u32);
     }
 
     fn finish(self) -> Result<Vec<Range<Block>>, Probe> {
@@ -116,16 +107,6 @@ impl Walk<'_> {
         }
         Ok(self.pieces)
     }
-}
-
-/// The pointers in a block of pointers, in the order of the file.
-fn children(level: u8, content: &[u8]) -> Vec<Pointer> {
-    if let Some(depth) = extents::depth_of(level) {
-        return extents::pointers(content, depth).collect();
-    }
-    let of = |(n, block): (usize, &U32)| Pointer::to(block.get(), level - 1, n);
-    let pointers = all(content).iter().enumerate().map(of);
-    if level <= LEVELS_MAX { pointers.collect() } else { Vec::new() }
 }
 
 impl Ext {

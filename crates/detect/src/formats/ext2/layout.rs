@@ -4,6 +4,7 @@ use crate::formats::ext2::features::not_understood;
 use crate::formats::ext2::superblock::Superblock;
 use crate::formats::format::{Block, Kind, Reason};
 use crate::input::bytes::head;
+use crate::input::sets::join;
 use std::mem::offset_of;
 use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
@@ -135,13 +136,9 @@ impl Layout {
 
     /// The blocks of all regions of `kind`, ascending, runs joined.
     pub(super) fn of(&self, kind: Kind) -> Vec<Range<Block>> {
-        let mut found: Vec<Range<Block>> = Vec::new();
-        for Region { blocks, .. } in self.0.iter().filter(|region| region.kind == kind) {
-            match found.last_mut() {
-                Some(last) if last.end == blocks.start => last.end = blocks.end,
-                _ => found.push(blocks.clone()),
-            }
-        }
+        let mut found = Vec::new();
+        let regions = self.0.iter().filter(|region| region.kind == kind);
+        regions.for_each(|region| join(&mut found, region.blocks.clone()));
         found
     }
 

@@ -3,9 +3,9 @@
 
 use crate::formats::ext2::inode::OF_ATTRIBUTES;
 use crate::formats::ext2::names::Pointer;
-use crate::formats::ext2::{Ext, LEVELS_MAX, extents};
+use crate::formats::ext2::{Ext, children};
 use crate::formats::format::{Block, Branch, Format as _, Marking, Owner, Role};
-use crate::input::bytes::{all, head};
+use crate::input::bytes::head;
 use crate::mutant::{self, Mutant};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -61,15 +61,7 @@ impl Marking for Ext {
     }
 
     fn branches(&self, role: Role, content: &[u8]) -> Vec<Branch> {
-        let branch = |pointer: Pointer| self.branch(&pointer, role.is_folder);
-        match (extents::depth_of(role.level), role.level) {
-            (Some(depth), _) => extents::pointers(content, depth).filter_map(branch).collect(),
-            (None, level @ 1..=LEVELS_MAX) => {
-                let words = all::<U32>(content).iter().enumerate();
-                words.filter_map(|(n, block)| branch(Pointer::to(block.get(), level - 1, n))).collect()
-            }
-            _ => Vec::new(),
-        }
+        children(role.level, content).filter_map(|it| self.branch(&it, role.is_folder)).collect()
     }
 
     /// Linear blocks, and those of a tree of hashes: there, one entry covers the numbers of the tree. An entry whose length is

@@ -72,6 +72,14 @@ pub fn probe(disk_bytes: u64, contents: &Contents) -> Probe {
     }
 }
 
+/// The pointers in a block of pointers of `level`, in the order of the file; `None` if there is no such level.
+fn children(level: u8, content: &[u8]) -> impl Iterator<Item = Pointer> {
+    let words = if (1..=LEVELS_MAX).contains(&level) { all::<U32>(content) } else { &[] };
+    let words = words.iter().enumerate().map(move |(n, block)| Pointer::to(block.get(), level - 1, n));
+    let nodes = extents::depth_of(level).into_iter();
+    words.chain(nodes.flat_map(move |depth| extents::pointers(content, depth)))
+}
+
 impl Ext {
     fn find(raw: &RawSuperblock, disk_bytes: u64, contents: &Contents) -> Result<Self, Probe> {
         let superblock = Superblock::new(raw, disk_bytes)?;
@@ -329,11 +337,7 @@ impl Format for Ext {
     fn pointers(&self, block: Block, kind: Kind, content: &[u8]) -> Vec<Change> {
         match kind {
             Kind::Inodes => Scan::new(self).inodes(block, content),
-            Kind::Pointers(level @ 1..=LEVELS_MAX) => Scan::new(self).pointers(level, content),
-            Kind::Pointers(level) => match extents::depth_of(level) {
-                Some(depth) => Scan::new(self).extents(depth, content),
-                None => Vec::new(),
-            },
+            Kind::Pointers(level) => Scan::new(self).pointers(level, content),
             _ => Vec::new(),
         }
     }

@@ -7,11 +7,9 @@
 
 use crate::formats::difference::kind;
 use crate::formats::ext2::names::Pointer;
-use crate::formats::ext2::{Ext, extents};
+use crate::formats::ext2::{Ext, children};
 use crate::formats::format::{Block, Change, Kind, Link};
-use crate::input::bytes::all;
 use std::ops::Range;
-use zerocopy::little_endian::U32;
 
 /// The names found in a block so far.
 pub(super) struct Scan<'a> {
@@ -28,15 +26,7 @@ impl<'a> Scan<'a> {
 
     /// Scans `content` of a block of pointers of `level`.
     pub(super) fn pointers(mut self, level: u8, content: &[u8]) -> Vec<Change> {
-        for (n, block) in all::<U32>(content).iter().enumerate() {
-            self.add(Pointer::to(block.get(), level - 1, n));
-        }
-        self.found
-    }
-
-    /// Scans `content` of a node of extents of `depth`.
-    pub(super) fn extents(mut self, depth: u8, content: &[u8]) -> Vec<Change> {
-        extents::pointers(content, depth).for_each(|pointer| self.add(pointer));
+        children(level, content).for_each(|pointer| self.add(pointer));
         self.found
     }
 

@@ -84,9 +84,6 @@ fn check_width(raw: &RawSuperblock, features: Features) -> Result<(), Reason> {
 
 impl Superblock {
     /// Checks `raw`, on a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names a feature that is not understood, or an impossible field.
     pub(super) fn new(raw: &RawSuperblock, disk_bytes: u64) -> Result<Self, Reason> {
         let features = Features::of(raw)?;
         if raw.s_creator_os == EXT2_OS_HURD {
@@ -182,7 +179,6 @@ impl Superblock {
         1 << (self.s_log_cluster_size - self.s_log_block_size)
     }
 
-    /// Bytes in the file system.
     fn bytes(&self) -> u64 {
         u64::from(self.s_blocks_count) * u64::from(self.block_bytes())
     }

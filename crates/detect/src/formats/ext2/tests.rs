@@ -25,10 +25,14 @@ pub(super) fn superblock() -> Vec<u8> {
 }
 
 pub(super) fn descriptors() -> Vec<u8> {
+    descriptors_of(32)
+}
+
+/// The descriptors, each of so many bytes.
+pub(super) fn descriptors_of(bytes_in_one: usize) -> Vec<u8> {
     let mut bytes = vec![0; 1024];
-    let places = [3, 4, 5, 259, 260, 261];
-    for (n, place) in places.into_iter().enumerate() {
-        put32(&mut bytes, n / 3 * 32 + n % 3 * 4, place);
+    for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
+        put32(&mut bytes, n / 3 * bytes_in_one + n % 3 * 4, place);
     }
     bytes
 }
@@ -128,21 +132,20 @@ fn shown(block: u64, from: usize, map: &[u8]) -> Result<Vec<Shown>, Reason> {
 }
 
 #[test]
-fn a_map_shows_runs_of_blocks() {
+fn a_map_or_a_part_of_one_shows_runs_of_its_own_blocks() {
     let run = |blocks, allocated| Shown { blocks, allocated };
-    assert_eq!(shown(3, 0, &map_0()), Ok(vec![run(1..7, true), run(7..257, false)]));
-    let all = [run(257..268, true), run(268..270, false), run(270..300, true)];
-    assert_eq!(shown(259, 0, &map_1()), Ok(all.to_vec()));
-}
-
-#[test]
-fn a_part_of_a_map_shows_just_its_own_blocks() {
-    let run = |blocks, allocated| Shown { blocks, allocated };
-    assert_eq!(shown(3, 1, &map_0()[1..2]), Ok(vec![run(9..17, false)]));
-    assert_eq!(shown(3, 31, &map_0()[31..33]), Ok(vec![run(249..257, false)]));
-    assert_eq!(shown(3, 512, &map_0()[512..]), Ok(vec![]));
-    assert_eq!(shown(259, 5, &map_1()[5..6]), Ok(vec![run(297..300, true)]));
-    assert_eq!(shown(3, 0, &[]), Ok(vec![]));
+    let all = vec![run(257..268, true), run(268..270, false), run(270..300, true)];
+    for (block, map, part, expected) in [
+        (3, map_0(), 0..1024, vec![run(1..7, true), run(7..257, false)]),
+        (3, map_0(), 1..2, vec![run(9..17, false)]),
+        (3, map_0(), 31..33, vec![run(249..257, false)]),
+        (3, map_0(), 512..1024, vec![]),
+        (3, map_0(), 0..0, vec![]),
+        (259, map_1(), 0..1024, all),
+        (259, map_1(), 5..6, vec![run(297..300, true)]),
+    ] {
+        assert_eq!(shown(block, part.start, &map[part.clone()]), Ok(expected), "{block}: {part:?}");
+    }
 }
 
 #[test]
@@ -324,11 +327,10 @@ fn fields_that_move_nothing_make_no_other_file_system() {
 #[test]
 fn only_places_in_descriptors_matter() {
     let (format, old) = (ext2(), descriptors());
-    for at in [0x0, 0x4, 0x8, 0x20, 0x24, 0x28] {
-        assert_eq!(format.geometry(2, &old, &with(&old, at, 99)), Geometry::Changed, "{at:#x}");
-    }
-    for at in [0xC, 0xE, 0x10, 0x12, 0x2C, 0x40, 0x3FE] {
-        assert_eq!(format.geometry(2, &old, &with(&old, at, 99)), Geometry::Same, "{at:#x}");
+    let others = [0xC, 0xE, 0x10, 0x12, 0x2C, 0x40, 0x3FE].map(|at| (at, Geometry::Same));
+    let places = [0x0, 0x4, 0x8, 0x20, 0x24, 0x28].map(|at| (at, Geometry::Changed));
+    for (at, expected) in others.into_iter().chain(places) {
+        assert_eq!(format.geometry(2, &old, &with(&old, at, 99)), expected, "{at:#x}");
     }
     assert_eq!(format.geometry(2, &old, &old[..40]), Geometry::Changed);
     assert_eq!(format.geometry(9, &old, &[]), Geometry::Changed);

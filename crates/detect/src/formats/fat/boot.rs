@@ -16,7 +16,6 @@ const BLOCK_BYTES_MIN: u64 = 512;
 const DIR_ENTRY_BYTES: u64 = 32;
 /// The table's first entry for a cluster.
 pub(super) const FIRST_CLUSTER: u32 = 2;
-/// Most copies of the table.
 const FATS_MAX: u8 = 4;
 /// [`Boot::bpb_ext_flags`]: only one table is in force.
 const NOT_MIRRORED: u16 = 0x80;
@@ -120,9 +119,6 @@ fn either(short: U16, long: U32) -> u32 {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let (mut found, raw_32) =
             Self::read(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
@@ -202,7 +198,6 @@ impl Boot {
         count * u64::from(self.bpb_byts_per_sec)
     }
 
-    /// Bytes in the file system.
     fn bytes(&self) -> u64 {
         self.sectors(self.bpb_tot_sec.into())
     }

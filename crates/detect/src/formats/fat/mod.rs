@@ -30,7 +30,6 @@ mod table;
 
 /// Bytes read first: the boot sector, and the place of ext2's magic number.
 const HEAD_BYTES: u64 = 2048;
-/// Address of ext2's magic number.
 const EXT2_MAGIC_AT: usize = 1080;
 const EXT2_MAGIC: u16 = 0xEF53;
 
@@ -103,7 +102,6 @@ impl Fat {
         Err(Reason(format!("entry {n} of the file allocation table is invalid")))
     }
 
-    /// Whether the root directory begins in `cluster`.
     fn is_root(&self, cluster: u32) -> bool {
         self.boot.width == Width::Fat32 && cluster == self.boot.bpb_root_clus
     }

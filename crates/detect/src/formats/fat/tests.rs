@@ -217,39 +217,28 @@ fn geometry(format: &dyn Format, old: &[u8], new: &[u8]) -> Geometry {
 }
 
 #[test]
-fn linux_mounts_and_unmounts() {
-    let (clean, mut mounted) = (boot32(), boot32());
-    mounted[0x41] = 1;
-    let format = fat32();
-    assert_eq!(geometry(&*format, &clean, &mounted), Geometry::InUse);
-    assert_eq!(geometry(&*format, &mounted, &clean), Geometry::Unmounted);
-    assert_eq!(geometry(&*format, &clean, &clean), Geometry::Same);
-}
-
-#[test]
-fn a_tool_that_changes_more_than_the_state_has_unmounted_nothing() {
-    let (mut mended, mut mounted) = (boot16(), boot16());
-    mounted[0x25] = 1;
-    mended[0x2B] = b'X';
-    let format = fat16();
-    assert_eq!(geometry(&*format, &mounted, &mended), Geometry::Clean);
-    assert_eq!(geometry(&*format, &boot16(), &mended), Geometry::Same);
-}
-
-#[test]
-fn another_boot_sector_is_another_file_system() {
-    let (old, mut new) = (boot16(), boot16());
-    put32(&mut new, 0x27, 5);
-    assert_eq!(geometry(&*fat16(), &old, &new), Geometry::Changed);
-    assert_eq!(geometry(&*fat16(), &old, &[0; 512]), Geometry::Changed);
-    assert_eq!(geometry(&*fat16(), &[0; 512], &old), Geometry::Changed);
+fn a_change_of_the_boot_sector_means_what_it_leaves_alone() {
+    let with = |mut boot: Vec<u8>, at: usize, value: u8| {
+        boot[at] = value;
+        boot
+    };
+    let (of_32, mounted_32) = (boot32(), with(boot32(), 0x41, 1));
+    let (of_16, mounted_16, mended) = (boot16(), with(boot16(), 0x25, 1), with(boot16(), 0x2B, b'X'));
+    let (other, none, follows) = (with(boot16(), 0x27, 5), vec![0; 512], [&of_16[..], &[1; 1536]].concat());
+    for (what, format, old, new, expected) in [
+        ("mounted by Linux", fat32(), &of_32, &mounted_32, Geometry::InUse),
+        ("unmounted by Linux", fat32(), &mounted_32, &of_32, Geometry::Unmounted),
+        ("the same", fat32(), &of_32, &of_32, Geometry::Same),
+        ("mended by a tool, which unmounts nothing", fat16(), &mounted_16, &mended, Geometry::Clean),
+        ("changed by a tool", fat16(), &of_16, &mended, Geometry::Same),
+        ("another number", fat16(), &of_16, &other, Geometry::Changed),
+        ("no boot sector any more", fat16(), &of_16, &none, Geometry::Changed),
+        ("no boot sector before", fat16(), &none, &of_16, Geometry::Changed),
+        ("what follows in its block", fat16(), &of_16, &follows, Geometry::Same),
+    ] {
+        assert_eq!(geometry(&*format, old, new), expected, "{what}");
+    }
     assert_eq!(fat16().geometry(3, &[0; 512], &[1; 512]), Geometry::Changed);
-    let follows = [&old[..], &[1; 1536]].concat();
-    assert_eq!(
-        geometry(&*fat16(), &old, &follows),
-        Geometry::Same,
-        "what follows in its block means nothing"
-    );
 }
 
 #[test]

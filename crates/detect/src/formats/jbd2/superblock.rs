@@ -80,9 +80,6 @@ fn ensure(holds: bool, field: &str, value: impl Display) -> Result<(), Reason> {
 impl Superblock {
     /// The superblock in `block`, of a journal with blocks of this size and these `numbers`, the
     /// first of which is the superblock's.
-    ///
-    /// # Errors
-    /// Names a feature that is not understood, or an impossible field.
     pub(crate) fn from_bytes(block: &[u8], numbers: Range<u32>) -> Result<Self, Reason> {
         let block_bytes = block.len() as u32;
         let raw = head::<RawSuperblock>(block);

@@ -67,9 +67,6 @@ pub(super) fn is_boot(bytes: &[u8]) -> bool {
 
 impl Boot {
     /// The boot sector in `bytes`, of a disk of `disk_bytes`.
-    ///
-    /// # Errors
-    /// Names an impossible field, or a structure that is not understood.
     pub(super) fn from_bytes(bytes: &[u8], disk_bytes: u64) -> Result<Self, Reason> {
         let raw: &RawBoot = head(bytes).ok_or_else(|| Reason("the boot sector is cut off".into()))?;
         check_zeros(raw)?;

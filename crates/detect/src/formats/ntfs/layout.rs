@@ -2,7 +2,7 @@
 
 use crate::formats::format::{Block, Kind, Reason};
 use crate::formats::ntfs::volume::Volume;
-use crate::input::sets::{runs, set_of};
+use crate::input::sets::{join, ranges, set_of};
 use quietus_core::base::units::{Addr, Extent};
 use roaring::RoaringBitmap;
 use std::ops::Range;
@@ -21,13 +21,13 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(volume: &Volume) -> Result<Self, Reason> {
         let block_bytes = volume.boot.block_bytes();
-        let blocks = |extents: &mut dyn Iterator<Item = Extent<Addr>>| -> Vec<Range<Block>> {
-            extents.map(|at| blocks_of(at, block_bytes)).collect()
-        };
-        let mft = joined(blocks(&mut volume.mft.extents(0, volume.mft_bytes)));
+        let blocks =
+            |at: Extent<Addr>| (at.start.0 / block_bytes) as Block..at.end().div_ceil(block_bytes) as Block;
+        let mut mft = Vec::new();
+        volume.mft.extents(0, volume.mft_bytes).for_each(|at| join(&mut mft, blocks(at)));
         let bitmap_bytes = volume.boot.clusters.div_ceil(8);
-        let maps = set_of(blocks(&mut volume.bitmap.extents(0, bitmap_bytes)));
-        let geometry = set_of(blocks(&mut volume.sources.iter().copied()));
+        let maps = set_of(volume.bitmap.extents(0, bitmap_bytes).map(blocks));
+        let geometry = set_of(volume.sources.iter().copied().map(blocks));
         let inodes = set_of(mft.iter().cloned());
         let claimed: u64 = mft.iter().map(|it| it.len() as u64).sum();
         if claimed != inodes.len() || !maps.is_disjoint(&(&inodes | &geometry)) {
@@ -78,24 +78,4 @@ impl Layout {
         }
         before
     }
-}
-
-fn blocks_of(at: Extent<Addr>, block_bytes: u64) -> Range<Block> {
-    (at.start.0 / block_bytes) as Block..at.end().div_ceil(block_bytes) as Block
-}
-
-/// The ranges in the same order, contiguous ones merged.
-fn joined(ranges: Vec<Range<Block>>) -> Vec<Range<Block>> {
-    let mut all: Vec<Range<Block>> = Vec::new();
-    for range in ranges {
-        match all.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => all.push(range),
-        }
-    }
-    all
-}
-
-fn ranges(set: &RoaringBitmap) -> Vec<Range<Block>> {
-    runs(set).map(|run| *run.start()..*run.end() + 1).collect()
 }

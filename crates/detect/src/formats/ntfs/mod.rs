@@ -143,15 +143,10 @@ impl Ntfs {
     /// Checks that the clusters of the geometry and of the bitmap are not free.
     fn check_bits(&self, clusters: &Range<u64>, bytes: &[u8]) -> Result<(), Reason> {
         let blocks = self.volume.boot.cluster_bytes / self.volume.boot.block_bytes();
-        for fixed in self.layout.fixed() {
-            let start = (u64::from(fixed.start) / blocks).max(clusters.start);
-            let end = u64::from(fixed.end).div_ceil(blocks).min(clusters.end);
-            if start < end {
-                let bits = (start - clusters.start) as usize..(end - clusters.start) as usize;
-                if bits::runs(bytes, bits).any(|(_, is_set)| !is_set) {
-                    return Err(Reason("$Bitmap shows metadata as free".into()));
-                }
-            }
+        let bits =
+            |fixed: Range<Block>| u64::from(fixed.start) / blocks..u64::from(fixed.end).div_ceil(blocks);
+        if self.layout.fixed().any(|fixed| bits::has_clear(bytes, clusters, &bits(fixed))) {
+            return Err(Reason("$Bitmap shows metadata as free".into()));
         }
         Ok(())
     }

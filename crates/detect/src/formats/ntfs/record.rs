@@ -162,9 +162,6 @@ pub(super) fn restored(bytes: &[u8]) -> Result<Vec<u8>, Lie> {
 
 impl Record {
     /// The record in `bytes`; `None` if it is not in use, or was never written.
-    ///
-    /// # Errors
-    /// A part of the record was not written, or a field is impossible.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Option<Self>, Lie> {
         match bytes.get(..4) {
             Some(b"FILE") => {}

@@ -237,48 +237,46 @@ fn what_extends_the_record_of_mft_is_followed() {
 
 #[test]
 fn a_list_of_attributes_that_lies_is_refused() {
-    let break_by = |change: &dyn Fn(&mut Disk)| {
+    let second = |base, vcn, lcn| record(1, base, &[elsewhere(0x80, "", vcn, &[(lcn, 2)])]);
+    for (number, bytes, why) in [
+        (14, second(5 << 48 | 3, 4, Some(40)), "it does not extend $MFT"),
+        (14, second(1 << 48, 5, Some(40)), "lowest_vcn"),
+        (14, second(1 << 48, 4, None), "holes"),
+        (15, vec![0; RECORD], "record 15"),
+    ] {
         let mut disk = fragmented();
-        change(&mut disk);
-        disk.refused()
-    };
-    let other_base = record(1, 5 << 48 | 3, &[elsewhere(0x80, "", 4, &[(Some(40), 2)])]);
-    assert!(break_by(&|disk| disk.set(14, &other_base)).contains("it does not extend $MFT"));
-    let other_vcn = record(1, 1 << 48, &[elsewhere(0x80, "", 5, &[(Some(40), 2)])]);
-    assert!(break_by(&|disk| disk.set(14, &other_vcn)).contains("lowest_vcn"));
-    let hole = record(1, 1 << 48, &[elsewhere(0x80, "", 4, &[(None, 2)])]);
-    assert!(break_by(&|disk| disk.set(14, &hole)).contains("holes"));
-    assert!(break_by(&|disk| disk.set(15, &vec![0; RECORD])).contains("record 15"));
+        disk.set(number, &bytes);
+        assert!(disk.refused().contains(why), "{why}: {}", disk.refused());
+    }
 }
 
 #[test]
 fn other_lies_of_the_system_are_refused() {
-    let lie = |number, bytes: &[u8]| {
-        let mut disk = Disk::new();
-        disk.set(number, bytes);
-        if number < 4 {
-            put(&mut disk.0, MIRROR_LCN as usize * CLUSTER + number as usize * RECORD, bytes);
-        }
-        disk.refused()
+    let data = |lcns: &Lcns| record(1, 0, &[elsewhere(0x80, "", 0, lcns)]);
+    let sized = |lcns: &Lcns, bytes: u64| {
+        let mut data = elsewhere(0x80, "", 0, lcns);
+        put(&mut data, 0x38, &bytes.to_le_bytes());
+        record(1, 0, &[data])
     };
-    assert!(lie(0, &vec![0; RECORD]).contains("not in use"));
-    let elsewhere_mft = record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(8), 4)])]);
-    assert!(lie(0, &elsewhere_mft).contains("where the boot sector says"));
-    let short = record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(4), 1)])]);
-    assert!(lie(0, &short).contains("where the boot sector says"));
-    let mut data = elsewhere(0x80, "", 0, &[(Some(4), 4)]);
-    put(&mut data, 0x38, &(5 * CLUSTER as u64).to_le_bytes());
-    assert!(lie(0, &record(1, 0, &[data])).contains("larger than what it lies in"));
-    let sparse = record(1, 0, &[elsewhere(0x80, "", 0, &[(None, 1), (Some(30), 1)])]);
-    assert!(lie(6, &sparse).contains("record 6 of $MFT is invalid: its $DATA has holes"));
-    assert!(lie(6, &record(1, 0, &[resident(0x80, b"")])).contains("no $DATA in clusters"));
-    let meets = record(1, 0, &[elsewhere(0x80, "", 0, &[(Some(5), 1)])]);
-    assert!(lie(6, &meets).contains("$MFT and $Bitmap claim the same clusters"));
-    let mut data = elsewhere(0x80, "", 0, &[(Some(30), 1)]);
-    put(&mut data, 0x38, &7_u64.to_le_bytes());
-    assert!(lie(6, &record(1, 0, &[data])).contains("$Bitmap is too short"));
-    assert!(lie(3, &volume_record(1, 0)).contains("version 1"));
-    assert!(lie(3, &record(1, 0, &[])).contains("VOLUME_INFORMATION"));
+    for (number, bytes, why) in [
+        (0, vec![0; RECORD], "not in use"),
+        (0, data(&[(Some(8), 4)]), "where the boot sector says"),
+        (0, data(&[(Some(4), 1)]), "where the boot sector says"),
+        (0, sized(&[(Some(4), 4)], 5 * CLUSTER as u64), "larger than what it lies in"),
+        (6, data(&[(None, 1), (Some(30), 1)]), "record 6 of $MFT is invalid: its $DATA has holes"),
+        (6, record(1, 0, &[resident(0x80, b"")]), "no $DATA in clusters"),
+        (6, data(&[(Some(5), 1)]), "$MFT and $Bitmap claim the same clusters"),
+        (6, sized(&[(Some(30), 1)], 7), "$Bitmap is too short"),
+        (3, volume_record(1, 0), "version 1"),
+        (3, record(1, 0, &[]), "VOLUME_INFORMATION"),
+    ] {
+        let mut disk = Disk::new();
+        disk.set(number, &bytes);
+        if number < 4 {
+            put(&mut disk.0, MIRROR_LCN as usize * CLUSTER + number as usize * RECORD, &bytes);
+        }
+        assert!(disk.refused().contains(why), "{why}: {}", disk.refused());
+    }
 }
 
 #[test]

@@ -66,7 +66,6 @@ const _: () = {
     assert!(size_of::<RawInformation>() == 12);
 };
 
-/// A volume.
 #[derive(Debug)]
 pub(super) struct Volume {
     pub boot: Boot,
@@ -92,9 +91,6 @@ pub(super) fn lies(number: u64, lie: Lie) -> Reason {
 }
 
 /// Looks for a volume on a disk of `disk_bytes`.
-///
-/// # Errors
-/// The signature of NTFS is missing, or content is, or the volume cannot be understood.
 pub(super) fn find(disk_bytes: u64, contents: &Contents) -> Result<Volume, Probe> {
     let sector = contents.head(0, BOOT_BYTES, disk_bytes)?;
     if !is_boot(sector) {

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most blocks of pointers and of folders, and most marked inodes.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// The trees.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
     /// Marked inodes, with the generation of each.

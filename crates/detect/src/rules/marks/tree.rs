@@ -16,7 +16,6 @@ use std::ops::RangeInclusive;
 /// Most blocks of pointers and of folders, and most blocks or inodes with more than one name.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// The trees.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     /// Inodes with the flag.

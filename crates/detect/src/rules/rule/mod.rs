@@ -14,6 +14,7 @@ pub(crate) use grid::Grid;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::{Content, Observer};
 use roaring::RoaringBitmap;
+use std::ops::RangeInclusive;
 
 pub(crate) const READ_BYTES_MAX: u64 = 256 << 10;
 /// Why everything is sensitive where no rule follows marks.
@@ -51,7 +52,9 @@ pub trait Rule: Observer {
     }
 
     /// Bytes read and bytes to read in all, during the search of an existing file system.
-    fn progress(&self) -> Option<(u64, u64)>;
+    fn progress(&self) -> Option<(u64, u64)> {
+        None
+    }
 
     /// Continues from a [`Observer::view`], if nothing was written since. Returns whether that was
     /// possible; otherwise the rule searches as before.
@@ -70,6 +73,17 @@ pub(crate) fn set_member(set: &mut RoaringBitmap, block: Block, is_member: bool)
     } else {
         set.remove(block)
     };
+}
+
+/// Adds `block` to `run`, if it follows; otherwise begins anew with it, and returns the run that is complete.
+pub(crate) fn joined(run: &mut Option<RangeInclusive<Block>>, block: Block) -> Option<RangeInclusive<Block>> {
+    match run {
+        Some(run) if *run.end() + 1 == block => {
+            *run = *run.start()..=block;
+            None
+        }
+        run => run.replace(block..=block),
+    }
 }
 
 /// The blocks shown allocated, and the blocks shown free.

@@ -12,7 +12,6 @@ pub(crate) struct Needed {
 }
 
 impl Needed {
-    /// Whether nothing is needed.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -2,7 +2,7 @@
 //! written.
 
 use crate::formats::format::Block;
-use crate::input::sets::{runs, set_of};
+use crate::input::sets::{ranges, set_of};
 use quietus_core::base::units::{Addr, Extent, Millis};
 use roaring::RoaringBitmap;
 use std::collections::VecDeque;
@@ -53,8 +53,7 @@ impl Survey {
 
     /// Adds new blocks of inodes.
     pub(crate) fn owe(&mut self, more: &RoaringBitmap) {
-        let ranges = runs(more).map(|run| *run.start()..*run.end() + 1);
-        self.inodes.extend(pieces(ranges.collect(), self.block_bytes));
+        self.inodes.extend(pieces(ranges(more), self.block_bytes));
         self.owed |= more;
         self.total += more.len() * self.block_bytes;
     }

@@ -7,7 +7,6 @@ use crate::rules::marks::{Marks, Tree};
 use crate::rules::options::{Options, Sensitive};
 use crate::rules::rule::placed;
 use crate::rules::rule_e::RuleE;
-use quietus_core::base::units::{Addr, Extent};
 use quietus_core::watch::Class;
 use roaring::RoaringBitmap;
 use std::ops::RangeInclusive;
@@ -74,27 +73,11 @@ impl RuleE {
         self.classes.as_ref().is_some_and(|marks| marks.class(block) == Class::Plain)
     }
 
-    /// `found` without the blocks that have plain content, in which nothing has to be destroyed.
-    pub(super) fn without_plain(&mut self, found: RoaringBitmap) -> RoaringBitmap {
-        let plain = self.plain(&found);
-        self.suspicious -= &plain;
-        self.deaths.forgive_these(&plain);
-        found - plain
-    }
-
     /// Notes that the blocks of `found` are handed out before all of `whole` is overwritten.
     pub(super) fn taken(&mut self, found: &RoaringBitmap, whole: RangeInclusive<Block>) {
         if let Some(marks) = &mut self.classes {
             let whole: RoaringBitmap = found.range(whole).collect();
             marks.classes.taken(&whole);
-        }
-    }
-
-    /// Classes of the content of `extent`; sensitive, where no block of the file system lies.
-    pub(super) fn classes_of(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
-        match self.classes.as_ref().filter(|_| !self.is_broken()) {
-            Some(marks) => self.grid.classes(extent, |block| marks.class(block)),
-            None => vec![(extent, Class::Sensitive)],
         }
     }
 }

@@ -37,7 +37,7 @@ use crate::rules::options::{Grade, Options};
 use crate::rules::rule::deaths::Deaths;
 use crate::rules::rule::history::{Clock, RecentBlocks, add_within};
 use crate::rules::rule::survey::Survey;
-use crate::rules::rule::{Grid, placed, set_member, split};
+use crate::rules::rule::{Grid, joined, placed, set_member, split};
 use names::Names;
 use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Moment};
@@ -197,24 +197,15 @@ impl RuleE {
         if let Some(marks) = &mut self.classes {
             marks.written(blocks.clone(), self.grid.covered(extent), &self.live);
         }
-        let mut data: Option<RangeInclusive<Block>> = None;
+        let mut data = None;
         for block in blocks {
             match self.format.kind(block) {
-                Kind::Data => match &mut data {
-                    Some(run) if *run.end() + 1 == block => *run = *run.start()..=block,
-                    run => {
-                        if let Some(run) = run.replace(block..=block) {
-                            self.data_written(run);
-                        }
-                    }
-                },
+                Kind::Data => joined(&mut data, block).into_iter().for_each(|run| self.data_written(run)),
                 Kind::Map => self.map_written(at, block, extent, bytes),
                 _ => {}
             }
         }
-        if let Some(run) = data {
-            self.data_written(run);
-        }
+        data.into_iter().for_each(|run| self.data_written(run));
     }
 
     /// Invariant 1, and orphan writes (section 7.3.3).

@@ -200,8 +200,11 @@ impl Observer for RuleE {
 
     fn take_suspicious(&mut self, extent: Extent<Addr>) -> Vec<Extent<Addr>> {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
-        let found = self.may_be_dead(blocks);
-        let found = self.without_plain(found);
+        let mut found = self.may_be_dead(blocks);
+        let plain = self.plain(&found);
+        self.suspicious -= &plain;
+        self.deaths.forgive_these(&plain);
+        found -= plain;
         if found.is_empty() {
             return Vec::new();
         }
@@ -214,7 +217,10 @@ impl Observer for RuleE {
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
-        self.classes_of(extent)
+        match self.classes.as_ref().filter(|_| !self.is_broken()) {
+            Some(marks) => self.grid.classes(extent, |block| marks.class(block)),
+            None => vec![(extent, Class::Sensitive)],
+        }
     }
 
     fn view(&self) -> Option<Vec<u8>> {

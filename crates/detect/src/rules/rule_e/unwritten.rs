@@ -18,7 +18,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     /// Blocks that an observed pointer names as unwritten.

@@ -23,17 +23,15 @@ impl RuleE {
         {
             return None;
         }
-        let [referenced, guessed, uncertain] = self.names.sets();
         let [condemned, below] = self.deaths.sets();
-        let lately = self.lately.all();
         let sets: [&RoaringBitmap; SETS] = [
             &self.live,
             &self.suspicious,
             &self.unconfirmed.all(),
-            &lately,
-            &referenced,
-            &guessed,
-            &uncertain,
+            &self.lately.all(),
+            &self.names.referenced,
+            &self.names.guessed,
+            &self.names.uncertain.all(),
             &condemned,
             &below,
             &self.unwritten.named,
@@ -43,7 +41,9 @@ impl RuleE {
         let in_use = if self.mount_observed { MOUNT_OBSERVED } else { u8::from(self.in_use) };
         let mut bytes = vec![in_use, u8::from(self.survey.rereads_maps())];
         put_sets(sets, &mut bytes);
-        self.names.put_counts(&mut bytes);
+        put_map(&self.names.again, &mut bytes);
+        let pointers = self.names.pointers.iter();
+        put_rows(pointers.map(|(block, level)| [*block, u32::from(*level)]), &mut bytes);
         put_map(&self.unwritten.again, &mut bytes);
         if let Some(marks) = &self.classes {
             marks.put(&mut bytes);
@@ -86,15 +86,6 @@ impl Names {
     /// twice, which only a broken file system does.
     pub(super) fn is_settled(&self) -> bool {
         self.are_read() && self.pointers_again.is_empty()
-    }
-
-    fn sets(&self) -> [RoaringBitmap; 3] {
-        [self.referenced.clone(), self.guessed.clone(), self.uncertain.all()]
-    }
-
-    fn put_counts(&self, bytes: &mut Vec<u8>) {
-        put_map(&self.again, bytes);
-        put_rows(self.pointers.iter().map(|(block, level)| [*block, u32::from(*level)]), bytes);
     }
 
     fn restore(sets: [RoaringBitmap; 3], fields: &mut Fields<'_>, blocks: Block) -> Option<Self> {

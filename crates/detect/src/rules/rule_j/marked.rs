@@ -164,10 +164,6 @@ impl Marked {
         !self.in_place.is_empty() || !self.in_log.is_empty()
     }
 
-    fn needs_in_place(&self, block: Block) -> bool {
-        self.in_place.within(block..=block).next().is_some()
-    }
-
     /// The blocks within `blocks` whose old content is needed before they are overwritten.
     pub(super) fn sources_within(&self, blocks: RangeInclusive<Block>) -> impl Iterator<Item = Block> {
         self.in_place.within(blocks)
@@ -351,7 +347,8 @@ impl RuleJ {
     /// was written by a tool since is asked for once more.
     pub(super) fn marked_block_seen(&mut self, block: Block, content: &[u8], is_overwritten: bool) {
         let in_use = self.in_use;
-        let Some(marked) = self.marked.as_mut().filter(|it| it.needs_in_place(block)) else { return };
+        let is_needed = |marked: &&mut Marked| marked.in_place.within(block..=block).next().is_some();
+        let Some(marked) = self.marked.as_mut().filter(is_needed) else { return };
         match is_overwritten {
             true if in_use => drop(marked.in_place.take(block)),
             true => marked.in_place.want(block),

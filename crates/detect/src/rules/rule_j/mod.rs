@@ -19,7 +19,6 @@ mod marked;
 mod place;
 mod receiving;
 mod refused;
-mod told;
 mod unwritten;
 mod view;
 
@@ -31,7 +30,7 @@ use crate::rules::options::{Grade, Options};
 use crate::rules::rule::deaths::Deaths;
 use crate::rules::rule::history::{Clock, RecentBlocks};
 use crate::rules::rule::survey::Survey;
-use crate::rules::rule::{Grid, NOT_FOLLOWED, Rule, overlaid, split};
+use crate::rules::rule::{Grid, NOT_FOLLOWED, Rule, joined, overlaid, split};
 use crate::rules::rule_j::journal::commits::{Commits, Map};
 use crate::rules::rule_j::journal::log::Log;
 use crate::rules::rule_j::journal::reads::{Purpose, Reads};
@@ -39,7 +38,7 @@ use marked::Marked;
 use place::Place;
 use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{
-    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits,
+    Agenda, Attached, Class, Content, Moment, Observation, Observer, Scope, Verdict, Waits, WaitsFor,
 };
 use roaring::RoaringBitmap;
 use std::ops::{Range, RangeInclusive};
@@ -174,29 +173,20 @@ impl RuleJ {
     fn written(&mut self, extent: Extent<Addr>, bytes: &[u8]) {
         let Some(blocks) = self.grid.touched(extent) else { return };
         self.content_written(extent);
-        let mut data: Option<RangeInclusive<Block>> = None;
+        let mut data = None;
         for block in blocks {
             if let Some(index) = self.place.index(block) {
                 self.journal_written(index, block, extent, bytes);
                 continue;
             }
             match self.format.kind(block) {
-                Kind::Data => match &mut data {
-                    Some(run) if *run.end() + 1 == block => *run = *run.start()..=block,
-                    run => {
-                        if let Some(run) = run.replace(block..=block) {
-                            self.data_written(run);
-                        }
-                    }
-                },
+                Kind::Data => joined(&mut data, block).into_iter().for_each(|run| self.data_written(run)),
                 Kind::Map => self.map_written(),
                 Kind::Inodes => self.inodes_written(block),
                 _ => {}
             }
         }
-        if let Some(run) = data {
-            self.data_written(run);
-        }
+        data.into_iter().for_each(|run| self.data_written(run));
     }
 
     /// Invariant 1.
@@ -514,7 +504,13 @@ impl Observer for RuleJ {
     }
 
     fn waiting(&self) -> Waits<'_> {
-        self.waits()
+        let mut runs = Vec::new();
+        let empty = &self.unwritten.empty & &self.live;
+        for (cause, blocks) in [(WaitsFor::Commits, &self.candidates), (WaitsFor::Content, &empty)] {
+            let blocks = blocks - self.plain_now(blocks);
+            runs.extend(self.grid.all_runs(&blocks).map(|run| (cause, run)));
+        }
+        Box::new(self.deaths.waiting(self.grid, WaitsFor::Proof).chain(runs))
     }
 
     fn classes(&self, extent: Extent<Addr>) -> Vec<(Extent<Addr>, Class)> {
@@ -557,15 +553,28 @@ impl Rule for RuleJ {
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.counted()
+        let mut figures = self.format.figures();
+        figures.extend([
+            ("blocks of the journal", self.journal.len()),
+            ("place in the journal known (1: yes)", self.knows_position().into()),
+            ("commits received", self.commits.received),
+            ("live", self.live.len()),
+            ("free by a committed map", self.free.len()),
+            ("free, and written within two commits", self.candidates.len()),
+            ("suspicious", self.suspicious.len()),
+            ("dead, evidence not durable yet", self.deaths.unproven()),
+            ("shown free, with residue of the journal", self.figures.freed),
+            ("residue of the journal", self.figures.residue),
+            ("dead below unwritten extents", self.figures.unwritten),
+            ("written while suspicious", self.figures.reused),
+            ("times that the place in the journal was lost", self.figures.losses),
+        ]);
+        figures.extend(self.marked.iter().flat_map(Marked::figures));
+        figures
     }
 
     fn marks(&self) -> Result<&'static str, &'static str> {
         self.marked.as_ref().map_or(Err(NOT_FOLLOWED), Marked::note)
-    }
-
-    fn progress(&self) -> Option<(u64, u64)> {
-        None
     }
 
     fn resume(&mut self, view: &[u8]) -> bool {

@@ -13,7 +13,6 @@ pub(super) struct Place {
     pieces: Vec<(u32, Range<Block>)>,
     /// The same pieces in the file system's order.
     sorted: Vec<(u32, Range<Block>)>,
-    /// Number of blocks.
     pub(super) len: u32,
 }
 
@@ -58,7 +57,6 @@ impl Place {
         blocks
     }
 
-    /// All blocks of the journal.
     pub(super) fn all(&self) -> RoaringBitmap {
         set_of(self.pieces.iter().map(|(_, range)| range.clone()))
     }

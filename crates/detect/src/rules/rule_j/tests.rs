@@ -3,7 +3,6 @@
 
 use crate::formats::testing::Dice;
 use crate::rules::rule_j::*;
-use quietus_core::watch::WaitsFor;
 use toy::*;
 
 mod cached;

@@ -22,7 +22,6 @@ const TABLES_MAX: usize = 1 << 16;
 /// Commits received after which the running transaction of now is on the disk.
 const COMMITS: u64 = 2;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unwritten {
     /// What each block of inodes names as unwritten, as of the last commit that settled.
@@ -31,7 +30,6 @@ pub(super) struct Unwritten {
     seen: RoaringBitmap,
     /// Blocks written since nothing was mounted, or perhaps written.
     touched: RoaringBitmap,
-    /// See the module.
     pub(super) empty: RoaringBitmap,
     /// Empty blocks not written for the settling time, and the commit that condemns them.
     calm: VecDeque<(u64, RoaringBitmap)>,

@@ -22,7 +22,6 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A disk with this content.
     pub fn disk(bytes: Vec<u8>) -> Self {
         Self::of(Box::new(Disk::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
     }
@@ -43,13 +42,11 @@ impl Bench {
         );
     }
 
-    /// So many clients are connected from now on.
     pub fn connected(&mut self, clients: usize) {
         self.clients = clients;
         self.observe(Observation::Clients);
     }
 
-    /// Everything that is wanted is read.
     pub fn read(&mut self) {
         self.observe(Observation::Tick);
         while let Some(extent) = self.watcher.wants() {

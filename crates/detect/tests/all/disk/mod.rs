@@ -37,13 +37,8 @@ fn file_systems(bench: &Bench) -> Vec<Option<String>> {
 }
 
 #[test]
-fn each_partition_is_watched_as_if_it_were_a_disk() {
-    let (disk, first, second) = two("alone");
-    let mut bench = Bench::disk(disk);
-    let dead = bench.dead();
-    let alone = [Bench::watch(first).dead(), Bench::watch(second).dead()];
-    assert!(alone.iter().all(|dead| !dead.is_empty()));
-    assert_eq!(dead, [shifted(&alone[0], FIRST), shifted(&alone[1], SECOND)].concat());
+fn the_status_tells_of_each_partition() {
+    let bench = known("alone");
     let status = bench.status();
     assert_eq!((status.file_system, status.state.as_str()), (None, "watching 2 of 2 partitions (MBR)"));
     let ext2 = || Some("ext2".to_string());
@@ -243,18 +238,6 @@ fn what_a_partition_leaves_that_shrinks_or_goes_is_named_until_another_takes_it(
         bench.wait(1000);
         assert_eq!(left(&bench), expected, "{table:?}");
     }
-}
-
-#[test]
-fn a_partition_that_overlaps_or_leaves_the_disk_is_said_to() {
-    let (mut disk, ..) = two("refused");
-    disk[..512].copy_from_slice(&mbr(&[(FIRST, 2048), (SECOND, 4096), (12_000, 100), (12_050, 5000)]));
-    let mut bench = Bench::disk(disk);
-    bench.dead();
-    let overlaps = "it overlaps another partition".to_string();
-    let beyond = "it ends beyond the disk".to_string();
-    assert_eq!(states(&bench)[2..], [overlaps, beyond]);
-    assert_eq!(bench.status().state, "watching 2 of 4 partitions (MBR)");
 }
 
 #[test]

@@ -84,9 +84,6 @@ files! {
     files_in_blocks_of_64_kib: 200_000, "-b" "65536" "-I" "128" "-O" "large_file";
     files_of_revision_0: 20_000, "-b" "1024" "-r" "0";
     files_in_small_groups: 20_000, "-b" "1024" "-g" "512" "-O" "meta_bg,^resize_inode";
-}
-
-files! {
     extents_in_blocks_of_1_kib: 20_000, "-b" "1024" "-I" "128" "-O" "ext_attr,extent,metadata_csum";
     extents_in_blocks_of_4_kib: 40_000, "-b" "4096" "-I" "256" "-O" "extent,64bit,flex_bg,metadata_csum,large_file,filetype,huge_file";
     extents_in_blocks_of_64_kib: 200_000, "-b" "65536" "-I" "256" "-O" "extent,64bit,flex_bg,uninit_bg,large_file";

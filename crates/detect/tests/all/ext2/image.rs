@@ -47,7 +47,6 @@ impl Image {
         Some(value.trim().parse().unwrap())
     }
 
-    /// Blocks in a cluster.
     pub fn cluster_blocks(&self) -> u32 {
         let (cluster, block) = (self.number("Cluster size"), self.number("Block size").unwrap());
         cluster.map_or(1, |cluster| cluster / block)

@@ -6,7 +6,7 @@ use crate::ext2::image::{Image, blocks, free};
 use crate::ext2::watching::{Scene, place};
 use quietus_core::base::units::Extent;
 use quietus_core::watch::{Class, Observer, Watcher};
-use quietus_detect::formats::format::{Format, Kind};
+use quietus_detect::formats::format::Kind;
 use quietus_detect::rules::options::{Options, Sensitive};
 use std::collections::BTreeSet;
 
@@ -46,9 +46,9 @@ impl Scene {
     }
 
     /// The blocks of a file.
-    fn of(&mut self, format: &dyn Format, path: &str) -> BTreeSet<u32> {
+    fn of(&mut self, path: &str) -> BTreeSet<u32> {
         let inode = self.inode(path);
-        blocks(&self.image.links_of(format, inode))
+        blocks(&self.image.links_of(&*self.format, inode))
     }
 
     fn class(&self, block: u32) -> Class {
@@ -71,26 +71,34 @@ impl Scene {
     }
 
     /// Changes the inode at `path` on the disk.
-    fn rewrite(&mut self, format: &dyn Format, path: &str, change: impl Fn(&mut [u8])) {
-        let (table, at, len) = place_of(self, format, path);
-        let mut inodes = self.image.at(place(table)).to_vec();
-        change(&mut inodes[at..at + len]);
-        self.write(place(table), Some(&inodes));
+    fn rewrite(&mut self, path: &str, change: impl Fn(&mut [u8])) {
+        let (table, at, len) = self.place_of(path);
+        self.change(table, |inodes| change(&mut inodes[at..at + len]));
         self.settle();
     }
 
-    fn is(&mut self, format: &dyn Format, path: &str, class: Class) {
-        let of = self.of(format, path);
+    fn place_of(&self, path: &str) -> (u32, usize, usize) {
+        self.image.place_of(&*self.format, self.image.inode_of(path))
+    }
+
+    fn is(&mut self, path: &str, class: Class) {
+        let of = self.of(path);
         assert_eq!(self.classes(&of), BTreeSet::from([class]), "{path}");
     }
 
-    fn frees(&mut self, format: &dyn Format, block: u32) {
-        let maps: Vec<u32> = format.survey(Kind::Map).into_iter().flatten().collect();
-        let map = maps[(block as usize - 1) / 8192];
+    /// All that lies in the marked folder is sensitive. Returns how many blocks that is.
+    fn secret_blocks(&mut self) -> u64 {
+        let of = |path| {
+            self.is(path, Class::Sensitive);
+            self.of(path).len() as u64
+        };
+        SECRET.into_iter().map(of).sum()
+    }
+
+    fn frees(&mut self, block: u32) {
+        let maps: Vec<u32> = self.format.survey(Kind::Map).into_iter().flatten().collect();
         let bit = (block as usize - 1) % 8192;
-        let mut shown = self.image.at(place(map)).to_vec();
-        shown[bit / 8] &= !(1 << (bit % 8));
-        self.write(place(map), Some(&shown));
+        self.change(maps[(block as usize - 1) / 8192], |shown| shown[bit / 8] &= !(1 << (bit % 8)));
     }
 }
 
@@ -101,25 +109,18 @@ const SECRET: [&str; 5] = ["secret", "secret/one", "secret/deep", "secret/deep/t
 #[test]
 fn everything_below_a_marked_folder_is_sensitive_and_nothing_else() {
     let mut scene = Scene::with(ext2("marks", true), marked());
-    let format = scene.image.ext2();
-    let mut open = scene.of(&*format, "open");
+    let mut open = scene.of("open");
     assert_eq!(scene.classes(&open), BTreeSet::from([Class::Unsettled]));
     let active = open.pop_last().unwrap();
     scene.pass(active);
     assert_eq!(scene.classes(&open), BTreeSet::from([Class::Plain]));
-    let mut all = 0;
-    for path in SECRET {
-        let of = scene.of(&*format, path);
-        all += of.len();
-        assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{path}");
-    }
-    assert_eq!(scene.figure("marked inodes"), 5);
-    assert_eq!(scene.figure("marked blocks"), all as u64);
-    let (table, ..) = scene.image.place_of(&*format, 12);
+    let all = scene.secret_blocks();
+    assert_eq!((scene.figure("marked inodes"), scene.figure("marked blocks")), (5, all));
+    let (table, ..) = scene.image.place_of(&*scene.format, 12);
     assert_eq!(scene.class(table), Class::Sensitive);
-    let free = free(&scene.image, &*format, 1 << 20);
+    let free = free(&scene.image, &*scene.format, 1 << 20);
     assert_eq!(scene.classes(&free), BTreeSet::from([Class::Unsettled]));
-    assert_eq!(scene.dead(&*format), free);
+    assert_eq!(scene.dead(), free);
     let state = scene.watch.status().state;
     assert!(state.contains("names left in live folders"), "{state}");
 }
@@ -127,13 +128,12 @@ fn everything_below_a_marked_folder_is_sensitive_and_nothing_else() {
 #[test]
 fn without_a_mark_nothing_dies_and_nothing_is_kept() {
     let mut scene = Scene::with(ext2("no-marks", false), marked());
-    let format = scene.image.ext2();
-    let all: BTreeSet<u32> = (0..format.blocks()).collect();
+    let all: BTreeSet<u32> = (0..scene.format.blocks()).collect();
     assert_eq!(scene.classes(&all), BTreeSet::from([Class::Plain]));
-    assert_eq!(scene.dead(&*format), BTreeSet::new());
+    assert_eq!(scene.dead(), BTreeSet::new());
     assert_eq!(scene.watch.waiting().count(), 0);
     assert_eq!(scene.watch.agenda().unproven_since, None);
-    let free = free(&scene.image, &*format, 1 << 20);
+    let free = free(&scene.image, &*scene.format, 1 << 20);
     let block = *free.first().unwrap();
     scene.write(place(block), Some(&[1; 1024]));
     assert_eq!((scene.class(block), scene.figure("unsettled blocks")), (Class::Plain, 0));
@@ -143,10 +143,9 @@ fn without_a_mark_nothing_dies_and_nothing_is_kept() {
 #[test]
 fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to_do() {
     let mut scene = Scene::with(ext2("read-again", true), marked());
-    let format = scene.image.ext2();
-    scene.dead(&*format);
+    scene.dead();
     let inode = scene.inode("open");
-    let links = scene.image.links_of(&*format, inode);
+    let links = scene.image.links_of(&*scene.format, inode);
     let pointers = links.iter().find(|link| matches!(link.kind, Kind::Pointers(1))).unwrap().blocks.start;
     let active = *blocks(&links).last().unwrap();
     scene.pass(active);
@@ -166,10 +165,9 @@ fn pointers_that_were_written_over_are_read_again_on_a_disk_with_nothing_else_to
 #[test]
 fn sensitive_content_stays_so_when_its_file_is_gone_until_it_is_destroyed() {
     let mut scene = Scene::with(ext2("taken-back", true), marked());
-    let format = scene.image.ext2();
-    scene.dead(&*format);
-    let one = scene.of(&*format, "secret/one");
-    scene.rewrite(&*format, "secret/one", |inode| inode[..128].fill(0));
+    scene.dead();
+    let one = scene.of("secret/one");
+    scene.rewrite("secret/one", |inode| inode[..128].fill(0));
     assert_eq!(scene.classes(&one), BTreeSet::from([Class::Sensitive]));
     assert_eq!(scene.figure("marked inodes"), 4);
     let block = *one.first().unwrap();
@@ -178,17 +176,12 @@ fn sensitive_content_stays_so_when_its_file_is_gone_until_it_is_destroyed() {
     assert_eq!(scene.class(block), Class::Unsettled);
 }
 
-fn place_of(scene: &Scene, format: &dyn Format, path: &str) -> (u32, usize, usize) {
-    scene.image.place_of(format, scene.image.inode_of(path))
-}
-
 #[test]
 fn a_clean_stop_keeps_the_classes() {
     let mut scene = Scene::with(ext2("kept", true), marked());
-    let format = scene.image.ext2();
-    let active = *scene.of(&*format, "open").last().unwrap();
+    let active = *scene.of("open").last().unwrap();
     scene.pass(active);
-    let all: Vec<u32> = (0..format.blocks()).collect();
+    let all: Vec<u32> = (0..scene.format.blocks()).collect();
     let before: Vec<Class> = all.iter().map(|block| scene.class(*block)).collect();
     let figures = ["marked inodes", "marked blocks", "unsettled blocks"];
     let counted = figures.map(|name| scene.figure(name));
@@ -201,13 +194,12 @@ fn a_clean_stop_keeps_the_classes() {
 #[test]
 fn where_marks_are_not_followed_everything_is_sensitive() {
     let mut scene = Scene::with(image("marks-inline", true, &["-I", "256", "-O", "inline_data"]), marked());
-    let format = scene.image.ext2();
-    let all = Extent::new(0, u64::from(format.blocks()) * 1024);
+    let all = Extent::new(0, u64::from(scene.format.blocks()) * 1024);
     assert_eq!(scene.watch.classes(all), [(all, Class::Sensitive)]);
     let state = scene.watch.status().state;
     assert!(state.contains("everything counts as sensitive"), "{state}");
-    let free = free(&scene.image, &*format, 1 << 20);
-    assert!(scene.dead(&*format).is_superset(&free));
+    let free = free(&scene.image, &*scene.format, 1 << 20);
+    assert!(scene.dead().is_superset(&free));
 }
 
 #[test]
@@ -217,20 +209,14 @@ fn below_a_journal_what_lies_in_a_marked_folder_is_sensitive() {
     {
         let mut scene =
             Scene::with(image(&format!("journal-{name}"), true, &["-I", "256", "-O", args]), marked());
-        let format = scene.image.ext2();
-        let mut all = 0;
-        for path in SECRET {
-            let of = scene.of(&*format, path);
-            all += of.len();
-            assert_eq!(scene.classes(&of), BTreeSet::from([Class::Sensitive]), "{name}: {path}");
-        }
-        assert_eq!(scene.figure("marked blocks"), all as u64, "{name}");
+        let all = scene.secret_blocks();
+        assert_eq!(scene.figure("marked blocks"), all, "{name}");
         // Another file may have had its blocks before it, and nothing tells.
-        let open = scene.of(&*format, "open");
+        let open = scene.of("open");
         assert_eq!(scene.classes(&open), BTreeSet::from([Class::Unsettled]), "{name}");
-        let free = free(&scene.image, &*format, 1 << 20);
+        let free = free(&scene.image, &*scene.format, 1 << 20);
         assert_eq!(scene.classes(&free), BTreeSet::from([Class::Unsettled]), "{name}");
-        assert!(scene.dead(&*format).is_superset(&free), "{name}");
+        assert!(scene.dead().is_superset(&free), "{name}");
     }
 }
 
@@ -240,18 +226,15 @@ fn below_a_journal_nothing_dies_until_a_file_has_a_mark() {
         image("journal-unmarked", false, &["-I", "256", "-O", "ext_attr,has_journal,extent"]),
         marked(),
     );
-    let format = scene.image.ext2();
-    let all: BTreeSet<u32> = (0..format.blocks()).collect();
+    let all: BTreeSet<u32> = (0..scene.format.blocks()).collect();
     assert_eq!(scene.classes(&all), BTreeSet::from([Class::Plain]));
-    assert_eq!(scene.dead(&*format), BTreeSet::new());
+    assert_eq!(scene.dead(), BTreeSet::new());
     let state = scene.watch.status().state;
     assert!(state.ends_with("no file has a mark: nothing has to be destroyed"), "{state}");
-    scene.rewrite(&*format, "secret", |inode| inode[FLAGS_AT] |= 1);
-    for path in SECRET {
-        scene.is(&*format, path, Class::Sensitive);
-    }
+    scene.rewrite("secret", |inode| inode[FLAGS_AT] |= 1);
+    scene.secret_blocks();
     // The tool may have written anything.
-    scene.is(&*format, "open", Class::Unsettled);
+    scene.is("open", Class::Unsettled);
 }
 
 #[test]

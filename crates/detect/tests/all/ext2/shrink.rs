@@ -38,9 +38,9 @@ impl Scene {
     }
 
     fn is_mounted(&mut self) {
-        let mut bytes = self.image.at(place(1)).to_vec();
-        (bytes[0x3A], bytes[0x34], bytes[0x60]) = (0, bytes[0x34] + 1, bytes[0x60] | (bytes[0x5C] & 4));
-        self.write(place(1), Some(&bytes));
+        self.change(1, |bytes| {
+            (bytes[0x3A], bytes[0x34], bytes[0x60]) = (0, bytes[0x34] + 1, bytes[0x60] | (bytes[0x5C] & 4));
+        });
     }
 
     fn waits_for(&self, cause: WaitsFor) -> u64 {
@@ -52,9 +52,8 @@ impl Scene {
 fn what_a_smaller_file_system_gave_up_dies_once_it_is_mounted_but_for_what_was_written_there() {
     for (name, args) in [("shrunk", &["-O", "extent"][..]), ("shrunk_journal", &["-j", "-O", "extent"])] {
         let (image, after) = shrunk(name, args);
-        let format = image.ext2();
         let mut scene = Scene::new(image);
-        scene.dead(&*format);
+        scene.dead();
         // Something else takes a part, before and after the end moves.
         scene.write(place(BEFORE - 1), Some(&[5; 1024]));
         scene.becomes(&after);
@@ -63,39 +62,38 @@ fn what_a_smaller_file_system_gave_up_dies_once_it_is_mounted_but_for_what_was_w
         assert_eq!(scene.waits_for(WaitsFor::Mount), u64::from(BEFORE - AFTER - 2));
         assert_eq!(scene.waits_for(WaitsFor::Owner), 2);
         let behind = |dead: BTreeSet<u32>| dead.into_iter().filter(|it| *it >= AFTER).collect::<Vec<_>>();
-        assert_eq!(behind(scene.dead(&*format)), [0_u32; 0], "{name}");
+        assert_eq!(behind(scene.dead()), [0_u32; 0], "{name}");
         scene.is_mounted();
-        assert_eq!(behind(scene.dead(&*format)), (AFTER..BEFORE - 2).collect::<Vec<_>>(), "{name}");
+        assert_eq!(behind(scene.dead()), (AFTER..BEFORE - 2).collect::<Vec<_>>(), "{name}");
         assert_eq!(scene.waits_for(WaitsFor::Mount), 0);
-        assert_eq!(behind(scene.dead(&*format)), [0_u32; 0]);
+        assert_eq!(behind(scene.dead()), [0_u32; 0]);
     }
 }
 
 #[test]
 fn a_file_system_that_grows_again_keeps_what_it_had_given_up() {
     let (image, after) = shrunk("grown", &["-O", "extent"]);
-    let (format, before) = (image.ext2(), image.bytes.clone());
+    let before = image.bytes.clone();
     let mut scene = Scene::new(image);
-    scene.dead(&*format);
+    scene.dead();
     scene.becomes(&after);
     scene.becomes(&before);
     assert_eq!(scene.waits_for(WaitsFor::Mount) + scene.waits_for(WaitsFor::Owner), 0);
     scene.is_mounted();
-    let named = crate::ext2::image::blocks(&scene.image.links(&*format));
-    assert!(scene.dead(&*format).is_disjoint(&named));
+    let named = crate::ext2::image::blocks(&scene.image.links(&*scene.format));
+    assert!(scene.dead().is_disjoint(&named));
 }
 
 #[test]
 fn another_file_system_with_a_nearer_end_proves_nothing_and_what_lies_behind_it_is_named() {
     let (image, mut after) = shrunk("other", &["-O", "extent"]);
-    let format = image.ext2();
     after[1024 + 0x68] ^= 1;
     let mut scene = Scene::new(image);
-    scene.dead(&*format);
+    scene.dead();
     scene.becomes(&after);
     assert_eq!(scene.waits_for(WaitsFor::Owner), u64::from(BEFORE - AFTER));
     scene.is_mounted();
-    assert!(scene.dead(&*format).iter().all(|it| *it < AFTER));
+    assert!(scene.dead().iter().all(|it| *it < AFTER));
     let behind = Extent::between(u64::from(AFTER) << 10, u64::from(BEFORE) << 10);
     assert!(scene.watch.waiting().any(|it| it == (WaitsFor::Owner, behind)));
 }

@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 pub struct Scene {
     pub image: Image,
     pub watch: Watch,
+    /// What the image is, as it was at first.
+    pub format: Box<dyn Format>,
     options: Options,
     now: Millis,
 }
@@ -25,15 +27,13 @@ impl Scene {
         Self::with(image, Options::default())
     }
 
-    /// A watcher with these options.
     pub fn with(image: Image, options: Options) -> Self {
         let watch = Watch::new(image.bytes.len() as u64, vec![probe], options);
-        let mut scene = Self { image, watch, options, now: Millis(1) };
+        let mut scene = Self { format: image.ext2(), image, watch, options, now: Millis(1) };
         scene.settle();
         scene
     }
 
-    /// Time passes.
     pub fn wait(&mut self, ms: u64) {
         self.now = Millis(self.now.0 + ms);
     }
@@ -77,6 +77,13 @@ impl Scene {
         }
     }
 
+    /// The guest writes a block of 1 KiB with a change of what lies there.
+    pub fn change(&mut self, block: u32, change: impl FnOnce(&mut [u8])) {
+        let mut bytes = self.image.at(place(block)).to_vec();
+        change(&mut bytes);
+        self.write(place(block), Some(&bytes));
+    }
+
     /// The guest is refused what it would have put at `extent`, and the watcher had seen it coming.
     fn refuse(&mut self, extent: Extent<Addr>, bytes: Option<&[u8]>) {
         let before = self.image.bytes.clone();
@@ -87,11 +94,11 @@ impl Scene {
     }
 
     /// The blocks that are dead by durable evidence.
-    pub fn dead(&mut self, format: &dyn Format) -> BTreeSet<u32> {
+    pub fn dead(&mut self) -> BTreeSet<u32> {
         self.observe(Observation::Cut);
         self.observe(Observation::Proven);
         let mut dead = BTreeSet::new();
-        let bytes = u64::from(format.block_bytes());
+        let bytes = u64::from(self.format.block_bytes());
         while let Some((extent, verdict)) =
             self.watch.verdict(Scope { layers: true, all: false, is_busy: &|_| false })
         {
@@ -139,26 +146,23 @@ fn at_a_whole_file_system_all_that_is_free_is_dead() {
     assert!(garbage > 10, "{garbage} maps were never written");
     let mut scene = Scene::new(image);
     assert_eq!(scene.watch.status().file_system.as_deref(), Some("ext4"));
-    assert_eq!(scene.dead(&*format), expected);
+    assert_eq!(scene.dead(), expected);
 }
 
 #[test]
 fn what_a_map_shows_free_settles_and_waits_for_its_proof_and_then_for_its_names() {
     let mut scene = Scene::new(image("waiting"));
-    let format = scene.image.ext2();
-    scene.dead(&*format);
+    scene.dead();
     assert_eq!(scene.watch.waiting().count(), 0);
-    let named = blocks(&scene.image.links(&*format));
-    let mut data = named.into_iter().filter(|it| format.kind(*it) == Kind::Data);
-    let (active, owned) = (data.next().unwrap(), data.next_back().unwrap());
+    let named = blocks(&scene.image.links(&*scene.format));
+    let data: Vec<u32> = named.into_iter().filter(|it| scene.format.kind(*it) == Kind::Data).collect();
+    let (active, owned) = (data[0], data[data.len() - 1]);
     let (group, bit) = ((owned - 1) / 1024, (owned as usize - 1) % 1024);
-    let map = format.survey(Kind::Map).into_iter().flatten().nth(group as usize).unwrap();
-    let mut shown = scene.image.at(place(map)).to_vec();
-    shown[bit / 8] ^= 1 << (bit % 8);
-    scene.write(place(map), Some(&shown));
+    let map = scene.format.survey(Kind::Map).into_iter().flatten().nth(group as usize).unwrap();
+    scene.change(map, |shown| shown[bit / 8] ^= 1 << (bit % 8));
     for waits_for in [WaitsFor::Settling, WaitsFor::Proof, WaitsFor::Names] {
         assert_eq!(scene.watch.waiting().collect::<Vec<_>>(), [(waits_for, place(owned))]);
-        assert_eq!(scene.dead(&*format), BTreeSet::new());
+        assert_eq!(scene.dead(), BTreeSet::new());
         for _ in 0..2 * Options::default().settle_ms / 1000 {
             scene.wait(1000);
             scene.write(place(active), Some(&[1; 1024]));
@@ -169,15 +173,14 @@ fn what_a_map_shows_free_settles_and_waits_for_its_proof_and_then_for_its_names(
 #[test]
 fn zeros_in_place_of_inodes_take_their_names() {
     let mut scene = Scene::new(image("cleared"));
-    let format = scene.image.ext2();
     let named = scene.figure("named by pointers");
-    assert_eq!(named, allocated(&scene.image, &*format).len() as u64);
-    let never_used = format.survey(Kind::Inodes).last().unwrap().end - 1;
+    assert_eq!(named, allocated(&scene.image, &*scene.format).len() as u64);
+    let never_used = scene.format.survey(Kind::Inodes).last().unwrap().end - 1;
     scene.write(place(never_used), None);
     assert_eq!(scene.figure("named by pointers"), named);
-    let (of_a_file, ..) = scene.image.place_of(&*format, 12);
+    let (of_a_file, ..) = scene.image.place_of(&*scene.format, 12);
     scene.write(place(of_a_file), None);
-    let left = blocks(&scene.image.links(&*format)).len() as u64;
+    let left = blocks(&scene.image.links(&*scene.format)).len() as u64;
     assert!(left + 293 <= named, "{left} of {named}");
     assert_eq!(scene.figure("named by pointers"), left);
     assert_eq!(scene.watch.status().state, "watching it");
@@ -197,12 +200,11 @@ fn zeros_in_place_of_a_map_take_the_file_system() {
 #[test]
 fn a_map_ahead_of_its_descriptor_is_believed() {
     let mut scene = Scene::new(image("ahead"));
-    let format = scene.image.ext2();
-    let unwritten = format.survey(Kind::Map).into_iter().flatten().rev();
-    let is_zero = |block: &u32| scene.image.block(&*format, *block).iter().all(|byte| *byte == 0);
+    let unwritten = scene.format.survey(Kind::Map).into_iter().flatten().rev();
+    let is_zero = |block: &u32| scene.image.block(&*scene.format, *block).iter().all(|byte| *byte == 0);
     let map = unwritten.into_iter().find(is_zero).unwrap();
     let at = place(map);
-    let shown = format.map_at_rest(at, &[0; 1024]).unwrap();
+    let shown = scene.format.map_at_rest(at, &[0; 1024]).unwrap();
     let block = shown.iter().find(|part| !part.allocated).unwrap().blocks.start;
     let mut bits = vec![0; 1024];
     let first = shown[0].blocks.start;
@@ -211,16 +213,15 @@ fn a_map_ahead_of_its_descriptor_is_believed() {
     scene.write(place(block), Some(&[9; 1024]));
     scene.wait(5000);
     scene.write(at, Some(&bits));
-    let dead = scene.dead(&*format);
+    let dead = scene.dead();
     assert!(!dead.contains(&block) && dead.contains(&(block + 1)));
 }
 
 #[test]
 fn data_that_was_refused_is_destroyed_before_it_comes_again() {
     let mut scene = Scene::new(image("refused_data"));
-    let format = scene.image.ext2();
-    let named = blocks(&scene.image.links(&*format));
-    let owned = named.into_iter().rfind(|it| format.kind(*it) == Kind::Data).unwrap();
+    let named = blocks(&scene.image.links(&*scene.format));
+    let owned = named.into_iter().rfind(|it| scene.format.kind(*it) == Kind::Data).unwrap();
     assert_eq!(scene.watch.take_suspicious(place(owned)), []);
     scene.refuse(place(owned), Some(&[9; 1024]));
     assert_eq!(scene.watch.status().state, "watching it");
@@ -230,28 +231,26 @@ fn data_that_was_refused_is_destroyed_before_it_comes_again() {
 #[test]
 fn a_map_that_was_refused_proves_nothing_and_settles_once_it_has_come_again() {
     let mut scene = Scene::new(image("refused_map"));
-    let format = scene.image.ext2();
-    let block = *scene.dead(&*format).last().unwrap();
-    let map = format.survey(Kind::Map).into_iter().flatten().nth((block as usize - 1) / 1024).unwrap();
+    let block = *scene.dead().last().unwrap();
+    let map = scene.format.survey(Kind::Map).into_iter().flatten().nth((block as usize - 1) / 1024).unwrap();
     let shown = scene.image.at(place(map)).to_vec();
     scene.write(place(block), Some(&[9; 1024]));
     scene.refuse(place(block), None);
     scene.be_active();
     scene.refuse(place(map), Some(&shown));
     scene.be_active();
-    assert_eq!(scene.dead(&*format), BTreeSet::new());
+    assert_eq!(scene.dead(), BTreeSet::new());
     scene.write(place(map), Some(&shown));
-    assert_eq!(scene.dead(&*format), BTreeSet::new(), "it may be as old as it was");
+    assert_eq!(scene.dead(), BTreeSet::new(), "it may be as old as it was");
     scene.be_active();
-    assert_eq!(scene.dead(&*format), BTreeSet::from([block]));
+    assert_eq!(scene.dead(), BTreeSet::from([block]));
 }
 
 #[test]
 fn names_that_were_refused_are_counted_anew() {
     let mut scene = Scene::new(image("refused_names"));
-    let format = scene.image.ext2();
     let named = scene.figure("named by pointers");
-    let (of_a_file, ..) = scene.image.place_of(&*format, 12);
+    let (of_a_file, ..) = scene.image.place_of(&*scene.format, 12);
     scene.refuse(place(of_a_file), Some(&[0; 1024]));
     scene.settle();
     assert_eq!(scene.figure("named by pointers"), named);
@@ -289,22 +288,18 @@ fn image_with_external_journal(name: &str) -> (Image, BTreeSet<u32>) {
 impl Scene {
     /// The superblock says that it is in use, and was mounted so often.
     fn in_use(&mut self, mounts: u8) {
-        let mut bytes = self.image.at(place(1)).to_vec();
-        (bytes[0x60], bytes[0x34]) = (bytes[0x60] | 4, mounts);
-        self.write(place(1), Some(&bytes));
+        self.change(1, |bytes| (bytes[0x60], bytes[0x34]) = (bytes[0x60] | 4, mounts));
     }
 
     /// The guest deletes the only file that there is.
-    fn delete(&mut self, format: &dyn Format, blocks: &BTreeSet<u32>) {
+    fn delete(&mut self, blocks: &BTreeSet<u32>) {
         let inode = 11 + 1;
-        let table = format.survey(Kind::Inodes)[0].start + inode / 8;
-        let mut inodes = self.image.at(place(table)).to_vec();
-        inodes[(inode as usize - 1) % 8 * 128..][..128].fill(0);
-        self.write(place(table), Some(&inodes));
-        let map = format.survey(Kind::Map)[0].start;
-        let mut bits = self.image.at(place(map)).to_vec();
-        blocks.iter().map(|it| *it as usize - 1).for_each(|bit| bits[bit / 8] &= !(1 << (bit % 8)));
-        self.write(place(map), Some(&bits));
+        let table = self.format.survey(Kind::Inodes)[0].start + inode / 8;
+        self.change(table, |inodes| inodes[(inode as usize - 1) % 8 * 128..][..128].fill(0));
+        let map = self.format.survey(Kind::Map)[0].start;
+        self.change(map, |bits| {
+            blocks.iter().map(|it| *it as usize - 1).for_each(|bit| bits[bit / 8] &= !(1 << (bit % 8)));
+        });
     }
 
     /// The guest is active for longer than it takes to settle.
@@ -319,17 +314,14 @@ impl Scene {
 #[test]
 fn above_an_external_journal_that_may_be_replayed_maps_do_not_count() {
     let (image, blocks) = image_with_external_journal("mount_not_observed");
-    let format = image.ext2();
     let mut scene = Scene::new(image);
     scene.in_use(1);
     scene.observe(Observation::Read(place(1)));
     assert!(scene.watch.status().state.contains("nothing is called dead: its journal is external"));
-    scene.delete(&*format, &blocks);
+    scene.delete(&blocks);
     scene.be_active();
-    assert!(scene.dead(&*format).is_disjoint(&blocks));
-    let mut whole = scene.image.at(place(1)).to_vec();
-    whole[0x60] &= !4;
-    scene.write(place(1), Some(&whole));
+    assert!(scene.dead().is_disjoint(&blocks));
+    scene.change(1, |bytes| bytes[0x60] &= !4);
     scene.settle();
-    assert!(scene.dead(&*format).is_superset(&blocks));
+    assert!(scene.dead().is_superset(&blocks));
 }

@@ -1,6 +1,6 @@
 use crate::formats::exfat::boot::*;
 use crate::formats::exfat::tests::{DISK_BYTES, boot};
-use crate::formats::testing::{put8, put32};
+use crate::formats::testing::{lies_are_named, put32};
 
 fn read(bytes: &[u8]) -> Result<Boot, Reason> {
     Boot::from_bytes(bytes, DISK_BYTES)
@@ -16,33 +16,25 @@ fn a_boot_sector_says_so_three_times() {
     }
 }
 
-macro_rules! lies {
-    ($($name:ident: $field:literal, $put:ident $at:literal $value:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let mut bytes = boot();
-            assert!(read(&bytes).is_ok());
-            $put(&mut bytes, $at, $value);
-            assert_eq!(read(&bytes).unwrap_err().field(), $field);
-        })*
-    };
-}
-
-lies! {
-    something_where_fat_has_its_sizes: "MustBeZero", put8 11 2;
-    something_at_the_end_of_those: "MustBeZero", put8 63 1;
-    shorter_than_its_clusters: "VolumeLength", put32 72 1000;
-    a_table_in_the_boot_regions: "FatOffset", put32 80 23;
-    a_table_too_small: "FatLength", put32 84 7;
-    clusters_before_the_end_of_the_table: "ClusterHeapOffset", put32 88 31;
-    no_clusters: "ClusterCount", put32 92 0;
-    more_clusters_than_there_can_be: "ClusterCount", put32 92 u32::MAX;
-    a_root_directory_before_the_clusters: "FirstClusterOfRootDirectory", put32 96 1;
-    a_root_directory_behind_the_clusters: "FirstClusterOfRootDirectory", put32 96 1002;
-    a_revision_to_come: "FileSystemRevision", put8 105 2;
-    sectors_too_small: "BytesPerSectorShift", put8 108 8;
-    sectors_too_large: "BytesPerSectorShift", put8 108 13;
-    clusters_too_large: "SectorsPerClusterShift", put8 109 17;
+#[test]
+fn each_field_that_lies_is_named() {
+    let lies = [
+        ("something where fat has its sizes", "MustBeZero", 11, 1, 2),
+        ("something at the end of those", "MustBeZero", 63, 1, 1),
+        ("shorter than its clusters", "VolumeLength", 72, 4, 1000),
+        ("a table in the boot regions", "FatOffset", 80, 4, 23),
+        ("a table too small", "FatLength", 84, 4, 7),
+        ("clusters before the end of the table", "ClusterHeapOffset", 88, 4, 31),
+        ("no clusters", "ClusterCount", 92, 4, 0),
+        ("more clusters than there can be", "ClusterCount", 92, 4, 0xFFFF_FFFF),
+        ("a root directory before the clusters", "FirstClusterOfRootDirectory", 96, 4, 1),
+        ("a root directory behind the clusters", "FirstClusterOfRootDirectory", 96, 4, 1002),
+        ("a revision to come", "FileSystemRevision", 105, 1, 2),
+        ("sectors too small", "BytesPerSectorShift", 108, 1, 8),
+        ("sectors too large", "BytesPerSectorShift", 108, 1, 13),
+        ("clusters too large", "SectorsPerClusterShift", 109, 1, 17),
+    ];
+    lies_are_named(&boot(), |bytes| Some(read(bytes).err()?.field().into()), &lies);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 use crate::formats::ext2::extents::*;
 use crate::formats::testing::{Dice, put16, put32};
 
-/// A node of 1 KiB with these entries: file block, length, first block.
-fn node(depth: u16, entries: &[(u32, u16, u64)]) -> Vec<u8> {
-    let mut bytes = vec![0; 1024];
-    let header = [0xF30A, entries.len() as u16, 84, depth];
+/// A node of so many bytes with these entries: file block, length, first block.
+pub(in crate::formats::ext2) fn node_of(bytes: usize, depth: u16, entries: &[(u32, u16, u64)]) -> Vec<u8> {
+    let header = [0xF30A, entries.len() as u16, (bytes / 12 - 1) as u16, depth];
+    let mut bytes = vec![0; bytes];
     header.into_iter().enumerate().for_each(|(n, value)| put16(&mut bytes, 2 * n, value));
     for (n, (file, len, block)) in entries.iter().enumerate() {
         let at = 12 * (n + 1);
@@ -19,6 +19,10 @@ fn node(depth: u16, entries: &[(u32, u16, u64)]) -> Vec<u8> {
         }
     }
     bytes
+}
+
+fn node(depth: u16, entries: &[(u32, u16, u64)]) -> Vec<u8> {
+    node_of(1024, depth, entries)
 }
 
 fn found(node: &[u8], depth: u8) -> Vec<(std::ops::Range<u64>, u8)> {

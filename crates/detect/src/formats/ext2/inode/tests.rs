@@ -1,3 +1,4 @@
+use crate::formats::ext2::extents::tests::node_of;
 use crate::formats::ext2::inode::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
 use crate::formats::ext2::tests::{inode, superblock};
@@ -99,11 +100,7 @@ fn what_an_inode_owns_depends_on_its_fields_and_on_features() {
 fn of_extents(mode: u16, depth: u16) -> Vec<u8> {
     let mut bytes = with_mode(mode);
     put32(&mut bytes, 0x20, 0x8_0000);
-    bytes[0x28..0x64].fill(0);
-    [(0x28, 0xF30A), (0x2A, 1), (0x2C, 4), (0x2E, depth), (0x38, 3)]
-        .into_iter()
-        .for_each(|(at, value)| put16(&mut bytes, at, value));
-    put32(&mut bytes, if depth == 0 { 0x3C } else { 0x38 }, 150);
+    bytes[0x28..0x64].copy_from_slice(&node_of(60, depth, &[(0, 3, 150)]));
     bytes
 }
 

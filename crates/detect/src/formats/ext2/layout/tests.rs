@@ -1,6 +1,6 @@
 use crate::formats::ext2::layout::*;
 use crate::formats::ext2::superblock::tests::from_bytes;
-use crate::formats::ext2::tests::{descriptors, superblock};
+use crate::formats::ext2::tests::{descriptors, descriptors_of, superblock};
 use crate::formats::testing::{put16, put32};
 
 fn layout_of(superblock: &[u8], descriptors: &[u8]) -> Result<Layout, Reason> {
@@ -94,18 +94,13 @@ fn places_that_32_bits_do_not_hold_lie_outside() {
     let mut head = superblock();
     put32(&mut head, 0x60, 0x80);
     put16(&mut head, 0xFE, 64);
-    let mut bytes = vec![0; 1024];
-    for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
-        put32(&mut bytes, n / 3 * 64 + n % 3 * 4, place);
-    }
+    let bytes = descriptors_of(64);
     assert_eq!(layout_of(&head, &bytes).unwrap().of(Kind::Inodes), [5..7, 261..263]);
     for at in [0x20, 0x24, 0x28, 0x60, 0x64, 0x68] {
         let mut bytes = bytes.clone();
         put32(&mut bytes, at, 1);
-        assert!(
-            layout_of(&head, &bytes).unwrap_err().0.ends_with("lies outside of the file system"),
-            "{at:#x}"
-        );
+        let refusal = layout_of(&head, &bytes).unwrap_err().0;
+        assert!(refusal.ends_with("lies outside of the file system"), "{at:#x}: {refusal}");
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::formats::ext2::superblock::*;
 use crate::formats::ext2::tests::superblock;
-use crate::formats::testing::{put16, put32};
+use crate::formats::testing::{lies_are_named, put32};
 
 const DISK_BYTES: u64 = 300 * 1024;
 
@@ -18,43 +18,36 @@ fn with(words: &[(usize, u32)]) -> Vec<u8> {
     bytes
 }
 
-macro_rules! lies {
-    ($($name:ident: $field:literal, $put:ident $at:literal $value:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let mut bytes = superblock();
-            $put(&mut bytes, $at, $value);
-            assert_eq!(read(&bytes).unwrap_err().field(), $field);
-        })*
-    };
-}
-
-lies! {
-    no_inodes: "s_inodes_count", put32 0x0 0;
-    an_inode_too_many: "s_inodes_count", put32 0x0 33;
-    no_blocks: "s_blocks_count", put32 0x4 0;
-    only_the_boot_block: "s_blocks_count", put32 0x4 1;
-    a_group_more_than_its_inodes: "s_inodes_count", put32 0x4 514;
-    too_many_groups: "s_blocks_per_group", put32 0x4 u32::MAX;
-    groups_begin_too_early: "s_first_data_block", put32 0x14 0;
-    groups_begin_too_late: "s_first_data_block", put32 0x14 2;
-    blocks_too_large: "s_log_block_size", put32 0x18 7;
-    blocks_much_too_large: "s_log_block_size", put32 0x18 u32::MAX;
-    clusters_larger_than_blocks: "s_log_cluster_size", put32 0x1C 1;
-    no_blocks_in_a_group: "s_blocks_per_group", put32 0x20 0;
-    groups_smaller_than_their_inodes: "s_blocks_per_group", put32 0x20 2;
-    groups_larger_than_a_map: "s_blocks_per_group", put32 0x20 8193;
-    no_inodes_in_a_group: "s_inodes_per_group", put32 0x28 0;
-    inodes_beyond_a_map: "s_inodes_per_group", put32 0x28 8193;
-    revision_unknown: "s_rev_level", put32 0x4C 2;
-    reserved_inode_first: "s_first_ino", put32 0x54 10;
-    first_inode_beyond_the_last: "s_first_ino", put32 0x54 33;
-    inodes_of_nothing: "s_inode_size", put16 0x58 0;
-    inodes_too_small: "s_inode_size", put16 0x58 64;
-    inodes_of_an_odd_size: "s_inode_size", put16 0x58 192;
-    inodes_larger_than_a_block: "s_inode_size", put16 0x58 2048;
-    more_reserved_than_a_block_can_name: "s_reserved_gdt_blocks", put16 0xCE 257;
-    blocks_counted_by_more_bits_than_there_are: "s_blocks_count_hi", put32 0x150 1;
+#[test]
+fn each_field_that_lies_is_named() {
+    let lies = [
+        ("no inodes", "s_inodes_count", 0x0, 4, 0),
+        ("an inode too many", "s_inodes_count", 0x0, 4, 33),
+        ("no blocks", "s_blocks_count", 0x4, 4, 0),
+        ("only the boot block", "s_blocks_count", 0x4, 4, 1),
+        ("a group more than its inodes", "s_inodes_count", 0x4, 4, 514),
+        ("too many groups", "s_blocks_per_group", 0x4, 4, 0xFFFF_FFFF),
+        ("groups begin too early", "s_first_data_block", 0x14, 4, 0),
+        ("groups begin too late", "s_first_data_block", 0x14, 4, 2),
+        ("blocks too large", "s_log_block_size", 0x18, 4, 7),
+        ("blocks much too large", "s_log_block_size", 0x18, 4, 0xFFFF_FFFF),
+        ("clusters larger than blocks", "s_log_cluster_size", 0x1C, 4, 1),
+        ("no blocks in a group", "s_blocks_per_group", 0x20, 4, 0),
+        ("groups smaller than their inodes", "s_blocks_per_group", 0x20, 4, 2),
+        ("groups larger than a map", "s_blocks_per_group", 0x20, 4, 8193),
+        ("no inodes in a group", "s_inodes_per_group", 0x28, 4, 0),
+        ("inodes beyond a map", "s_inodes_per_group", 0x28, 4, 8193),
+        ("revision unknown", "s_rev_level", 0x4C, 4, 2),
+        ("reserved inode first", "s_first_ino", 0x54, 4, 10),
+        ("first inode beyond the last", "s_first_ino", 0x54, 4, 33),
+        ("inodes of nothing", "s_inode_size", 0x58, 2, 0),
+        ("inodes too small", "s_inode_size", 0x58, 2, 64),
+        ("inodes of an odd size", "s_inode_size", 0x58, 2, 192),
+        ("inodes larger than a block", "s_inode_size", 0x58, 2, 2048),
+        ("more reserved than a block can name", "s_reserved_gdt_blocks", 0xCE, 2, 257),
+        ("blocks counted by more bits than there are", "s_blocks_count_hi", 0x150, 4, 1),
+    ];
+    lies_are_named(&superblock(), |bytes| Some(read(bytes).err()?.field().into()), &lies);
 }
 
 #[test]

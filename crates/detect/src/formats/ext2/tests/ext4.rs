@@ -1,5 +1,6 @@
 //! The same small file system with what ext4 adds.
 
+use crate::formats::ext2::extents::tests::node_of;
 use crate::formats::ext2::tests::*;
 
 const EXTENTS_FL: u32 = 0x8_0000;
@@ -24,15 +25,8 @@ fn ext4() -> Box<dyn Format> {
 
 /// A node of extents: length and first block of each.
 fn node(bytes: usize, depth: u16, entries: &[(u16, u32)]) -> Vec<u8> {
-    let mut node = vec![0; bytes];
-    let header = [0xF30A, entries.len() as u16, (bytes / 12 - 1) as u16, depth];
-    header.into_iter().enumerate().for_each(|(n, value)| put16(&mut node, 2 * n, value));
-    for (n, (len, block)) in entries.iter().enumerate() {
-        let at = 12 * (n + 1);
-        put16(&mut node, at + 4, *len);
-        put32(&mut node, at + if depth == 0 { 8 } else { 4 }, *block);
-    }
-    node
+    let entries: Vec<_> = entries.iter().map(|(len, block)| (0, *len, u64::from(*block))).collect();
+    node_of(bytes, depth, &entries)
 }
 
 /// Few different extents, so that they meet; sometimes no node.
@@ -77,9 +71,13 @@ fn a_file_of_extents_grows_and_shrinks() {
 }
 
 #[test]
-fn an_extent_that_is_written_at_last_is_named_as_before() {
-    let (unwritten, written) = (of_extents(&[(32768 + 10, 20)]), of_extents(&[(10, 20)]));
-    assert_eq!(ext4().diff(TABLE, Kind::Inodes, &unwritten, &written), []);
+fn a_file_that_keeps_its_blocks_in_another_form_is_named_as_before() {
+    for (what, old, new) in [
+        ("an extent is written at last", of_extents(&[(32768 + 10, 20)]), of_extents(&[(10, 20)])),
+        ("pointers become an extent", table(&[inode(1, &[20, 21])]), of_extents(&[(2, 20)])),
+    ] {
+        assert_eq!(ext4().diff(TABLE, Kind::Inodes, &old, &new), [], "{what}");
+    }
 }
 
 #[test]
@@ -101,12 +99,6 @@ fn a_tree_that_grows_deeper_names_its_node() {
         format.diff(50, LEAF, &leaf, &index),
         [unlinked(20..30, Kind::Data), unlinked(40..42, Kind::Data)]
     );
-}
-
-#[test]
-fn a_file_that_is_turned_into_extents_keeps_its_blocks() {
-    let (old, new) = (table(&[inode(1, &[20, 21])]), of_extents(&[(2, 20)]));
-    assert_eq!(ext4().diff(TABLE, Kind::Inodes, &old, &new), []);
 }
 
 #[test]
@@ -199,11 +191,7 @@ fn every_field_that_ext4_adds_makes_it_another_file_system() {
     put32(&mut old, 0x60, 0x1C0);
     put16(&mut old, 0xFE, 64);
     put16(&mut old, 0x168, 100);
-    let mut groups = vec![0; 1024];
-    for (n, place) in [3, 4, 5, 259, 260, 261].into_iter().enumerate() {
-        put32(&mut groups, n / 3 * 64 + n % 3 * 4, place);
-    }
-    let format = format(old.clone(), groups);
+    let format = format(old.clone(), descriptors_of(64));
     for (at, value) in [(0x60, 0x40), (0x64, 0x210), (0x64, 0), (0xFE, 128), (0x168, 101)] {
         assert_eq!(format.geometry(1, &old, &with(&old, at, value)), Geometry::Changed, "{at:#x}");
     }

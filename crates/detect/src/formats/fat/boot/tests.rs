@@ -1,6 +1,6 @@
 use crate::formats::fat::boot::*;
 use crate::formats::fat::tests::{boot16, boot32};
-use crate::formats::testing::{put8, put16, put32};
+use crate::formats::testing::{lies_are_named, put16, put32};
 
 const DISK_BYTES: u64 = 64 << 20;
 
@@ -8,32 +8,24 @@ fn read(bytes: &[u8]) -> Result<Boot, Reason> {
     Boot::from_bytes(bytes, DISK_BYTES)
 }
 
-macro_rules! is_none {
-    ($($name:ident: $put:ident $at:literal $value:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let mut bytes = boot16();
-            assert!(is_boot(&bytes));
-            $put(&mut bytes, $at, $value);
-            assert!(!is_boot(&bytes));
-        })*
-    };
-}
-
-is_none! {
-    a_sector_that_does_not_jump_is_no_boot_sector: put8 0 0x33;
-    a_short_jump_goes_over_a_nop: put8 2 0x91;
-    a_sector_without_the_signature_is_no_boot_sector: put16 510 0x55AA;
-    sectors_of_no_bytes: put16 0x0B 0;
-    sectors_too_small: put16 0x0B 256;
-    sectors_of_an_odd_size: put16 0x0B 768;
-    sectors_too_large: put16 0x0B 8192;
-    clusters_of_no_sectors: put8 0x0D 0;
-    clusters_of_an_odd_size: put8 0x0D 3;
-    no_tables: put8 0x10 0;
-    too_many_tables: put8 0x10 5;
-    no_medium: put8 0x15 0;
-    an_unknown_medium: put8 0x15 0xF7;
+#[test]
+fn other_sectors_are_no_boot_sectors() {
+    let lies = [
+        ("a sector that does not jump is no boot sector", "", 0, 1, 0x33),
+        ("a short jump goes over a nop", "", 2, 1, 0x91),
+        ("a sector without the signature is no boot sector", "", 510, 2, 0x55AA),
+        ("sectors of no bytes", "", 0x0B, 2, 0),
+        ("sectors too small", "", 0x0B, 2, 256),
+        ("sectors of an odd size", "", 0x0B, 2, 768),
+        ("sectors too large", "", 0x0B, 2, 8192),
+        ("clusters of no sectors", "", 0x0D, 1, 0),
+        ("clusters of an odd size", "", 0x0D, 1, 3),
+        ("no tables", "", 0x10, 1, 0),
+        ("too many tables", "", 0x10, 1, 5),
+        ("no medium", "", 0x15, 1, 0),
+        ("an unknown medium", "", 0x15, 1, 0xF7),
+    ];
+    lies_are_named(&boot16(), |bytes| (!is_boot(bytes)).then(String::new), &lies);
 }
 
 #[test]
@@ -47,33 +39,29 @@ fn ntfs_is_told_by_its_whole_name() {
     assert!(!is_boot(&bytes));
 }
 
-macro_rules! lies {
-    ($($name:ident: $field:literal, $boot:ident $put:ident $at:literal $value:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let mut bytes = $boot();
-            assert!(read(&bytes).is_ok());
-            $put(&mut bytes, $at, $value);
-            assert_eq!(read(&bytes).unwrap_err().field(), $field);
-        })*
-    };
-}
-
-lies! {
-    no_reserved_sectors: "BPB_RsvdSecCnt", boot16 put16 0x0E 0;
-    more_reserved_sectors_than_there_are: "BPB_TotSec", boot16 put16 0x0E 65535;
-    no_root_directory: "BPB_RootEntCnt", boot16 put16 0x11 0;
-    a_root_directory_of_half_a_sector: "BPB_RootEntCnt", boot16 put16 0x11 520;
-    no_sectors: "BPB_TotSec", boot16 put16 0x13 0;
-    fewer_sectors_than_metadata: "BPB_TotSec", boot16 put16 0x13 180;
-    not_one_cluster: "BPB_TotSec", boot16 put16 0x13 199;
-    a_table_too_small: "BPB_FATSz", boot16 put16 0x16 4;
-    no_table: "BPB_FATSz", boot32 put32 0x24 0;
-    a_table_too_small_for_the_clusters: "BPB_FATSz", boot32 put32 0x24 8;
-    a_fixed_root_directory_in_fat32: "BPB_RootEntCnt", boot32 put16 0x11 512;
-    a_version_to_come: "BPB_FSVer", boot32 put16 0x2A 1;
-    a_root_directory_before_the_clusters: "BPB_RootClus", boot32 put32 0x2C 1;
-    a_root_directory_behind_the_clusters: "BPB_RootClus", boot32 put32 0x2C 65_498;
+#[test]
+fn each_field_that_lies_is_named() {
+    let of_16 = [
+        ("no reserved sectors", "BPB_RsvdSecCnt", 0x0E, 2, 0),
+        ("more reserved sectors than there are", "BPB_TotSec", 0x0E, 2, 65535),
+        ("no root directory", "BPB_RootEntCnt", 0x11, 2, 0),
+        ("a root directory of half a sector", "BPB_RootEntCnt", 0x11, 2, 520),
+        ("no sectors", "BPB_TotSec", 0x13, 2, 0),
+        ("fewer sectors than metadata", "BPB_TotSec", 0x13, 2, 180),
+        ("not one cluster", "BPB_TotSec", 0x13, 2, 199),
+        ("a table too small", "BPB_FATSz", 0x16, 2, 4),
+    ];
+    let of_32 = [
+        ("no table", "BPB_FATSz", 0x24, 4, 0),
+        ("a table too small for the clusters", "BPB_FATSz", 0x24, 4, 8),
+        ("a fixed root directory in fat32", "BPB_RootEntCnt", 0x11, 2, 512),
+        ("a version to come", "BPB_FSVer", 0x2A, 2, 1),
+        ("a root directory before the clusters", "BPB_RootClus", 0x2C, 4, 1),
+        ("a root directory behind the clusters", "BPB_RootClus", 0x2C, 4, 65_498),
+    ];
+    let refused = |bytes: &[u8]| Some(read(bytes).err()?.field().to_string());
+    lies_are_named(&boot16(), refused, &of_16);
+    lies_are_named(&boot32(), refused, &of_32);
 }
 
 #[test]

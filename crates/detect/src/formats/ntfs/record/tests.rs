@@ -1,5 +1,6 @@
 use crate::formats::ntfs::record::*;
 use crate::formats::ntfs::tests::{elsewhere, protect, put, record, resident};
+use crate::formats::testing::lies_are_named;
 
 fn read(bytes: &[u8]) -> Result<usize, Lie> {
     let Some(record) = Record::from_bytes(bytes)? else { return Ok(0) };
@@ -66,38 +67,31 @@ fn where_there_are_no_clusters_the_pairs_are_what_was_left() {
     assert_eq!(read(&bytes), Ok(0));
 }
 
-macro_rules! lies {
-    ($($name:ident: $field:literal, $at:expr, $value:expr;)*) => {
-        $(#[test]
-        fn $name() {
-            let mut bytes = sound();
-            put(&mut bytes, $at, &$value);
-            assert_eq!(read(&bytes).unwrap_err().what, $field);
-        })*
-    };
-}
-
-lies! {
-    an_update_sequence_of_another_length: "usa_count", 6, [2];
-    an_update_sequence_at_an_odd_place: "usa_ofs", 4, [0x31];
-    an_update_sequence_behind_what_it_protects: "usa_ofs", 4, 508_u16.to_le_bytes();
-    more_bytes_than_a_record_has: "bytes_in_use", 0x18, 1025_u32.to_le_bytes();
-    attributes_in_the_header: "attrs_offset", 0x14, [0x20];
-    attributes_behind_what_is_in_use: "attrs_offset", 0x14, 1000_u16.to_le_bytes();
-    an_attribute_without_a_length: "an attribute has an impossible `length`", SECOND + 4, [0; 4];
-    an_attribute_of_an_odd_length: "an attribute has an impossible `length`", SECOND + 4, [0x51];
-    an_attribute_longer_than_the_record: "an attribute has an impossible `length`", SECOND + 4, 0x1000_u32.to_le_bytes();
-    an_attribute_shorter_than_its_header: "an attribute has an impossible `length`", 0x38 + 4, [0x10];
-    a_resident_value_behind_its_attribute: "value_length", 0x38 + 0x10, [0x10];
-    a_resident_value_elsewhere: "value_length", 0x38 + 0x14, [0xFF];
-    an_attribute_that_is_neither: "non_resident", SECOND + 8, [2];
-    a_name_behind_its_attribute: "name_offset", SECOND + 0x0A, [0xF0];
-    pairs_in_the_header: "mapping_pairs_offset", SECOND + 0x20, [0x30];
-    pairs_behind_the_attribute: "mapping_pairs_offset", SECOND + 0x20, [0xF0];
-    a_last_cluster_that_is_another: "highest_vcn", SECOND + 0x18, [9];
-    a_first_cluster_behind_the_last: "lowest_vcn", SECOND + 0x10, [200];
-    a_first_cluster_of_a_negative_number: "lowest_vcn", SECOND + 0x10, u64::MAX.to_le_bytes();
-    no_end_of_the_attributes: "an attribute has an impossible `length`", 0x18, 0xA8_u32.to_le_bytes();
+#[test]
+fn each_field_that_lies_is_named() {
+    let lies = [
+        ("an update sequence of another length", "usa_count", 6, 1, 2),
+        ("an update sequence at an odd place", "usa_ofs", 4, 1, 0x31),
+        ("an update sequence behind what it protects", "usa_ofs", 4, 2, 508),
+        ("more bytes than a record has", "bytes_in_use", 0x18, 4, 1025),
+        ("attributes in the header", "attrs_offset", 0x14, 1, 0x20),
+        ("attributes behind what is in use", "attrs_offset", 0x14, 2, 1000),
+        ("an attribute without a length", ATTRIBUTE.what, SECOND + 4, 4, 0),
+        ("an attribute of an odd length", ATTRIBUTE.what, SECOND + 4, 1, 0x51),
+        ("an attribute longer than the record", ATTRIBUTE.what, SECOND + 4, 4, 0x1000),
+        ("an attribute shorter than its header", ATTRIBUTE.what, 0x38 + 4, 1, 0x10),
+        ("a resident value behind its attribute", "value_length", 0x38 + 0x10, 1, 0x10),
+        ("a resident value elsewhere", "value_length", 0x38 + 0x14, 1, 0xFF),
+        ("an attribute that is neither", "non_resident", SECOND + 8, 1, 2),
+        ("a name behind its attribute", "name_offset", SECOND + 0x0A, 1, 0xF0),
+        ("pairs in the header", "mapping_pairs_offset", SECOND + 0x20, 1, 0x30),
+        ("pairs behind the attribute", "mapping_pairs_offset", SECOND + 0x20, 1, 0xF0),
+        ("a last cluster that is another", "highest_vcn", SECOND + 0x18, 1, 9),
+        ("a first cluster behind the last", "lowest_vcn", SECOND + 0x10, 1, 200),
+        ("a first cluster of a negative number", "lowest_vcn", SECOND + 0x10, 8, u64::MAX),
+        ("no end of the attributes", ATTRIBUTE.what, 0x18, 4, 0xA8),
+    ];
+    lies_are_named(&sound(), |bytes| Some(read(bytes).err()?.what.into()), &lies);
 }
 
 #[test]

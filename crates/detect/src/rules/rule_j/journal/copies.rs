@@ -44,7 +44,6 @@ impl Copies {
         self.by_index.get(self.newest.get(&block)?).copied()
     }
 
-    /// Whether a copy lies in the log's block `index`.
     pub(in super::super) fn lies_in(&self, index: u32) -> bool {
         self.by_index.contains_key(&index)
     }

@@ -22,7 +22,6 @@ const MAPS_MAX: usize = 1 << 18;
 /// Most bytes of copies kept until their commit block arrives; further ones are read.
 const COPIES_BYTES_MAX: usize = 16 << 20;
 
-/// The log.
 #[derive(Debug)]
 pub(in super::super) struct Log {
     pub(in super::super) superblock: Superblock,
@@ -103,7 +102,6 @@ pub(in super::super) struct Received {
 /// The consequences of a change of the log.
 #[derive(Debug)]
 pub(in super::super) enum News {
-    /// Nothing.
     None,
     Received(Received),
     /// Blocks of the journal that no longer count.

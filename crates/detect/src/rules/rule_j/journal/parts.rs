@@ -32,7 +32,6 @@ impl Parts {
         self.0.remove(&index);
     }
 
-    /// Drops all parts.
     pub(in super::super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -49,26 +48,17 @@ mod tests {
 
     #[test]
     fn a_block_has_arrived_when_all_its_sectors_have() {
-        let mut parts = Parts::default();
-        assert!(!parts.arrived(7, 0, 512, 1024));
-        assert!(!parts.arrived(7, 0, 512, 1024));
-        assert!(!parts.arrived(8, 512, 1024, 1024));
-        assert!(parts.arrived(7, 512, 1024, 1024));
-        assert!(!parts.arrived(7, 512, 1024, 1024));
-    }
-
-    #[test]
-    fn a_sector_of_which_a_part_arrives_has_not() {
-        let mut parts = Parts::default();
-        assert!(!parts.arrived(1, 0, 700, 1024));
-        assert!(!parts.arrived(1, 700, 1024, 1024));
-        assert!(parts.arrived(1, 512, 1024, 1024));
-    }
-
-    #[test]
-    fn the_largest_block_fits() {
-        let mut parts = Parts::default();
-        assert!(!parts.arrived(1, 0, 65_535, 65_536));
-        assert!(parts.arrived(1, 65_024, 65_536, 65_536));
+        let all = [(7, 0, 512), (7, 0, 512), (8, 512, 1024), (7, 512, 1024), (7, 512, 1024)];
+        for (what, block_bytes, arrive, completes) in [
+            ("two sectors, twice, beside another block", 1024, &all[..], 3),
+            ("a sector of which a part arrives", 1024, &[(1, 0, 700), (1, 700, 1024), (1, 512, 1024)], 2),
+            ("the largest block", 65_536, &[(1, 0, 65_535), (1, 65_024, 65_536)], 1),
+        ] {
+            let mut parts = Parts::default();
+            for (n, (index, start, end)) in arrive.iter().enumerate() {
+                let is_whole = parts.arrived(*index, *start, *end, block_bytes);
+                assert_eq!(is_whole, n == completes, "{what}: {n}");
+            }
+        }
     }
 }

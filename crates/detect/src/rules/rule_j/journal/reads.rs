@@ -8,7 +8,6 @@ use crate::rules::rule_j::journal::copies;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
-/// Purpose of a read.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) enum Purpose {
     /// No longer needed.

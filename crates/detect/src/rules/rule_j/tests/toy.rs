@@ -1,8 +1,6 @@
 //! A file system with a journal, of 64 blocks, and a disk that it lies on.
 
-use crate::formats::format::{
-    Block, Branch, Change, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown,
-};
+use crate::formats::format::{Block, Branch, Format, Geometry, Kind, Marking, Owner, Reason, Role, Shown};
 pub(super) use crate::formats::jbd2::tests::{header, put};
 use crate::formats::properties::{EXT3_WRITEBACK, Properties};
 use crate::rules::options::{Options, Sensitive};
@@ -121,10 +119,6 @@ impl Format for Toy {
         }
         let shown = |(block, byte): (Block, &u8)| Shown { blocks: block..block + 1, allocated: *byte != 0 };
         Ok((0..BLOCKS).zip(bytes).map(shown).collect())
-    }
-
-    fn diff(&self, _: Block, _: Kind, _: &[u8], _: &[u8]) -> Vec<Change> {
-        Vec::new()
     }
 
     fn has_unwritten(&self) -> bool {
@@ -252,7 +246,6 @@ impl Disk {
         self.observe(Observation::Attached);
     }
 
-    /// Carries out the reads that are wanted.
     pub(super) fn read(&mut self) {
         while let Some(extent) = self.rule.wants() {
             let content = self.content(extent).to_vec();
@@ -394,7 +387,6 @@ pub(super) fn map(free: &[Block]) -> Vec<u8> {
     bytes
 }
 
-/// An inode.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
     pub(super) number: u8,
