@@ -142,7 +142,7 @@ impl World {
         }
         self.server.heal();
         self.drain()?;
-        self.flush()?;
+        self.ask(Ask::Flush, Extent::default())?;
         self.read_all_epochs()?;
         self.judge_opened()?;
         self.cut_power(None)?;
@@ -152,7 +152,8 @@ impl World {
     }
 
     fn send(&mut self, tag: Tag, ask: Ask, extent: Extent<Addr>, fua: bool) -> Result<(), Violation> {
-        self.make_room()?;
+        // Not too many requests are under way.
+        self.until(|world| world.pending.len() < world.server.setup.in_flight_max)?;
         self.newest = tag;
         let since = self.server.next_moment();
         if !ask.is_read() && !ask.is_about_epochs() {
@@ -178,11 +179,6 @@ impl World {
         self.newest = Tag(self.newest.0 + 1);
         self.send(self.newest, ask, extent, false)?;
         self.until(|world| world.pending.is_empty())
-    }
-
-    /// Waits until there are not too many requests under way.
-    fn make_room(&mut self) -> Result<(), Violation> {
-        self.until(|world| world.pending.len() < world.server.setup.in_flight_max)
     }
 
     /// Stops the server in good order, and starts it again.
@@ -254,10 +250,6 @@ impl World {
             self.hear()?;
         }
         self.until(|world| world.server.is_latched || world.server.is_drained())
-    }
-
-    fn flush(&mut self) -> Result<(), Violation> {
-        self.ask(Ask::Flush, Extent::default())
     }
 
     fn read_everything(&mut self) -> Result<(), Violation> {

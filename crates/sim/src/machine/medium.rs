@@ -73,10 +73,6 @@ impl Power {
     pub fn restore(&self) {
         self.0.set(None);
     }
-
-    fn use_up(&self) {
-        self.0.set(self.0.get().map(|left| left - 1));
-    }
 }
 
 #[derive(Debug)]
@@ -281,7 +277,7 @@ impl Platter {
             return Err(error(MediumErrorKind::Io, "the power is off"));
         }
         if kind != FaultKind::Read {
-            self.power.use_up();
+            self.power.0.set(self.power.0.get().map(|left| left - 1));
         }
         let hit = self.comes(kind) || self.is_unsure && kind == FaultKind::Sync;
         if !hit {

@@ -45,7 +45,7 @@ use quietus_detect::rules::options::{Grade, Options};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use wire::Sent;
+use wire::{Sent, What};
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;
@@ -323,7 +323,11 @@ impl Files {
             Event::Arrive => self.arrive_all(),
             Event::Read(block) => self.read_again(block),
             Event::Trim(block) => self.trim(block),
-            Event::AskInVain(block, vain) => self.ask_in_vain(block, vain),
+            Event::AskInVain(block, vain) => {
+                self.until_idle(&[block])?;
+                self.post(What::InVain(block, vain));
+                Ok(())
+            }
             Event::Commit => self.commit(),
             Event::MoveTail => self.move_tail(),
             Event::Flush => self.flush(),
@@ -331,7 +335,10 @@ impl Files {
             Event::CrashGuest(lands) => self.crash_guest(lands),
             Event::Fsck(first) => self.fsck(first),
             Event::Cache(step) => self.cache_does(step),
-            Event::LoseHost => self.lose_host(),
+            Event::LoseHost => {
+                self.cache.lose();
+                self.happen(Event::CrashGuest(false))
+            }
             Event::Reconnect(overlaps) => self.reconnect(overlaps),
             Event::Pass(ms) => self.pass(ms),
             Event::Sleep => self.sleep(),

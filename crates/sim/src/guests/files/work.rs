@@ -1,8 +1,8 @@
 //! A guest at work.
 
+use crate::guests::files::Files;
 use crate::guests::files::part::Part;
 use crate::guests::files::wire::What;
-use crate::guests::files::{Files, Vain};
 use crate::rules::rule_e::guest::{Action, Guest};
 use crate::rules::rule_e::toy::{SUPER, Super};
 use crate::rules::rule_e::wide::narrowed;
@@ -156,13 +156,6 @@ impl Files {
         if self.system.free().contains(&block) && !self.named().contains_key(&block) {
             self.post(What::Trim(block));
         }
-        Ok(())
-    }
-
-    /// Sends a request that must be refused; the owner of the block keeps its content.
-    pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
-        self.until_idle(&[block])?;
-        self.post(What::InVain(block, vain));
         Ok(())
     }
 

@@ -136,10 +136,6 @@ impl Book {
         }
     }
 
-    pub(super) fn change_sent(&mut self) {
-        (self.is_changed, self.is_touched) = (true, true);
-    }
-
     pub(super) fn forget_sent(&mut self, epochs: EpochRange) {
         self.each(epochs, |closed| {
             if closed.fate != Fate::Forgotten {
@@ -395,7 +391,7 @@ impl World {
             }
             Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
             Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),
-            _ if ask.value(tag).is_some() => self.book.change_sent(),
+            _ if ask.value(tag).is_some() => (self.book.is_changed, self.book.is_touched) = (true, true),
             _ => {}
         }
     }

@@ -153,7 +153,8 @@ impl Guest {
         for file in self.present() {
             let has_content = |it: &(usize, Block, bool)| self.has_content(file, it.1, it.2);
             let blocks = self.claims(file).into_iter().filter(has_content).map(|it| it.1);
-            let blocks = blocks.chain(self.pointer_blocks(file));
+            let owned = self.inodes[file].owns().into_iter().filter(|(_, kind)| *kind != Kind::Data);
+            let blocks = blocks.chain(owned.map(|(block, _)| Block::from(block)));
             for block in blocks {
                 named.entry(block).or_insert(self.owner(file));
             }
@@ -166,11 +167,6 @@ impl Guest {
     fn claims(&self, file: usize) -> Vec<(usize, Block, bool)> {
         let slots = (0..SLOTS).filter_map(|slot| Some((slot, self.at(file, slot)?)));
         slots.map(|(slot, block)| (slot, block, self.is_unwritten(file, slot))).collect()
-    }
-
-    fn pointer_blocks(&self, file: usize) -> Vec<Block> {
-        let owned = self.inodes[file].owns().into_iter().filter(|(_, kind)| *kind != Kind::Data);
-        owned.map(|(block, _)| Block::from(block)).collect()
     }
 
     /// The blocks that the block of pointers `block` names.
@@ -242,7 +238,10 @@ impl Guest {
             Action::Fill(block) => self.fill(block, false, begin),
             Action::Swap(block) => self.fill(block, true, begin),
             Action::Zero(file, slot) => return self.zero(file, slot).into_iter().collect(),
-            Action::SwapOff(block) => return self.swap_off(block).into_iter().collect(),
+            Action::SwapOff(block) if self.swapped.contains(&block) => {
+                self.drop_page(block);
+                return vec![block];
+            }
             Action::Stamp => drop(self.dirty.insert(TABLE)),
             Action::Truncate(file) | Action::Delete(file) if self.present().contains(&file) => {
                 let freed = self.release(file);

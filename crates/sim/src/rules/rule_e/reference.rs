@@ -136,11 +136,6 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// A doubt ends after `settle` of `active` (4).
-    fn end_doubts(&mut self) {
-        self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
-    }
-
     /// The write that was to settle the suspicion has not come (5).
     fn unlinks_settle(&mut self) {
         for block in self.settled(|it| it.unlinked) {
@@ -176,7 +171,8 @@ impl<F: Format> Reference<F> {
         self.clock.change();
         self.end_suspicions();
         self.condemn_unwritten();
-        self.end_doubts();
+        // A doubt ends after `settle` of `active` (4).
+        self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
         self.sources_settle();
         self.unlinks_settle();
         if let Some(review) = &mut self.review {

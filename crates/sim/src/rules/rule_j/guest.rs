@@ -195,12 +195,10 @@ impl Journaled {
 
     /// Whether the log has room for the running transaction and `more` contents.
     fn has_room(&self, more: usize) -> bool {
-        self.log_len(self.running.logged.len() + more) < self.room()
-    }
-
-    /// Blocks of the log that a transaction with this many contents takes at most.
-    fn log_len(&self, contents: usize) -> u32 {
-        (contents + contents.div_ceil(3) + 2) as u32
+        let contents = self.running.logged.len() + more;
+        // The most that a transaction with this many contents takes.
+        let len = (contents + contents.div_ceil(3) + 2) as u32;
+        len + self.area.between(self.tail.start, self.head) < self.area.len - 1
     }
 
     /// Does `action`, if it can be done; returns what was freed. What is on its way to
@@ -284,11 +282,6 @@ impl Journaled {
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
         is_wanted && (self.is_empty || self.has_room(0))
-    }
-
-    /// Blocks of the log that no transaction needs.
-    fn room(&self) -> u32 {
-        self.area.len - 1 - self.area.between(self.tail.start, self.head)
     }
 
     /// Begins to commit the running transaction, and says which; or says first

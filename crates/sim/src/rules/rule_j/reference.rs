@@ -252,7 +252,7 @@ impl Reference {
 
     /// A block of the log has arrived; `late`: it had to be read.
     fn log_written(&mut self, at: At, bytes: &[u8], late: bool) {
-        let overtaken = self.log.is_overtaken(at);
+        let overtaken = self.log.overtaken.contains(&at);
         if self.log.written(at, bytes, overtaken) {
             self.lost();
         }

@@ -174,14 +174,6 @@ impl Guest {
         Some(block)
     }
 
-    /// Nothing below the file system writes to `block` any more.
-    pub(super) fn swap_off(&mut self, block: Block) -> Option<Block> {
-        self.swapped.contains(&block).then(|| {
-            self.drop_page(block);
-            block
-        })
-    }
-
     pub(super) fn drop_page(&mut self, block: Block) {
         self.pages.remove(&block);
         self.dirty.remove(&block);

@@ -13,7 +13,13 @@ impl Play {
         let mut groups = vec![self.server()];
         match &self.guest {
             Some(guest) => groups.extend(self.mounted(guest)),
-            None => groups.push((4, self.beginnings())),
+            None => {
+                let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
+                groups.push((
+                    4,
+                    [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat(),
+                ));
+            }
         }
         if self.setup.restarts {
             groups.push((1, vec![Step::Restart]));
@@ -26,11 +32,6 @@ impl Play {
             );
         }
         weighed(groups)
-    }
-
-    fn beginnings(&self) -> Vec<Step> {
-        let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
-        [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
     }
 
     /// Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
