@@ -80,12 +80,6 @@ impl Bench {
         }
     }
 
-    /// Whether a medium has failed as planned.
-    fn has_failed(&self) -> bool {
-        let fired = [self.pool.take_fired(), self.catalog.take_fired()];
-        fired.iter().any(|fired| !fired.is_empty())
-    }
-
     /// The media work again; what a failed sync has lost stays lost.
     fn heal(&self) {
         self.pool.heal();
@@ -237,7 +231,8 @@ impl<'m> Life<'m, '_> {
         if self.bench.power.is_off() {
             return Some(Stop::Power);
         }
-        self.bench.has_failed().then_some(Stop::Fault)
+        let fired = [self.bench.pool.take_fired(), self.bench.catalog.take_fired()];
+        fired.iter().any(|fired| !fired.is_empty()).then_some(Stop::Fault)
     }
 
     /// One call of the vault, or an act of a client that takes few calls.
@@ -251,9 +246,9 @@ impl<'m> Life<'m, '_> {
             56..58 => self.forget(rng)?,
             58..61 => self.begin(rng)?,
             61..88 => self.sanitize()?,
-            88..94 => self.restore_any(rng)?,
+            88..94 => self.any_snapshot(rng).map_or(Ok(()), |snapshot| self.restore(snapshot))?,
             94..95 => self.verify()?,
-            95 => self.record(rng)?,
+            95 => self.ask(|vault| vault.recorded(rng.below(3), LogHead::default()))?,
             97 => self.hold(rng)?,
             98 => self.remove_file(rng)?,
             96 if rng.chance(5) => self.cancel()?,
@@ -438,11 +433,6 @@ impl<'m> Life<'m, '_> {
         Ok(())
     }
 
-    fn restore_any(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let snapshot = self.any_snapshot(rng);
-        snapshot.map_or(Ok(()), |snapshot| self.restore(snapshot))
-    }
-
     fn restore(&mut self, snapshot: SnapshotId) -> Result<(), Stop> {
         let found = restored(&mut self.vault, snapshot);
         let found = found.map_err(|error| {
@@ -460,10 +450,6 @@ impl<'m> Life<'m, '_> {
             // A medium that fails to read makes a fault of it.
             Some(fault) => Err(self.why().unwrap_or_else(|| Stop::Broken(refused(fault.clone())))),
         }
-    }
-
-    fn record(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        self.ask(|vault| vault.recorded(rng.below(3), LogHead::default()))
     }
 
     fn cancel(&mut self) -> Result<(), Stop> {

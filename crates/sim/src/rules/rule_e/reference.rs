@@ -215,6 +215,7 @@ impl<F: Format> Reference<F> {
         let Ok(shown) = self.format.map(at, &bytes[from..from + at.len as usize]) else {
             return self.stop();
         };
+        let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) if self.cells[&block].unwritten.hollow => {}
@@ -226,14 +227,10 @@ impl<F: Format> Reference<F> {
                 (Some(true), false) => self.condemn(block),
                 _ => {}
             }
-            if self.in_use && self.clients <= 1 && !self.is_replayed() {
+            if self.in_use && self.clients <= 1 && !is_replayed {
                 self.cells.get_mut(&block).into_iter().for_each(|it| it.written = None);
             }
         }
-    }
-
-    fn is_replayed(&self) -> bool {
-        self.format.map_needs_rest() || self.format.has_external_journal()
     }
 
     /// Notes that earlier writes may come again (3).
@@ -260,11 +257,6 @@ impl<F: Format> Reference<F> {
     fn says_nothing(&mut self, block: Block) -> bool {
         let is_journaled = self.in_use && self.format.has_external_journal();
         is_journaled && (!self.mount_observed || self.is_recent(block))
-    }
-
-    /// The guest reads (10).
-    fn read(&mut self, extent: Extent<Addr>) {
-        self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
     /// Whether no map proves the block free yet (3).
@@ -445,7 +437,8 @@ impl<F: Format> Version for Reference<F> {
                 changes.iter().for_each(|(block, old, new)| self.changes(*block, old, new));
             }
             Observation::Given { extent, content } => self.given(extent, content),
-            Observation::Read(extent) => self.read(extent),
+            // (10)
+            Observation::Read(extent) => self.mount_observed &= !self.format.is_opened_by(extent),
             Observation::Clients => self.connected(at.now, at.clients),
             Observation::Attached => self.attached(at.now, at.attached),
             Observation::Tick => self.tick(at.now),

@@ -187,12 +187,6 @@ impl Journaled {
         self.files.dirty.iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
     }
 
-    /// Whether `action` can be done now: the block that it takes may be used, and
-    /// the log has room for what the transaction becomes, whatever else happens.
-    fn allows(&self, action: Action) -> bool {
-        self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it))
-    }
-
     /// Whether the log has room for the running transaction and `more` contents.
     fn has_room(&self, more: usize) -> bool {
         let contents = self.running.logged.len() + more;
@@ -204,7 +198,9 @@ impl Journaled {
     /// Does `action`, if it can be done; returns what was freed. What is on its way to
     /// the blocks that it frees has arrived.
     pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
-        if !self.allows(action) {
+        // The log has room for what the transaction becomes, whatever else happens.
+        let is_possible = self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it));
+        if !is_possible {
             return Vec::new();
         }
         let pointers = self.files.pointers();

@@ -283,7 +283,7 @@ impl System for Ext4 {
         self.judge.logged(block, tid);
         // The commit block leaves when the others were replied to.
         if let Some(brings_map) = commits {
-            self.judge.ended(tid);
+            self.judge.ended = tid;
             self.judge.finished(tid, brings_map);
         }
     }

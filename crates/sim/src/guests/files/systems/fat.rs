@@ -94,16 +94,12 @@ impl Memory {
     fn chain(&self, file: usize) -> Vec<Block> {
         let mut chain = Vec::new();
         let mut next = self.heads[file];
-        while let Some(block) = next.filter(|it| self.is_allocated(*it) && !chain.contains(it)) {
+        let is_allocated = |it: &Block| self.toy.data().contains(it) && self.entries[*it as usize] != 0;
+        while let Some(block) = next.filter(|it| is_allocated(it) && !chain.contains(it)) {
             chain.push(block);
             next = Some(Block::from(self.entries[block as usize]));
         }
         chain
-    }
-
-    /// Whether the table has `block` in use.
-    fn is_allocated(&self, block: Block) -> bool {
-        self.toy.data().contains(&block) && self.entries[block as usize] != 0
     }
 
     fn free(&self) -> Vec<Block> {

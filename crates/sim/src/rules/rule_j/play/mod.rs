@@ -184,14 +184,14 @@ impl Play {
         let (finished, brings_map) = (guest.finished(), guest.commits_map());
         let is_commit = guest.commit_block() == Some(block);
         if let What::Tail(tail) = sent.what {
-            self.judge.tail(tail);
+            self.judge.tails.push(tail);
         }
         if let Some(tid) = finished {
             self.judge.finished(tid, brings_map);
         }
         let logged = if let What::Log(tid) = sent.what { Some(tid) } else { None };
         if let Some(tid) = logged.filter(|_| is_commit) {
-            self.judge.ended(tid);
+            self.judge.ended = tid;
         }
         self.send(block, sent.bytes, logged)?;
         if finished.is_some() && self.rules.read_at_once() {
