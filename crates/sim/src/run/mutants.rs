@@ -12,7 +12,7 @@ use crate::rules::rule_e::trial::{Part, parts, retold, searched, walked};
 use crate::rules::rule_j::guest::Mode;
 use crate::rules::rule_j::known::histories;
 use crate::rules::rule_j::play::Step;
-use crate::rules::rule_j::reference::RULE;
+use crate::rules::rule_j::reference::Reading;
 use crate::rules::rule_j::setup::Setup;
 use crate::rules::rule_j::trial as journal;
 use crate::run::pairs::{Guest, PAIRS, Pair, Store};
@@ -244,7 +244,7 @@ fn search(parts: usize, searched: impl Fn(usize, u64) -> Part) -> Caught {
 /// The objection of rule J's judge, and its place: in the histories that are kept, of a guest of `setup`, or in walks.
 fn told(setup: &Setup, walked: impl Fn(u64) -> Part) -> Option<String> {
     let retold = |(name, steps): (_, Vec<Step>)| {
-        Some(format!("{name}, {}", journal::retold(setup, &steps, Product, RULE).err()?))
+        Some(format!("{name}, {}", journal::retold(setup, &steps, Product, Reading::Page).err()?))
     };
     histories().into_iter().find_map(retold).or_else(|| objection(walk(walked)?.1))
 }

@@ -7,7 +7,7 @@ use crate::rules::rule_e::toy::{BLOCK_BYTES, Inode, MAP, SUPER, Super, TABLE, To
 use crate::rules::rule_e::wide::widened;
 use crate::rules::rule_j::device::WIDE_BYTES;
 use crate::rules::rule_j::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
-use crate::rules::rule_j::reference::RULE;
+use crate::rules::rule_j::reference::Reading;
 use crate::rules::rule_j::rules::differential;
 use quietus_core::base::units::Millis;
 use quietus_core::watch::Observation;
@@ -148,7 +148,7 @@ impl Fuzz {
         let differential = differential(
             |disk| Box::new(toy.found(&disk[SUPER as usize])),
             area,
-            (Watchers::Both, RULE),
+            (Watchers::Both, Reading::Page),
             disk,
             options,
             Millis(1_000_000),

@@ -26,30 +26,27 @@ use unwritten::Unwritten;
 const SECTOR: usize = 512;
 
 /// A reading of the page, which says how much the model of jbd2 is worth: its judge must object to
-/// every reading but [`RULE`].
+/// every reading but [`Reading::Page`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Reading {
-    /// Commits that must be received after the last write (4).
-    pub margin: u32,
-    /// The unit that is counted.
-    pub counts: Counts,
-    /// Blocks of the next transaction that were written are residue too (6).
-    pub fresh_is_residue: bool,
-}
-
-/// The count that is taken for the number of commits received.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Counts {
-    /// Transactions that were received.
-    Transactions,
-    /// The number that the newest one bears.
+pub enum Reading {
+    /// The page as it is meant.
+    Page,
+    /// One commit received after the last write is enough (4).
+    OneCommit,
+    /// The number that the newest transaction bears is taken for the number of commits received.
     Numbers,
-    /// Writes of commit blocks.
+    /// Writes of commit blocks are taken for commits received.
     Blocks,
+    /// Blocks of the next transaction that were written are residue too (6).
+    FreshIsResidue,
 }
 
-/// The page as it is meant.
-pub const RULE: Reading = Reading { margin: 2, counts: Counts::Transactions, fresh_is_residue: false };
+impl Reading {
+    /// Commits that must be received after the last write (4).
+    fn margin(self) -> u32 {
+        if self == Self::OneCommit { 1 } else { 2 }
+    }
+}
 
 /// How far a condemned block is on its way (5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -258,7 +255,7 @@ impl Reference {
         }
         self.receive(Some(at).filter(|_| !late), late, overtaken);
         let is_commit = || self.area.header(bytes).is_some_and(|it| it.kind == Own::Commit);
-        if self.reading.counts == Counts::Blocks && is_commit() {
+        if self.reading == Reading::Blocks && is_commit() {
             self.received += 1;
             self.two_commits(self.received);
         }
@@ -273,10 +270,10 @@ impl Reference {
                 Next::TooLong => return self.lost(),
                 Next::Received(tid, copies) => (tid, copies),
             };
-            self.received = match self.reading.counts {
-                Counts::Transactions => self.received + 1,
-                Counts::Numbers => tid,
-                Counts::Blocks => self.received,
+            self.received = match self.reading {
+                Reading::Numbers => tid,
+                Reading::Blocks => self.received,
+                Reading::Page | Reading::OneCommit | Reading::FreshIsResidue => self.received + 1,
             };
             if late {
                 let (before, now) = (self.received.wrapping_sub(1), self.received);
@@ -317,7 +314,7 @@ impl Reference {
     fn committed(&mut self, map: Block, content: &[u8], number: u32) {
         self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
-            let old = self.cell(block).count + self.reading.margin <= number;
+            let old = self.cell(block).count + self.reading.margin() <= number;
             if allocated {
                 self.shown_allocated(block, old, false);
             } else {
@@ -360,7 +357,7 @@ impl Reference {
 
     /// (4)
     fn two_commits(&mut self, number: u32) {
-        let margin = self.reading.margin;
+        let margin = self.reading.margin();
         let is_old = |it: &Cell| it.is_candidate() && it.count + margin <= number;
         let old: Vec<_> = self.cells.iter().filter(|(_, it)| is_old(it)).map(|(block, _)| *block).collect();
         old.into_iter().for_each(|it| self.condemn(it));
@@ -410,7 +407,7 @@ impl Reference {
             let received = self.received;
             self.cells.values_mut().for_each(|it| it.count = received);
         }
-        match self.log.tail(tail, overtaken, self.reading.fresh_is_residue) {
+        match self.log.tail(tail, overtaken, self.reading == Reading::FreshIsResidue) {
             Some(residue) => {
                 for at in residue {
                     let block = self.area.block(at);
