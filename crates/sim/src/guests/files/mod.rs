@@ -49,6 +49,8 @@ use wire::{Sent, What};
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;
+/// Milliseconds of [`Event::Sleep`].
+const SLEEP_MS: u64 = 10_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystem {
@@ -341,7 +343,11 @@ impl Files {
             }
             Event::Reconnect(overlaps) => self.reconnect(overlaps),
             Event::Pass(ms) => self.pass(ms),
-            Event::Sleep => self.sleep(),
+            Event::Sleep => {
+                self.everywhere(Self::arrive_all)?;
+                self.server.pass(SLEEP_MS)?;
+                self.hear()
+            }
             Event::Turn => self.turn(),
             Event::ShredNow => self.shred_now(),
             Event::Restart(drains) => self.restart(drains),

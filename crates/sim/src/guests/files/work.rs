@@ -12,8 +12,6 @@ use quietus_detect::formats::format::Block;
 
 /// Most rounds until a log is empty: each commit takes some.
 const ROUNDS_MAX: usize = 60;
-/// Milliseconds of [`crate::guests::files::Event::Sleep`].
-const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
@@ -201,12 +199,6 @@ impl Files {
         self.run_ms += ms;
         self.server.pass(ms)?;
         self.cached_until = self.server.now;
-        self.hear()
-    }
-
-    pub(super) fn sleep(&mut self) -> Result<(), String> {
-        self.everywhere(Self::arrive_all)?;
-        self.server.pass(SLEEP_MS)?;
         self.hear()
     }
 }

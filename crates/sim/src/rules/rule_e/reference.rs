@@ -136,14 +136,6 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// The write that was to settle the suspicion has not come (5).
-    fn unlinks_settle(&mut self) {
-        for block in self.settled(|it| it.unlinked) {
-            let cell = self.cell(block);
-            (cell.unlinked, cell.conservative) = (None, true);
-        }
-    }
-
     /// Blocks for which `settle` of `active` has passed since this moment.
     fn settled(&mut self, since: fn(&Cell) -> Option<Moment>) -> Vec<Block> {
         let settle = self.settle_ms();
@@ -174,7 +166,11 @@ impl<F: Format> Reference<F> {
         // A doubt ends after `settle` of `active` (4).
         self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
         self.sources_settle();
-        self.unlinks_settle();
+        // The write that was to settle the suspicion has not come (5).
+        for block in self.settled(|it| it.unlinked) {
+            let cell = self.cell(block);
+            (cell.unlinked, cell.conservative) = (None, true);
+        }
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
         }

@@ -295,7 +295,9 @@ impl Reference {
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
                 let content = self.area.content(commit.tid, copy.tag, seen);
-                let Some(content) = content.filter(|_| self.knows_copies()) else {
+                // Whether a copy in the log is known to be of its transaction.
+                let is_known = self.area.flavour == Flavour::Summed || !self.attached.is_cached();
+                let Some(content) = content.filter(|_| is_known) else {
                     return self.lost();
                 };
                 if self.format.kind(copy.tag.block) == Kind::Inodes {
@@ -365,7 +367,8 @@ impl Reference {
 
     /// Condemns `block`, unless the cache may still hold what is older than its last write.
     fn condemn(&mut self, block: Block) {
-        if self.has_passed(block) {
+        let (settle, written) = (self.settle_ms(), self.cells[&block].written);
+        if !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle)) {
             let cell = self.cell(block);
             (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
         }
@@ -519,17 +522,6 @@ impl Reference {
         self.options.settle_ms + self.attached.hold_ms()
     }
 
-    /// Whether all that is older than the last write of `block` has passed the cache, if there is one.
-    fn has_passed(&mut self, block: Block) -> bool {
-        let (settle, written) = (self.settle_ms(), self.cells[&block].written);
-        !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle))
-    }
-
-    /// Whether a copy in the log is known to be of its transaction.
-    fn knows_copies(&self) -> bool {
-        self.area.flavour == Flavour::Summed || !self.attached.is_cached()
-    }
-
     /// The attachment of the guest changes.
     fn attached(&mut self, now: Millis, attached: Attached) {
         self.tick(now);
@@ -538,7 +530,10 @@ impl Reference {
         }
         let (settle, moment) = (self.settle_ms(), self.clock.moment());
         self.attached = attached;
-        self.unwritten_anew();
+        // All counts as new.
+        self.unwritten_forgotten();
+        let anew = Unwritten { touched: true, ..Unwritten::default() };
+        self.cells.values_mut().for_each(|it| it.unwritten = anew);
         for cell in self.cells.values_mut() {
             // A time that has not run out begins anew: its length has changed.
             cell.written = cell.written.filter(|it| self.clock.is_within_active(*it, settle)).map(|_| moment);

@@ -135,15 +135,12 @@ impl<F: Format> Reference<F> {
             self.stirs(it);
             self.is_young_again(it);
             if kind != Kind::Data {
-                self.generation_ends_below(it, kind);
+                let below =
+                    self.sources.entry(it).or_insert_with(|| Source { named: None, ..Source::new(kind) });
+                if below.counted.is_none_or(|it| it == kind) {
+                    below.ended.get_or_insert(kind);
+                }
             }
-        }
-    }
-
-    fn generation_ends_below(&mut self, block: Block, kind: Kind) {
-        let below = self.sources.entry(block).or_insert_with(|| Source { named: None, ..Source::new(kind) });
-        if below.counted.is_none_or(|it| it == kind) {
-            below.ended.get_or_insert(kind);
         }
     }
 
