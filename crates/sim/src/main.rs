@@ -135,7 +135,6 @@ fn main() -> ExitCode {
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Enumerates the life of a marked block.
 fn marked_block(args: &MarkedBlock) -> bool {
     let states_max = if args.files == 1 { u64::MAX } else { TWO_FILES_STATES };
     let graph = Graph::explored(args.files.into(), args.states.unwrap_or(states_max));

@@ -69,7 +69,6 @@ impl Product {
         Ok(())
     }
 
-    /// Time passes.
     pub fn pass(&mut self) -> Result<(), Violation> {
         self.server.pass(STEP_MS)?;
         self.settle()
@@ -100,13 +99,11 @@ impl Product {
         self.settle()
     }
 
-    /// The obligation on the block.
     pub fn due(&self) -> Vec<Due> {
         let owed = self.server.volume.obligations().filter(|(it, _)| it.overlaps(place(BLOCK)));
         owed.map(|(_, it)| it.due).collect()
     }
 
-    /// The class of the block.
     pub fn class(&self) -> Option<Class> {
         self.server.volume.classes(place(BLOCK))?.first().map(|it| it.1)
     }

@@ -278,7 +278,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.compare()
     }
 
-    /// Takes all verdicts that there are.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, all)).transpose()?;
         let theirs = self.reference.as_ref().map(|it| it.due(all));

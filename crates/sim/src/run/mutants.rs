@@ -75,7 +75,6 @@ fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     pairs.find_map(|pair| play(|seed| pair.judged(first + seed), seeds_max, || activate(Some(mutant))))
 }
 
-/// Switches `mutant` of the vault on.
 fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
     play(vault::played, seeds_max.min(VAULTS_MAX), || vault_mutant::activate(Some(mutant)))
 }
@@ -128,7 +127,6 @@ struct Trial {
     needs_both: bool,
 }
 
-/// All trials of the rules.
 const TRIALS: [Trial; 8] = [
     Trial {
         name: "below no journal",

@@ -112,7 +112,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of `seed`, on such a disk, with such partitions.
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };

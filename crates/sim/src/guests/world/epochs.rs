@@ -331,7 +331,6 @@ impl Book {
 }
 
 impl Pending {
-    /// The scope of the request.
     pub(super) fn scope(&self) -> Scope {
         let blocks = (self.ask == Ask::ForgetBlocks).then(|| whole_blocks(self.extent));
         Scope { epochs: self.about.epochs, blocks }

@@ -33,7 +33,6 @@ struct Lost {
     fate: Fate,
 }
 
-/// All such blocks of a disk.
 #[derive(Default)]
 pub(super) struct AllLost(Vec<Lost>);
 

@@ -18,7 +18,6 @@ pub struct Layers {
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub bytes: [u8; SECTOR_BYTES],
-    /// Passes over each word.
     passes: [u8; WORDS],
 }
 

@@ -24,7 +24,6 @@ pub const SLOTS: usize = 2 + POINTERS;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Stay(pub u16);
 
-/// Owner of a [`Stay`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
     pub file: u8,
@@ -46,7 +45,6 @@ pub const TOUCHED: usize = MARK + 5;
 pub const IS_POINTERS: usize = BLOCK_BYTES - 1;
 
 impl Mark {
-    /// The mark in `bytes`, if there is one.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mark = &bytes[MARK..];
         let stay = Stay(u16::from_le_bytes([mark[1], mark[2]]));
@@ -188,7 +186,6 @@ impl Guest {
         self.toy.data().filter(|it| !self.bits[*it as usize]).collect()
     }
 
-    /// The block in `slot` of `file`, if there is one.
     fn at(&self, file: usize, slot: usize) -> Option<Block> {
         let inode = self.inodes[file];
         let block = match slot {
@@ -207,7 +204,6 @@ impl Guest {
         self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }
 
-    /// The owner that `file` is now.
     fn owner(&self, file: usize) -> Owner {
         Owner { file: file as u8, generation: self.inodes[file].generation }
     }

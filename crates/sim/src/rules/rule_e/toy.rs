@@ -57,7 +57,6 @@ pub struct Super {
 }
 
 impl Super {
-    /// The bytes on the disk.
     pub fn bytes(self) -> Bytes {
         page([MAGIC, u8::from(self.is_clean), self.mended, self.mounts])
     }
@@ -87,7 +86,6 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// The bytes on the disk.
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
         [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, self.age]

@@ -408,7 +408,6 @@ impl Journaled {
         !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
     }
 
-    /// Moves the tail on the disk.
     pub fn move_tail(&mut self) {
         if self.can_move_tail() {
             self.send_tail(self.next_tail());

@@ -150,7 +150,6 @@ impl Rules {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
-    /// Whether the content of `block` is plain.
     pub fn is_plain(&self, block: Block) -> bool {
         self.differential.class(block) == Some(Class::Plain)
     }
@@ -165,7 +164,6 @@ impl Rules {
         self.device.is_none() && !self.setup.is_cached
     }
 
-    /// Adds what tells two states apart to `hasher`.
     pub fn digest(&self, hasher: &mut dyn Hasher) {
         std::iter::once(&self.differential).chain(&self.device).for_each(|it| it.digest(hasher));
     }

@@ -50,12 +50,10 @@ enum Barrier {
 }
 
 impl Ext4 {
-    /// An empty file system, as `seed` has it.
     pub(in super::super) fn new(seed: u64) -> Self {
         Self::of(Setup { is_async: false, ..setup_of(seed) })
     }
 
-    /// An empty file system whose files reserve space.
     pub(in super::super) fn reserving(seed: u64) -> Self {
         Self::of(Setup { is_async: false, reserves: Some(converts(seed)), ..setup_of(seed) })
     }

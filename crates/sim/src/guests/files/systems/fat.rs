@@ -63,12 +63,10 @@ fn noted(page: &Bytes, block: Block) -> Option<Stay> {
     (page[n] != 0).then(|| Stay(u16::from_le_bytes([page[at], page[at + 1]])))
 }
 
-/// All stays that the table notes.
 fn all_noted(toy: Toy, seen: &[Bytes]) -> impl Iterator<Item = (Block, Stay)> {
     toy.data().filter_map(|it| Some((it, noted(&seen[table_of(it) as usize], it)?)))
 }
 
-/// A stay as an owner of its block.
 fn owner(stay: Stay) -> Owner {
     let [file, generation] = stay.0.to_le_bytes();
     Owner { file, generation }

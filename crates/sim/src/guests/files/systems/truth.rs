@@ -34,7 +34,6 @@ struct Place {
     /// Number of changes of the block's owner, and of maps that show it free.
     epoch: u32,
     namers: BTreeSet<Owner>,
-    /// The write that arrived last.
     last: Option<Tag>,
 }
 
@@ -52,7 +51,6 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The truth of a disk with this content.
     pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
         Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
@@ -96,7 +94,6 @@ impl Truth {
         }
     }
 
-    /// Gives a write of `page` a tag.
     pub fn tag(&mut self, page: &Bytes) -> Tag {
         let tag = Tag(self.records.len() as u32);
         self.records.insert(tag, Record::of(page));

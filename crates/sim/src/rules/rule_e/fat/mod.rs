@@ -18,7 +18,6 @@ use quietus_detect::formats::format::{Block, Change, Kind, Link};
 
 /// Entries in a block of the table.
 pub const ENTRIES: usize = 4;
-/// The first block of the table.
 pub const TABLE: Block = 1;
 pub const DATA: Block = 3;
 /// Bytes of an entry of the directory: the first block of a file, and its generation.
@@ -29,7 +28,6 @@ pub fn table(n: Block, entries: &[u8]) -> Bytes {
     page(entries.iter().skip(n as usize * ENTRIES).take(ENTRIES).copied())
 }
 
-/// The entries that lie on `disk`.
 pub fn entries(disk: &[Bytes]) -> Vec<u8> {
     let table = disk[TABLE as usize..DATA as usize].iter().flat_map(|it| &it[..ENTRIES]);
     table.copied().take(disk.len()).collect()

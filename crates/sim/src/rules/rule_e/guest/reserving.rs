@@ -20,7 +20,6 @@ pub enum Converts {
 /// A guest that reserves space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reserving {
-    /// When pointers change.
     pub converts: Converts,
     /// How many slots of each file may be reserved.
     pub slots: usize,
@@ -218,7 +217,6 @@ impl Guest {
         }
     }
 
-    /// The actions of `file` on reserved space.
     pub(super) fn reserving_actions(
         &self,
         file: usize,

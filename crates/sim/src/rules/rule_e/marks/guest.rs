@@ -90,12 +90,10 @@ impl Guest {
         self.superblock(false)
     }
 
-    /// The superblock of an unmount.
     pub fn unmounted(&self) -> Put {
         self.superblock(true)
     }
 
-    /// The superblock after a check.
     pub fn checked(&mut self) -> Put {
         (self.mounts, self.checks) = (0, self.checks + 1);
         self.superblock(true)
