@@ -5,7 +5,7 @@ use super::page::Receipts;
 use crate::machine::history::{Origin, Setup};
 use crate::rules::rule_e::marks::image::place;
 use crate::server::{Server, Watched};
-use crate::verdict::Violation;
+use crate::verdict::{Judged, Violation};
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
 use quietus_core::owed::ledger::Due;
@@ -62,20 +62,20 @@ impl Product {
     }
 
     /// Does what is under way, but for syncs of the content.
-    fn settle(&mut self) -> Result<(), Violation> {
+    fn settle(&mut self) -> Judged {
         while let Some(n) = self.server.acts().iter().position(|it| !is_held(it)) {
             self.server.act(n)?;
         }
         Ok(())
     }
 
-    pub fn pass(&mut self) -> Result<(), Violation> {
+    pub fn pass(&mut self) -> Judged {
         self.server.pass(STEP_MS)?;
         self.settle()
     }
 
     /// Ends the oldest sync of the content.
-    pub fn act(&mut self) -> Result<(), Violation> {
+    pub fn act(&mut self) -> Judged {
         self.server.act(0)?;
         self.settle()
     }
@@ -86,7 +86,7 @@ impl Product {
     }
 
     /// A request of the guest, which waits for the reply. No sync ends before, but those that the reply waits for.
-    pub fn ask(&mut self, op: Op, extent: Extent<Addr>) -> Result<(), Violation> {
+    pub fn ask(&mut self, op: Op, extent: Extent<Addr>) -> Judged {
         self.requests += 1;
         let id = RequestId(self.requests);
         self.server.tell(Event::Request(id, Request { op, extent, fua: false }))?;

@@ -21,7 +21,7 @@ use super::items::{Item, Shot};
 use super::model::{Model, Pending};
 use crate::machine::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::machine::rng::Rng;
-use crate::verdict::{Violation, bad_reply, broken, overdue, unrecorded};
+use crate::verdict::{Judged, Violation, bad_reply, broken, overdue, unrecorded};
 use changing::Removal;
 
 /// Puts at once.
@@ -194,7 +194,7 @@ fn refused(error: VaultError) -> Violation {
 
 impl<'m> Life<'m, '_> {
     /// The call that the power cut short was done, or not; nothing else has changed.
-    fn reconcile(&mut self) -> Result<(), Violation> {
+    fn reconcile(&mut self) -> Judged {
         let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
         let held: BTreeSet<SnapshotId> = self.vault.holds().map(|(_, snapshot)| snapshot).collect();
         match self.model.pending.take() {
@@ -399,12 +399,12 @@ impl<'m> Life<'m, '_> {
         self.clients.iter().map(|client| &client.shot).chain(removals).collect()
     }
 
-    fn examine(&self, dead: &[Item]) -> Result<(), Violation> {
+    fn examine(&self, dead: &[Item]) -> Judged {
         examine([&self.bench.pool, &self.bench.catalog], &self.bench.setup.key, dead)
     }
 
     /// A receipt is of a forget, and of what that left behind nothing is there any more.
-    fn examine_receipts(&mut self) -> Result<(), Violation> {
+    fn examine_receipts(&mut self) -> Judged {
         let receipts: Vec<Owed> = self.vault.receipts().map(|receipt| receipt.owed).collect();
         for owed in receipts {
             let snapshot = match owed {
@@ -468,7 +468,7 @@ impl<'m> Life<'m, '_> {
     }
 
     /// Left alone, the vault meets all that it owes.
-    fn finish(&mut self, rng: &mut Rng) -> Result<(), Violation> {
+    fn finish(&mut self, rng: &mut Rng) -> Judged {
         self.model.now += 2;
         self.begin(rng)?;
         for _ in 0..PATIENCE {
@@ -502,7 +502,7 @@ impl From<Stop> for Violation {
 }
 
 /// Objects if the files of a snapshot are not those that were put.
-fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Result<(), Violation> {
+fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Judged {
     match shot.content() == found {
         true => Ok(()),
         false => Err(broken(format!("{snapshot:?} is not restored as it was put"))),
