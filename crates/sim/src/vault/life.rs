@@ -314,7 +314,8 @@ impl<'m> Life<'m, '_> {
         let index = rng.index(self.clients.len());
         let stepped = self.clients[index].step(&mut self.vault);
         match stepped {
-            Ok(true) if self.clients[index].is_patient() && rng.chance(90) => Ok(()),
+            // A client that relies on a folder takes its time to commit.
+            Ok(true) if self.clients[index].folder.is_some() && rng.chance(90) => Ok(()),
             Ok(true) => self.commit(index),
             Ok(false) => Ok(()),
             Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),

@@ -125,17 +125,6 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// A suspicion of what has an owner ends when it was neither written nor
-    /// given a name for `settle` of `active` (5).
-    fn end_suspicions(&mut self) {
-        for block in self.settled(|it| it.stirred) {
-            let has_owner = !self.is_guessed(block);
-            let cell = self.cell(block);
-            cell.stirred = None;
-            cell.suspicious &= !has_owner;
-        }
-    }
-
     /// Blocks for which `settle` of `active` has passed since this moment.
     fn settled(&mut self, since: fn(&Cell) -> Option<Moment>) -> Vec<Block> {
         let settle = self.settle_ms();
@@ -161,7 +150,13 @@ impl<F: Format> Reference<F> {
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.clock.change();
-        self.end_suspicions();
+        // A suspicion of what has an owner ends when it was neither written nor given a name for `settle` of `active` (5).
+        for block in self.settled(|it| it.stirred) {
+            let has_owner = !self.is_guessed(block);
+            let cell = self.cell(block);
+            cell.stirred = None;
+            cell.suspicious &= !has_owner;
+        }
         self.condemn_unwritten();
         // A doubt ends after `settle` of `active` (4).
         self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
@@ -413,11 +408,9 @@ impl<F: Format> Reference<F> {
                 cell.written = Some(moment);
             }
         }
-        if attached.is_cached() {
-            self.unwritten_distrust();
-        }
         self.sources.values_mut().filter_map(|it| it.unsettled.as_mut()).for_each(|it| *it = moment);
         if attached.is_cached() {
+            self.unwritten_distrust();
             self.review.iter_mut().for_each(|it| it.by_tool = true);
             self.maps.values_mut().for_each(|by_tool| *by_tool = true);
         }

@@ -450,7 +450,13 @@ impl Journaled {
                     kept.contents.remove(&block);
                 }
             }
-            What::Tail(tail) => self.tail_landed(tail),
+            What::Tail(tail) => {
+                self.is_empty = tail.start == 0;
+                if !self.is_empty {
+                    self.tail = tail;
+                }
+                self.kept.retain(|it| it.tid >= tail.tid);
+            }
             What::Data => drop(self.complete.insert(block)),
             What::Log(_) => {}
         }
@@ -466,14 +472,6 @@ impl Journaled {
     /// Whether pointers may change that say that nothing was written: an inode, and a block of them.
     fn can_convert(&self) -> bool {
         self.is_empty || self.has_room(2)
-    }
-
-    fn tail_landed(&mut self, tail: Tail) {
-        self.is_empty = tail.start == 0;
-        if !self.is_empty {
-            self.tail = tail;
-        }
-        self.kept.retain(|it| it.tid >= tail.tid);
     }
 
     /// The file system's superblock that is to be written.

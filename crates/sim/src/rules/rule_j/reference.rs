@@ -234,7 +234,9 @@ impl Reference {
         if at > 0 {
             self.is_written(block);
         }
-        self.log.overtakes(at);
+        // What arrives at `at` is later than all that is to be read.
+        self.log.overtaken = self.log.unread.clone();
+        self.log.overtaken.remove(&at);
         self.superblock_overtaken = at > 0 && self.wants_superblock;
         match (at, is_whole) {
             (0, true) => {

@@ -34,18 +34,16 @@ impl Play {
         weighed(groups)
     }
 
-    /// Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
-    fn may_pass(&self) -> bool {
-        !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads)
-    }
-
     fn server(&self) -> Group {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
         if !self.setup.is_small {
             // By chance too few of these would come together.
             steps.extend([Step::Work, Step::Work]);
-            steps.extend([100, 1500].map(Step::Pass).into_iter().filter(|_| self.may_pass()));
+            // Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
+            let may_pass =
+                !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads);
+            steps.extend([100, 1500].map(Step::Pass).into_iter().filter(|_| may_pass));
         }
         (10, steps)
     }

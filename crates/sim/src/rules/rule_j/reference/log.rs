@@ -108,12 +108,6 @@ impl Log {
         }
     }
 
-    /// Something arrives at `at`: later than all that is to be read.
-    pub fn overtakes(&mut self, at: At) {
-        self.overtaken = self.unread.clone();
-        self.overtaken.remove(&at);
-    }
-
     /// Nothing that has arrived is of the next transaction.
     fn all_is_old(&mut self) {
         self.fresh.clear();
