@@ -334,9 +334,6 @@ fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option
 }
 
 /// Compares what the product and the page say of `what`.
-///
-/// # Errors
-/// The difference.
 pub fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());

@@ -56,9 +56,6 @@ impl Server {
     }
 
     /// Judges a disk that is drained.
-    ///
-    /// # Errors
-    /// If such content is left.
     pub fn judge_drained(&mut self) -> Judged {
         self.figures.examined += 1;
         let whole = Extent::new(0, self.setup.disk_bytes);
@@ -221,9 +218,6 @@ impl Server {
     }
 
     /// Objects to a survivor.
-    ///
-    /// # Errors
-    /// The survivor, if there is one.
     pub fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Judged {
         let Some((trace, part)) = survivor else { return Ok(()) };
         let (has, due) = (trace.passes_within(part).unwrap_or(0), self.passes());

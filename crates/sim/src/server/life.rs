@@ -18,9 +18,6 @@ const BEGINNING: Millis = Millis(1_000_000);
 impl Server {
     /// The disk of `setup`, just created and opened, where `content` lies at first
     /// ([`disk::original`]); chance begins with `seed`.
-    ///
-    /// # Errors
-    /// If the disk cannot be created or opened.
     pub fn new(
         setup: &Setup,
         content: Vec<u8>,

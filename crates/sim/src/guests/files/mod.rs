@@ -255,9 +255,6 @@ impl DerefMut for Files {
 
 impl Files {
     /// Empty file systems, mounted.
-    ///
-    /// # Panics
-    /// If they cannot be mounted.
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();

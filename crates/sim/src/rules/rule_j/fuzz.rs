@@ -125,9 +125,6 @@ pub struct Fuzz {
 impl Fuzz {
     /// A disk with an empty log, all of whose data is free, and what has
     /// happened to it `before`.
-    ///
-    /// # Panics
-    /// If the versions disagree on that.
     pub fn new(theme: &Theme) -> Self {
         let block_bytes = WIDE_BYTES;
         let toy = Toy { journal: JOURNAL, block_bytes, ..Toy::new(TABLE + 1 + JOURNAL + DATA) };

@@ -278,9 +278,6 @@ impl Judge {
     }
 
     /// Safety: whether block `at` of the log may be destroyed, if it may begin at any of `tails`.
-    ///
-    /// # Errors
-    /// If a recovery may need it.
     pub fn log_dies(&self, at: At, tails: &[Tail]) -> Result<(), String> {
         if at == 0 {
             return Err("safety: the journal's superblock is not residue".into());
@@ -315,9 +312,6 @@ impl Judge {
     /// crash gave to a file that had not written it yet. Layers below content count if the rules know of
     /// layers; of the journal what transactions up to `last` logged. If it `has_marks`, only content of marked files
     /// counts.
-    ///
-    /// # Errors
-    /// If something dead is left: what.
     pub fn is_clean(&self, knows_layers: bool, last: Tid, has_marks: bool) -> Result<(), String> {
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {

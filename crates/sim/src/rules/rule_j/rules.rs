@@ -25,9 +25,6 @@ pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 pub type Seen = (Watchers, Reading);
 
 /// Rule J begins to watch `disk`, which `format` finds a file system on, with its journal in `area`.
-///
-/// # Panics
-/// If `format` finds no file system.
 pub fn differential(
     format: impl Fn(&[Wider]) -> Box<dyn Format>,
     area: Area,
