@@ -68,7 +68,7 @@ pub struct Server {
     watched: Option<Watched>,
     pub(crate) media: SimMedia,
     /// Keys of a disk that seals its content.
-    keys: keys::Keys,
+    pub(crate) keys: keys::Keys,
     /// Places where the guest keeps copies of content, by its own leave: no receipt says a word of those.
     pub(crate) copies: Vec<Extent<Addr>>,
     /// Initial content of the part of the disk that has content on a medium at first.
@@ -78,8 +78,8 @@ pub struct Server {
     pub(crate) now: Millis,
     moment: Moment,
     rng: Rng,
-    /// Input and output that is not done yet.
-    handed: Vec<Io>,
+    /// Input and output that is not done yet, the oldest first until chance takes a turn.
+    pub(crate) handed: Vec<Io>,
     /// Results that are done and not reported yet.
     done: Vec<(IoId, Result<Performed, ContentError>)>,
     out: Vec<Command>,
@@ -275,11 +275,6 @@ impl Server {
         }
         let (id, result) = self.done.swap_remove(choice - self.handed.len());
         self.tell(Event::Completed(id, result))
-    }
-
-    /// The acts of input and output that are not done yet, the oldest first.
-    pub(crate) fn acts(&self) -> &[Io] {
-        &self.handed
     }
 
     /// Does the `n`th of those acts, and reports it: no chance is asked. The audit log is durable at once.

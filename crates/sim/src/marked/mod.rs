@@ -206,7 +206,7 @@ impl<'a> Life<'a> {
             [Due::Suspicious] => Some(Owed::BeforeWrite),
             _ => return Err("the block owes several things".into()),
         };
-        agree("owed", &owed, &self.page.owed())?;
+        agree("owed", &owed, &self.page.owed)?;
         agree("receipts", &self.product.receipts(), &self.told)?;
         agree("syncs under way", &self.product.syncs(), &self.page.syncs())?;
         self.all.iter().try_for_each(|step| self.allows(*step).map(|_| ()))

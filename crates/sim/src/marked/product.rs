@@ -63,7 +63,7 @@ impl Product {
 
     /// Does what is under way, but for syncs of the content.
     fn settle(&mut self) -> Judged {
-        while let Some(n) = self.server.acts().iter().position(|it| !is_held(it)) {
+        while let Some(n) = self.server.handed.iter().position(|it| !is_held(it)) {
             self.server.act(n)?;
         }
         Ok(())
@@ -82,7 +82,7 @@ impl Product {
 
     /// Syncs of the content that are under way.
     pub fn syncs(&self) -> usize {
-        self.server.acts().len()
+        self.server.handed.len()
     }
 
     /// A request of the guest, which waits for the reply. No sync ends before, but those that the reply waits for.
@@ -91,7 +91,7 @@ impl Product {
         let id = RequestId(self.requests);
         self.server.tell(Event::Request(id, Request { op, extent, fua: false }))?;
         while !self.server.has_replied(id) {
-            let acts = self.server.acts();
+            let acts = &self.server.handed;
             let first = acts.iter().position(|it| !is_held(it)).or(acts.len().checked_sub(1));
             self.server.act(first.unwrap_or_default())?;
         }

@@ -107,11 +107,6 @@ impl Server {
         cells.filter(|cell| !is_page || cell.is_whole()).collect()
     }
 
-    /// The numbers of the sealings that were opened since this was last called.
-    pub fn take_opened(&self) -> BTreeSet<u32> {
-        self.keys.take_opened()
-    }
-
     /// Checks that nothing lies where it could not be destroyed: stubs on the medium of stubs, and content nowhere but
     /// sealed.
     pub(super) fn judge_sealed(&self) -> Judged {

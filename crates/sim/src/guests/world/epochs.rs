@@ -400,7 +400,7 @@ impl World {
 
     /// Reads the whole disk, as it is and as each kept epoch showed it.
     pub(super) fn read_all_epochs(&mut self) -> Judged {
-        self.server.take_opened();
+        self.server.keys.take_opened();
         self.read_everything()?;
         if !self.server.setup.keeps_versions() {
             return Ok(());

@@ -166,13 +166,13 @@ impl World {
         Ok(())
     }
 
-    /// Checks that nothing can be opened but what was opened since [`Server::take_opened`](crate::server::Server):
-    /// everything was read, and nothing is owed.
+    /// Checks that nothing can be opened but what was opened since that was last asked: everything was read, and nothing is
+    /// owed.
     pub(super) fn judge_opened(&self) -> Judged {
         if self.server.is_latched || !self.server.has_stubs() {
             return Ok(());
         }
-        let opened = self.server.take_opened();
+        let opened = self.server.keys.take_opened();
         let mut openable = self.server.openable().into_iter();
         let left = openable.find(|(number, _)| !opened.contains(number));
         let wrong = |made: Made| Err(found(format!("{:?} is not shown, but can be opened", made.context)));

@@ -114,6 +114,13 @@ impl Ext4 {
         }
         is_commit || matches!(sent.what, guest::What::Tail(_))
     }
+
+    /// The log was replayed, or was empty: the next transaction is the first of a new mount.
+    fn replayed(&mut self) {
+        self.judge.mounted(self.start.tid);
+        self.coming.clear();
+        self.logs.clear();
+    }
 }
 
 impl System for Ext4 {
@@ -360,14 +367,5 @@ impl System for Ext4 {
 
     fn is_idle(&mut self) {
         self.judge.has_seen();
-    }
-}
-
-impl Ext4 {
-    /// The log was replayed, or was empty: the next transaction is the first of a new mount.
-    fn replayed(&mut self) {
-        self.judge.mounted(self.start.tid);
-        self.coming.clear();
-        self.logs.clear();
     }
 }

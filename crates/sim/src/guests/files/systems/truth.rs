@@ -135,21 +135,6 @@ impl Truth {
         mark.is_some_and(|it| !self.stays[it.stay.0 as usize].2)
     }
 
-    /// The mark of the latest content that has arrived at `block`.
-    ///
-    /// # Errors
-    /// If a file has that content.
-    pub fn unowned(&self, block: Block, named: &BTreeMap<Block, Owner>) -> Result<Option<Mark>, String> {
-        let mark = Mark::of(&self.seen[block as usize]);
-        let is_own = |it: &Mark| named.get(&block) == Some(&it.owner) && !self.is_dead(Some(*it));
-        match mark.filter(is_own) {
-            Some(Mark { owner, .. }) => {
-                Err(format!("safety: block {block} holds present content of {owner:?}"))
-            }
-            None => Ok(mark),
-        }
-    }
-
     /// Notes that the content of `block`, which has `mark`, was called dead, and rightly so.
     pub fn died(&mut self, block: Block, mark: Option<Mark>) {
         self.gone.extend(mark.map(|it| it.stay));

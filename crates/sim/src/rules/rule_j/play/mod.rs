@@ -147,14 +147,6 @@ impl Play {
         sent.into_iter().try_for_each(|(block, it)| self.arrive(block, it))
     }
 
-    /// Content of marked files is never plain.
-    fn keeps_marks(&self) -> Result<(), String> {
-        let plain = |block: &Block| self.rules.is_plain(*block);
-        let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
-        let wrong = |it| Err(format!("safety: block {it} is plain, but holds content of a marked file"));
-        block.map_or(Ok(()), wrong)
-    }
-
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
         let sent = self.cache.happen(step);
         self.arrive_all(sent)?;
@@ -363,7 +355,11 @@ impl Space for Play {
             Step::Pass(ms) => self.pass(ms)?,
             Step::Cache(step) => self.cache_does(step)?,
         }
-        self.keeps_marks()
+        // Content of marked files is never plain.
+        let plain = |block: &Block| self.rules.is_plain(*block);
+        let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
+        let wrong = |it| Err(format!("safety: block {it} is plain, but holds content of a marked file"));
+        block.map_or(Ok(()), wrong)
     }
 
     fn digest(&self, mut hasher: &mut dyn Hasher) {
