@@ -22,7 +22,7 @@ use crate::machine::media::SimMedia;
 use crate::machine::medium::{FaultKind, SimMedium};
 use crate::machine::rng::Rng;
 use crate::soak::figures;
-use crate::verdict::{Violation, bad_reply, overdue};
+use crate::verdict::{Judged, Violation, bad_reply, overdue};
 use quietus_core::base::extents::ExtentMap;
 use quietus_core::base::units::{Addr, Extent, Millis, Pos};
 use quietus_core::erase::policy::{Policy, Scratch};
@@ -68,7 +68,7 @@ pub struct Server {
     watched: Option<Watched>,
     pub(crate) media: SimMedia,
     /// Keys of a disk that seals its content.
-    keys: keys::Keys,
+    pub(crate) keys: keys::Keys,
     /// Places where the guest keeps copies of content, by its own leave: no receipt says a word of those.
     pub(crate) copies: Vec<Extent<Addr>>,
     /// Initial content of the part of the disk that has content on a medium at first.
@@ -78,8 +78,8 @@ pub struct Server {
     pub(crate) now: Millis,
     moment: Moment,
     rng: Rng,
-    /// Input and output that is not done yet.
-    handed: Vec<Io>,
+    /// Input and output that is not done yet, the oldest first until chance takes a turn.
+    pub(crate) handed: Vec<Io>,
     /// Results that are done and not reported yet.
     done: Vec<(IoId, Result<Performed, ContentError>)>,
     out: Vec<Command>,
@@ -190,13 +190,13 @@ impl Server {
     }
 
     /// Connects one client more, or one less.
-    pub fn connect(&mut self, comes: bool) -> Result<(), Violation> {
+    pub fn connect(&mut self, comes: bool) -> Judged {
         self.clients = if comes { self.clients + 1 } else { self.clients - 1 };
         self.tell(if comes { Event::Connected } else { Event::Disconnected })
     }
 
     /// Tells the volume of `event`, and does what the volume then wants.
-    pub fn tell(&mut self, event: Event) -> Result<(), Violation> {
+    pub fn tell(&mut self, event: Event) -> Judged {
         self.moment += 1;
         let mut out = std::mem::take(&mut self.out);
         self.volume.apply(self.now, event, &mut out);
@@ -224,7 +224,7 @@ impl Server {
         self.said.push((self.moment, what));
     }
 
-    fn latched(&mut self, reason: &str) -> Result<(), Violation> {
+    fn latched(&mut self, reason: &str) -> Judged {
         self.is_latched = true;
         if !self.has_failed() {
             return Err(bad_reply(format!("the disk latched although no medium had failed: {reason}")));
@@ -237,7 +237,7 @@ impl Server {
         self.trouble.iter().any(|it| !matches!(it, FaultKind::Full | FaultKind::Remains))
     }
 
-    pub fn pass(&mut self, ms: u64) -> Result<(), Violation> {
+    pub fn pass(&mut self, ms: u64) -> Judged {
         self.now.0 += ms;
         self.tell(Event::Tick)
     }
@@ -259,7 +259,7 @@ impl Server {
     }
 
     /// Does one act of input or output, or reports one.
-    pub fn turn(&mut self) -> Result<(), Violation> {
+    pub fn turn(&mut self) -> Judged {
         self.destage();
         self.search()?;
         self.turn_log()?;
@@ -277,13 +277,8 @@ impl Server {
         self.tell(Event::Completed(id, result))
     }
 
-    /// The acts of input and output that are not done yet, the oldest first.
-    pub(crate) fn acts(&self) -> &[Io] {
-        &self.handed
-    }
-
     /// Does the `n`th of those acts, and reports it: no chance is asked. The audit log is durable at once.
-    pub(crate) fn act(&mut self, n: usize) -> Result<(), Violation> {
+    pub(crate) fn act(&mut self, n: usize) -> Judged {
         if n >= self.handed.len() {
             return Err(overdue(format!("nothing is under way: {}", self.state())));
         }
@@ -319,7 +314,7 @@ impl Server {
 
     /// Continues the search for holes, as it goes on beside the requests; or, where the disk knows
     /// what it holds, the search for space.
-    fn search(&mut self) -> Result<(), Violation> {
+    fn search(&mut self) -> Judged {
         let Some(from) = self.search_from.filter(|_| self.rng.chance(30)) else { return Ok(()) };
         let to = (from + self.rng.range(1, 16) * 4096).min(self.setup.disk_bytes);
         let part = Extent::<Pos>::between(from, to);
@@ -344,7 +339,7 @@ impl Server {
     }
 
     /// Lets time pass until the disk wants to do something, for the `n`th time in a row.
-    fn wake_up(&mut self, n: usize) -> Result<(), Violation> {
+    fn wake_up(&mut self, n: usize) -> Judged {
         let Some(due) = self.volume.next_wakeup() else {
             return Err(overdue(format!("the disk stands still: {}", self.state())));
         };

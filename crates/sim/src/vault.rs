@@ -48,7 +48,6 @@ figures! {
 }
 
 /// The history of `seed`.
-#[must_use]
 pub fn played(seed: u64) -> (Part, Figures) {
     let (figures, failure) = match caught(|| life::run(seed)) {
         Ok(figures) => (figures, None),

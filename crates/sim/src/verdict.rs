@@ -26,6 +26,9 @@ pub struct Violation {
     pub what: String,
 }
 
+/// The judgement of an oracle: its objection, if it has one.
+pub type Judged = Result<(), Violation>;
+
 /// The violation that forbidden content can be read, or was destroyed.
 pub fn broken(what: String) -> Violation {
     Violation { oracle: Oracle::Safety, what }

@@ -36,7 +36,7 @@ mod piece;
 use crate::machine::content::{Tag, indices, is_content};
 use crate::machine::remanence::SECTOR_BYTES;
 use crate::server::Moment;
-use crate::verdict::{Violation, broken};
+use crate::verdict::{Judged, broken};
 use piece::Piece;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::base::zeros::is_zeros;
@@ -164,7 +164,7 @@ impl Model {
     ///
     /// # Errors
     /// If a promise, or an earlier read, excludes these bytes.
-    pub fn read_kept(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Result<(), Violation> {
+    pub fn read_kept(&mut self, extent: Extent<Addr>, bytes: &[u8]) -> Judged {
         let reading = self.begin_read(extent, Moment::MAX, Tag(u32::MAX));
         self.end_read(&reading, bytes, Moment::MAX)?;
         self.pieces.values_mut().for_each(Piece::tidy);
@@ -210,7 +210,7 @@ impl Model {
     ///
     /// # Errors
     /// If a promise excludes these bytes.
-    pub fn end_read(&mut self, reading: &Reading, bytes: &[u8], moment: Moment) -> Result<(), Violation> {
+    pub fn end_read(&mut self, reading: &Reading, bytes: &[u8], moment: Moment) -> Judged {
         self.reads_open -= 1;
         let extent = reading.extent;
         if bytes.len() as u64 != extent.len {
@@ -222,13 +222,7 @@ impl Model {
         Ok(())
     }
 
-    fn check(
-        &mut self,
-        reading: &Reading,
-        part: Extent<Addr>,
-        bytes: &[u8],
-        moment: Moment,
-    ) -> Result<(), Violation> {
+    fn check(&mut self, reading: &Reading, part: Extent<Addr>, bytes: &[u8], moment: Moment) -> Judged {
         let (piece, start) = (self.piece(part.start.0), part.start.0);
         let visible: Vec<Value> = piece.visible(reading.since).collect();
         let mut fits = visible.iter().filter(|it| it.is(start, bytes));

@@ -14,7 +14,7 @@ use crate::machine::medium::{Fault, SimMedium};
 pub use crate::server::Figures;
 use crate::server::disk::original;
 use crate::server::{Above, Moment, Said, Server};
-use crate::verdict::{Violation, caught};
+use crate::verdict::{Judged, Violation, caught};
 use epochs::{About, Book};
 use forgotten::Dying;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, EpochRange, Extent, Scope};
@@ -68,7 +68,7 @@ impl Above for World {
         &mut self.server
     }
 
-    fn hear(&mut self) -> Result<(), Violation> {
+    fn hear(&mut self) -> Judged {
         if std::mem::take(&mut self.server.has_sync_failed) {
             self.model.sync_failed();
         }
@@ -107,7 +107,7 @@ impl World {
         })
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Violation> {
+    fn step(&mut self, step: &Step) -> Judged {
         self.server.reseed(step.salt);
         for _ in 0..step.turns {
             self.turn()?;
@@ -136,13 +136,13 @@ impl World {
 
     /// Leaves the disk alone until it has completed its obligations, examines it, takes its power
     /// away, and examines it again.
-    fn finish(&mut self) -> Result<(), Violation> {
+    fn finish(&mut self) -> Judged {
         if self.server.is_latched {
             self.kill()?;
         }
         self.server.heal();
         self.drain()?;
-        self.flush()?;
+        self.ask(Ask::Flush, Extent::default())?;
         self.read_all_epochs()?;
         self.judge_opened()?;
         self.cut_power(None)?;
@@ -151,8 +151,9 @@ impl World {
         self.judge_opened()
     }
 
-    fn send(&mut self, tag: Tag, ask: Ask, extent: Extent<Addr>, fua: bool) -> Result<(), Violation> {
-        self.make_room()?;
+    fn send(&mut self, tag: Tag, ask: Ask, extent: Extent<Addr>, fua: bool) -> Judged {
+        // Not too many requests are under way.
+        self.until(|world| world.pending.len() < world.server.setup.in_flight_max)?;
         self.newest = tag;
         let since = self.server.next_moment();
         if !ask.is_read() && !ask.is_about_epochs() {
@@ -174,19 +175,14 @@ impl World {
     }
 
     /// Sends a request of the judge's own, and waits for the reply.
-    fn ask(&mut self, ask: Ask, extent: Extent<Addr>) -> Result<(), Violation> {
+    fn ask(&mut self, ask: Ask, extent: Extent<Addr>) -> Judged {
         self.newest = Tag(self.newest.0 + 1);
         self.send(self.newest, ask, extent, false)?;
         self.until(|world| world.pending.is_empty())
     }
 
-    /// Waits until there are not too many requests under way.
-    fn make_room(&mut self) -> Result<(), Violation> {
-        self.until(|world| world.pending.len() < world.server.setup.in_flight_max)
-    }
-
     /// Stops the server in good order, and starts it again.
-    fn restart(&mut self) -> Result<(), Violation> {
+    fn restart(&mut self) -> Judged {
         self.server.stop(true)?;
         self.hear()?;
         self.drain()?;
@@ -195,13 +191,13 @@ impl World {
         self.forget(!was_latched, was_latched)
     }
 
-    fn kill(&mut self) -> Result<(), Violation> {
+    fn kill(&mut self) -> Judged {
         let was_latched = self.server.is_latched;
         self.server.kill()?;
         self.forget(false, was_latched)
     }
 
-    fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
+    fn cut_power(&mut self, again_after: Option<u32>) -> Judged {
         self.server.cut_power(again_after)?;
         self.receipts_lost();
         self.pending.clear();
@@ -213,7 +209,7 @@ impl World {
     /// Loses the process, and with it, unless it stopped in peace, its own knowledge: where an
     /// overlay's content is. After a failure of the medium the cache is not trusted with writes
     /// over dead bytes in place.
-    fn forget(&mut self, is_clean: bool, was_latched: bool) -> Result<(), Violation> {
+    fn forget(&mut self, is_clean: bool, was_latched: bool) -> Judged {
         self.receipts_lost();
         self.pending.clear();
         match () {
@@ -227,7 +223,7 @@ impl World {
 
     /// Leaves the disk alone until it owes nothing, and examines it. The host has space
     /// by then: until it has, some may stay owed.
-    fn drain(&mut self) -> Result<(), Violation> {
+    fn drain(&mut self) -> Judged {
         self.server.fill_host(false);
         self.until(|world| {
             let is_drained = world.server.is_drained() || world.server.is_stuck();
@@ -244,7 +240,7 @@ impl World {
     }
 
     /// Lets the media erase all places again, once nothing is owed that they would, and waits until that is done.
-    fn mend(&mut self) -> Result<(), Violation> {
+    fn mend(&mut self) -> Judged {
         self.server.judge_remaining()?;
         self.server.media.all().for_each(SimMedium::mend);
         if self.newest.0.is_multiple_of(2) {
@@ -256,11 +252,7 @@ impl World {
         self.until(|world| world.server.is_latched || world.server.is_drained())
     }
 
-    fn flush(&mut self) -> Result<(), Violation> {
-        self.ask(Ask::Flush, Extent::default())
-    }
-
-    fn read_everything(&mut self) -> Result<(), Violation> {
+    fn read_everything(&mut self) -> Judged {
         self.ask(Ask::Read, Extent::new(0, self.server.setup.disk_bytes))
     }
 }

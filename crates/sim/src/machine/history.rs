@@ -17,7 +17,8 @@ pub struct History {
     pub steps: Vec<Step>,
 }
 
-/// A disk and the machine around it. Sizes are bytes.
+/// A disk and the machine around it. Sizes are bytes. Fields that [`Config`](quietus_core::volume::Config) has too mean
+/// the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// Size of the disk; whole sectors.
@@ -25,15 +26,10 @@ pub struct Setup {
     pub policy: &'static str,
     /// The medium can make holes.
     pub punch: bool,
-    /// See [`Config::run_bytes_max`](quietus_core::volume::Config).
     pub run_bytes_max: u64,
-    /// See [`Config::batch_bytes_max`](quietus_core::volume::Config).
     pub batch_bytes_max: u64,
-    /// See [`Config::idle_after_ms`](quietus_core::volume::Config).
     pub idle_after_ms: u64,
-    /// See [`Config::deadline_ms`](quietus_core::volume::Config).
     pub deadline_ms: u64,
-    /// See [`Config::detect_zeroes`](quietus_core::volume::Config).
     pub detect_zeroes: bool,
     /// Size of each half of the journal.
     pub half_bytes: u64,

@@ -13,7 +13,6 @@ pub struct SimMedia {
     pub journal: SimMedium,
     /// Media that not every disk has.
     pub others: Vec<(MediumId, SimMedium)>,
-    /// The power that all of them run on.
     pub power: Power,
     /// Host of an overlay's media, but for the base.
     pub host: Host,

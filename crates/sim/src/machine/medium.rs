@@ -73,10 +73,6 @@ impl Power {
     pub fn restore(&self) {
         self.0.set(None);
     }
-
-    fn use_up(&self) {
-        self.0.set(self.0.get().map(|left| left - 1));
-    }
 }
 
 #[derive(Debug)]
@@ -197,15 +193,21 @@ impl SimMedium {
 
     /// Brings at most `sectors_max` dirty sectors, by chance, to the medium.
     pub fn destage(&self, sectors_max: u64) {
-        self.inner.borrow_mut().destage_some(sectors_max);
+        let mut inner = self.inner.borrow_mut();
+        inner.durable_len = inner.durable_len.max(inner.len);
+        for _ in 0..sectors_max.min(inner.dirty.len() as u64) {
+            let dirty = inner.dirty.len();
+            let index = inner.rng.index(dirty);
+            let sector = inner.dirty.swap_remove(index) as usize;
+            inner.sectors[sector].is_listed = false;
+            inner.settle(sector);
+        }
     }
 
     /// Cuts the power, which comes back: the content of the cache is gone, except for sectors that
     /// made it just in time.
     pub fn cut_power(&self) {
-        let mut inner = self.inner.borrow_mut();
-        inner.cut_power();
-        inner.cuts += 1;
+        self.inner.borrow_mut().cut_power();
     }
 
     /// Session of the medium's host: another one after each power cut.
@@ -281,7 +283,7 @@ impl Platter {
             return Err(error(MediumErrorKind::Io, "the power is off"));
         }
         if kind != FaultKind::Read {
-            self.power.use_up();
+            self.power.0.set(self.power.0.get().map(|left| left - 1));
         }
         let hit = self.comes(kind) || self.is_unsure && kind == FaultKind::Sync;
         if !hit {
@@ -398,27 +400,6 @@ impl Platter {
         self.sectors[sector] = Sector { is_listed, has_space, had_space: has_space, ..Sector::default() };
     }
 
-    fn destage_some(&mut self, sectors_max: u64) {
-        self.durable_len = self.durable_len.max(self.len);
-        for _ in 0..sectors_max {
-            if self.dirty.is_empty() {
-                return;
-            }
-            let index = self.rng.index(self.dirty.len());
-            let sector = self.dirty.swap_remove(index) as usize;
-            self.sectors[sector].is_listed = false;
-            self.settle(sector);
-        }
-    }
-
-    fn sync(&mut self) {
-        self.durable_len = self.len;
-        for sector in std::mem::take(&mut self.dirty) {
-            self.sectors[sector as usize].is_listed = false;
-            self.settle(sector as usize);
-        }
-    }
-
     /// Fails a sync of `sectors`: any subset made it, the rest counts as clean.
     fn sync_some(&mut self, sectors: impl Iterator<Item = usize>) {
         let percent = self.rng.pick(&[0, 50, 90]);
@@ -465,6 +446,7 @@ impl Platter {
         }
         self.faults.clear();
         self.is_unsure = false;
+        self.cuts += 1;
     }
 }
 
@@ -520,7 +502,11 @@ impl Medium for SimMedium {
             inner.sync_some(dirty.into_iter().map(|sector| sector as usize));
             return Err(error);
         }
-        inner.sync();
+        inner.durable_len = inner.len;
+        for sector in std::mem::take(&mut inner.dirty) {
+            inner.sectors[sector as usize].is_listed = false;
+            inner.settle(sector as usize);
+        }
         Ok(())
     }
 

@@ -56,10 +56,6 @@ impl Mask {
     fn has_word(self, n: usize) -> bool {
         (self.0[n / 8] >> (n % 8 * WORD_BYTES)) as u8 == u8::MAX
     }
-
-    fn is_none(self) -> bool {
-        self.0 == [0; 8]
-    }
 }
 
 /// Content that was on the medium once.
@@ -127,10 +123,6 @@ impl Trace {
         self.bytes.min(SECTOR_BYTES - self.at)
     }
 
-    fn is_of(&self, mark: &Mark) -> bool {
-        (self.at, self.tag, self.cell) == (mark.at, mark.tag, mark.cell)
-    }
-
     /// Covers the trace with a layer: `bytes`, of which `touched` were written. `content`: whether
     /// that is a pass.
     fn cover(&mut self, bytes: &[u8], touched: Mask, found: &[Mark], content: bool) {
@@ -191,7 +183,7 @@ impl Remains {
 
     /// Adds a layer of `sector`, which is `bytes` now, `touched` of them written.
     pub fn layer(&mut self, sector: usize, bytes: &[u8], touched: Mask) {
-        if touched.is_none() {
+        if touched == Mask::default() {
             return;
         }
         let traces = &mut self.sectors[sector];
@@ -207,7 +199,7 @@ impl Remains {
         }
         traces.retain(|trace| trace.fewest() < self.passes_min);
         for mark in found {
-            if !traces.iter().any(|trace| trace.is_of(mark)) {
+            if !traces.iter().any(|it| (it.at, it.tag, it.cell) == (mark.at, mark.tag, mark.cell)) {
                 traces.push(Trace::new(*mark, bytes, self.trace_bytes));
             }
         }

@@ -23,7 +23,6 @@ pub struct Graph {
 
 impl Graph {
     /// Tries every event of one or two `files` in every state that can be reached, up to `states_max` states.
-    #[must_use]
     pub fn explored(files: usize, states_max: u64) -> Self {
         let (steps, first) = (Step::all(files), Page::new());
         let mut graph = Self { steps, next: Vec::new(), found_by: vec![(0, 0)] };
@@ -63,19 +62,16 @@ impl Graph {
     }
 
     /// Number of states that were explored.
-    #[must_use]
     pub fn states(&self) -> usize {
         self.next.len() / self.steps.len()
     }
 
     /// Whether these are all states.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.states() == self.found_by.len()
     }
 
     /// Number of events that can happen, over all explored states.
-    #[must_use]
     pub fn legal(&self) -> usize {
         self.next.iter().filter(|it| **it != NOWHERE).count()
     }

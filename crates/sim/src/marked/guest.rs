@@ -28,7 +28,6 @@ pub struct Inode {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Disk {
     pub is_mounted: bool,
-    /// How often it was mounted.
     mounts: u16,
     /// The map shows the block allocated.
     pub is_allocated: bool,

@@ -107,7 +107,6 @@ const ILLEGAL: &str = "illegal";
 
 /// The product, the page, and the guest's disk.
 struct Life<'a> {
-    /// All events.
     all: &'a [Step],
     product: Product,
     disk: Disk,
@@ -196,7 +195,6 @@ impl<'a> Life<'a> {
         Ok(self.product.ask(Op::Write(put.content.into()), place(put.block))?)
     }
 
-    /// Compares everything that shows.
     fn compare(&self) -> Result<(), String> {
         agree("class", &self.product.class(), &Some(self.page.class()))?;
         agree("known", &self.product.figures(), &self.page.figures())?;
@@ -208,7 +206,7 @@ impl<'a> Life<'a> {
             [Due::Suspicious] => Some(Owed::BeforeWrite),
             _ => return Err("the block owes several things".into()),
         };
-        agree("owed", &owed, &self.page.owed())?;
+        agree("owed", &owed, &self.page.owed)?;
         agree("receipts", &self.product.receipts(), &self.told)?;
         agree("syncs under way", &self.product.syncs(), &self.page.syncs())?;
         self.all.iter().try_for_each(|step| self.allows(*step).map(|_| ()))

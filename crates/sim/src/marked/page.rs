@@ -116,7 +116,7 @@ pub struct Page {
     handed_out: bool,
     has_data: bool,
     is_single: bool,
-    owed: Option<Owed>,
+    pub owed: Option<Owed>,
     task: Option<Task>,
     under_way: Vec<Sync>,
 }
@@ -193,10 +193,6 @@ impl Page {
             self.files.iter().filter(|it| it.is_followed).count() as u64,
             self.files.iter().any(|it| it.is_in_tree()).into(),
         ]
-    }
-
-    pub fn owed(&self) -> Option<Owed> {
-        self.owed
     }
 
     pub fn syncs(&self) -> usize {

@@ -5,7 +5,7 @@ use super::page::Receipts;
 use crate::machine::history::{Origin, Setup};
 use crate::rules::rule_e::marks::image::place;
 use crate::server::{Server, Watched};
-use crate::verdict::Violation;
+use crate::verdict::{Judged, Violation};
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
 use quietus_core::owed::ledger::Due;
@@ -62,37 +62,36 @@ impl Product {
     }
 
     /// Does what is under way, but for syncs of the content.
-    fn settle(&mut self) -> Result<(), Violation> {
-        while let Some(n) = self.server.acts().iter().position(|it| !is_held(it)) {
+    fn settle(&mut self) -> Judged {
+        while let Some(n) = self.server.handed.iter().position(|it| !is_held(it)) {
             self.server.act(n)?;
         }
         Ok(())
     }
 
-    /// Time passes.
-    pub fn pass(&mut self) -> Result<(), Violation> {
+    pub fn pass(&mut self) -> Judged {
         self.server.pass(STEP_MS)?;
         self.settle()
     }
 
     /// Ends the oldest sync of the content.
-    pub fn act(&mut self) -> Result<(), Violation> {
+    pub fn act(&mut self) -> Judged {
         self.server.act(0)?;
         self.settle()
     }
 
     /// Syncs of the content that are under way.
     pub fn syncs(&self) -> usize {
-        self.server.acts().len()
+        self.server.handed.len()
     }
 
     /// A request of the guest, which waits for the reply. No sync ends before, but those that the reply waits for.
-    pub fn ask(&mut self, op: Op, extent: Extent<Addr>) -> Result<(), Violation> {
+    pub fn ask(&mut self, op: Op, extent: Extent<Addr>) -> Judged {
         self.requests += 1;
         let id = RequestId(self.requests);
         self.server.tell(Event::Request(id, Request { op, extent, fua: false }))?;
         while !self.server.has_replied(id) {
-            let acts = self.server.acts();
+            let acts = &self.server.handed;
             let first = acts.iter().position(|it| !is_held(it)).or(acts.len().checked_sub(1));
             self.server.act(first.unwrap_or_default())?;
         }
@@ -100,13 +99,11 @@ impl Product {
         self.settle()
     }
 
-    /// The obligation on the block.
     pub fn due(&self) -> Vec<Due> {
         let owed = self.server.volume.obligations().filter(|(it, _)| it.overlaps(place(BLOCK)));
         owed.map(|(_, it)| it.due).collect()
     }
 
-    /// The class of the block.
     pub fn class(&self) -> Option<Class> {
         self.server.volume.classes(place(BLOCK))?.first().map(|it| it.1)
     }

@@ -140,7 +140,7 @@ impl<const BYTES: usize> Differential<BYTES> {
         if !self.reads_at_once {
             return;
         }
-        while let Some(extent) = self.rule_wants() {
+        while let Some(extent) = self.rule.as_mut().and_then(|it| it.wants()) {
             let content = self.read(extent);
             self.rule_observes(given(extent, &content));
         }
@@ -154,11 +154,6 @@ impl<const BYTES: usize> Differential<BYTES> {
     pub fn class(&self, block: Block) -> Option<Class> {
         let classes = self.rule.as_ref()?.classes(place(block, BYTES as u32));
         classes.first().map(|(_, class)| *class)
-    }
-
-    /// Destroys the content of `block`: neither version is told.
-    pub fn destroy(&mut self, block: Block) {
-        self.disk[block as usize].fill(0);
     }
 
     pub fn is_over(&self) -> bool {
@@ -258,10 +253,9 @@ impl<const BYTES: usize> Differential<BYTES> {
     /// Reads one block that a version wants; false if neither wants any.
     pub fn read_one(&mut self) -> Result<bool, String> {
         let theirs = self.reference_wants();
-        let ours = if self.rule.is_some() {
-            self.rule_wants()
-        } else {
-            theirs.first().map(|it| place(*it, BYTES as u32))
+        let ours = match &mut self.rule {
+            Some(rule) => rule.wants(),
+            None => theirs.first().map(|it| place(*it, BYTES as u32)),
         };
         let Some(extent) = ours else {
             return agree("blocks wanted at the end", &BTreeSet::new(), &theirs).map(|()| false);
@@ -270,10 +264,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.observe(given(extent, &content));
         self.compare()?;
         Ok(true)
-    }
-
-    fn rule_wants(&mut self) -> Option<Extent<Addr>> {
-        self.rule.as_mut()?.wants()
     }
 
     fn reference_wants(&self) -> BTreeSet<Block> {
@@ -288,7 +278,6 @@ impl<const BYTES: usize> Differential<BYTES> {
         self.compare()
     }
 
-    /// Takes all verdicts that there are.
     pub fn verdicts(&mut self, all: bool) -> Result<BTreeMap<Block, Verdict>, String> {
         let ours = self.rule.as_mut().map(|it| handed_out::<BYTES>(&mut **it, all)).transpose()?;
         let theirs = self.reference.as_ref().map(|it| it.due(all));
@@ -345,9 +334,6 @@ fn agreed<T: PartialEq + fmt::Debug>(what: &str, ours: Option<T>, theirs: Option
 }
 
 /// Compares what the product and the page say of `what`.
-///
-/// # Errors
-/// The difference.
 pub fn agree<T: PartialEq + fmt::Debug>(what: &str, ours: &T, theirs: &T) -> Result<(), String> {
     if ours == theirs {
         return Ok(());

@@ -12,7 +12,7 @@ use crate::rules::rule_e::trial::{Part, parts, retold, searched, walked};
 use crate::rules::rule_j::guest::Mode;
 use crate::rules::rule_j::known::histories;
 use crate::rules::rule_j::play::Step;
-use crate::rules::rule_j::reference::RULE;
+use crate::rules::rule_j::reference::Reading;
 use crate::rules::rule_j::setup::Setup;
 use crate::rules::rule_j::trial as journal;
 use crate::run::pairs::{Guest, PAIRS, Pair, Store};
@@ -75,7 +75,6 @@ fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     pairs.find_map(|pair| play(|seed| pair.judged(first + seed), seeds_max, || activate(Some(mutant))))
 }
 
-/// Switches `mutant` of the vault on.
 fn hunt_vault(mutant: vault_mutant::Mutant, seeds_max: u64) -> Caught {
     play(vault::played, seeds_max.min(VAULTS_MAX), || vault_mutant::activate(Some(mutant)))
 }
@@ -128,7 +127,6 @@ struct Trial {
     needs_both: bool,
 }
 
-/// All trials of the rules.
 const TRIALS: [Trial; 8] = [
     Trial {
         name: "below no journal",
@@ -244,7 +242,7 @@ fn search(parts: usize, searched: impl Fn(usize, u64) -> Part) -> Caught {
 /// The objection of rule J's judge, and its place: in the histories that are kept, of a guest of `setup`, or in walks.
 fn told(setup: &Setup, walked: impl Fn(u64) -> Part) -> Option<String> {
     let retold = |(name, steps): (_, Vec<Step>)| {
-        Some(format!("{name}, {}", journal::retold(setup, &steps, Product, RULE).err()?))
+        Some(format!("{name}, {}", journal::retold(setup, &steps, Product, Reading::Page).err()?))
     };
     histories().into_iter().find_map(retold).or_else(|| objection(walk(walked)?.1))
 }

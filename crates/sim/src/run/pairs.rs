@@ -143,7 +143,6 @@ impl Pair {
     }
 
     /// The history of bare requests of `seed`.
-    #[must_use]
     pub fn history(&self, seed: u64) -> History {
         match self.store {
             Store::Versions => History::of_versions(seed),

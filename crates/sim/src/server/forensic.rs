@@ -18,7 +18,7 @@ use crate::machine::history::Store;
 use crate::machine::medium::{FaultKind, SimMedium};
 use crate::machine::remanence::{SECTOR_BYTES, Trace};
 use crate::spent;
-use crate::verdict::{Violation, found};
+use crate::verdict::{Judged, found};
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
@@ -32,7 +32,7 @@ use quietus_core::volume::{Done, Receipt};
 
 impl Server {
     /// Checks that the receipt for bytes that were destroyed just now is true.
-    pub(crate) fn judge_receipt(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+    pub(crate) fn judge_receipt(&mut self, receipt: &Receipt) -> Judged {
         let is_shred = receipt.act == Done::Shredded;
         self.count(receipt)?;
         let found = self.survivor(|trace| {
@@ -45,7 +45,7 @@ impl Server {
         if is_shred { self.judge_cache(receipt.extent) } else { Ok(()) }
     }
 
-    pub(super) fn count(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+    pub(super) fn count(&mut self, receipt: &Receipt) -> Judged {
         let is_shred = receipt.act == Done::Shredded;
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.rewritten }) += 1;
         let passes = if receipt.act == Done::Overwritten { 1 } else { self.passes() };
@@ -56,10 +56,7 @@ impl Server {
     }
 
     /// Judges a disk that is drained.
-    ///
-    /// # Errors
-    /// If such content is left.
-    pub fn judge_drained(&mut self) -> Result<(), Violation> {
+    pub fn judge_drained(&mut self) -> Judged {
         self.figures.examined += 1;
         let whole = Extent::new(0, self.setup.disk_bytes);
         self.report(self.copy_in_journal(whole), "all obligations are completed, a copy in the journal")?;
@@ -84,7 +81,7 @@ impl Server {
     ///
     /// # Errors
     /// If more is owed, or if less was reported.
-    pub fn judge_remaining(&self) -> Result<(), Violation> {
+    pub fn judge_remaining(&self) -> Judged {
         if self.is_latched || self.is_stuck() {
             return Ok(());
         }
@@ -101,7 +98,7 @@ impl Server {
 
     /// Checks a disk in place whose medium was searched: space is taken where it holds data, or
     /// where something is in doubt, and nowhere else.
-    fn judge_taken(&self) -> Result<(), Violation> {
+    fn judge_taken(&self) -> Judged {
         let (status, space) = (self.volume.status(), self.media.data.space());
         let in_doubt = status.owed.suspicious_bytes + 2 * SECTOR_BYTES as u64 * status.owed.entries as u64;
         let allowed = status.live_bytes + in_doubt;
@@ -114,7 +111,7 @@ impl Server {
 
     /// Checks that an overlay has no more space than its content needs, and that its base is
     /// unchanged.
-    fn judge_space(&self, overlay: &OverlayStatus) -> Result<(), Violation> {
+    fn judge_space(&self, overlay: &OverlayStatus) -> Judged {
         let (live, space) = (self.volume.status().live_bytes, self.media.data.space());
         let allowed = if overlay.mode == Mode::Punch { overlay.medium_bytes } else { live };
         let gives_back = !self.trouble.contains(&FaultKind::Remains);
@@ -221,10 +218,7 @@ impl Server {
     }
 
     /// Objects to a survivor.
-    ///
-    /// # Errors
-    /// The survivor, if there is one.
-    pub fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Result<(), Violation> {
+    pub fn report(&self, survivor: Option<(Trace, Extent<Addr>)>, when: &str) -> Judged {
         let Some((trace, part)) = survivor else { return Ok(()) };
         let (has, due) = (trace.passes_within(part).unwrap_or(0), self.passes());
         let (start, tag) = (part.start.0, trace.tag);
@@ -232,7 +226,7 @@ impl Server {
     }
 
     /// Checks that nothing of `extent` can be read, or would be once the cache is written.
-    fn judge_cache(&self, extent: Extent<Addr>) -> Result<(), Violation> {
+    fn judge_cache(&self, extent: Extent<Addr>) -> Judged {
         let place = Extent::<Pos>::new(extent.start.0, extent.len);
         let left = self.media.data.peek(place, |bytes| marks(bytes).next());
         let wrong = |it| Err(found(format!("a receipt for {extent:?}, but {it:?} can be read")));
@@ -240,7 +234,7 @@ impl Server {
     }
 
     /// Checks that bytes that the disk calls dead are zeros.
-    fn judge_dead(&self, whole: Extent<Addr>) -> Result<(), Violation> {
+    fn judge_dead(&self, whole: Extent<Addr>) -> Judged {
         let mut at = 0;
         for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
             let place = Extent::<Pos>::new(at, len);

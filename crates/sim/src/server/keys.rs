@@ -18,7 +18,7 @@ const STUBS_FROM: u32 = 1 << 31;
 
 /// Keys; see the module's documentation.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// The session under way, and its way of sealing; `None` if the disk seals nothing.
     session: Option<(Session, Seal)>,
     record: Mutex<Record>,
@@ -58,8 +58,8 @@ impl Keys {
         known.collect()
     }
 
-    /// The sealings that were opened since this was last called.
-    pub(super) fn take_opened(&self) -> BTreeSet<u32> {
+    /// The numbers of the sealings that were opened since this was last called.
+    pub(crate) fn take_opened(&self) -> BTreeSet<u32> {
         std::mem::take(&mut self.record().opened)
     }
 

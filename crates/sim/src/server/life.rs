@@ -5,7 +5,7 @@ use super::{Figures, Server, Watched, disk};
 use crate::machine::history::Setup;
 use crate::machine::medium::SimMedium;
 use crate::machine::rng::Rng;
-use crate::verdict::{Violation, bad_reply, overdue};
+use crate::verdict::{Judged, Violation, bad_reply, overdue};
 use quietus_core::base::units::Millis;
 use quietus_core::erase::policy::{Policy, Scratch};
 use quietus_core::volume::{Event, OpenError, Volume};
@@ -18,9 +18,6 @@ const BEGINNING: Millis = Millis(1_000_000);
 impl Server {
     /// The disk of `setup`, just created and opened, where `content` lies at first
     /// ([`disk::original`]); chance begins with `seed`.
-    ///
-    /// # Errors
-    /// If the disk cannot be created or opened.
     pub fn new(
         setup: &Setup,
         content: Vec<u8>,
@@ -86,7 +83,7 @@ impl Server {
     }
 
     /// Stops the server, which first destroys what is due if it `drains`.
-    pub fn stop(&mut self, drains: bool) -> Result<(), Violation> {
+    pub fn stop(&mut self, drains: bool) -> Judged {
         self.is_stopping = true;
         self.tell(Event::Stop { drain: drains })
     }
@@ -104,7 +101,7 @@ impl Server {
         Ok(knows)
     }
 
-    pub fn kill(&mut self) -> Result<(), Violation> {
+    pub fn kill(&mut self) -> Judged {
         self.figures.crashes += 1;
         self.lose_process();
         self.open(None)
@@ -112,7 +109,7 @@ impl Server {
 
     /// Cuts the power, which comes back, and perhaps is cut again by a fuse while the server
     /// starts.
-    pub fn cut_power(&mut self, again_after: Option<u32>) -> Result<(), Violation> {
+    pub fn cut_power(&mut self, again_after: Option<u32>) -> Judged {
         self.figures.crashes += 1;
         self.lose_process();
         self.media.cut_power();
@@ -135,7 +132,7 @@ impl Server {
         (self.is_latched, self.is_stopping) = (false, false);
     }
 
-    fn open(&mut self, fuse: Option<u32>) -> Result<(), Violation> {
+    fn open(&mut self, fuse: Option<u32>) -> Judged {
         if let Some(changes) = fuse {
             self.media.power.light_fuse(changes);
         }

@@ -2,7 +2,7 @@
 //! later; later again, the volume is told. A kill in between must neither lose nor repeat a receipt.
 
 use super::{Said, Server};
-use crate::verdict::{Violation, unrecorded};
+use crate::verdict::{Judged, unrecorded};
 use quietus_core::volume::{Done, Event, LogHead, Receipt};
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) struct Log {
 
 impl Log {
     /// Takes receipt `number`: the one after all that the log has.
-    fn take(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
+    fn take(&mut self, number: u64, receipt: Receipt) -> Judged {
         let next = self.durable + self.coming.len() as u64;
         if number != next {
             return Err(unrecorded(format!("receipt {number} comes instead of receipt {next}")));
@@ -56,7 +56,7 @@ impl Log {
 }
 
 impl Server {
-    pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Result<(), Violation> {
+    pub(super) fn log_receipt(&mut self, number: u64, receipt: Receipt) -> Judged {
         // Newer content may be there.
         let is_late =
             !self.setup.is_in_place() || number < self.log.late_before || receipt.act == Done::Overwritten;
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Takes the log a step further.
-    pub(super) fn turn_log(&mut self) -> Result<(), Violation> {
+    pub(super) fn turn_log(&mut self) -> Judged {
         if self.log.is_at_rest() || !self.rng.chance(20) {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Server {
     }
 
     /// Makes the log durable as it is, and says so.
-    pub(super) fn log_at_once(&mut self) -> Result<(), Violation> {
+    pub(super) fn log_at_once(&mut self) -> Judged {
         self.log.sync(self.log.coming.len());
         if self.log.is_at_rest() {
             return Ok(());
@@ -100,17 +100,14 @@ impl Server {
     }
 
     /// Reports the log as read, which comes before all else at a start.
-    pub(super) fn resume_log(&mut self) -> Result<(), Violation> {
+    pub(super) fn resume_log(&mut self) -> Judged {
         self.log.late_before = self.volume.status().counters.receipts;
         let event = self.log.event();
         self.tell(event)
     }
 
     /// Checks that every obligation that was ever completed has its receipt in the log.
-    ///
-    /// # Errors
-    /// If an obligation has no receipt.
-    pub fn judge_log(&self) -> Result<(), Violation> {
+    pub fn judge_log(&self) -> Judged {
         let counters = self.volume.status().counters;
         let completed = (counters.receipts, counters.destroyed_bytes, counters.rewritten_bytes);
         let logged = (self.log.durable, self.log.shredded_bytes, self.log.rewritten_bytes);

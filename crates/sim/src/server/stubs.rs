@@ -7,7 +7,7 @@ use super::keys::number_of;
 use super::{Made, Server};
 use crate::machine::content::marks;
 use crate::machine::history::Store;
-use crate::verdict::{Violation, found};
+use crate::verdict::{Judged, found};
 use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Extent, Pos, Session};
 use quietus_core::base::zeros::is_zeros;
@@ -107,14 +107,9 @@ impl Server {
         cells.filter(|cell| !is_page || cell.is_whole()).collect()
     }
 
-    /// The numbers of the sealings that were opened since this was last called.
-    pub fn take_opened(&self) -> BTreeSet<u32> {
-        self.keys.take_opened()
-    }
-
     /// Checks that nothing lies where it could not be destroyed: stubs on the medium of stubs, and content nowhere but
     /// sealed.
-    pub(super) fn judge_sealed(&self) -> Result<(), Violation> {
+    pub(super) fn judge_sealed(&self) -> Judged {
         for id in [MediumId::Data, MediumId::Map, MediumId::Journal] {
             if id == MediumId::Data && !self.has_stubs() {
                 continue;

@@ -21,7 +21,7 @@ pub struct Client {
     recipe: RecipeBuilder,
     nodes: Vec<Node>,
     /// The folder of another snapshot, of which nothing but its topmost chunks is offered.
-    folder: Option<Recipe>,
+    pub folder: Option<Recipe>,
     /// Chunks that were there.
     pub shared: u64,
     /// Whether the vault has told of any chunk.
@@ -59,11 +59,6 @@ impl Client {
         let at = (shot.files.len(), 0);
         let client = Client { at, folder: Some(folder), is_noted: true, ..Client::new(put, shot, key) };
         Ok(has_all.then_some(client))
-    }
-
-    /// Whether it takes its time to commit.
-    pub fn is_patient(&self) -> bool {
-        self.folder.is_some()
     }
 
     /// Puts the next chunk, or ends a file; true if only the commit is left.

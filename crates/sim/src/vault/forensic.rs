@@ -11,10 +11,10 @@ use quietus_vault::container::Class;
 use super::items::Item;
 use crate::machine::content::{Tag, marks};
 use crate::machine::medium::SimMedium;
-use crate::verdict::{Violation, found};
+use crate::verdict::{Judged, found};
 
 /// Objects to anything of `items` on the media.
-pub fn examine(media: [&SimMedium; 2], key: &VaultKey, items: &[Item]) -> Result<(), Violation> {
+pub fn examine(media: [&SimMedium; 2], key: &VaultKey, items: &[Item]) -> Judged {
     let tags: BTreeSet<Tag> = items.iter().filter(|item| item.is_raw()).map(|item| item.tag()).collect();
     for medium in media {
         let all = Extent::new(0, medium.size());
@@ -64,7 +64,7 @@ fn look(bytes: &[u8], key: &VaultKey, tags: &BTreeSet<Tag>, items: &[Item]) -> O
 }
 
 /// Objects to any name or content in the catalog, dead or alive.
-pub fn examine_catalog(catalog: &SimMedium, last_number: u32) -> Result<(), Violation> {
+pub fn examine_catalog(catalog: &SimMedium, last_number: u32) -> Judged {
     let betrays = |bytes: &[u8]| {
         marks(bytes).next().is_some()
             || (1..=last_number).any(|number| {

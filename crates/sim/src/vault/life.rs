@@ -21,7 +21,7 @@ use super::items::{Item, Shot};
 use super::model::{Model, Pending};
 use crate::machine::medium::{Fault, FaultKind, Power, SimMedium};
 use crate::machine::rng::Rng;
-use crate::verdict::{Violation, bad_reply, broken, overdue, unrecorded};
+use crate::verdict::{Judged, Violation, bad_reply, broken, overdue, unrecorded};
 use changing::Removal;
 
 /// Puts at once.
@@ -78,12 +78,6 @@ impl Bench {
             }
             _ => {}
         }
-    }
-
-    /// Whether a medium has failed as planned.
-    fn has_failed(&self) -> bool {
-        let fired = [self.pool.take_fired(), self.catalog.take_fired()];
-        fired.iter().any(|fired| !fired.is_empty())
     }
 
     /// The media work again; what a failed sync has lost stays lost.
@@ -200,7 +194,7 @@ fn refused(error: VaultError) -> Violation {
 
 impl<'m> Life<'m, '_> {
     /// The call that the power cut short was done, or not; nothing else has changed.
-    fn reconcile(&mut self) -> Result<(), Violation> {
+    fn reconcile(&mut self) -> Judged {
         let found: Vec<SnapshotId> = self.vault.snapshots().map(|(snapshot, _)| snapshot).collect();
         let held: BTreeSet<SnapshotId> = self.vault.holds().map(|(_, snapshot)| snapshot).collect();
         match self.model.pending.take() {
@@ -237,7 +231,8 @@ impl<'m> Life<'m, '_> {
         if self.bench.power.is_off() {
             return Some(Stop::Power);
         }
-        self.bench.has_failed().then_some(Stop::Fault)
+        let fired = [self.bench.pool.take_fired(), self.bench.catalog.take_fired()];
+        fired.iter().any(|fired| !fired.is_empty()).then_some(Stop::Fault)
     }
 
     /// One call of the vault, or an act of a client that takes few calls.
@@ -251,9 +246,9 @@ impl<'m> Life<'m, '_> {
             56..58 => self.forget(rng)?,
             58..61 => self.begin(rng)?,
             61..88 => self.sanitize()?,
-            88..94 => self.restore_any(rng)?,
+            88..94 => self.any_snapshot(rng).map_or(Ok(()), |snapshot| self.restore(snapshot))?,
             94..95 => self.verify()?,
-            95 => self.record(rng)?,
+            95 => self.ask(|vault| vault.recorded(rng.below(3), LogHead::default()))?,
             97 => self.hold(rng)?,
             98 => self.remove_file(rng)?,
             96 if rng.chance(5) => self.cancel()?,
@@ -319,7 +314,8 @@ impl<'m> Life<'m, '_> {
         let index = rng.index(self.clients.len());
         let stepped = self.clients[index].step(&mut self.vault);
         match stepped {
-            Ok(true) if self.clients[index].is_patient() && rng.chance(90) => Ok(()),
+            // A client that relies on a folder takes its time to commit.
+            Ok(true) if self.clients[index].folder.is_some() && rng.chance(90) => Ok(()),
             Ok(true) => self.commit(index),
             Ok(false) => Ok(()),
             Err(VaultError::Full { .. } | VaultError::Snapshots(_)) => self.give_up(index),
@@ -404,12 +400,12 @@ impl<'m> Life<'m, '_> {
         self.clients.iter().map(|client| &client.shot).chain(removals).collect()
     }
 
-    fn examine(&self, dead: &[Item]) -> Result<(), Violation> {
+    fn examine(&self, dead: &[Item]) -> Judged {
         examine([&self.bench.pool, &self.bench.catalog], &self.bench.setup.key, dead)
     }
 
     /// A receipt is of a forget, and of what that left behind nothing is there any more.
-    fn examine_receipts(&mut self) -> Result<(), Violation> {
+    fn examine_receipts(&mut self) -> Judged {
         let receipts: Vec<Owed> = self.vault.receipts().map(|receipt| receipt.owed).collect();
         for owed in receipts {
             let snapshot = match owed {
@@ -438,11 +434,6 @@ impl<'m> Life<'m, '_> {
         Ok(())
     }
 
-    fn restore_any(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        let snapshot = self.any_snapshot(rng);
-        snapshot.map_or(Ok(()), |snapshot| self.restore(snapshot))
-    }
-
     fn restore(&mut self, snapshot: SnapshotId) -> Result<(), Stop> {
         let found = restored(&mut self.vault, snapshot);
         let found = found.map_err(|error| {
@@ -462,10 +453,6 @@ impl<'m> Life<'m, '_> {
         }
     }
 
-    fn record(&mut self, rng: &mut Rng) -> Result<(), Stop> {
-        self.ask(|vault| vault.recorded(rng.below(3), LogHead::default()))
-    }
-
     fn cancel(&mut self) -> Result<(), Stop> {
         if !self.vault.is_sanitizing() {
             return Ok(());
@@ -482,7 +469,7 @@ impl<'m> Life<'m, '_> {
     }
 
     /// Left alone, the vault meets all that it owes.
-    fn finish(&mut self, rng: &mut Rng) -> Result<(), Violation> {
+    fn finish(&mut self, rng: &mut Rng) -> Judged {
         self.model.now += 2;
         self.begin(rng)?;
         for _ in 0..PATIENCE {
@@ -516,7 +503,7 @@ impl From<Stop> for Violation {
 }
 
 /// Objects if the files of a snapshot are not those that were put.
-fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Result<(), Violation> {
+fn compare(snapshot: SnapshotId, shot: &Shot, found: Vec<NamedContent>) -> Judged {
     match shot.content() == found {
         true => Ok(()),
         false => Err(broken(format!("{snapshot:?} is not restored as it was put"))),

@@ -4,7 +4,7 @@
 use crate::trial::{assert_kept, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{self, Both, Product, Reference};
 use quietus_sim::rules::rule_j::known::histories;
-use quietus_sim::rules::rule_j::reference::{Counts, RULE, Reading};
+use quietus_sim::rules::rule_j::reference::Reading;
 use quietus_sim::rules::rule_j::setup::Setup;
 use quietus_sim::rules::rule_j::trial::{
     MODES, cached, external_journal, lived, marked, parts, read, reserving, retold, searched, walked,
@@ -15,11 +15,7 @@ use quietus_sim::silence_panics;
 const TRANSITIONS: u64 = 4_000;
 const WALKS: u64 = 1_500;
 
-const WRONG: [Reading; 3] = [
-    Reading { margin: 1, ..RULE },
-    Reading { counts: Counts::Numbers, ..RULE },
-    Reading { counts: Counts::Blocks, ..RULE },
-];
+const WRONG: [Reading; 3] = [Reading::OneCommit, Reading::Numbers, Reading::Blocks];
 
 #[test]
 fn the_page_alone_never_destroys_owned_content() {
@@ -43,7 +39,7 @@ fn content_of_marked_files_is_never_plain_and_other_content_mostly_is() {
 #[test]
 fn wrong_readings_of_the_page_are_found() {
     silence_panics();
-    for reading in WRONG.into_iter().chain([Reading { fresh_is_residue: true, ..RULE }]) {
+    for reading in WRONG.into_iter().chain([Reading::FreshIsResidue]) {
         let found = (0..WALKS).find_map(|seed| read(reading, seed).failure);
         let (_, broken) = found.unwrap_or_else(|| panic!("{reading:?} was not found"));
         assert!(broken.contains("safety"), "{reading:?}: {broken}");
@@ -56,11 +52,11 @@ fn histories_that_are_worth_keeping_are_kept() {
     for (name, steps) in histories() {
         for setup in MODES.map(Setup::large) {
             for watchers in [Both, Product, Reference] {
-                assert_eq!(retold(&setup, &steps, watchers, RULE), Ok(()), "{name}, {setup:?}");
+                assert_eq!(retold(&setup, &steps, watchers, Reading::Page), Ok(()), "{name}, {setup:?}");
             }
             for watchers in [Both, Product] {
                 let setup = setup.clone().external_journal();
-                assert_eq!(retold(&setup, &steps, watchers, RULE), Ok(()), "{name}, {setup:?}");
+                assert_eq!(retold(&setup, &steps, watchers, Reading::Page), Ok(()), "{name}, {setup:?}");
             }
         }
     }

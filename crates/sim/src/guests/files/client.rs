@@ -26,7 +26,9 @@ impl Files {
                 }
             }
             it.arrive_all()?;
-            it.orphan_all();
+            // The client waits for no reply any more.
+            let (at, pending) = (it.at, std::mem::take(&mut it.pending));
+            it.orphans.extend(pending.into_iter().map(|(id, sent)| (id, (at, sent))));
             it.wire = again.into_iter().map(|sent| it.renewed(sent)).collect();
             Ok(())
         })?;
@@ -41,12 +43,6 @@ impl Files {
     pub(super) fn connect(&mut self, comes: bool) -> Result<(), String> {
         self.server.connect(comes)?;
         self.hear()
-    }
-
-    /// Notes that the client waits for no reply any more.
-    fn orphan_all(&mut self) {
-        let (at, pending) = (self.at, std::mem::take(&mut self.pending));
-        self.orphans.extend(pending.into_iter().map(|(id, sent)| (id, (at, sent))));
     }
 
     /// Keeps a change for later that was refused for want of space: it changed nothing. The host
@@ -102,11 +98,5 @@ impl Files {
             self.arrive_all()?;
         }
         Ok(())
-    }
-
-    /// The guest's host loses its power.
-    pub(super) fn lose_host(&mut self) -> Result<(), String> {
-        self.cache.lose();
-        self.happen(crate::guests::files::Event::CrashGuest(false))
     }
 }

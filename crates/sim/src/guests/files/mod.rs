@@ -45,10 +45,12 @@ use quietus_detect::rules::options::{Grade, Options};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use wire::Sent;
+use wire::{Sent, What};
 
 /// Histories in which the host may become full, in percent.
 const FULL_PERCENT: u64 = 10;
+/// Milliseconds of [`Event::Sleep`].
+const SLEEP_MS: u64 = 10_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileSystem {
@@ -110,7 +112,6 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup of `seed`, on such a disk, with such partitions.
     pub fn from_seed(seed: u64, disk: history::Setup, parts: &[FileSystem]) -> Self {
         let mut rng = Rng::new(!seed);
         let grade = if rng.chance(12) { Grade::Content } else { Grade::Generation };
@@ -254,9 +255,6 @@ impl DerefMut for Files {
 
 impl Files {
     /// Empty file systems, mounted.
-    ///
-    /// # Panics
-    /// If they cannot be mounted.
     pub fn new(setup: &Setup) -> Self {
         let mut content: Vec<Vec<u8>> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
@@ -323,7 +321,11 @@ impl Files {
             Event::Arrive => self.arrive_all(),
             Event::Read(block) => self.read_again(block),
             Event::Trim(block) => self.trim(block),
-            Event::AskInVain(block, vain) => self.ask_in_vain(block, vain),
+            Event::AskInVain(block, vain) => {
+                self.until_idle(&[block])?;
+                self.post(What::InVain(block, vain));
+                Ok(())
+            }
             Event::Commit => self.commit(),
             Event::MoveTail => self.move_tail(),
             Event::Flush => self.flush(),
@@ -331,10 +333,17 @@ impl Files {
             Event::CrashGuest(lands) => self.crash_guest(lands),
             Event::Fsck(first) => self.fsck(first),
             Event::Cache(step) => self.cache_does(step),
-            Event::LoseHost => self.lose_host(),
+            Event::LoseHost => {
+                self.cache.lose();
+                self.happen(Event::CrashGuest(false))
+            }
             Event::Reconnect(overlaps) => self.reconnect(overlaps),
             Event::Pass(ms) => self.pass(ms),
-            Event::Sleep => self.sleep(),
+            Event::Sleep => {
+                self.everywhere(Self::arrive_all)?;
+                self.server.pass(SLEEP_MS)?;
+                self.hear()
+            }
             Event::Turn => self.turn(),
             Event::ShredNow => self.shred_now(),
             Event::Restart(drains) => self.restart(drains),

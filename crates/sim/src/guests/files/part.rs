@@ -6,7 +6,7 @@ use crate::guests::files::systems::truth::Truth;
 use crate::guests::files::wire::{Sent, What};
 use crate::machine::cache::Cache;
 use crate::machine::content::Tag;
-use crate::rules::rule_e::guest::Owner;
+use crate::rules::rule_e::guest::{Mark, Owner};
 use crate::rules::rule_e::toy::{Bytes, SUPER};
 use crate::rules::rule_e::wide::narrowed;
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
@@ -119,7 +119,11 @@ impl Part {
         named: &BTreeMap<Block, Owner>,
         possible: &[Vec<Bytes>],
     ) -> Result<(), String> {
-        let mark = self.truth.unowned(block, named)?;
+        let mark = Mark::of(&self.truth.seen[block as usize]);
+        let is_own = |it: &Mark| named.get(&block) == Some(&it.owner) && !self.truth.is_dead(Some(*it));
+        if let Some(Mark { owner, .. }) = mark.filter(is_own) {
+            return Err(format!("safety: block {block} holds present content of {owner:?}"));
+        }
         if self.system.is_needed(block, mark, &self.truth, possible) {
             return Err(format!("safety: after a crash {mark:?} may be wanted in block {block} again"));
         }

@@ -6,7 +6,6 @@ use crate::rules::rule_e::toy::{Layout, Super, Toy};
 use quietus_core::base::units::{BLOCK_BYTES, Extent};
 use quietus_detect::formats::format::{Block, Probe, Prober};
 
-/// Finds the file systems of these guests.
 pub(super) const PROBER: Prober = |disk_bytes, contents| {
     let place = Extent::new(0, BLOCK_BYTES);
     let Some(bytes) = contents.get(place) else { return Probe::Needs(vec![place]) };

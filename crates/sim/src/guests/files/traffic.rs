@@ -87,7 +87,6 @@ impl Files {
         self.wire.push(Sent { id, what, since: 0 });
     }
 
-    /// Sends `page` to `block`.
     pub(super) fn post_write(&mut self, block: Block, page: &Bytes) {
         let tag = self.system.is_data(block).then(|| self.truth.tag(page));
         let (fua, bytes) = (self.rng.chance(5), tagged(self.place(block), page, tag));
@@ -148,7 +147,6 @@ impl Files {
         self.arrived(block, &page, tag);
     }
 
-    /// Lets everything arrive that is on its way.
     pub(super) fn arrive_all(&mut self) -> Result<(), String> {
         while !self.wire.is_empty() {
             self.arrive_one()?;

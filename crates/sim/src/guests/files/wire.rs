@@ -35,7 +35,6 @@ pub enum What {
 }
 
 impl What {
-    /// The block that the request is about.
     pub(super) fn block(&self) -> Option<Block> {
         match *self {
             Self::Write { block, .. }

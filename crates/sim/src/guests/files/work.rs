@@ -1,8 +1,8 @@
 //! A guest at work.
 
+use crate::guests::files::Files;
 use crate::guests::files::part::Part;
 use crate::guests::files::wire::What;
-use crate::guests::files::{Files, Vain};
 use crate::rules::rule_e::guest::{Action, Guest};
 use crate::rules::rule_e::toy::{SUPER, Super};
 use crate::rules::rule_e::wide::narrowed;
@@ -12,8 +12,6 @@ use quietus_detect::formats::format::Block;
 
 /// Most rounds until a log is empty: each commit takes some.
 const ROUNDS_MAX: usize = 60;
-/// Milliseconds of [`crate::guests::files::Event::Sleep`].
-const SLEEP_MS: u64 = 10_000_000;
 
 impl Files {
     pub(super) fn mount(&mut self) -> Result<(), String> {
@@ -159,13 +157,6 @@ impl Files {
         Ok(())
     }
 
-    /// Sends a request that must be refused; the owner of the block keeps its content.
-    pub(super) fn ask_in_vain(&mut self, block: Block, vain: Vain) -> Result<(), String> {
-        self.until_idle(&[block])?;
-        self.post(What::InVain(block, vain));
-        Ok(())
-    }
-
     /// Before a file loses blocks, the kernel waits for those on their way.
     pub(super) fn does(&mut self, action: Action) -> Result<(), String> {
         if action.frees() {
@@ -208,12 +199,6 @@ impl Files {
         self.run_ms += ms;
         self.server.pass(ms)?;
         self.cached_until = self.server.now;
-        self.hear()
-    }
-
-    pub(super) fn sleep(&mut self) -> Result<(), String> {
-        self.everywhere(Self::arrive_all)?;
-        self.server.pass(SLEEP_MS)?;
         self.hear()
     }
 }

@@ -16,7 +16,7 @@ use crate::guests::world::{Pending, World, whole_blocks};
 use crate::machine::content::Tag;
 use crate::machine::history::Ask;
 use crate::server::{Moment, Server};
-use crate::verdict::{Violation, bad_reply, broken};
+use crate::verdict::{Judged, Violation, bad_reply, broken};
 use quietus_core::base::units::{Addr, Epoch, EpochRange, Extent, Scope};
 use quietus_core::request::Reply;
 use std::collections::BTreeMap;
@@ -136,10 +136,6 @@ impl Book {
         }
     }
 
-    pub(super) fn change_sent(&mut self) {
-        (self.is_changed, self.is_touched) = (true, true);
-    }
-
     pub(super) fn forget_sent(&mut self, epochs: EpochRange) {
         self.each(epochs, |closed| {
             if closed.fate != Fate::Forgotten {
@@ -223,12 +219,7 @@ impl Book {
     }
 
     /// Notes a start of the disk, after a stop that was `clean` or not.
-    pub(super) fn restarted(
-        &mut self,
-        server: &Server,
-        model: &Model,
-        is_clean: bool,
-    ) -> Result<(), Violation> {
+    pub(super) fn restarted(&mut self, server: &Server, model: &Model, is_clean: bool) -> Judged {
         let open = server.open_epoch();
         let is_cut_off = self.cut.is_some() && open == self.open;
         self.is_touched |= is_cut_off || open < self.open;
@@ -257,7 +248,7 @@ impl Book {
     }
 
     /// Checks what a start says of the open epoch: whether it has a change.
-    fn check_changed(&self, model: &Model) -> Result<(), Violation> {
+    fn check_changed(&self, model: &Model) -> Judged {
         let before = self.open.saturating_sub(1);
         let Some(last) = self.closed.get(&before) else { return Ok(()) };
         if !self.is_changed && last.fate == Fate::Kept && model.surely_differs(&last.cut.model) {
@@ -285,7 +276,7 @@ impl Book {
     }
 
     /// Checks what a read of the past showed.
-    fn read(&mut self, pending: &Pending, bytes: &[u8]) -> Result<(), Violation> {
+    fn read(&mut self, pending: &Pending, bytes: &[u8]) -> Judged {
         let epoch = pending.about.epochs.from;
         if pending.about.is_forgotten {
             return Err(broken(format!("{epoch:?} was forgotten, but can be read")));
@@ -308,7 +299,7 @@ impl Book {
     }
 
     /// Checks a list of epochs, each with the time of its close.
-    fn listed(&mut self, About { epochs, told, .. }: &About, list: &[(u64, u64)]) -> Result<(), Violation> {
+    fn listed(&mut self, About { epochs, told, .. }: &About, list: &[(u64, u64)]) -> Judged {
         let wrong = |what: String| Err(broken(format!("{what} in the list of epochs {list:?}")));
         let from = epochs.from.0;
         if !list.is_sorted_by(|a, b| a.0 < b.0) || list.iter().any(|it| it.0 < from) {
@@ -335,7 +326,6 @@ impl Book {
 }
 
 impl Pending {
-    /// The scope of the request.
     pub(super) fn scope(&self) -> Scope {
         let blocks = (self.ask == Ask::ForgetBlocks).then(|| whole_blocks(self.extent));
         Scope { epochs: self.about.epochs, blocks }
@@ -344,7 +334,7 @@ impl Pending {
 
 impl World {
     /// Whether the replies about epochs are right.
-    pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, reply: Reply) -> Result<(), Violation> {
+    pub(super) fn epochs_done(&mut self, tag: Tag, pending: &Pending, reply: Reply) -> Judged {
         match pending.ask {
             Ask::CloseEpoch => {
                 let Reply::Closed(Epoch(number)) = reply else {
@@ -395,7 +385,7 @@ impl World {
             }
             Ask::CloseEpoch => self.book.close_sent(tag, &self.model, since),
             Ask::Forget { .. } => self.book.forget_sent(self.book.meant(ask)),
-            _ if ask.value(tag).is_some() => self.book.change_sent(),
+            _ if ask.value(tag).is_some() => (self.book.is_changed, self.book.is_touched) = (true, true),
             _ => {}
         }
     }
@@ -409,8 +399,8 @@ impl World {
     }
 
     /// Reads the whole disk, as it is and as each kept epoch showed it.
-    pub(super) fn read_all_epochs(&mut self) -> Result<(), Violation> {
-        self.server.take_opened();
+    pub(super) fn read_all_epochs(&mut self) -> Judged {
+        self.server.keys.take_opened();
         self.read_everything()?;
         if !self.server.setup.keeps_versions() {
             return Ok(());

@@ -13,14 +13,14 @@ use crate::guests::world::{ORIGIN, World};
 use crate::machine::content::Tag;
 use crate::machine::history::Store;
 use crate::machine::remanence::Trace;
-use crate::verdict::Violation;
+use crate::verdict::Judged;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::volume::{Done, Receipt};
 
 impl World {
     /// Checks that the content that the receipt names is destroyed, unless there was another death
     /// since.
-    pub(super) fn judge_late(&mut self, receipt: &Receipt) -> Result<(), Violation> {
+    pub(super) fn judge_late(&mut self, receipt: &Receipt) -> Judged {
         if self.server.setup.keeps_versions() {
             return receipt.forgot.map_or(Ok(()), |scope| self.judge_forgotten(scope));
         }
@@ -34,7 +34,7 @@ impl World {
         self.server.report(found, "a receipt")
     }
 
-    pub(super) fn judge_drained(&mut self) -> Result<(), Violation> {
+    pub(super) fn judge_drained(&mut self) -> Judged {
         if self.server.setup.keeps_versions() {
             self.judge_all_forgotten()?;
             return self.server.judge_drained();

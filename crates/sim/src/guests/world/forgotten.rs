@@ -14,7 +14,7 @@ use crate::guests::world::lost::Shown;
 use crate::machine::content::{Tag, fill};
 use crate::machine::history::Ask;
 use crate::server::Made;
-use crate::verdict::{Violation, found, overdue};
+use crate::verdict::{Judged, found, overdue};
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent, Scope};
 
 /// Content that has to be gone when epochs are forgotten.
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Checks the receipt of a forget.
-    pub(super) fn judge_forgotten(&mut self, scope: Scope) -> Result<(), Violation> {
+    pub(super) fn judge_forgotten(&mut self, scope: Scope) -> Judged {
         self.server.figures.forgotten += 1;
         let first = |is_unheard: bool| {
             let is_it = |it: &Dying| it.scope == scope && !it.is_over && it.is_unheard == is_unheard;
@@ -122,12 +122,7 @@ impl World {
         self.dying.iter_mut().for_each(|it| it.is_lost = true);
     }
 
-    fn judge_dying(
-        &self,
-        dying: &Dying,
-        when: &str,
-        is_excused: impl Fn(Extent<Addr>) -> bool,
-    ) -> Result<(), Violation> {
+    fn judge_dying(&self, dying: &Dying, when: &str, is_excused: impl Fn(Extent<Addr>) -> bool) -> Judged {
         let openable = if dying.sealings.is_empty() { Vec::new() } else { self.server.openable() };
         for (number, made) in openable {
             let is_left = dying.sealings.iter().any(|(it, block)| *it == number && !is_excused(*block));
@@ -152,7 +147,7 @@ impl World {
     }
 
     /// Checks that nothing can be opened that neither the disk nor a kept epoch shows, as nothing is owed.
-    pub(super) fn judge_all_forgotten(&self) -> Result<(), Violation> {
+    pub(super) fn judge_all_forgotten(&self) -> Judged {
         for dying in &self.dying {
             if !dying.is_over && !dying.is_lost {
                 return Err(overdue(format!(
@@ -171,13 +166,13 @@ impl World {
         Ok(())
     }
 
-    /// Checks that nothing can be opened but what was opened since [`Server::take_opened`](crate::server::Server):
-    /// everything was read, and nothing is owed.
-    pub(super) fn judge_opened(&self) -> Result<(), Violation> {
+    /// Checks that nothing can be opened but what was opened since that was last asked: everything was read, and nothing is
+    /// owed.
+    pub(super) fn judge_opened(&self) -> Judged {
         if self.server.is_latched || !self.server.has_stubs() {
             return Ok(());
         }
-        let opened = self.server.take_opened();
+        let opened = self.server.keys.take_opened();
         let mut openable = self.server.openable().into_iter();
         let left = openable.find(|(number, _)| !opened.contains(number));
         let wrong = |made: Made| Err(found(format!("{:?} is not shown, but can be opened", made.context)));

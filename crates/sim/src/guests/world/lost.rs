@@ -9,7 +9,7 @@
 
 use crate::guests::model::Model;
 use crate::machine::content::Tag;
-use crate::verdict::{Violation, broken};
+use crate::verdict::{Judged, broken};
 use quietus_core::base::units::{Addr, Extent};
 
 /// The outcome of a forget.
@@ -33,7 +33,6 @@ struct Lost {
     fate: Fate,
 }
 
-/// All such blocks of a disk.
 #[derive(Default)]
 pub(super) struct AllLost(Vec<Lost>);
 
@@ -89,12 +88,7 @@ impl AllLost {
     }
 
     /// Notes that `extent` of `epoch` was read; `surely` were lost when that was asked.
-    pub(super) fn read(
-        &mut self,
-        epoch: u64,
-        extent: Extent<Addr>,
-        surely: &[Extent<Addr>],
-    ) -> Result<(), Violation> {
+    pub(super) fn read(&mut self, epoch: u64, extent: Extent<Addr>, surely: &[Extent<Addr>]) -> Judged {
         if let Some(lost) = surely.iter().find(|lost| lost.overlap(extent).is_some()) {
             let what = format!("{lost:?} of epoch {epoch} was forgotten, but {extent:?} can be read");
             return Err(broken(what));

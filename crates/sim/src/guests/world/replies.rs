@@ -5,17 +5,12 @@ use crate::machine::content::Tag;
 use crate::machine::history::Ask;
 use crate::machine::medium::FaultKind;
 use crate::server::Moment;
-use crate::verdict::{Violation, bad_reply};
+use crate::verdict::{Judged, bad_reply};
 use quietus_core::base::units::{Addr, BLOCK_BYTES, Extent};
 use quietus_core::request::{Outcome, Refusal, Reply, RequestId};
 
 impl World {
-    pub(super) fn replied(
-        &mut self,
-        moment: Moment,
-        id: RequestId,
-        outcome: Outcome,
-    ) -> Result<(), Violation> {
+    pub(super) fn replied(&mut self, moment: Moment, id: RequestId, outcome: Outcome) -> Judged {
         let Some(pending) = self.pending.remove(&id) else {
             return Err(bad_reply(format!("{id:?} was replied to twice, or never sent")));
         };
@@ -26,13 +21,7 @@ impl World {
         }
     }
 
-    fn is_done(
-        &mut self,
-        moment: Moment,
-        tag: Tag,
-        pending: &Pending,
-        reply: Reply,
-    ) -> Result<(), Violation> {
+    fn is_done(&mut self, moment: Moment, tag: Tag, pending: &Pending, reply: Reply) -> Judged {
         self.server.figures.done += 1;
         let extent = pending.extent;
         match pending.ask {
@@ -79,7 +68,7 @@ impl World {
         }
     }
 
-    fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Result<(), Violation> {
+    fn is_refused(&mut self, tag: Tag, pending: &Pending, refusal: &Refusal) -> Judged {
         self.server.figures.refused += 1;
         if !self.may_refuse(pending, refusal) {
             return Err(bad_reply(format!(

@@ -34,7 +34,7 @@ fn overwrite(world: &World, byte: u8) {
     world.server.media.data.write(Pos(spot().start.0), &[byte; BLOCK as usize], true).expect("a write");
 }
 
-fn objection(result: Result<(), Violation>) -> Oracle {
+fn objection(result: Judged) -> Oracle {
     result.expect_err("an oracle objects").oracle
 }
 

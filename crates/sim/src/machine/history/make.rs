@@ -22,7 +22,8 @@ impl History {
 
     /// The history of `seed` of a disk that keeps versions.
     pub fn of_versions(seed: u64) -> Self {
-        Self::made(seed, epochs_weight(seed), Setup::with_versions)
+        let epochs_weight = Rng::new(seed ^ EPOCHS_SALT).pick(&[0, 10, 30, 60]);
+        Self::made(seed, epochs_weight, Setup::with_versions)
     }
 
     /// The history of `seed` of a disk on media of which some places will not be erased; in slots that are written once if `spends`.
@@ -51,11 +52,6 @@ impl History {
         let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
         Self { seed, setup, steps }
     }
-}
-
-/// How often the history of `seed` is about epochs.
-fn epochs_weight(seed: u64) -> u64 {
-    Rng::new(seed ^ EPOCHS_SALT).pick(&[0, 10, 30, 60])
 }
 
 impl Setup {

@@ -18,7 +18,6 @@ pub struct Layers {
 #[derive(Clone, Debug)]
 pub struct Layer {
     pub bytes: [u8; SECTOR_BYTES],
-    /// Passes over each word.
     passes: [u8; WORDS],
 }
 
@@ -45,10 +44,6 @@ impl Layer {
             }
         }
     }
-
-    fn fewest(&self) -> u8 {
-        self.passes.iter().min().copied().unwrap_or(NOTHING)
-    }
 }
 
 impl Layers {
@@ -67,7 +62,7 @@ impl Layers {
         if !layers.iter().any(|layer| layer.bytes == *bytes) {
             layers.push(Layer::new(bytes, touched));
         }
-        layers.retain(|layer| layer.fewest() < self.passes_min);
+        layers.retain(|layer| layer.passes.iter().any(|passes| *passes < self.passes_min));
     }
 
     /// The layers of which the bytes `from..to` of `sector` have fewer than `passes` passes somewhere.

@@ -160,11 +160,6 @@ impl Fuzz {
         let differential = theme.attach((theme.disk)(theme), Millis(1_000_000));
         Self { theme: theme.clone(), watchers, differential: differential.watched_by(watchers) }
     }
-
-    fn restart(&mut self) {
-        let (disk, now) = (self.differential.disk.clone(), self.differential.now);
-        self.differential = self.theme.attach(disk, now).watched_by(self.watchers);
-    }
 }
 
 impl Space for Fuzz {
@@ -186,7 +181,10 @@ impl Space for Fuzz {
                 let cached = Attached::Cached { hold_ms: SETTLE_MS };
                 self.differential.attached(if is { cached } else { Attached::Direct });
             }
-            Step::Restart => self.restart(),
+            Step::Restart => {
+                let (disk, now) = (self.differential.disk.clone(), self.differential.now);
+                self.differential = self.theme.attach(disk, now).watched_by(self.watchers);
+            }
             Step::Cut => self.differential.observe(Observation::Cut),
             Step::Proven => self.differential.observe(Observation::Proven),
             Step::Act(all) => drop(self.differential.verdicts(all)?),

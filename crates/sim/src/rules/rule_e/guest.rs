@@ -24,7 +24,6 @@ pub const SLOTS: usize = 2 + POINTERS;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Stay(pub u16);
 
-/// Owner of a [`Stay`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Owner {
     pub file: u8,
@@ -46,7 +45,6 @@ pub const TOUCHED: usize = MARK + 5;
 pub const IS_POINTERS: usize = BLOCK_BYTES - 1;
 
 impl Mark {
-    /// The mark in `bytes`, if there is one.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let mark = &bytes[MARK..];
         let stay = Stay(u16::from_le_bytes([mark[1], mark[2]]));
@@ -153,7 +151,8 @@ impl Guest {
         for file in self.present() {
             let has_content = |it: &(usize, Block, bool)| self.has_content(file, it.1, it.2);
             let blocks = self.claims(file).into_iter().filter(has_content).map(|it| it.1);
-            let blocks = blocks.chain(self.pointer_blocks(file));
+            let owned = self.inodes[file].owns().into_iter().filter(|(_, kind)| *kind != Kind::Data);
+            let blocks = blocks.chain(owned.map(|(block, _)| Block::from(block)));
             for block in blocks {
                 named.entry(block).or_insert(self.owner(file));
             }
@@ -166,11 +165,6 @@ impl Guest {
     fn claims(&self, file: usize) -> Vec<(usize, Block, bool)> {
         let slots = (0..SLOTS).filter_map(|slot| Some((slot, self.at(file, slot)?)));
         slots.map(|(slot, block)| (slot, block, self.is_unwritten(file, slot))).collect()
-    }
-
-    fn pointer_blocks(&self, file: usize) -> Vec<Block> {
-        let owned = self.inodes[file].owns().into_iter().filter(|(_, kind)| *kind != Kind::Data);
-        owned.map(|(block, _)| Block::from(block)).collect()
     }
 
     /// The blocks that the block of pointers `block` names.
@@ -192,7 +186,6 @@ impl Guest {
         self.toy.data().filter(|it| !self.bits[*it as usize]).collect()
     }
 
-    /// The block in `slot` of `file`, if there is one.
     fn at(&self, file: usize, slot: usize) -> Option<Block> {
         let inode = self.inodes[file];
         let block = match slot {
@@ -211,7 +204,6 @@ impl Guest {
         self.pages.iter().filter(|(_, page)| page[IS_POINTERS] != 0).map(|(block, _)| *block).collect()
     }
 
-    /// The owner that `file` is now.
     fn owner(&self, file: usize) -> Owner {
         Owner { file: file as u8, generation: self.inodes[file].generation }
     }
@@ -242,7 +234,10 @@ impl Guest {
             Action::Fill(block) => self.fill(block, false, begin),
             Action::Swap(block) => self.fill(block, true, begin),
             Action::Zero(file, slot) => return self.zero(file, slot).into_iter().collect(),
-            Action::SwapOff(block) => return self.swap_off(block).into_iter().collect(),
+            Action::SwapOff(block) if self.swapped.contains(&block) => {
+                self.drop_page(block);
+                return vec![block];
+            }
             Action::Stamp => drop(self.dirty.insert(TABLE)),
             Action::Truncate(file) | Action::Delete(file) if self.present().contains(&file) => {
                 let freed = self.release(file);

@@ -29,6 +29,11 @@ fn lives(name: &'static str, steps: &[&[Step]]) -> Known {
     known(name, 3, None, &[&steps.concat(), &[Cut, Proven]])
 }
 
+/// Block 3 is dead at the end.
+fn dies(name: &'static str, steps: &[&[Step]]) -> Known {
+    known(name, 3, Some(Dead), steps)
+}
+
 /// A map is written that shows just these blocks of data allocated.
 fn map(allocated: &[Block]) -> Step {
     let page: Bytes = std::array::from_fn(|n| u8::from(n < 3 || allocated.contains(&(n as Block))));
@@ -98,12 +103,7 @@ pub fn histories() -> Vec<Known> {
                 rewritten,
                 &[&renewed, &[clean, Read]],
             ),
-            known(
-                "data_of_a_block_that_changed_its_owner_and_its_level_names_nothing",
-                3,
-                Some(Dead),
-                &[&levels],
-            ),
+            dies("data_of_a_block_that_changed_its_owner_and_its_level_names_nothing", &[&levels]),
         ],
     ]
     .concat()
@@ -118,22 +118,16 @@ fn unwritten() -> Vec<Known> {
     let both = files(&[unwritten, file(1, [3, 0], 0, 0)]);
     let (gone, at_rest) = (Inode::default(), [clean, Pass(700), Read, Cut, Proven]);
     vec![
-        known(
+        dies(
             "what_an_owner_gave_up_in_place_dies_after_activity",
-            3,
-            Some(Dead),
             &[&written, &[gives_up], &active, &[Cut, Proven]],
         ),
-        known(
+        dies(
             "what_two_owners_had_reserved_at_once_dies_at_rest",
-            3,
-            Some(Dead),
             &[&written, &[files(&[unwritten, unwritten]), files(&[gone, unwritten])], &at_rest],
         ),
-        known(
+        dies(
             "what_is_paged_to_below_an_unwritten_extent_dies_at_rest",
-            3,
-            Some(Dead),
             &[&written, &[gives_up, data(3)], &at_rest],
         ),
         lives(

@@ -125,30 +125,6 @@ impl<F: Format> Reference<F> {
         }
     }
 
-    /// A suspicion of what has an owner ends when it was neither written nor
-    /// given a name for `settle` of `active` (5).
-    fn end_suspicions(&mut self) {
-        for block in self.settled(|it| it.stirred) {
-            let has_owner = !self.is_guessed(block);
-            let cell = self.cell(block);
-            cell.stirred = None;
-            cell.suspicious &= !has_owner;
-        }
-    }
-
-    /// A doubt ends after `settle` of `active` (4).
-    fn end_doubts(&mut self) {
-        self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
-    }
-
-    /// The write that was to settle the suspicion has not come (5).
-    fn unlinks_settle(&mut self) {
-        for block in self.settled(|it| it.unlinked) {
-            let cell = self.cell(block);
-            (cell.unlinked, cell.conservative) = (None, true);
-        }
-    }
-
     /// Blocks for which `settle` of `active` has passed since this moment.
     fn settled(&mut self, since: fn(&Cell) -> Option<Moment>) -> Vec<Block> {
         let settle = self.settle_ms();
@@ -174,11 +150,22 @@ impl<F: Format> Reference<F> {
     fn arrived(&mut self, now: Millis, extent: Extent<Addr>, content: Content<'_>) {
         self.tick(now);
         self.clock.change();
-        self.end_suspicions();
+        // A suspicion of what has an owner ends when it was neither written nor given a name for `settle` of `active` (5).
+        for block in self.settled(|it| it.stirred) {
+            let has_owner = !self.is_guessed(block);
+            let cell = self.cell(block);
+            cell.stirred = None;
+            cell.suspicious &= !has_owner;
+        }
         self.condemn_unwritten();
-        self.end_doubts();
+        // A doubt ends after `settle` of `active` (4).
+        self.settled(|it| it.unconfirmed).into_iter().for_each(|it| self.condemn(it));
         self.sources_settle();
-        self.unlinks_settle();
+        // The write that was to settle the suspicion has not come (5).
+        for block in self.settled(|it| it.unlinked) {
+            let cell = self.cell(block);
+            (cell.unlinked, cell.conservative) = (None, true);
+        }
         if let Some(review) = &mut self.review {
             review.at = Millis(now.0 + QUIET_MS);
         }
@@ -219,6 +206,7 @@ impl<F: Format> Reference<F> {
         let Ok(shown) = self.format.map(at, &bytes[from..from + at.len as usize]) else {
             return self.stop();
         };
+        let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) if self.cells[&block].unwritten.hollow => {}
@@ -230,14 +218,10 @@ impl<F: Format> Reference<F> {
                 (Some(true), false) => self.condemn(block),
                 _ => {}
             }
-            if self.in_use && self.clients <= 1 && !self.is_replayed() {
+            if self.in_use && self.clients <= 1 && !is_replayed {
                 self.cells.get_mut(&block).into_iter().for_each(|it| it.written = None);
             }
         }
-    }
-
-    fn is_replayed(&self) -> bool {
-        self.format.map_needs_rest() || self.format.has_external_journal()
     }
 
     /// Notes that earlier writes may come again (3).
@@ -264,11 +248,6 @@ impl<F: Format> Reference<F> {
     fn says_nothing(&mut self, block: Block) -> bool {
         let is_journaled = self.in_use && self.format.has_external_journal();
         is_journaled && (!self.mount_observed || self.is_recent(block))
-    }
-
-    /// The guest reads (10).
-    fn read(&mut self, extent: Extent<Addr>) {
-        self.mount_observed &= !self.format.is_opened_by(extent);
     }
 
     /// Whether no map proves the block free yet (3).
@@ -429,11 +408,9 @@ impl<F: Format> Reference<F> {
                 cell.written = Some(moment);
             }
         }
-        if attached.is_cached() {
-            self.unwritten_distrust();
-        }
         self.sources.values_mut().filter_map(|it| it.unsettled.as_mut()).for_each(|it| *it = moment);
         if attached.is_cached() {
+            self.unwritten_distrust();
             self.review.iter_mut().for_each(|it| it.by_tool = true);
             self.maps.values_mut().for_each(|by_tool| *by_tool = true);
         }
@@ -449,7 +426,8 @@ impl<F: Format> Version for Reference<F> {
                 changes.iter().for_each(|(block, old, new)| self.changes(*block, old, new));
             }
             Observation::Given { extent, content } => self.given(extent, content),
-            Observation::Read(extent) => self.read(extent),
+            // (10)
+            Observation::Read(extent) => self.mount_observed &= !self.format.is_opened_by(extent),
             Observation::Clients => self.connected(at.now, at.clients),
             Observation::Attached => self.attached(at.now, at.attached),
             Observation::Tick => self.tick(at.now),

@@ -14,7 +14,6 @@ const WALK_STEPS_MAX: usize = 160;
 
 /// A system under test, to which steps happen.
 pub trait Space {
-    /// Possible steps.
     type Step: Copy + PartialEq + Debug;
 
     /// All that can happen next; in an order that follows from the state.

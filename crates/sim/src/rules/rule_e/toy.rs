@@ -24,7 +24,6 @@ use std::ops::Range;
 
 pub const BLOCK_BYTES: usize = 64;
 pub const INODE_BYTES: usize = 8;
-pub const INODES: usize = BLOCK_BYTES / INODE_BYTES;
 /// Pointers in a block of pointers.
 pub const POINTERS: usize = 4;
 /// Place of the age in a block of pointers.
@@ -57,7 +56,6 @@ pub struct Super {
 }
 
 impl Super {
-    /// The bytes on the disk.
     pub fn bytes(self) -> Bytes {
         page([MAGIC, u8::from(self.is_clean), self.mended, self.mounts])
     }
@@ -87,7 +85,6 @@ pub struct Inode {
 }
 
 impl Inode {
-    /// The bytes on the disk.
     pub fn bytes(self) -> [u8; INODE_BYTES] {
         let [first, second] = self.direct;
         [self.generation, self.links, first, second, self.indirect, self.double, self.unwritten, self.age]
@@ -197,9 +194,15 @@ impl Toy {
     }
 
     /// Pointers in `bytes`: the inode that names (number and generation), and what it names.
-    fn links(&self, block: Block, kind: Kind, bytes: &[u8]) -> Links {
+    fn links(&self, kind: Kind, bytes: &[u8]) -> Links {
         let found: Vec<((usize, u8), u8, Kind)> = match kind {
-            Kind::Inodes => self.links_of_inodes(block, bytes),
+            Kind::Inodes => {
+                let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).map(seen).enumerate();
+                let owned = |(n, it): (usize, Inode)| {
+                    it.owns().into_iter().map(move |(what, kind)| ((n, it.generation), what, kind))
+                };
+                inodes.flat_map(owned).collect()
+            }
             Kind::Pointers(level) => {
                 let below = if level > 1 { Kind::Pointers(level - 1) } else { Kind::Data };
                 bytes.iter().take(POINTERS).map(|it| ((0, 0), *it, below)).collect()
@@ -213,16 +216,6 @@ impl Toy {
             }
         }
         links
-    }
-
-    fn links_of_inodes(&self, block: Block, bytes: &[u8]) -> Vec<((usize, u8), u8, Kind)> {
-        let base = (block - TABLE) as usize * INODES;
-        let inodes = bytes.chunks_exact(INODE_BYTES).map(Inode::from_bytes).map(seen).enumerate();
-        inodes
-            .flat_map(|(n, inode)| {
-                inode.owns().into_iter().map(move |(what, kind)| ((base + n, inode.generation), what, kind))
-            })
-            .collect()
     }
 }
 
@@ -317,7 +310,7 @@ impl Format for Toy {
         if self.layout != Layout::Inodes {
             return self.diff_fat(block, kind, &old[..BLOCK_BYTES], &new[..BLOCK_BYTES]);
         }
-        let links = |bytes: &[u8]| self.links(block, kind, &bytes[..BLOCK_BYTES]);
+        let links = |bytes: &[u8]| self.links(kind, &bytes[..BLOCK_BYTES]);
         let (old, new) = (links(old), links(new));
         let lost = without(&old, &new).into_iter().map(Change::Unlinked);
         lost.chain(without(&new, &old).into_iter().map(Change::Linked)).collect()

@@ -27,9 +27,6 @@ pub fn disk(area: Area, disk: &[Wider]) -> Vec<Wider> {
 }
 
 /// The format for which the product takes `disk`.
-///
-/// # Panics
-/// If that is not a journal's device.
 pub fn found(disk: &[Wider]) -> Box<dyn Format> {
     let mut contents = Contents::default();
     for block in [SUPER, FIRST] {

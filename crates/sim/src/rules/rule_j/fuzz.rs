@@ -7,7 +7,7 @@ use crate::rules::rule_e::toy::{BLOCK_BYTES, Inode, MAP, SUPER, Super, TABLE, To
 use crate::rules::rule_e::wide::widened;
 use crate::rules::rule_j::device::WIDE_BYTES;
 use crate::rules::rule_j::log::{Area, At, Flavour, Logged, MAGIC, Tail, Tid};
-use crate::rules::rule_j::reference::RULE;
+use crate::rules::rule_j::reference::Reading;
 use crate::rules::rule_j::rules::differential;
 use quietus_core::base::units::Millis;
 use quietus_core::watch::Observation;
@@ -125,9 +125,6 @@ pub struct Fuzz {
 impl Fuzz {
     /// A disk with an empty log, all of whose data is free, and what has
     /// happened to it `before`.
-    ///
-    /// # Panics
-    /// If the versions disagree on that.
     pub fn new(theme: &Theme) -> Self {
         let block_bytes = WIDE_BYTES;
         let toy = Toy { journal: JOURNAL, block_bytes, ..Toy::new(TABLE + 1 + JOURNAL + DATA) };
@@ -148,7 +145,7 @@ impl Fuzz {
         let differential = differential(
             |disk| Box::new(toy.found(&disk[SUPER as usize])),
             area,
-            (Watchers::Both, RULE),
+            (Watchers::Both, Reading::Page),
             disk,
             options,
             Millis(1_000_000),
@@ -182,12 +179,6 @@ impl Fuzz {
         pieces.get(n).map_or(Ok(()), |(at, bytes)| self.write(self.area.block(*at), part.start, &bytes[part]))
     }
 
-    fn all(&mut self) -> Result<(), String> {
-        self.pieces().iter().try_for_each(|(at, bytes)| self.write_log(*at, bytes))?;
-        self.turn();
-        Ok(())
-    }
-
     fn turn(&mut self) {
         let (tid, at) = self.next;
         self.next = (tid.wrapping_add(1), self.area.ahead(at, self.pieces().len() as u32));
@@ -195,12 +186,6 @@ impl Fuzz {
 
     fn number(&self, higher: i8) -> Tid {
         self.next.0.wrapping_add_signed(higher.into())
-    }
-
-    fn stray(&mut self, ahead: u32, higher: i8) -> Result<(), String> {
-        let logged = Logged { tid: self.number(higher), ..Logged::default() };
-        let commit = self.area.encode(&logged, FIRST).pop().expect("there is a commit block").1;
-        self.write_log(self.area.ahead(self.next.1, ahead), &commit)
     }
 
     fn tail(&mut self, says: Says) -> Tail {
@@ -265,10 +250,17 @@ impl Space for Fuzz {
             Step::Piece(n) => self.piece(n, 0..2 * HALF)?,
             Step::Part(n, false) => self.piece(n, 0..HALF)?,
             Step::Part(n, true) => self.piece(n, HALF..2 * HALF)?,
-            Step::All => self.all()?,
+            Step::All => {
+                self.pieces().iter().try_for_each(|(at, bytes)| self.write_log(*at, bytes))?;
+                self.turn();
+            }
             Step::Turn => self.turn(),
             Step::Becomes(shape) => self.shape = shape,
-            Step::Stray(ahead, higher) => self.stray(ahead, higher)?,
+            Step::Stray(ahead, higher) => {
+                let logged = Logged { tid: self.number(higher), ..Logged::default() };
+                let commit = self.area.encode(&logged, FIRST).pop().expect("there is a commit block").1;
+                self.write_log(self.area.ahead(self.next.1, ahead), &commit)?;
+            }
             Step::Junk(ahead) => self.write_log(self.area.ahead(self.next.1, ahead), &[0x11; 2 * HALF])?,
             Step::Tail(says) => self.write_tail(says, 2 * HALF)?,
             Step::HalfTail(says) => self.write_tail(says, HALF)?,

@@ -187,26 +187,20 @@ impl Journaled {
         self.files.dirty.iter().copied().filter(|it| !self.wire.contains_key(it)).collect()
     }
 
-    /// Whether `action` can be done now: the block that it takes may be used, and
-    /// the log has room for what the transaction becomes, whatever else happens.
-    fn allows(&self, action: Action) -> bool {
-        self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it))
-    }
-
     /// Whether the log has room for the running transaction and `more` contents.
     fn has_room(&self, more: usize) -> bool {
-        self.log_len(self.running.logged.len() + more) < self.room()
-    }
-
-    /// Blocks of the log that a transaction with this many contents takes at most.
-    fn log_len(&self, contents: usize) -> u32 {
-        (contents + contents.div_ceil(3) + 2) as u32
+        let contents = self.running.logged.len() + more;
+        // The most that a transaction with this many contents takes.
+        let len = (contents + contents.div_ceil(3) + 2) as u32;
+        len + self.area.between(self.tail.start, self.head) < self.area.len - 1
     }
 
     /// Does `action`, if it can be done; returns what was freed. What is on its way to
     /// the blocks that it frees has arrived.
     pub fn does(&mut self, action: Action, begin: impl FnOnce(Block, Owner) -> Stay) -> Vec<Block> {
-        if !self.allows(action) {
+        // The log has room for what the transaction becomes, whatever else happens.
+        let is_possible = self.has_room(3) && action.allocates().is_none_or(|it| self.free().contains(&it));
+        if !is_possible {
             return Vec::new();
         }
         let pointers = self.files.pointers();
@@ -284,11 +278,6 @@ impl Journaled {
     pub fn can_commit(&self) -> bool {
         let is_wanted = self.committing.is_none() && !self.running.logged.is_empty();
         is_wanted && (self.is_empty || self.has_room(0))
-    }
-
-    /// Blocks of the log that no transaction needs.
-    fn room(&self) -> u32 {
-        self.area.len - 1 - self.area.between(self.tail.start, self.head)
     }
 
     /// Begins to commit the running transaction, and says which; or says first
@@ -419,7 +408,6 @@ impl Journaled {
         !self.is_empty && self.next_tail() != self.tail && !self.wire.contains_key(&self.area.block(0))
     }
 
-    /// Moves the tail on the disk.
     pub fn move_tail(&mut self) {
         if self.can_move_tail() {
             self.send_tail(self.next_tail());
@@ -462,7 +450,13 @@ impl Journaled {
                     kept.contents.remove(&block);
                 }
             }
-            What::Tail(tail) => self.tail_landed(tail),
+            What::Tail(tail) => {
+                self.is_empty = tail.start == 0;
+                if !self.is_empty {
+                    self.tail = tail;
+                }
+                self.kept.retain(|it| it.tid >= tail.tid);
+            }
             What::Data => drop(self.complete.insert(block)),
             What::Log(_) => {}
         }
@@ -478,14 +472,6 @@ impl Journaled {
     /// Whether pointers may change that say that nothing was written: an inode, and a block of them.
     fn can_convert(&self) -> bool {
         self.is_empty || self.has_room(2)
-    }
-
-    fn tail_landed(&mut self, tail: Tail) {
-        self.is_empty = tail.start == 0;
-        if !self.is_empty {
-            self.tail = tail;
-        }
-        self.kept.retain(|it| it.tid >= tail.tid);
     }
 
     /// The file system's superblock that is to be written.

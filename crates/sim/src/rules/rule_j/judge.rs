@@ -49,7 +49,7 @@ pub struct Judge {
     /// The newest transaction that is on the disk.
     pub newest: Tid,
     /// The newest transaction whose commit block is.
-    ended: Tid,
+    pub ended: Tid,
     /// Commits, of all mounts, that brought a map.
     commits: u64,
     /// The rules have no map before this many commits.
@@ -60,7 +60,7 @@ pub struct Judge {
     /// Which transaction wrote a block of the log last.
     log: BTreeMap<At, Tid>,
     /// Where the log may begin: since the last that is durable for certain.
-    tails: Vec<Tail>,
+    pub tails: Vec<Tail>,
 }
 
 impl Judge {
@@ -182,21 +182,11 @@ impl Judge {
         below.map_or((false, false), |it| (it.is_excused, !it.was_shown_free))
     }
 
-    /// The commit block of `tid` is on the disk.
-    pub fn ended(&mut self, tid: Tid) {
-        self.ended = tid;
-    }
-
     /// A block of the log has been written by `tid`.
     pub fn logged(&mut self, block: Block, tid: Tid) {
         if let Some(at) = self.area.at(block) {
             self.log.insert(at, tid);
         }
-    }
-
-    /// The journal's superblock says where the log begins.
-    pub fn tail(&mut self, tail: Tail) {
-        self.tails.push(tail);
     }
 
     /// The rules have seen all that there was to see.
@@ -288,9 +278,6 @@ impl Judge {
     }
 
     /// Safety: whether block `at` of the log may be destroyed, if it may begin at any of `tails`.
-    ///
-    /// # Errors
-    /// If a recovery may need it.
     pub fn log_dies(&self, at: At, tails: &[Tail]) -> Result<(), String> {
         if at == 0 {
             return Err("safety: the journal's superblock is not residue".into());
@@ -325,9 +312,6 @@ impl Judge {
     /// crash gave to a file that had not written it yet. Layers below content count if the rules know of
     /// layers; of the journal what transactions up to `last` logged. If it `has_marks`, only content of marked files
     /// counts.
-    ///
-    /// # Errors
-    /// If something dead is left: what.
     pub fn is_clean(&self, knows_layers: bool, last: Tid, has_marks: bool) -> Result<(), String> {
         let holds = self.ends.get(&self.newest).cloned().unwrap_or_default();
         if let Some((at, tid)) = self.log.iter().find(|(_, tid)| **tid <= last) {

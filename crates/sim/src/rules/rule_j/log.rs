@@ -317,19 +317,14 @@ pub struct Recovery {
 /// Reads the log on `disk`; `None` if there is no journal.
 pub fn recovery(area: Area, disk: &[&[u8]]) -> Option<Recovery> {
     let tail = area.tail(disk.get(area.block(0) as usize)?)?;
-    if tail.start == 0 {
-        let (contents, in_order) = (BTreeMap::new(), Vec::new());
-        return Some(Recovery { contents, in_order, next: tail.tid, is_empty: true });
-    }
-    let (mut found, mut at) = (Vec::<Logged>::new(), tail.start);
-    let mut next = tail.tid;
-    while let Some((logged, end)) = area.decode(next, at, |at| disk[area.block(at) as usize]) {
+    let (is_empty, mut found, mut next, mut at) = (tail.start == 0, Vec::new(), tail.tid, tail.start);
+    while !is_empty && let Some((logged, end)) = area.decode(next, at, |at| disk[area.block(at) as usize]) {
         found.push(logged);
         (next, at) = (next + 1, end);
     }
     let in_order = in_order(&found);
     let contents = in_order.iter().cloned().collect();
-    Some(Recovery { contents, in_order, next, is_empty: false })
+    Some(Recovery { contents, in_order, next, is_empty })
 }
 
 /// Each copy that no revocation covers.

@@ -26,30 +26,27 @@ use unwritten::Unwritten;
 const SECTOR: usize = 512;
 
 /// A reading of the page, which says how much the model of jbd2 is worth: its judge must object to
-/// every reading but [`RULE`].
+/// every reading but [`Reading::Page`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Reading {
-    /// Commits that must be received after the last write (4).
-    pub margin: u32,
-    /// The unit that is counted.
-    pub counts: Counts,
-    /// Blocks of the next transaction that were written are residue too (6).
-    pub fresh_is_residue: bool,
-}
-
-/// The count that is taken for the number of commits received.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Counts {
-    /// Transactions that were received.
-    Transactions,
-    /// The number that the newest one bears.
+pub enum Reading {
+    /// The page as it is meant.
+    Page,
+    /// One commit received after the last write is enough (4).
+    OneCommit,
+    /// The number that the newest transaction bears is taken for the number of commits received.
     Numbers,
-    /// Writes of commit blocks.
+    /// Writes of commit blocks are taken for commits received.
     Blocks,
+    /// Blocks of the next transaction that were written are residue too (6).
+    FreshIsResidue,
 }
 
-/// The page as it is meant.
-pub const RULE: Reading = Reading { margin: 2, counts: Counts::Transactions, fresh_is_residue: false };
+impl Reading {
+    /// Commits that must be received after the last write (4).
+    fn margin(self) -> u32 {
+        if self == Self::OneCommit { 1 } else { 2 }
+    }
+}
 
 /// How far a condemned block is on its way (5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -237,7 +234,9 @@ impl Reference {
         if at > 0 {
             self.is_written(block);
         }
-        self.log.overtakes(at);
+        // What arrives at `at` is later than all that is to be read.
+        self.log.overtaken = self.log.unread.clone();
+        self.log.overtaken.remove(&at);
         self.superblock_overtaken = at > 0 && self.wants_superblock;
         match (at, is_whole) {
             (0, true) => {
@@ -252,13 +251,13 @@ impl Reference {
 
     /// A block of the log has arrived; `late`: it had to be read.
     fn log_written(&mut self, at: At, bytes: &[u8], late: bool) {
-        let overtaken = self.log.is_overtaken(at);
+        let overtaken = self.log.overtaken.contains(&at);
         if self.log.written(at, bytes, overtaken) {
             self.lost();
         }
         self.receive(Some(at).filter(|_| !late), late, overtaken);
         let is_commit = || self.area.header(bytes).is_some_and(|it| it.kind == Own::Commit);
-        if self.reading.counts == Counts::Blocks && is_commit() {
+        if self.reading == Reading::Blocks && is_commit() {
             self.received += 1;
             self.two_commits(self.received);
         }
@@ -273,10 +272,10 @@ impl Reference {
                 Next::TooLong => return self.lost(),
                 Next::Received(tid, copies) => (tid, copies),
             };
-            self.received = match self.reading.counts {
-                Counts::Transactions => self.received + 1,
-                Counts::Numbers => tid,
-                Counts::Blocks => self.received,
+            self.received = match self.reading {
+                Reading::Numbers => tid,
+                Reading::Blocks => self.received,
+                Reading::Page | Reading::OneCommit | Reading::FreshIsResidue => self.received + 1,
             };
             if late {
                 let (before, now) = (self.received.wrapping_sub(1), self.received);
@@ -298,7 +297,9 @@ impl Reference {
             for copy in &commit.maps {
                 let seen = copy.seen.as_ref().expect("it was seen");
                 let content = self.area.content(commit.tid, copy.tag, seen);
-                let Some(content) = content.filter(|_| self.knows_copies()) else {
+                // Whether a copy in the log is known to be of its transaction.
+                let is_known = self.area.flavour == Flavour::Summed || !self.attached.is_cached();
+                let Some(content) = content.filter(|_| is_known) else {
                     return self.lost();
                 };
                 if self.format.kind(copy.tag.block) == Kind::Inodes {
@@ -317,7 +318,7 @@ impl Reference {
     fn committed(&mut self, map: Block, content: &[u8], number: u32) {
         self.settled.insert(map);
         for (block, allocated) in self.shown(map, content) {
-            let old = self.cell(block).count + self.reading.margin <= number;
+            let old = self.cell(block).count + self.reading.margin() <= number;
             if allocated {
                 self.shown_allocated(block, old, false);
             } else {
@@ -360,7 +361,7 @@ impl Reference {
 
     /// (4)
     fn two_commits(&mut self, number: u32) {
-        let margin = self.reading.margin;
+        let margin = self.reading.margin();
         let is_old = |it: &Cell| it.is_candidate() && it.count + margin <= number;
         let old: Vec<_> = self.cells.iter().filter(|(_, it)| is_old(it)).map(|(block, _)| *block).collect();
         old.into_iter().for_each(|it| self.condemn(it));
@@ -368,7 +369,8 @@ impl Reference {
 
     /// Condemns `block`, unless the cache may still hold what is older than its last write.
     fn condemn(&mut self, block: Block) {
-        if self.has_passed(block) {
+        let (settle, written) = (self.settle_ms(), self.cells[&block].written);
+        if !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle)) {
             let cell = self.cell(block);
             (cell.live, cell.stage) = (false, Some(Stage::Unsynced));
         }
@@ -410,7 +412,7 @@ impl Reference {
             let received = self.received;
             self.cells.values_mut().for_each(|it| it.count = received);
         }
-        match self.log.tail(tail, overtaken, self.reading.fresh_is_residue) {
+        match self.log.tail(tail, overtaken, self.reading == Reading::FreshIsResidue) {
             Some(residue) => {
                 for at in residue {
                     let block = self.area.block(at);
@@ -522,17 +524,6 @@ impl Reference {
         self.options.settle_ms + self.attached.hold_ms()
     }
 
-    /// Whether all that is older than the last write of `block` has passed the cache, if there is one.
-    fn has_passed(&mut self, block: Block) -> bool {
-        let (settle, written) = (self.settle_ms(), self.cells[&block].written);
-        !self.attached.is_cached() || !written.is_some_and(|it| self.clock.is_within_active(it, settle))
-    }
-
-    /// Whether a copy in the log is known to be of its transaction.
-    fn knows_copies(&self) -> bool {
-        self.area.flavour == Flavour::Summed || !self.attached.is_cached()
-    }
-
     /// The attachment of the guest changes.
     fn attached(&mut self, now: Millis, attached: Attached) {
         self.tick(now);
@@ -541,7 +532,10 @@ impl Reference {
         }
         let (settle, moment) = (self.settle_ms(), self.clock.moment());
         self.attached = attached;
-        self.unwritten_anew();
+        // All counts as new.
+        self.unwritten_forgotten();
+        let anew = Unwritten { touched: true, ..Unwritten::default() };
+        self.cells.values_mut().for_each(|it| it.unwritten = anew);
         for cell in self.cells.values_mut() {
             // A time that has not run out begins anew: its length has changed.
             cell.written = cell.written.filter(|it| self.clock.is_within_active(*it, settle)).map(|_| moment);

@@ -25,9 +25,6 @@ pub type Watched = Differential<{ WIDE_BYTES as usize }>;
 pub type Seen = (Watchers, Reading);
 
 /// Rule J begins to watch `disk`, which `format` finds a file system on, with its journal in `area`.
-///
-/// # Panics
-/// If `format` finds no file system.
 pub fn differential(
     format: impl Fn(&[Wider]) -> Box<dyn Format>,
     area: Area,
@@ -143,14 +140,13 @@ impl Rules {
     /// Destroys the content of `block`; no rule is told.
     pub fn destroy(&mut self, block: Block) {
         let (disk, there) = self.lies(block);
-        disk.destroy(there);
+        disk.disk[there as usize].fill(0);
     }
 
     pub fn is_over(&self) -> bool {
         self.differential.is_over() || self.device.as_ref().is_some_and(Differential::is_over)
     }
 
-    /// Whether the content of `block` is plain.
     pub fn is_plain(&self, block: Block) -> bool {
         self.differential.class(block) == Some(Class::Plain)
     }
@@ -165,7 +161,6 @@ impl Rules {
         self.device.is_none() && !self.setup.is_cached
     }
 
-    /// Adds what tells two states apart to `hasher`.
     pub fn digest(&self, hasher: &mut dyn Hasher) {
         std::iter::once(&self.differential).chain(&self.device).for_each(|it| it.digest(hasher));
     }

@@ -8,7 +8,7 @@ use crate::rules::rule_j::fuzz::{Fuzz, everything, themes};
 use crate::rules::rule_j::guest::Mode;
 use crate::rules::rule_j::log::Flavour;
 use crate::rules::rule_j::play::{Play, Step};
-use crate::rules::rule_j::reference::{RULE, Reading};
+use crate::rules::rule_j::reference::Reading;
 use crate::rules::rule_j::setup::{ExternalJournal, Setup};
 
 /// How the data of ext3 and ext4 goes to the disk.
@@ -44,7 +44,7 @@ pub fn searched(n: usize, transitions_max: u64) -> Part {
     let n = n - themes.len();
     let watchers = if n < setups.len() { Watchers::Both } else { Watchers::Reference };
     let (name, setup) = &setups[n % setups.len()];
-    search(&format!("{name}, {watchers:?}"), || Play::new(setup, (watchers, RULE)), transitions_max)
+    search(&format!("{name}, {watchers:?}"), || Play::new(setup, (watchers, Reading::Page)), transitions_max)
 }
 
 /// Small file systems, of which all is searched.
@@ -76,20 +76,22 @@ pub fn walked(seed: u64) -> Part {
 /// The walk of `seed` through a guest's life.
 pub fn lived(seed: u64, watchers: Watchers) -> Part {
     let setup = Setup { splits: seed % 11 < 5, ..setup_of(seed) };
-    walked_through("a guest that journals", seed, || Play::new(&setup, (watchers, RULE)))
+    walked_through("a guest that journals", seed, || Play::new(&setup, (watchers, Reading::Page)))
 }
 
 /// The walk of `seed` through the life of a guest with an external journal.
 pub fn external_journal(seed: u64, watchers: Watchers) -> Part {
     let external_journal = ExternalJournal { reorders: seed % 5 < 2, hides_reads: seed % 7 < 2 };
     let setup = Setup { external_journal: Some(external_journal), splits: seed % 11 < 5, ..setup_of(seed) };
-    walked_through("a guest with an external journal", seed, || Play::new(&setup, (watchers, RULE)))
+    walked_through("a guest with an external journal", seed, || Play::new(&setup, (watchers, Reading::Page)))
 }
 
 /// The walk of `seed` through the life of a guest above a cache, of which the rules are told or not.
 pub fn cached(seed: u64, is_told: bool, watchers: Watchers) -> Part {
     let setup = Setup { is_cached: true, is_told, ..setup_of(seed) };
-    walked_through("a guest that journals above a cache", seed, || Play::new(&setup, (watchers, RULE)))
+    walked_through("a guest that journals above a cache", seed, || {
+        Play::new(&setup, (watchers, Reading::Page))
+    })
 }
 
 /// The walk of `seed` through the life of a guest with marked files. Returns how many blocks of unmarked files were
@@ -103,7 +105,7 @@ pub fn marked(seed: u64) -> (Part, (u64, u64)) {
         ..setup_of(seed)
     };
     let mut plain = (0, 0);
-    let start = || Play::new(&setup, (Watchers::Product, RULE));
+    let start = || Play::new(&setup, (Watchers::Product, Reading::Page));
     let part = taken("a guest with marked files", seed, start, |play| plain = play.plain);
     (part, plain)
 }
@@ -120,7 +122,7 @@ pub fn converts(seed: u64) -> Converts {
 /// The walk of `seed` through the life of a guest that reserves space.
 pub fn reserving(seed: u64, watchers: Watchers) -> Part {
     let setup = Setup { reserves: Some(converts(seed)), splits: seed % 11 < 2, ..setup_of(seed) };
-    walked_through("a guest that reserves space", seed, || Play::new(&setup, (watchers, RULE)))
+    walked_through("a guest that reserves space", seed, || Play::new(&setup, (watchers, Reading::Page)))
 }
 
 /// The walk of `seed` above the reference alone, as `reading` has it.

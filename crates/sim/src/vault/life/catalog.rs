@@ -14,7 +14,7 @@ use crate::vault::Figures;
 use crate::vault::client::Client;
 use crate::vault::items::Shot;
 use crate::vault::model::Model;
-use crate::verdict::{Violation, broken, overdue};
+use crate::verdict::{Judged, Violation, broken, overdue};
 
 /// Bytes of the head, and of a page of the table.
 const PAGE_BYTES: u64 = 4096;
@@ -50,7 +50,7 @@ pub(super) fn play(
 }
 
 /// Makes a catalog of nothing but the pool.
-fn anew(bench: &Bench, model: &mut Model, rng: &mut Rng) -> Result<(), Violation> {
+fn anew(bench: &Bench, model: &mut Model, rng: &mut Rng) -> Judged {
     let new = SimMedium::new(bench.layout.bytes(), 1, false, Power::default());
     let (pool, layout, next) = (&bench.pool, bench.layout, Numbers::default());
     let repair = Repair { old: None, new: &new, pool, layout, next };
@@ -70,7 +70,7 @@ fn anew(bench: &Bench, model: &mut Model, rng: &mut Rng) -> Result<(), Violation
 }
 
 /// Puts and sanitizes: what was there before is there still.
-fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng) -> Result<(), Violation> {
+fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng) -> Judged {
     for _ in 0..PUTS {
         model.last_number += 1;
         let files = vec![(model.last_number, (0..3).map(|n| model.last_number + n).collect())];
@@ -98,7 +98,7 @@ fn go_on(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model, rng: &mut Rng)
     verified.faults.into_iter().next().map_or(Ok(()), |fault| Err(refused(fault)))
 }
 
-fn sanitize(vault: &mut Vault<'_>) -> Result<(), Violation> {
+fn sanitize(vault: &mut Vault<'_>) -> Judged {
     damaged::sanitize(vault, None)?;
     match vault.status().owed {
         0 => Ok(()),

@@ -10,7 +10,7 @@ use crate::machine::rng::Rng;
 use crate::vault::client::Client;
 use crate::vault::items::{Item, Shot};
 use crate::vault::model::Pending;
-use crate::verdict::{Violation, broken};
+use crate::verdict::{Judged, broken};
 
 /// Removals at once.
 const REMOVALS_MAX: usize = 2;
@@ -175,7 +175,7 @@ impl Life<'_, '_> {
     }
 
     /// A snapshot that was being exchanged is the one or the other.
-    pub(super) fn reconcile_replaced(&mut self, snapshot: SnapshotId, shot: Shot) -> Result<(), Violation> {
+    pub(super) fn reconcile_replaced(&mut self, snapshot: SnapshotId, shot: Shot) -> Judged {
         let files = restored(&mut self.vault, snapshot).map_err(refused)?.len();
         if files == shot.files.len() {
             let old = self.model.live[&snapshot].clone();

@@ -13,7 +13,7 @@ use crate::vault::Figures;
 use crate::vault::client::Client;
 use crate::vault::forensic::{examine, is_in};
 use crate::vault::model::Model;
-use crate::verdict::{Violation, broken, overdue, unrecorded};
+use crate::verdict::{Judged, Violation, broken, overdue, unrecorded};
 
 /// The first bytes of a container.
 const MAGIC: &[u8] = b"QuietusContainer";
@@ -29,12 +29,7 @@ pub(super) struct Damage {
 }
 
 /// Changes a bit of any container of a closed vault, and then forgets, sanitizes, repairs or puts again.
-pub(super) fn play(
-    bench: &Bench,
-    model: &mut Model,
-    figures: &mut Figures,
-    rng: &mut Rng,
-) -> Result<(), Violation> {
+pub(super) fn play(bench: &Bench, model: &mut Model, figures: &mut Figures, rng: &mut Rng) -> Judged {
     let Some(damage) = Damage::some(bench, rng) else { return Ok(()) };
     bench.pool.flip(damage.at);
     figures.damaged += 1;
@@ -132,12 +127,7 @@ pub(super) fn sanitize(vault: &mut Vault<'_>, damage: Option<&Damage>) -> Result
 }
 
 /// Checks that dead content lies at most in the container that was left, and that nothing is owed if no container was left.
-fn judge(
-    bench: &Bench,
-    vault: &Vault<'_>,
-    model: &Model,
-    (damage, left): (&Damage, usize),
-) -> Result<(), Violation> {
+fn judge(bench: &Bench, vault: &Vault<'_>, model: &Model, (damage, left): (&Damage, usize)) -> Judged {
     let key = &bench.setup.key;
     let owed = vault.owed().count();
     if left == 0 && owed > 0 {
@@ -168,7 +158,7 @@ fn put_again(bench: &Bench, vault: &mut Vault<'_>, model: &mut Model) -> Result<
     Ok(true)
 }
 
-pub(super) fn restore_all(vault: &mut Vault<'_>, model: &Model) -> Result<(), Violation> {
+pub(super) fn restore_all(vault: &mut Vault<'_>, model: &Model) -> Judged {
     for (snapshot, shot) in &model.live {
         let found = restored(vault, *snapshot);
         let found = found.map_err(|error| broken(format!("{snapshot:?} is not whole again: {error}")))?;

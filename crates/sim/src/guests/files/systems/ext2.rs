@@ -26,7 +26,6 @@ pub struct Ext2 {
 }
 
 impl Ext2 {
-    /// An empty file system with `data` blocks of data.
     pub fn new(data: Block) -> Self {
         Self { toy: Toy::new(3 + data), next_generation: 1, ..Self::default() }
     }

@@ -50,12 +50,10 @@ enum Barrier {
 }
 
 impl Ext4 {
-    /// An empty file system, as `seed` has it.
     pub(in super::super) fn new(seed: u64) -> Self {
         Self::of(Setup { is_async: false, ..setup_of(seed) })
     }
 
-    /// An empty file system whose files reserve space.
     pub(in super::super) fn reserving(seed: u64) -> Self {
         Self::of(Setup { is_async: false, reserves: Some(converts(seed)), ..setup_of(seed) })
     }
@@ -115,6 +113,13 @@ impl Ext4 {
             self.logs.entry(tid).or_default().push((block, narrowed(&sent.bytes)));
         }
         is_commit || matches!(sent.what, guest::What::Tail(_))
+    }
+
+    /// The log was replayed, or was empty: the next transaction is the first of a new mount.
+    fn replayed(&mut self) {
+        self.judge.mounted(self.start.tid);
+        self.coming.clear();
+        self.logs.clear();
     }
 }
 
@@ -283,7 +288,7 @@ impl System for Ext4 {
         self.judge.logged(block, tid);
         // The commit block leaves when the others were replied to.
         if let Some(brings_map) = commits {
-            self.judge.ended(tid);
+            self.judge.ended = tid;
             self.judge.finished(tid, brings_map);
         }
     }
@@ -362,14 +367,5 @@ impl System for Ext4 {
 
     fn is_idle(&mut self) {
         self.judge.has_seen();
-    }
-}
-
-impl Ext4 {
-    /// The log was replayed, or was empty: the next transaction is the first of a new mount.
-    fn replayed(&mut self) {
-        self.judge.mounted(self.start.tid);
-        self.coming.clear();
-        self.logs.clear();
     }
 }

@@ -63,12 +63,10 @@ fn noted(page: &Bytes, block: Block) -> Option<Stay> {
     (page[n] != 0).then(|| Stay(u16::from_le_bytes([page[at], page[at + 1]])))
 }
 
-/// All stays that the table notes.
 fn all_noted(toy: Toy, seen: &[Bytes]) -> impl Iterator<Item = (Block, Stay)> {
     toy.data().filter_map(|it| Some((it, noted(&seen[table_of(it) as usize], it)?)))
 }
 
-/// A stay as an owner of its block.
 fn owner(stay: Stay) -> Owner {
     let [file, generation] = stay.0.to_le_bytes();
     Owner { file, generation }
@@ -94,16 +92,12 @@ impl Memory {
     fn chain(&self, file: usize) -> Vec<Block> {
         let mut chain = Vec::new();
         let mut next = self.heads[file];
-        while let Some(block) = next.filter(|it| self.is_allocated(*it) && !chain.contains(it)) {
+        let is_allocated = |it: &Block| self.toy.data().contains(it) && self.entries[*it as usize] != 0;
+        while let Some(block) = next.filter(|it| is_allocated(it) && !chain.contains(it)) {
             chain.push(block);
             next = Some(Block::from(self.entries[block as usize]));
         }
         chain
-    }
-
-    /// Whether the table has `block` in use.
-    fn is_allocated(&self, block: Block) -> bool {
-        self.toy.data().contains(&block) && self.entries[block as usize] != 0
     }
 
     fn free(&self) -> Vec<Block> {

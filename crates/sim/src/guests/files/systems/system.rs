@@ -46,7 +46,6 @@ pub trait System: Debug {
         self.toy().disk().into_iter().map(Vec::from).collect()
     }
 
-    /// Whether the file system is mounted.
     fn is_mounted(&self) -> bool;
 
     /// The superblock to write at a mount, if the disk's says `before`; `None` if a mount writes no superblock.

@@ -34,7 +34,6 @@ struct Place {
     /// Number of changes of the block's owner, and of maps that show it free.
     epoch: u32,
     namers: BTreeSet<Owner>,
-    /// The write that arrived last.
     last: Option<Tag>,
 }
 
@@ -52,7 +51,6 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// The truth of a disk with this content.
     pub fn new(seen: Vec<Bytes>) -> Self {
         let places = vec![Place::default(); seen.len()];
         Self { stays: Vec::new(), gone: BTreeSet::new(), records: BTreeMap::new(), places, seen }
@@ -96,7 +94,6 @@ impl Truth {
         }
     }
 
-    /// Gives a write of `page` a tag.
     pub fn tag(&mut self, page: &Bytes) -> Tag {
         let tag = Tag(self.records.len() as u32);
         self.records.insert(tag, Record::of(page));
@@ -136,21 +133,6 @@ impl Truth {
     /// Whether the write in `mark` is of a stay that is over.
     pub fn is_dead(&self, mark: Option<Mark>) -> bool {
         mark.is_some_and(|it| !self.stays[it.stay.0 as usize].2)
-    }
-
-    /// The mark of the latest content that has arrived at `block`.
-    ///
-    /// # Errors
-    /// If a file has that content.
-    pub fn unowned(&self, block: Block, named: &BTreeMap<Block, Owner>) -> Result<Option<Mark>, String> {
-        let mark = Mark::of(&self.seen[block as usize]);
-        let is_own = |it: &Mark| named.get(&block) == Some(&it.owner) && !self.is_dead(Some(*it));
-        match mark.filter(is_own) {
-            Some(Mark { owner, .. }) => {
-                Err(format!("safety: block {block} holds present content of {owner:?}"))
-            }
-            None => Ok(mark),
-        }
     }
 
     /// Notes that the content of `block`, which has `mark`, was called dead, and rightly so.

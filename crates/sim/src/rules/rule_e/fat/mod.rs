@@ -18,7 +18,6 @@ use quietus_detect::formats::format::{Block, Change, Kind, Link};
 
 /// Entries in a block of the table.
 pub const ENTRIES: usize = 4;
-/// The first block of the table.
 pub const TABLE: Block = 1;
 pub const DATA: Block = 3;
 /// Bytes of an entry of the directory: the first block of a file, and its generation.
@@ -29,7 +28,6 @@ pub fn table(n: Block, entries: &[u8]) -> Bytes {
     page(entries.iter().skip(n as usize * ENTRIES).take(ENTRIES).copied())
 }
 
-/// The entries that lie on `disk`.
 pub fn entries(disk: &[Bytes]) -> Vec<u8> {
     let table = disk[TABLE as usize..DATA as usize].iter().flat_map(|it| &it[..ENTRIES]);
     table.copied().take(disk.len()).collect()
@@ -45,13 +43,6 @@ impl Toy {
         self.data().contains(&block).then(|| Link { blocks: block..block + 1, kind: Kind::Data })
     }
 
-    fn diff_directory(&self, old: &[u8], new: &[u8]) -> Vec<Change> {
-        let heads = old.chunks_exact(HEAD_BYTES).zip(new.chunks_exact(HEAD_BYTES));
-        let changed: Vec<_> = heads.filter(|(old, new)| old != new).collect();
-        let lost = changed.iter().filter_map(|(old, _)| self.link(old[0])).map(Change::Unlinked);
-        lost.chain(changed.iter().filter_map(|(_, new)| self.link(new[0])).map(Change::Linked)).collect()
-    }
-
     /// The entries in `bytes` at `at`, and the blocks that they are of.
     pub(super) fn entries_in(&self, at: Extent<Addr>, bytes: &[u8]) -> Vec<(u8, Block)> {
         let byte = |block: Block| {
@@ -63,15 +54,17 @@ impl Toy {
     }
 
     pub(super) fn diff_fat(&self, block: Block, kind: Kind, old: &[u8], new: &[u8]) -> Vec<Change> {
-        match kind {
-            Kind::Map => {}
-            Kind::Inodes => return self.diff_directory(old, new),
+        let first = || (block - TABLE) as usize * ENTRIES;
+        let is_of_data = |n: &usize| self.data().contains(&((first() + n) as Block));
+        let named: Vec<usize> = match kind {
+            Kind::Map => (0..ENTRIES).filter(is_of_data).filter(|n| old[*n] != new[*n]).collect(),
+            Kind::Inodes => {
+                let heads = old.chunks_exact(HEAD_BYTES).zip(new.chunks_exact(HEAD_BYTES)).enumerate();
+                heads.filter(|(_, (old, new))| old != new).map(|(n, _)| n * HEAD_BYTES).collect()
+            }
             _ => return Vec::new(),
-        }
-        let first = (block - TABLE) as usize * ENTRIES;
-        let is_of_data = |n: &usize| self.data().contains(&((first + n) as Block));
-        let changed: Vec<_> = (0..ENTRIES).filter(is_of_data).filter(|n| old[*n] != new[*n]).collect();
-        let lost = changed.iter().filter_map(|n| self.link(old[*n])).map(Change::Unlinked);
-        lost.chain(changed.iter().filter_map(|n| self.link(new[*n])).map(Change::Linked)).collect()
+        };
+        let lost = named.iter().filter_map(|n| self.link(old[*n])).map(Change::Unlinked);
+        lost.chain(named.iter().filter_map(|n| self.link(new[*n])).map(Change::Linked)).collect()
     }
 }

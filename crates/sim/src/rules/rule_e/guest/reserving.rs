@@ -20,7 +20,6 @@ pub enum Converts {
 /// A guest that reserves space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Reserving {
-    /// When pointers change.
     pub converts: Converts,
     /// How many slots of each file may be reserved.
     pub slots: usize,
@@ -174,14 +173,6 @@ impl Guest {
         Some(block)
     }
 
-    /// Nothing below the file system writes to `block` any more.
-    pub(super) fn swap_off(&mut self, block: Block) -> Option<Block> {
-        self.swapped.contains(&block).then(|| {
-            self.drop_page(block);
-            block
-        })
-    }
-
     pub(super) fn drop_page(&mut self, block: Block) {
         self.pages.remove(&block);
         self.dirty.remove(&block);
@@ -226,7 +217,6 @@ impl Guest {
         }
     }
 
-    /// The actions of `file` on reserved space.
     pub(super) fn reserving_actions(
         &self,
         file: usize,

@@ -38,7 +38,7 @@ struct File {
     below: [Block; BELOW],
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Guest {
     files: BTreeMap<u32, File>,
     /// Inodes as they lie in memory.
@@ -71,16 +71,11 @@ impl Guest {
     /// The guest that finds nothing but the marked folder on `disk`.
     pub fn mount(disk: &Disk) -> Self {
         Self {
-            files: BTreeMap::new(),
             tables: TABLE.map(|block| (block, disk.block(block).to_vec())).collect(),
             allocated: BTreeSet::from([FOLDER_BLOCK]),
-            pages: BTreeMap::new(),
-            dirty: BTreeMap::new(),
-            writers: BTreeMap::new(),
-            generation: 0,
             mounts: 1,
             checks: 1,
-            now: 0,
+            ..Self::default()
         }
     }
 
@@ -90,12 +85,10 @@ impl Guest {
         self.superblock(false)
     }
 
-    /// The superblock of an unmount.
     pub fn unmounted(&self) -> Put {
         self.superblock(true)
     }
 
-    /// The superblock after a check.
     pub fn checked(&mut self) -> Put {
         (self.mounts, self.checks) = (0, self.checks + 1);
         self.superblock(true)
@@ -113,9 +106,8 @@ impl Guest {
 
     /// The guest after a crash and a check: it knows what lies on `disk`, and writes all metadata anew.
     pub fn mended(before: &Self, disk: &Disk) -> Self {
-        let mut guest =
-            Self { mounts: before.mounts, checks: before.checks, now: before.now, ..Self::mount(disk) };
-        guest.generation = before.generation;
+        let Self { mounts, checks, now, generation, .. } = *before;
+        let mut guest = Self { mounts, checks, now, generation, ..Self::mount(disk) };
         guest.writers.clone_from(&before.writers);
         let entries: BTreeSet<u32> = entries(disk.block(FOLDER_BLOCK));
         for number in FIRST..=INODES {
@@ -125,11 +117,10 @@ impl Guest {
                 guest.mend(number, bytes, entries.contains(&number), disk);
             }
         }
-        let mut writers = std::mem::take(&mut guest.writers);
-        writers.retain(|block, id| {
-            guest.files.get(&id.0).is_some_and(|it| it.id == *id && it.blocks().any(|at| at == *block))
+        let files = &guest.files;
+        guest.writers.retain(|block, id| {
+            files.get(&id.0).is_some_and(|it| it.id == *id && it.blocks().any(|at| at == *block))
         });
-        guest.writers = writers;
         for block in TABLE.chain([MAP, FOLDER_BLOCK]) {
             guest.dirty.insert(block, guest.now);
         }

@@ -135,15 +135,12 @@ impl<F: Format> Reference<F> {
             self.stirs(it);
             self.is_young_again(it);
             if kind != Kind::Data {
-                self.generation_ends_below(it, kind);
+                let below =
+                    self.sources.entry(it).or_insert_with(|| Source { named: None, ..Source::new(kind) });
+                if below.counted.is_none_or(|it| it == kind) {
+                    below.ended.get_or_insert(kind);
+                }
             }
-        }
-    }
-
-    fn generation_ends_below(&mut self, block: Block, kind: Kind) {
-        let below = self.sources.entry(block).or_insert_with(|| Source { named: None, ..Source::new(kind) });
-        if below.counted.is_none_or(|it| it == kind) {
-            below.ended.get_or_insert(kind);
         }
     }
 
@@ -220,17 +217,14 @@ impl<F: Format> Reference<F> {
             (Some(level), Some(source)) if source.named == Some(kind) => {
                 (source.named, source.unsettled) = (Some(Kind::Pointers(level)), None);
             }
-            (None, _) => self.is_no_pointers(block),
+            // No name says any more that the block holds pointers: these are lost.
+            (None, Some(source)) => {
+                if let Some(kind) = source.named.take() {
+                    source.ended = Some(kind);
+                    (source.is_asked_again, source.unsettled) = (false, None);
+                }
+            }
             _ => {}
-        }
-    }
-
-    /// No name says any more that `block` holds pointers: these are lost.
-    fn is_no_pointers(&mut self, block: Block) {
-        let Some(source) = self.sources.get_mut(&block) else { return };
-        if let Some(kind) = source.named.take() {
-            source.ended = Some(kind);
-            (source.is_asked_again, source.unsettled) = (false, None);
         }
     }
 

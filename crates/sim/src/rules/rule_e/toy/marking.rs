@@ -1,7 +1,7 @@
 //! Marks of the toy's files: every second generation has one, from its creation on; and so has a file without
 //! content that is always there.
 
-use crate::rules::rule_e::toy::{BLOCK_BYTES, INODE_BYTES, INODES, Inode, POINTERS, TABLE, Toy};
+use crate::rules::rule_e::toy::{BLOCK_BYTES, INODE_BYTES, Inode, POINTERS, Toy};
 use quietus_detect::formats::format::{Block, Branch, Kind, Marking, Owner, Role};
 
 /// The number of the file that is always there.
@@ -21,9 +21,8 @@ impl Toy {
 }
 
 impl Marking for Toy {
-    fn owners(&self, block: Block, content: &[u8]) -> Vec<Owner> {
+    fn owners(&self, _: Block, content: &[u8]) -> Vec<Owner> {
         let always = Owner { number: ALWAYS, generation: 0, is_in_use: true, is_marked: true };
-        let first = (block - TABLE) * INODES as u32;
         let inodes = content[..BLOCK_BYTES].chunks_exact(INODE_BYTES).map(Inode::from_bytes);
         let owner = |(number, inode): (u32, Inode)| Owner {
             number,
@@ -31,13 +30,12 @@ impl Marking for Toy {
             is_in_use: inode.links > 0,
             is_marked: is_marked(inode.generation),
         };
-        (first..).zip(inodes).map(owner).chain([always]).collect()
+        (0..).zip(inodes).map(owner).chain([always]).collect()
     }
 
-    fn branches_of(&self, block: Block, content: &[u8], number: u32) -> Vec<Branch> {
-        let n = number.wrapping_sub((block - TABLE) * INODES as u32) as usize;
+    fn branches_of(&self, _: Block, content: &[u8], number: u32) -> Vec<Branch> {
         let mut slots = content[..BLOCK_BYTES].chunks_exact(INODE_BYTES);
-        let owned = slots.nth(n).map(|it| Inode::from_bytes(it).owns()).unwrap_or_default();
+        let owned = slots.nth(number as usize).map(|it| Inode::from_bytes(it).owns()).unwrap_or_default();
         let level = |kind| if let Kind::Pointers(level) = kind { level } else { 0 };
         owned.into_iter().filter_map(|(block, kind)| self.branch(block, level(kind))).collect()
     }

@@ -44,7 +44,7 @@ impl Play {
     }
 
     fn tail_arrives(&mut self, tail: Tail) -> Result<(), String> {
-        self.judge.tail(tail);
+        self.judge.tails.push(tail);
         self.send(self.setup.area().block(0), self.setup.area().superblock(tail), None)
     }
 

@@ -147,14 +147,6 @@ impl Play {
         sent.into_iter().try_for_each(|(block, it)| self.arrive(block, it))
     }
 
-    /// Content of marked files is never plain.
-    fn keeps_marks(&self) -> Result<(), String> {
-        let plain = |block: &Block| self.rules.is_plain(*block);
-        let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
-        let wrong = |it| Err(format!("safety: block {it} is plain, but holds content of a marked file"));
-        block.map_or(Ok(()), wrong)
-    }
-
     fn cache_does(&mut self, step: cache::Step) -> Result<(), String> {
         let sent = self.cache.happen(step);
         self.arrive_all(sent)?;
@@ -184,14 +176,14 @@ impl Play {
         let (finished, brings_map) = (guest.finished(), guest.commits_map());
         let is_commit = guest.commit_block() == Some(block);
         if let What::Tail(tail) = sent.what {
-            self.judge.tail(tail);
+            self.judge.tails.push(tail);
         }
         if let Some(tid) = finished {
             self.judge.finished(tid, brings_map);
         }
         let logged = if let What::Log(tid) = sent.what { Some(tid) } else { None };
         if let Some(tid) = logged.filter(|_| is_commit) {
-            self.judge.ended(tid);
+            self.judge.ended = tid;
         }
         self.send(block, sent.bytes, logged)?;
         if finished.is_some() && self.rules.read_at_once() {
@@ -363,7 +355,11 @@ impl Space for Play {
             Step::Pass(ms) => self.pass(ms)?,
             Step::Cache(step) => self.cache_does(step)?,
         }
-        self.keeps_marks()
+        // Content of marked files is never plain.
+        let plain = |block: &Block| self.rules.is_plain(*block);
+        let block = self.judge.marked().into_iter().find(plain).filter(|_| self.setup.has_marks);
+        let wrong = |it| Err(format!("safety: block {it} is plain, but holds content of a marked file"));
+        block.map_or(Ok(()), wrong)
     }
 
     fn digest(&self, mut hasher: &mut dyn Hasher) {

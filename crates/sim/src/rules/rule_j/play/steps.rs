@@ -13,7 +13,13 @@ impl Play {
         let mut groups = vec![self.server()];
         match &self.guest {
             Some(guest) => groups.extend(self.mounted(guest)),
-            None => groups.push((4, self.beginnings())),
+            None => {
+                let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
+                groups.push((
+                    4,
+                    [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat(),
+                ));
+            }
         }
         if self.setup.restarts {
             groups.push((1, vec![Step::Restart]));
@@ -28,23 +34,16 @@ impl Play {
         weighed(groups)
     }
 
-    fn beginnings(&self) -> Vec<Step> {
-        let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
-        [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
-    }
-
-    /// Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
-    fn may_pass(&self) -> bool {
-        !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads)
-    }
-
     fn server(&self) -> Group {
         let mut steps = vec![Step::Read, Step::Cut, Step::Act(false), Step::Act(true)];
         steps.extend(self.is_cut.then_some(Step::Proven));
         if !self.setup.is_small {
             // By chance too few of these would come together.
             steps.extend([Step::Work, Step::Work]);
-            steps.extend([100, 1500].map(Step::Pass).into_iter().filter(|_| self.may_pass()));
+            // Where the rules do not see a recovery read, no recovery takes so long that doubts settle.
+            let may_pass =
+                !self.is_interrupted || self.setup.external_journal.is_none_or(|it| !it.hides_reads);
+            steps.extend([100, 1500].map(Step::Pass).into_iter().filter(|_| may_pass));
         }
         (10, steps)
     }

@@ -38,7 +38,7 @@ pub(super) struct Log {
     /// Blocks all of whose sectors have arrived: they are to be read.
     pub unread: BTreeSet<At>,
     /// Of these blocks, the ones after which another block of the journal was written.
-    overtaken: BTreeSet<At>,
+    pub overtaken: BTreeSet<At>,
     /// Content from before the attach that is to be read.
     pub unseen: BTreeSet<At>,
 }
@@ -68,12 +68,7 @@ impl Log {
     pub fn is_replayed(&self, tail: Tail, overtaken: bool) -> bool {
         let is_higher =
             matches!(self.position, Position::Known(next, _) if tail.start != 0 && is_lower(next, tail.tid));
-        is_higher && self.has_read_all() && !overtaken
-    }
-
-    /// Whether nothing has been written in parts that are to come or to be read.
-    fn has_read_all(&self) -> bool {
-        self.parts.is_empty() && self.unread.is_empty()
+        is_higher && self.parts.is_empty() && self.unread.is_empty() && !overtaken
     }
 
     /// Whether `tail` says that the log is empty, and has a number that was used.
@@ -111,16 +106,6 @@ impl Log {
             }
             _ => {}
         }
-    }
-
-    /// Something arrives at `at`: later than all that is to be read.
-    pub fn overtakes(&mut self, at: At) {
-        self.overtaken = self.unread.clone();
-        self.overtaken.remove(&at);
-    }
-
-    pub fn is_overtaken(&self, at: At) -> bool {
-        self.overtaken.contains(&at)
     }
 
     /// Nothing that has arrived is of the next transaction.

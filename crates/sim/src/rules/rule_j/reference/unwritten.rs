@@ -76,10 +76,6 @@ impl Reference {
         };
         let due: Vec<_> = self.cells.iter().filter(|(_, it)| is_due(it)).map(|(block, _)| *block).collect();
         due.into_iter().for_each(|it| self.is_hollow(it));
-        self.calms();
-    }
-
-    fn calms(&mut self) {
         let (settle, due) = (self.settle_ms(), self.received + COMMITS);
         for cell in self.cells.values_mut().filter(|it| it.unwritten.empty && it.unwritten.due.is_none()) {
             if !cell.written.is_some_and(|it| self.clock.is_within_active(it, settle)) {
@@ -130,12 +126,5 @@ impl Reference {
         for cell in self.cells.values_mut() {
             (cell.unwritten.empty, cell.unwritten.due) = (false, None);
         }
-    }
-
-    /// The cache changes, or is removed: all counts as new.
-    pub(super) fn unwritten_anew(&mut self) {
-        self.unwritten_forgotten();
-        let anew = Unwritten { touched: true, ..Unwritten::default() };
-        self.cells.values_mut().for_each(|it| it.unwritten = anew);
     }
 }

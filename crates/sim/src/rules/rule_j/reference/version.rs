@@ -59,10 +59,6 @@ impl Reference {
             self.copy_seen(block, content);
         }
     }
-
-    fn age(&self, then: Moment) -> u64 {
-        (self.clock.moment().active - then.active).min(2 * self.settle_ms())
-    }
 }
 
 impl Version for Reference {
@@ -152,7 +148,8 @@ impl Version for Reference {
             (live, free, suspicious, stage, commits, touched).hash(&mut hasher);
             let due = unwritten.due.map(|it| it.saturating_sub(self.received));
             (unwritten.touched, unwritten.empty, due, unwritten.hollow).hash(&mut hasher);
-            written.map(|it| self.age(it)).hash(&mut hasher);
+            let age = |it: Moment| (self.clock.moment().active - it.active).min(2 * self.settle_ms());
+            written.map(age).hash(&mut hasher);
         }
         let review = self.review.as_ref();
         let review = review.map(|it| (it.at.0.saturating_sub(self.clock.now), it.by_tool));
