@@ -85,14 +85,6 @@ pub struct Guarantees {
     pub facts: Facts,
 }
 
-impl Guarantees {
-    /// The weakest level of several files that make up one disk.
-    #[must_use]
-    pub fn level_of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Level {
-        all.into_iter().map(|one| one.level).max().unwrap_or(Level::NotAssured)
-    }
-}
-
 /// Finds out what this host guarantees for the file or block device at `path`.
 ///
 /// # Errors

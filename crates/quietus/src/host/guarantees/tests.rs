@@ -222,12 +222,3 @@ fn a_person_reads_the_level_and_each_finding() {
     assert!(text.contains(finding), "{text}");
     assert_eq!(text.lines().count(), 3, "{text}");
 }
-
-#[test]
-fn a_disk_is_as_weak_as_its_weakest_file() {
-    let clear = judge(on_magnetic(file("ext4")));
-    let defeated = judge(on_magnetic(file("zfs")));
-    assert_eq!(Guarantees::level_of_all([&clear, &defeated]), Level::NotReached);
-    assert_eq!(Guarantees::level_of_all([&clear]), Level::Clear);
-    assert_eq!(Guarantees::level_of_all([]), Level::NotAssured);
-}

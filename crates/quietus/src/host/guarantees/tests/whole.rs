@@ -29,6 +29,7 @@ fn a_disk_is_no_better_than_its_journal() {
     ] {
         assert_eq!((disk.level, disk.weaker), (level, weaker));
     }
+    assert_eq!(DiskGuarantees::of([]).level, Level::NotAssured);
 }
 
 #[test]
