@@ -117,11 +117,8 @@ pub enum Fault {
     #[error("the key file belongs to another disk; restore this disk's key file from a backup")]
     Foreign,
     /// No slot opens.
-    #[error("{error}{}", advice(error))]
-    Unlock {
-        /// The error.
-        error: UnlockError,
-    },
+    #[error("{}{}", .0, advice(.0))]
+    Unlock(#[from] UnlockError),
     /// Another kind of credential is needed.
     #[error(
         "no key slot takes a passphrase, only: {0}; name the credential with --key-file or --key-command"
@@ -177,12 +174,6 @@ pub enum Fault {
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
-}
-
-impl From<UnlockError> for Fault {
-    fn from(error: UnlockError) -> Self {
-        Self::Unlock { error }
-    }
 }
 
 impl Fault {
