@@ -199,7 +199,7 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
         Some(path) => drop(lock_storage(path, Access::ReadWrite)?),
-        None => make_medium(draft, &toml)?,
+        None => toml.make_medium(draft, toml.size_bytes)?,
     }
     let whole = Extent::new(0, toml.size_bytes);
     // Content of a device that is not adopted is dead already. For adopted content, the first start
@@ -207,13 +207,6 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let held = options.adopt.then_some(whole);
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
     Ok(Beginning { toml, held, dead })
-}
-
-/// Makes the file that `toml` names as the medium.
-fn make_medium(draft: &mut Draft, toml: &DiskToml) -> Result<(), DiskError> {
-    let made = draft.make_file(&toml.medium.path, toml.size_bytes);
-    let failed = |error| DirectoryErrorKind::Io("make the medium").of(&toml.medium_path(draft.dir()), error);
-    made.map(drop).map_err(|error| failed(error).into())
 }
 
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {
