@@ -54,18 +54,12 @@ struct Beginning {
 
 impl DiskDir {
     /// As [`DiskDir::create_with`], in silence.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn create(path: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
         Self::create_with(path, options, &mut |_, _| true)
     }
 
     /// Makes the directory `path` with a new disk in it. Nothing is left
     /// behind if that fails. `step` is told of what takes long: reading a base.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn create_with(path: &Path, options: &CreateOptions, step: Step<'_>) -> Result<DiskToml, DiskError> {
         Self::create_filled(path, options, step, |_, _| Ok(()))
     }
@@ -85,9 +79,6 @@ impl DiskDir {
     }
 
     /// As [`DiskDir::create_with`]; `fill` gives the disk content before it has its name.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(crate) fn create_filled(
         path: &Path,
         options: &CreateOptions,

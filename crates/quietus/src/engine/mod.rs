@@ -123,9 +123,6 @@ enum Action {
 
 impl Engine {
     /// Opens the disk in `dir` and begins to run it, watched by `watcher`.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn start(
         name: &str,
         dir: &DiskDir,

@@ -167,9 +167,6 @@ impl Proof {
 
 /// Reads the medium and signs the findings, with what is `sensitive` of the disk. `step` is told how far that has come, of how many
 /// bytes, and says whether to go on.
-///
-/// # Errors
-/// [`ProofError`].
 pub fn prove(
     engine: &Engine,
     dir: &DiskDir,

@@ -207,9 +207,6 @@ pub struct Keys {
 
 impl Keys {
     /// Opens the keys in `file`, and draws a session, unless the disk is read only.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn unlock(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
         let mut keys = Self::open(file, source)?;
         if !file.is_read_only {
@@ -269,17 +266,11 @@ impl Keys {
     }
 
     /// Lets one more credential open the disk.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn add(&mut self, secret: &Secret) -> Result<SlotNumber, KeysError> {
         self.stored.add(&self.unlocked, &secret.credential(), Stretch::default(), &mut self.random)
     }
 
     /// Makes the next master key, for sessions from now on.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn rotate(&mut self) -> Result<Generation, KeysError> {
         self.stored.rotate(&mut self.unlocked, &mut self.random)
     }
@@ -318,18 +309,12 @@ pub fn damage(file: &KeyFileOf) -> Result<Vec<String>, KeysError> {
 }
 
 /// The slots of a key file, and what else is known of it without a credential.
-///
-/// # Errors
-/// [`KeysError`].
 pub fn stored(file: &KeyFileOf) -> Result<StoredKeys<FileMedium>, KeysError> {
     let medium = opened(&file.path, "the key file", FileMedium::open(&file.path, file.is_read_only))?;
     StoredKeys::read(medium, &file.path, file.disk)
 }
 
 /// Takes slot `number` away and destroys it by `policy`. `source` has to open the disk without it.
-///
-/// # Errors
-/// [`KeysError`].
 pub fn remove(
     file: &KeyFileOf,
     number: SlotNumber,
