@@ -9,7 +9,7 @@ use crate::base::naming;
 use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::host::paths::{self, NewMedium};
+use crate::host::paths;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
 use quietus_core::owed::journal::Shape;
@@ -144,7 +144,7 @@ fn check_paths(path: &Path, options: &CreateOptions) -> Result<(), DiskError> {
         Some(image) if options.adopt => paths::check_adopted("--adopt", image, home)?,
         Some(medium) => {
             let found = paths::check_new_medium("--medium", medium, home)?;
-            if found == NewMedium::Device && options.store.keeps_versions() {
+            if found == paths::Kind::BlockDevice && options.store.keeps_versions() {
                 let what = "--medium of a disk that keeps versions is a file, which grows; name one to make, on a file system of \
                             that device";
                 return Err(DiskErrorKind::Invalid(what.into()).at(medium));
