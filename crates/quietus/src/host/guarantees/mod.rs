@@ -128,13 +128,6 @@ impl fmt::Display for Finding {
     }
 }
 
-impl fmt::Display for Guarantees {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.level)?;
-        self.findings.iter().try_for_each(|finding| write!(f, "\n- {finding}"))
-    }
-}
-
 /// The text of a failed inquiry: subject, place and error.
 fn at(what: &str, path: &Path, error: impl fmt::Display) -> String {
     format!("cannot determine {what} of {}: {error}", path.display())
