@@ -144,25 +144,19 @@ pub enum Fault {
         /// The last session that the index notes.
         session: u32,
     },
-    /// The file went another way than the disk.
+    /// The file went another way than the disk: the last session that the index notes is another one.
     #[error(
-        "session {session} of the key file is not the session {session} that the disk's index names: the key file was used by a copy of \
+        "session {0} of the key file is not the session {0} that the disk's index names: the key file was used by a copy of \
          this disk, or by a start with an older copy of it. Put back the newest key file of this disk; `--read-only` serves what the \
          sessions in this one have sealed"
     )]
-    OtherKeys {
-        /// The last session that the index notes.
-        session: u32,
-    },
-    /// The record of the last session is damaged.
+    OtherKeys(u32),
+    /// The record of the last session that the index notes is damaged.
     #[error(
-        "the record of session {session}, the last one that the disk's index names, is damaged in the key file, and what was sealed in it \
+        "the record of session {0}, the last one that the disk's index names, is damaged in the key file, and what was sealed in it \
          does not open. Put back the newest key file of this disk; `--read-only` serves what other sessions have sealed"
     )]
-    DamagedSession {
-        /// The last session that the index notes.
-        session: u32,
-    },
+    DamagedSession(u32),
     /// A credential has a slot already.
     #[error(
         "the new credential already opens the disk; with a second slot, it would still do so after the first slot is removed"

@@ -107,8 +107,6 @@ impl FileMedium {
         let mut file = options.open(path)?;
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
-        let capabilities = Capabilities { punch };
-        let always_blocks = AtomicBool::new(false);
         Ok(Self {
             file,
             path: path.into(),
@@ -116,10 +114,10 @@ impl FileMedium {
             grows: false,
             has_shrunk: AtomicBool::new(false),
             is_device,
-            capabilities,
+            capabilities: Capabilities { punch },
             direct: OnceLock::new(),
             uncached: OnceLock::new(),
-            always_blocks,
+            always_blocks: AtomicBool::new(false),
             lost: Mutex::new(None),
         })
     }
