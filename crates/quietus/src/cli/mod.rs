@@ -24,7 +24,7 @@ use crate::front::control::{
 };
 use crate::host::paths::{self, Subject};
 use crate::offline::{self, ExportOf, ImageFormat, OfflineError};
-use crate::proof::{self, Checks, Receipt};
+use crate::proof::{Checks, Receipt};
 use args::{Cli, Command, CommitArgs, CreateArgs, DeathsArgs, ProveArgs, PurgeArgs, StatusArgs};
 use clap::{CommandFactory, Parser};
 use commands::{doctor, epochs, key, list, past, repair, serve, vault};
@@ -363,7 +363,7 @@ fn prove(args: &ProveArgs, out: &Report) -> Result<(), Failure> {
         (Some(path), _) => {
             let text = paths::read_text("--check", path)?;
             refuse_receipt_of(Subject::Vault, path, &text)?;
-            proof::check(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?
+            Receipt::parse(&text, known.as_deref()).map_err(|error| refused_receipt(path, &error))?
         }
         (None, Some(disk)) => {
             let receipt: Receipt = ask(disk, &Call::Prove)?;

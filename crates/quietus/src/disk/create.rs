@@ -9,7 +9,7 @@ use crate::base::naming;
 use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
-use crate::host::paths::{self, NewMedium};
+use crate::host::paths;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
 use quietus_core::owed::journal::Shape;
@@ -54,18 +54,12 @@ struct Beginning {
 
 impl DiskDir {
     /// As [`DiskDir::create_with`], in silence.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn create(path: &Path, options: &CreateOptions) -> Result<DiskToml, DiskError> {
         Self::create_with(path, options, &mut |_, _| true)
     }
 
     /// Makes the directory `path` with a new disk in it. Nothing is left
     /// behind if that fails. `step` is told of what takes long: reading a base.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn create_with(path: &Path, options: &CreateOptions, step: Step<'_>) -> Result<DiskToml, DiskError> {
         Self::create_filled(path, options, step, |_, _| Ok(()))
     }
@@ -85,9 +79,6 @@ impl DiskDir {
     }
 
     /// As [`DiskDir::create_with`]; `fill` gives the disk content before it has its name.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(crate) fn create_filled(
         path: &Path,
         options: &CreateOptions,
@@ -153,7 +144,7 @@ fn check_paths(path: &Path, options: &CreateOptions) -> Result<(), DiskError> {
         Some(image) if options.adopt => paths::check_adopted("--adopt", image, home)?,
         Some(medium) => {
             let found = paths::check_new_medium("--medium", medium, home)?;
-            if found == NewMedium::Device && options.store.keeps_versions() {
+            if found == paths::Kind::BlockDevice && options.store.keeps_versions() {
                 let what = "--medium of a disk that keeps versions is a file, which grows; name one to make, on a file system of \
                             that device";
                 return Err(DiskErrorKind::Invalid(what.into()).at(medium));
@@ -199,7 +190,7 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let foreign = options.medium.as_deref().filter(|path| path.exists());
     match foreign {
         Some(path) => drop(lock_storage(path, Access::ReadWrite)?),
-        None => make_medium(draft, &toml)?,
+        None => toml.make_medium(draft, toml.size_bytes)?,
     }
     let whole = Extent::new(0, toml.size_bytes);
     // Content of a device that is not adopted is dead already. For adopted content, the first start
@@ -207,13 +198,6 @@ fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, Dis
     let held = options.adopt.then_some(whole);
     let dead = (foreign.is_some() && !options.adopt).then_some(whole);
     Ok(Beginning { toml, held, dead })
-}
-
-/// Makes the file that `toml` names as the medium.
-fn make_medium(draft: &mut Draft, toml: &DiskToml) -> Result<(), DiskError> {
-    let made = draft.make_file(&toml.medium.path, toml.size_bytes);
-    let failed = |error| DirectoryErrorKind::Io("make the medium").of(&toml.medium_path(draft.dir()), error);
-    made.map(drop).map_err(|error| failed(error).into())
 }
 
 fn overlay(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<Beginning, DiskError> {

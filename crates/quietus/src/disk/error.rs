@@ -42,12 +42,12 @@ impl DiskErrorKind {
     /// The error of this kind at `path`.
     #[must_use]
     pub fn at(self, path: &Path) -> DiskError {
-        ErrorAt::new(self, path, None)
+        ErrorAt { kind: self, path: path.into(), source: None }
     }
 }
 
 impl From<DirectoryError> for DiskError {
     fn from(error: DirectoryError) -> Self {
-        error.widened()
+        Self { kind: error.kind.into(), path: error.path, source: error.source }
     }
 }

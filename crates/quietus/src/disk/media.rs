@@ -5,7 +5,7 @@
 
 use super::config::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
 use super::{DiskDir, DiskError, DiskToml, StoreKind};
-use crate::host::directory::{Access, DirectoryErrorKind, make_file, opened};
+use crate::host::directory::{Access, DirectoryErrorKind, Draft, make_file, opened};
 use crate::host::guarantees::{Holds, Part};
 use crate::host::media::FileMedium;
 use quietus_core::media::{MediaTable, MediumId};
@@ -228,6 +228,14 @@ impl DiskDir {
 }
 
 impl DiskToml {
+    /// Makes the file of `bytes` bytes that the description names as the medium.
+    pub(super) fn make_medium(&self, draft: &mut Draft, bytes: u64) -> Result<(), DiskError> {
+        let made = draft.make_file(&self.medium.path, bytes);
+        let failed =
+            |error| DirectoryErrorKind::Io("make the medium").of(&self.medium_path(draft.dir()), error);
+        made.map(drop).map_err(|error| failed(error).into())
+    }
+
     /// The parts of the disk in `dir`: what each holds, and where it lies.
     pub(super) fn parts(&self, dir: &Path) -> impl Iterator<Item = (Part, Holds, PathBuf)> {
         let parts = self.store.media().iter().filter_map(|row| Some((row.part?, row)));

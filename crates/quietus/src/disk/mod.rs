@@ -85,17 +85,11 @@ impl DiskDir {
     }
 
     /// As [`DiskDir::open_with`], for reading and writing, in silence.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         Self::open_with(path, Access::ReadWrite, &mut |_, _| true)
     }
 
     /// As [`DiskDir::open`], whatever has become of the base.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(crate) fn open_without_base(path: &Path) -> Result<Self, DiskError> {
         Self::locked(path, Access::ReadWrite)
     }
@@ -114,9 +108,6 @@ impl DiskDir {
     }
 
     /// The present configuration of the disk in directory `path`, which may be open.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub fn behaviour(path: &Path) -> Result<Config, DiskError> {
         DiskToml::read(path)?.config(path)
     }
@@ -212,9 +203,6 @@ impl DiskDir {
 
     /// Opens the keys of a disk whose content is sealed, with the credential of `source`. Without them, content can
     /// be neither read nor written; dead content can be destroyed.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn unlock(&mut self, source: &Source) -> Result<(), KeysError> {
         let Some(versions) = &self.toml.versions else { return Ok(()) };
         let seal = versions.seal;

@@ -18,9 +18,6 @@ const BASE_RAW_2: &str = "base.2.raw";
 
 /// Opens the base of the disk in `dir` and checks that it has not changed. A new time of change is
 /// noted if that is allowed, so that the content need not be read again.
-///
-/// # Errors
-/// [`DiskError`].
 pub(super) fn open_base(
     directory: &Directory,
     toml: &mut DiskToml,
@@ -49,9 +46,6 @@ pub(super) fn open_base(
 
 impl DiskDir {
     /// `image` as a base for this disk: what `disk.toml` would say of it, and it.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(crate) fn settle_base(
         &self,
         image: &Path,

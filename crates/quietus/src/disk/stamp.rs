@@ -87,9 +87,6 @@ impl DiskDir {
     }
 
     /// Removes the stamp, as the files change from now on.
-    ///
-    /// # Errors
-    /// [`DiskError`].
     pub(crate) fn remove_stamp(&self) -> Result<(), DiskError> {
         let failed =
             |error| DirectoryErrorKind::Io("remove the file").of(&self.directory.file("stamp"), error);

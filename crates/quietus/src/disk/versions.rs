@@ -33,11 +33,8 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
         }
         false => {}
     }
-    let data = toml.medium_path(draft.dir());
-    let made = draft.make_file(&toml.medium.path, 0);
-    made.map_err(|error| DirectoryErrorKind::Io("make the medium").of(&data, error))?;
-    toml.store.make(draft.dir(), MediumId::Map, INDEX_HEAD_BYTES)?;
-    format_index(draft.dir(), &toml)?;
+    toml.make_medium(draft, 0)?;
+    make_index(draft.dir(), &toml)?;
     make_root(draft, *toml.uuid.as_bytes(), versions)?;
     make_stubs(draft, *toml.uuid.as_bytes(), versions)?;
     let path = draft.dir().join(NAMES_FILE);
@@ -46,16 +43,15 @@ pub(super) fn make(draft: &mut Draft, options: &CreateOptions) -> Result<DiskTom
     Ok(toml)
 }
 
-/// Writes the first head of the index: one without any would be a lost index, and not an empty disk.
-fn format_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
-    let path = dir.join("map");
-    let failed = |error| DirectoryErrorKind::Io("make the index").of(&path, error);
-    let medium = FileMedium::open(&path, false).map_err(failed)?;
+/// Makes the index with its first head: one without any would be a lost index, and not an empty disk.
+fn make_index(dir: &Path, toml: &DiskToml) -> Result<(), DiskError> {
+    let map = toml.store.make(dir, MediumId::Map, INDEX_HEAD_BYTES)?;
+    let failed =
+        |error| DirectoryErrorKind::Io("make the index").of(&dir.join("map"), io::Error::other(error));
     let head = store::versions::format_index(*toml.uuid.as_bytes());
     // A full host must not keep a start from noting its session.
-    let made =
-        medium.reserve(Extent::new(0, INDEX_HEAD_BYTES)).and_then(|()| medium.write(Pos(0), &head, true));
-    Ok(made.map_err(|error| failed(io::Error::other(error)))?)
+    let made = map.reserve(Extent::new(0, INDEX_HEAD_BYTES)).and_then(|()| map.write(Pos(0), &head, true));
+    Ok(made.map_err(failed)?)
 }
 
 /// Makes the root, whose cells have to be durable before the first stub is.

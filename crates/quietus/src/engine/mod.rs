@@ -29,8 +29,7 @@ use crate::base::buffers;
 use crate::disk::DiskDir;
 use crate::engine::export::ReplyTo;
 use crate::host::attached::Attachment;
-use crate::host::media::FileMedium;
-use media::SharedMedium;
+use crate::host::media::{FileMedium, SharedMedium};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::buf::Buf;
 use quietus_core::base::numbers::Numbered;
@@ -124,9 +123,6 @@ enum Action {
 
 impl Engine {
     /// Opens the disk in `dir` and begins to run it, watched by `watcher`.
-    ///
-    /// # Errors
-    /// [`StartError`].
     pub fn start(
         name: &str,
         dir: &DiskDir,
@@ -208,12 +204,6 @@ impl Engine {
         question(&self.shared.lock().volume)
     }
 
-    /// The configuration of the volume.
-    #[must_use]
-    pub fn config(&self) -> Config {
-        self.shared.lock().volume.config().clone()
-    }
-
     /// The present time, in the clock of obligations.
     #[must_use]
     pub fn now(&self) -> Millis {
@@ -250,12 +240,6 @@ impl Engine {
     #[must_use]
     pub fn unallocated(&self) -> Option<BlockSet<Pos>> {
         self.shared.lock().volume.unallocated()
-    }
-
-    /// The first run within `extent` whose content is the disk's own, not the base's.
-    #[must_use]
-    pub fn first_allocated(&self, extent: Extent<Addr>) -> Option<Extent<Addr>> {
-        self.shared.lock().volume.first_allocated(extent)
     }
 
     /// Changes the configuration of the volume.
@@ -582,7 +566,7 @@ impl Inner {
                 Command::Receipt(number, receipt) => shared.record_receipt(number, receipt),
                 Command::Died(cause, extent, class) => {
                     self.changes.mark(extent);
-                    shared.record_death(Death { cause, class }, extent);
+                    shared.recorder.died(Death { cause, class }, extent.start.0, extent.len);
                 }
                 Command::Latched(reason) => shared.record_latch(reason),
             }

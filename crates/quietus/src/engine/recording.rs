@@ -128,10 +128,6 @@ impl Shared {
         });
     }
 
-    pub(super) fn record_death(&self, death: Death, extent: Extent<Addr>) {
-        self.recorder.died(death, extent.start.0, extent.len);
-    }
-
     pub(super) fn record_receipt(&self, number: u64, receipt: Receipt) {
         let Receipt { act, cause, passes, extent, forgot: epochs } = receipt;
         let completion = Completion { act, cause, passes, epochs };

@@ -14,7 +14,7 @@ use quietus_core::request::Refusal;
 use std::iter::from_fn;
 
 /// All kept epochs, the oldest first; one answer of the volume is in memory at a time. Nothing follows an error.
-pub(super) fn kept(engine: &Engine) -> impl Iterator<Item = Result<Listed, Refusal>> {
+pub(crate) fn kept(engine: &Engine) -> impl Iterator<Item = Result<Listed, Refusal>> {
     let (mut page, mut next) = (Vec::new().into_iter(), Some(Epoch(0)));
     from_fn(move || {
         if page.len() == 0 {

@@ -34,10 +34,15 @@ pub fn timers(disk: &Arc<OpenDisk>, retention: Duration) -> std::io::Result<Vec<
         let every = Duration::from_millis(ms);
         timers.push(Timer::start("epochs", every, every, move || close_in_time(&disk))?);
     }
-    if behaviour.retention.as_ref().is_some_and(Retention::has_rules) {
+    if let Some(rules) = behaviour.retention.clone().filter(Retention::has_rules) {
         let disk = Arc::clone(disk);
+        let carry_out = move || {
+            if let Err(error) = expire(&disk, &rules) {
+                tracing::warn!(%error, "the rules of retention are not carried out");
+            }
+        };
         // A server that never runs for long forgets, too.
-        timers.push(Timer::start("retention", Duration::ZERO, retention, move || carry_out(&disk))?);
+        timers.push(Timer::start("retention", Duration::ZERO, retention, carry_out)?);
     }
     Ok(timers)
 }
@@ -50,16 +55,7 @@ fn close_in_time(disk: &OpenDisk) {
     }
 }
 
-/// Forgets what the rules of `disk` do not keep.
-fn carry_out(disk: &OpenDisk) {
-    let Some(rules) = disk.dir.toml().behaviour.retention.as_ref().filter(|it| it.has_rules()) else {
-        return;
-    };
-    if let Err(error) = expire(disk, rules) {
-        tracing::warn!(%error, "the rules of retention are not carried out");
-    }
-}
-
+/// Forgets what the rules do not keep.
 fn expire(disk: &OpenDisk, rules: &Retention) -> Result<(), String> {
     check_clock(disk)?;
     let (confirmed, said) = (disk.names.confirmed(), |refusal: Refusal| refusal.to_string());

@@ -22,6 +22,7 @@ pub use asking::{
 };
 pub use at::{At, FindError, last, range};
 pub use comparing::{States, differences};
+pub(crate) use dates::kept;
 pub use export::{Past, Versioned};
 pub(crate) use keeper::note_doubts;
 pub use keeper::timers;

@@ -148,7 +148,8 @@ impl Offline {
     fn held(&self) -> impl Iterator<Item = Extent<Addr>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
-            let run = self.0.engine.first_allocated(Extent::between(at, self.size()))?;
+            let rest = Extent::between(at, self.size());
+            let run = self.0.engine.ask(|volume| volume.first_allocated(rest))?;
             let from = run.start.0 / BLOCK_BYTES * BLOCK_BYTES;
             at = run.end().next_multiple_of(BLOCK_BYTES).min(self.size());
             Some(Extent::between(from, at))
@@ -171,11 +172,7 @@ impl Offline {
 
 /// Refuses a disk that is no overlay.
 fn overlay(dir: &DiskDir) -> Result<OverlayToml, OfflineError> {
-    let none = || {
-        DiskErrorKind::Invalid(
-            "not an overlay; only a disk made with --store overlay has a base image".into(),
-        )
-        .at(dir.path())
-    };
+    let what = "not an overlay; only a disk made with --store overlay has a base image";
+    let none = || DiskErrorKind::Invalid(what.into()).at(dir.path());
     Ok(dir.toml().overlay.clone().ok_or_else(none)?)
 }

@@ -2,7 +2,6 @@
 
 use crate::base::lock::lock;
 use crate::base::rfc3339::now_ms;
-use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -83,12 +82,6 @@ impl Clock {
         }
         let silence = now.wall_ms - last_ms;
         if last_ms > 0 && silence > SILENCE_MS_MAX { Err(Untrusted::Silent(silence)) } else { Ok(()) }
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clock").field("now_ms", &self.now_ms()).finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,8 @@ pub use stubs::{RootFound, StubsFound};
 pub use verify::{CheckLine, Checks};
 
 use crate::base::hex::{hex, sha256};
-use crate::base::signed::{AsSigned, Signed, SignedError};
+use crate::base::rfc3339;
+use crate::base::signed::{AsSigned, Signed};
 use crate::disk::{DiskDir, DiskError};
 use crate::engine::export::{Export, liveness_runs};
 use crate::engine::{Engine, Entry};
@@ -37,7 +38,6 @@ use schemars::JsonSchema;
 use sensitivity::Sensitivity;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 use stub_medium::ScanError;
 
 /// Bytes read at once.
@@ -113,7 +113,7 @@ pub struct EpochsProven {
     pub shown_bytes: u64,
 }
 
-/// A proof with its signature.
+/// A proof with its signature, which [`Signed::parse`] checks.
 pub type Receipt = Signed<Proof>;
 
 /// Reason why there is no proof.
@@ -154,8 +154,7 @@ impl Proof {
     /// Whether dead content was found.
     #[must_use]
     pub fn has_dead_content(&self) -> bool {
-        let is_left = |found: &StubsFound| !found.residue.is_empty() || !found.root.residue.is_empty();
-        !self.violations.is_empty() || self.stubs.as_ref().is_some_and(is_left)
+        self.places_found() > 0
     }
 
     /// How many places were found that hold dead content, or keys to it.
@@ -168,9 +167,6 @@ impl Proof {
 
 /// Reads the medium and signs the findings, with what is `sensitive` of the disk. `step` is told how far that has come, of how many
 /// bytes, and says whether to go on.
-///
-/// # Errors
-/// [`ProofError`].
 pub fn prove(
     engine: &Engine,
     dir: &DiskDir,
@@ -202,8 +198,7 @@ pub fn prove(
         disk: dir.toml().uuid.to_string(),
         name: dir.name(),
         medium: dir.medium_path().display().to_string(),
-        time_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis()
-            as u64,
+        time_ms: rfc3339::now_ms(),
         program: concat!("quietus ", env!("CARGO_PKG_VERSION")).into(),
         size_bytes: status.size_bytes,
         policy: status.policy,
@@ -233,15 +228,6 @@ fn epochs(store: &StoreStatus, live_bytes: u64) -> Option<EpochsProven> {
     let (open, kept) = (it.open_epoch, it.epochs);
     let forgotten = open.saturating_sub(1 + kept);
     Some(EpochsProven { open, kept, forgotten, shown_bytes: live_bytes + it.retired_bytes })
-}
-
-/// Checks a receipt against its own key and, if given, against the one that
-/// the disk is known to have.
-///
-/// # Errors
-/// [`SignedError`].
-pub fn check(text: &str, known_key: Option<&str>) -> Result<Receipt, SignedError> {
-    Signed::parse(text, known_key)
 }
 
 struct Search<'a, F> {
@@ -316,7 +302,6 @@ impl<'a, F: FnMut(u64, u64) -> bool> Search<'a, F> {
             return Ok(());
         }
         if self.dead_has_no_place {
-            // A dead block has no place there.
             self.note_hole(run);
             return Ok(());
         }

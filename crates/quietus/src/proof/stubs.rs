@@ -71,8 +71,7 @@ impl<F: FnMut(u64, u64) -> bool> Search<'_, F> {
         for (way, bytes) in &scan.read_ways {
             *self.read_ways.entry(way.clone()).or_default() += bytes;
         }
-        let row = dir.media().iter().find(|row| row.id == id);
-        let medium = row.map(|row| row.path(dir.toml(), dir.path()).display().to_string());
+        let medium = dir.medium_of(id).map(|path| path.display().to_string());
         Ok((medium.unwrap_or_default(), read_bytes, scan))
     }
 }

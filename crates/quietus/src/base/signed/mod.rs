@@ -17,9 +17,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Bytes of the secret from which a key is made.
-pub const SEED_BYTES: usize = 32;
-
 /// An Ed25519 key that signs.
 #[derive(Debug)]
 pub struct SigningKey(Ed25519KeyPair);
@@ -27,7 +24,7 @@ pub struct SigningKey(Ed25519KeyPair);
 impl SigningKey {
     /// The key made from a secret `seed`.
     #[must_use]
-    pub fn from_seed(seed: &[u8; SEED_BYTES]) -> Self {
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
         Self(Ed25519KeyPair::from_seed_unchecked(seed).expect("every seed of 32 bytes is a key"))
     }
 

@@ -12,7 +12,7 @@ use super::config::overlay::OverlayToml;
 use super::{DiskError, DiskErrorKind, Step};
 use crate::base::hex::hex;
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
-use crate::host::media::FileMedium;
+use crate::host::media::{FileMedium, SharedMedium};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{Addr, Extent, Pos};
 use quietus_core::base::zeros::is_zeros;
@@ -109,24 +109,6 @@ impl Base {
     #[must_use]
     pub fn data(&self) -> &Arc<BlockSet> {
         &self.data
-    }
-
-    /// Reads, if no wait for the device is needed; else nothing.
-    pub fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
-        let mut next = pos.0;
-        for part in into {
-            let (at, len) = (Pos(next), part.len() as u64);
-            next += len;
-            let (inside, beyond) = self.inside(at, part);
-            beyond.fill(0);
-            if !inside.is_empty() {
-                let read = self.medium.read_cached(at, &mut [IoSliceMut::new(inside)])?;
-                if read.is_err() {
-                    return Some(read);
-                }
-            }
-        }
-        Some(Ok(()))
     }
 
     /// The table `overlay` of `disk.toml` for this base, whose path there is `base`.
@@ -309,6 +291,30 @@ impl Medium for Base {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { punch: false }
+    }
+}
+
+impl SharedMedium for Base {
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
+        let mut next = pos.0;
+        for part in into {
+            let (at, len) = (Pos(next), part.len() as u64);
+            next += len;
+            let (inside, beyond) = self.inside(at, part);
+            beyond.fill(0);
+            if !inside.is_empty() {
+                let read = self.medium.read_cached(at, &mut [IoSliceMut::new(inside)])?;
+                if read.is_err() {
+                    return Some(read);
+                }
+            }
+        }
+        Some(Ok(()))
+    }
+
+    /// A changed base is found when it is opened, and by its stamp.
+    fn check_whole(&self) -> Result<(), MediumError> {
+        Ok(())
     }
 }
 

@@ -98,10 +98,7 @@ fn who_may_write_to_a_base_keeps_it_from_being_one() {
     let writer = File::open(&path).expect("it opens");
     rustix::fs::flock(&writer, FlockOperation::LockExclusive).expect("a lock");
     let error = Base::open(&path).expect_err("it is in use");
-    assert_eq!(
-        error.kind,
-        DiskErrorKind::Directory(DirectoryErrorKind::Locked(format!("process {}", std::process::id())))
-    );
+    assert_eq!(error.kind, DirectoryErrorKind::Locked(format!("process {}", std::process::id())).into());
     rustix::fs::flock(&writer, FlockOperation::Unlock).expect("it was locked");
     let _reader = open(&path);
     rustix::fs::flock(&writer, FlockOperation::NonBlockingLockShared).expect("readers may share it");

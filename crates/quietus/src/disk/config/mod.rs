@@ -183,13 +183,6 @@ const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
 /// Policy of an overlay that destroys nothing: dead space is only freed.
 const NO_PASSES: &str = "none";
 
-/// The files of a store besides its content.
-enum Below {
-    Nothing,
-    Base(OverlayToml),
-    Versions(VersionsToml),
-}
-
 impl MediumToml {
     /// The file in the disk's own directory.
     fn own() -> Self {
@@ -210,13 +203,11 @@ impl DiskToml {
             }
             (_, Some(size)) => size,
             (Some(found), None) => found,
-            (None, None) => {
-                return Err(size_missing());
-            }
+            (None, None) => return Err(size_missing()),
         };
         let path = options.medium.as_deref().map_or_else(|| Ok(DATA_FILE.into()), absolute)?;
         let medium = MediumToml { path, adopted: options.adopt };
-        Self::of(options, size_bytes, medium, Below::Nothing)
+        Self::of(options, size_bytes, medium, None, None)
     }
 
     /// The description of a new overlay above `base`.
@@ -229,7 +220,7 @@ impl DiskToml {
             );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
-        Self::of(options, size_bytes, MediumToml::own(), Below::Base(base))
+        Self::of(options, size_bytes, MediumToml::own(), Some(base), None)
     }
 
     /// The description of a new disk that keeps versions.
@@ -241,20 +232,16 @@ impl DiskToml {
         let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
         let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
         let medium = MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false };
-        Self::of(options, size_bytes, medium, Below::Versions(versions))
+        Self::of(options, size_bytes, medium, None, Some(versions))
     }
 
     fn of(
         options: &CreateOptions,
         size_bytes: u64,
         medium: MediumToml,
-        below: Below,
+        overlay: Option<OverlayToml>,
+        versions: Option<VersionsToml>,
     ) -> Result<Self, DiskError> {
-        let (overlay, versions) = match below {
-            Below::Nothing => (None, None),
-            Below::Base(overlay) => (Some(overlay), None),
-            Below::Versions(versions) => (None, Some(versions)),
-        };
         let wanted = &options.versions;
         let toml = Self {
             version: VERSION,

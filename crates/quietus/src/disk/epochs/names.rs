@@ -169,9 +169,6 @@ impl Names {
     pub(crate) const NONE: &[u8] = b"{}";
 
     /// The names of the disk in `directory`; empty if the file is missing.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn read(directory: &Directory) -> Result<Option<Self>, NamesError> {
         let path = directory.file(NAMES_FILE);
         let content = match std::fs::read(&path) {
@@ -218,9 +215,6 @@ impl Names {
     }
 
     /// Writes the file again if it has vanished meanwhile; whether it had.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub(crate) fn look(&self, directory: &Directory) -> Result<bool, NamesError> {
         if directory.file(NAMES_FILE).exists() {
             return Ok(false);
@@ -276,9 +270,6 @@ impl Names {
     }
 
     /// Gives `epoch` this name, durably.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn name(&self, directory: &Directory, name: &str, epoch: Epoch) -> Result<(), NamesError> {
         naming::check(name)?;
         self.change(directory, |content| match content.names.insert(name.into(), epoch.0) {
@@ -288,9 +279,6 @@ impl Names {
     }
 
     /// Whether `name` can be given to an epoch that has not closed yet.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn check_free(&self, name: &str) -> Result<(), NamesError> {
         naming::check(name)?;
         if self.epoch(name).is_some() { Err(NamesError::Taken(name.into())) } else { Ok(()) }
@@ -309,9 +297,6 @@ impl Names {
     }
 
     /// Notes durably why the clock is not trusted: no start forgets it.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn note_doubt(&self, directory: &Directory, doubt: Doubt) -> Result<(), NamesError> {
         self.change(directory, |content| {
             content.doubt = Some(doubt);
@@ -320,9 +305,6 @@ impl Names {
     }
 
     /// Notes durably that the operator has confirmed the clock.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn confirm(&self, directory: &Directory, epoch: Epoch, at_ms: u64) -> Result<(), NamesError> {
         self.change(directory, |content| {
             let after = content.doubt.take().map_or(epoch.0, |doubt| doubt.after);
@@ -334,9 +316,6 @@ impl Names {
     }
 
     /// Adds a hold, durably.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn hold(&self, directory: &Directory, name: &str, hold: HoldOf) -> Result<(), NamesError> {
         naming::check(name)?;
         self.change(directory, |content| match content.holds.insert(name.into(), hold) {
@@ -346,9 +325,6 @@ impl Names {
     }
 
     /// Removes a hold, durably; returns it.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn release(&self, directory: &Directory, name: &str) -> Result<HoldOf, NamesError> {
         self.change(directory, |content| {
             let meant = naming::meant(name, content.holds.keys().map(String::as_str));
@@ -369,9 +345,6 @@ impl Names {
     }
 
     /// Takes the names of `epochs` away, durably: they are forgotten.
-    ///
-    /// # Errors
-    /// [`NamesError`].
     pub fn forget(&self, directory: &Directory, epochs: EpochRange) -> Result<(), NamesError> {
         if !self.lock().names.values().any(|epoch| epochs.contains(Epoch(*epoch))) {
             return Ok(());

@@ -99,9 +99,6 @@ impl<M: Medium> StoredKeys<M> {
     }
 
     /// Makes the next master key, which new sessions use. The keys before it stay, for what they have sealed.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn rotate(
         &mut self,
         unlocked: &mut Unlocked,

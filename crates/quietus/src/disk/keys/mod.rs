@@ -117,11 +117,8 @@ pub enum Fault {
     #[error("the key file belongs to another disk; restore this disk's key file from a backup")]
     Foreign,
     /// No slot opens.
-    #[error("{error}{}", advice(error))]
-    Unlock {
-        /// The error.
-        error: UnlockError,
-    },
+    #[error("{}{}", .0, advice(.0))]
+    Unlock(#[from] UnlockError),
     /// Another kind of credential is needed.
     #[error(
         "no key slot takes a passphrase, only: {0}; name the credential with --key-file or --key-command"
@@ -147,25 +144,19 @@ pub enum Fault {
         /// The last session that the index notes.
         session: u32,
     },
-    /// The file went another way than the disk.
+    /// The file went another way than the disk: the last session that the index notes is another one.
     #[error(
-        "session {session} of the key file is not the session {session} that the disk's index names: the key file was used by a copy of \
+        "session {0} of the key file is not the session {0} that the disk's index names: the key file was used by a copy of \
          this disk, or by a start with an older copy of it. Put back the newest key file of this disk; `--read-only` serves what the \
          sessions in this one have sealed"
     )]
-    OtherKeys {
-        /// The last session that the index notes.
-        session: u32,
-    },
-    /// The record of the last session is damaged.
+    OtherKeys(u32),
+    /// The record of the last session that the index notes is damaged.
     #[error(
-        "the record of session {session}, the last one that the disk's index names, is damaged in the key file, and what was sealed in it \
+        "the record of session {0}, the last one that the disk's index names, is damaged in the key file, and what was sealed in it \
          does not open. Put back the newest key file of this disk; `--read-only` serves what other sessions have sealed"
     )]
-    DamagedSession {
-        /// The last session that the index notes.
-        session: u32,
-    },
+    DamagedSession(u32),
     /// A credential has a slot already.
     #[error(
         "the new credential already opens the disk; with a second slot, it would still do so after the first slot is removed"
@@ -177,12 +168,6 @@ pub enum Fault {
     /// The medium failed.
     #[error(transparent)]
     Medium(#[from] MediumError),
-}
-
-impl From<UnlockError> for Fault {
-    fn from(error: UnlockError) -> Self {
-        Self::Unlock { error }
-    }
 }
 
 impl Fault {
@@ -216,9 +201,6 @@ pub struct Keys {
 
 impl Keys {
     /// Opens the keys in `file`, and draws a session, unless the disk is read only.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn unlock(file: &KeyFileOf, source: &Source) -> Result<Self, KeysError> {
         let mut keys = Self::open(file, source)?;
         if !file.is_read_only {
@@ -278,17 +260,11 @@ impl Keys {
     }
 
     /// Lets one more credential open the disk.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn add(&mut self, secret: &Secret) -> Result<SlotNumber, KeysError> {
         self.stored.add(&self.unlocked, &secret.credential(), Stretch::default(), &mut self.random)
     }
 
     /// Makes the next master key, for sessions from now on.
-    ///
-    /// # Errors
-    /// [`KeysError`].
     pub fn rotate(&mut self) -> Result<Generation, KeysError> {
         self.stored.rotate(&mut self.unlocked, &mut self.random)
     }
@@ -327,18 +303,12 @@ pub fn damage(file: &KeyFileOf) -> Result<Vec<String>, KeysError> {
 }
 
 /// The slots of a key file, and what else is known of it without a credential.
-///
-/// # Errors
-/// [`KeysError`].
 pub fn stored(file: &KeyFileOf) -> Result<StoredKeys<FileMedium>, KeysError> {
     let medium = opened(&file.path, "the key file", FileMedium::open(&file.path, file.is_read_only))?;
     StoredKeys::read(medium, &file.path, file.disk)
 }
 
 /// Takes slot `number` away and destroys it by `policy`. `source` has to open the disk without it.
-///
-/// # Errors
-/// [`KeysError`].
 pub fn remove(
     file: &KeyFileOf,
     number: SlotNumber,

@@ -58,7 +58,7 @@ fn read_line(mut terminal: &File, line: &mut SecretBytes) -> io::Result<()> {
             b'\n' | b'\r' | END => return Ok(()),
             INTERRUPT => return Err(io::ErrorKind::Interrupted.into()),
             BACKSPACE | DELETE => line.remove_char(),
-            CLEAR => line.clear(),
+            CLEAR => line.truncate(0),
             byte => line.push(byte)?,
         }
     }

@@ -37,10 +37,6 @@ impl SecretBytes {
         self.truncate(start);
     }
 
-    pub(super) fn clear(&mut self) {
-        self.truncate(0);
-    }
-
     pub(super) fn remove_line_end(&mut self) {
         if self.as_slice().ends_with(b"\n") {
             self.truncate(self.len - 1);
@@ -50,7 +46,7 @@ impl SecretBytes {
         }
     }
 
-    fn truncate(&mut self, len: usize) {
+    pub(super) fn truncate(&mut self, len: usize) {
         self.bytes[len..self.len].zeroize();
         self.len = len;
     }

@@ -34,10 +34,8 @@ fn check(file: &KeyFile, noted: Sessions) -> Result<(), Fault> {
     }
     let found = u16::try_from(session).ok().and_then(|index| file.session(SessionIndex(index)));
     match found {
-        None => Err(Fault::DamagedSession { session }),
-        Some((found, _)) if found.0 != noted.last && noted.last != [0; 16] => {
-            Err(Fault::OtherKeys { session })
-        }
+        None => Err(Fault::DamagedSession(session)),
+        Some((found, _)) if found.0 != noted.last && noted.last != [0; 16] => Err(Fault::OtherKeys(session)),
         Some(_) => Ok(()),
     }
 }

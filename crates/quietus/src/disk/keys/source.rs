@@ -1,7 +1,7 @@
 //! Where a credential comes from. No secret is ever an argument or in the environment, which others can read.
 
 use super::secret::SecretBytes;
-use super::{KeysError, prompt};
+use super::{KeysError, locked, prompt};
 use crate::base::locked::Locked;
 use crate::host::paths;
 use quietus_seal::keys::Credential;
@@ -49,7 +49,7 @@ impl Source {
     /// # Errors
     /// [`KeysError`]: no credential can be had.
     pub fn read(&self, disk: &str, purpose: Purpose) -> Result<Secret, KeysError> {
-        let mut bytes = locked()?;
+        let mut bytes = locked(SecretBytes::default())?;
         match self {
             Self::Prompt => ask(disk, purpose, &mut bytes)?,
             Self::PassphraseFile(path) => {
@@ -76,10 +76,6 @@ impl Secret {
     }
 }
 
-fn locked() -> Result<Locked<SecretBytes>, KeysError> {
-    Locked::new(SecretBytes::default()).map_err(|error| KeysError::Memory(error.to_string()))
-}
-
 fn ask(disk: &str, purpose: Purpose, bytes: &mut SecretBytes) -> Result<(), KeysError> {
     let terminal =
         File::options().read(true).write(true).open("/dev/tty").map_err(|_| KeysError::NoTerminal)?;
@@ -92,7 +88,7 @@ fn ask(disk: &str, purpose: Purpose, bytes: &mut SecretBytes) -> Result<(), Keys
         Purpose::Open => prompt::ask(&terminal, &question("Passphrase"), bytes).map_err(failed),
         Purpose::New => {
             prompt::ask(&terminal, &question("New passphrase"), bytes).map_err(failed)?;
-            let mut again = locked()?;
+            let mut again = locked(SecretBytes::default())?;
             prompt::ask(&terminal, "The same again", &mut again).map_err(failed)?;
             if bytes.as_slice() == again.as_slice() { Ok(()) } else { Err(KeysError::Differ) }
         }

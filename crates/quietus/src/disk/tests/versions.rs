@@ -4,7 +4,7 @@ use super::*;
 use quietus_seal::Seal;
 
 /// A disk with stubs, but without keys to ask for.
-fn options() -> CreateOptions {
+pub(super) fn options() -> CreateOptions {
     let versions = VersionsOptions { seal: Some(Seal::None), ..VersionsOptions::default() };
     let store = StoreKind::Versions;
     CreateOptions {
@@ -79,37 +79,6 @@ fn options_that_do_not_go_with_the_store_are_refused_and_leave_nothing() {
 }
 
 #[test]
-fn the_root_can_lie_elsewhere_in_a_file_that_is_made_for_it_and_is_locked() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let [path, stubs, root] = ["disk", "stubs", "root"].map(|name| dir.path().join(name));
-    let elsewhere = with(|it| {
-        (it.versions.stub_medium, it.versions.root) = (Some(stubs.clone()), Some(root.clone()));
-    });
-    DiskDir::create(&path, &elsewhere).expect("a disk");
-    assert_eq!(std::fs::metadata(&root).expect("a root").len(), 8192);
-    assert!(!path.join("root").exists());
-    let disk = DiskDir::open(&path).expect("it opens");
-    let parts: Vec<_> = disk.toml().parts(&path).collect();
-    let here = parts
-        .iter()
-        .any(|(part, _, at)| *part == crate::host::guarantees::Part::Root && *at == path.join("root"));
-    assert!(!here, "{parts:?}");
-    assert!(lock_storage(&root, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
-    drop(disk);
-    let refused = |options: &CreateOptions| {
-        DiskDir::create(&dir.path().join("other"), options).expect_err("it is there").to_string()
-    };
-    let error = refused(&elsewhere);
-    assert!(error.contains("--root names a file that already exists"), "{error}");
-    let fresh = dir.path().join("fresh");
-    let error = refused(&with(|it| {
-        (it.versions.stub_medium, it.versions.root) = (Some(stubs.clone()), Some(fresh.clone()));
-    }));
-    assert!(error.contains("--stub-medium names a file that already exists"), "{error}");
-    assert!(root.exists() && stubs.exists() && !fresh.exists(), "what was made is removed, and nothing else");
-}
-
-#[test]
 fn what_has_to_be_overwritten_is_the_root_or_without_stubs_the_data() {
     let toml = |seal| {
         let versions = VersionsToml { seal, stubs: "stubs".into(), root: "root".into(), half_bytes: 8192 };
@@ -126,31 +95,29 @@ fn what_has_to_be_overwritten_is_the_root_or_without_stubs_the_data() {
 }
 
 #[test]
-fn stubs_and_sealed_content_can_lie_elsewhere_in_files_that_are_made_for_them() {
-    let of_stubs = |path: PathBuf| with(|it| it.versions.stub_medium = Some(path));
-    let of_content = |path: PathBuf| with(|it| it.medium = Some(path));
-    for (own, elsewhere, option) in [
-        ("stubs", &of_stubs as &dyn Fn(PathBuf) -> CreateOptions, "--stub-medium"),
-        ("data", &of_content, "--medium"),
+fn what_can_lie_elsewhere_lies_in_a_file_that_is_made_for_it_and_is_locked() {
+    for (own, id, option) in [
+        ("root", MediumId::Root, "--root"),
+        ("stubs", MediumId::Stubs, "--stub-medium"),
+        ("data", MediumId::Data, "--medium"),
     ] {
         let dir = tempfile::tempdir().expect("a directory");
         let [path, other, file] = ["disk", "other", "elsewhere"].map(|name| dir.path().join(name));
-        let elsewhere = elsewhere(file.clone());
+        let elsewhere = with(|it| match id {
+            MediumId::Root => it.versions.root = Some(file.clone()),
+            MediumId::Stubs => it.versions.stub_medium = Some(file.clone()),
+            _ => it.medium = Some(file.clone()),
+        });
         DiskDir::create(&path, &elsewhere).expect("a disk");
         assert!(file.exists() && !path.join(own).exists(), "{option}");
         let disk = DiskDir::open(&path).expect("it opens");
-        assert_eq!(disk.medium_path() == file, option == "--medium");
-        assert!(lock_storage(&file, Access::ReadWrite).is_err(), "another disk cannot use it meanwhile");
+        assert_eq!(disk.medium_of(id).as_ref(), Some(&file), "{option}");
+        assert!(lock_storage(&file, Access::ReadWrite).is_err(), "{option}: another disk cannot use it");
         drop(disk);
         let error = DiskDir::create(&other, &elsewhere).expect_err("it is there").to_string();
         assert!(error.contains(&format!("{option} names a file that already exists")), "{error}");
         assert!(file.exists() && !other.exists(), "{option}");
     }
-}
-
-#[test]
-fn every_flipped_bit_of_what_keeps_versions_gets_noticed() {
-    flip_every_bit(&made(&options()).1);
 }
 
 #[test]

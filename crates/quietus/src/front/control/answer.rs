@@ -82,7 +82,8 @@ impl OpenDisk {
         // A fault found here is the reason why the disk latches.
         let _ = self.engine.check_media();
         self.look_at_names();
-        let ((status, waiting), config) = (waiting::standing(&self.engine), self.engine.config());
+        let (status, waiting) = waiting::standing(&self.engine);
+        let config = self.engine.ask(|volume| volume.config().clone());
         let guarantees = self.dir.guarantees();
         self.engine.look_at_clients();
         StatusAnswer {

@@ -1,7 +1,6 @@
 //! The use of the kernel's network block device (nbd.ko) that a client has made.
 
-use super::Finding;
-use super::text::text;
+use super::{Finding, text};
 use crate::host::guarantees::Roots;
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,6 @@ mod kernel;
 mod peer;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use peer::Peer;
 
@@ -19,11 +18,22 @@ use quietus_core::watch::Attached;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+/// Most bytes that are read of a file of the system's, such as those below `/proc` and `/sys`.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Name of the file in a disk's directory that exists while a cache may hold writes back.
 const NOTE: &str = "cached";
+
+/// The content of a file of the system's, if it is text and not too long.
+fn text(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let read = File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    ((read as u64) < FILE_BYTES_MAX).then_some(text)
+}
 
 /// Whether the last client of the disk in `dir` was behind a cache; true if that cannot be read.
 fn is_noted(dir: &Path) -> bool {

@@ -1,7 +1,6 @@
 //! Identity of a client.
 
-use super::text::text;
-use super::{Finding, kernel};
+use super::{Finding, kernel, text};
 use crate::host::guarantees::Roots;
 use std::path::Path;
 

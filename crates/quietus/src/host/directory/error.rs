@@ -17,18 +17,6 @@ pub struct ErrorAt<K: Debug + Display> {
     pub source: Option<io::Error>,
 }
 
-impl<K: Debug + Display> ErrorAt<K> {
-    /// The error of kind `kind` at `path`, because of `source` if there is one.
-    pub fn new(kind: impl Into<K>, path: &Path, source: Option<io::Error>) -> Self {
-        Self { kind: kind.into(), path: path.into(), source }
-    }
-
-    /// The same error, as one of a kind that includes this one.
-    pub fn widened<L: Debug + Display + From<K>>(self) -> ErrorAt<L> {
-        ErrorAt { kind: self.kind.into(), path: self.path, source: self.source }
-    }
-}
-
 /// Something is wrong with a directory.
 pub type DirectoryError = ErrorAt<DirectoryErrorKind>;
 
@@ -62,13 +50,13 @@ impl DirectoryErrorKind {
     /// The error of this kind at `path`.
     #[must_use]
     pub fn at(self, path: &Path) -> DirectoryError {
-        ErrorAt::new(self, path, None)
+        ErrorAt { kind: self, path: path.into(), source: None }
     }
 
     /// The error of this kind at `path`, because of `source`.
     #[must_use]
     pub fn of(self, path: &Path, source: io::Error) -> DirectoryError {
-        ErrorAt::new(self, path, Some(source))
+        ErrorAt { kind: self, path: path.into(), source: Some(source) }
     }
 
     /// The kind for a file that cannot be read because of `error`.

@@ -51,7 +51,7 @@ pub(super) fn look(folder: &Path) -> Found {
     let kind = kind(folder, &name, &below);
     let transport = transport(folder, &name);
     let facts = DeviceFacts {
-        rotational: flag(folder, "queue/rotational"),
+        rotational: number(folder, "queue/rotational").map(|value| value != 0),
         discard: number(folder, "queue/discard_max_bytes").map(|bytes| bytes > 0),
         zoned: text(folder, "queue/zoned").is_some_and(|zoned| zoned != "none"),
         model: model(folder),
@@ -69,10 +69,6 @@ fn text(folder: &Path, attribute: &str) -> Option<String> {
 
 fn number(folder: &Path, attribute: &str) -> Option<u64> {
     text(folder, attribute)?.parse().ok()
-}
-
-fn flag(folder: &Path, attribute: &str) -> Option<bool> {
-    number(folder, attribute).map(|value| value != 0)
 }
 
 fn model(folder: &Path) -> Option<String> {

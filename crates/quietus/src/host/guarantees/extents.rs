@@ -19,6 +19,7 @@ const XFS_REFLINK: u32 = 1 << 20;
 
 /// `struct xfs_fsop_geom` (xfs/xfs_fs.h), version 5.
 #[repr(C)]
+#[derive(Default)]
 struct XfsGeometry {
     before: [u32; 8],
     blocks: [u64; 4],
@@ -69,16 +70,7 @@ fn shares(file: &File) -> io::Result<Option<bool>> {
 }
 
 fn xfs_reflink(file: &File) -> Result<bool, Errno> {
-    let mut geometry = XfsGeometry {
-        before: [0; 8],
-        blocks: [0; 4],
-        uuid: [0; 16],
-        sunit: 0,
-        swidth: 0,
-        version: 0,
-        flags: 0,
-        after: [0; 20],
-    };
+    let mut geometry = XfsGeometry::default();
     // SAFETY: XFS_IOC_FSGEOMETRY fills a `struct xfs_fsop_geom`, whose size is
     // in its number; the file lies on xfs, so that no other driver reads it.
     unsafe {

@@ -86,32 +86,21 @@ fn nature(file_system: &str) -> Nature {
 fn of_file(file: &FileFacts, facts: &Facts) -> Vec<Finding> {
     let at = name_of(&file.path);
     let name = &file.file_system;
-    let of = |code: Code, what: String| Some(code.found(&at, what));
+    let of = |code: Code, what: &str| Some(code.found(&at, format!("file on {name}, {what}")));
     let by_nature = match nature(name) {
         Nature::InPlace => None,
         Nature::CopyOnWrite if name == "btrfs" && overwrites(file) => {
-            of(Code::CopyOnWriteDisabled, "file on btrfs, with copy-on-write turned off".into())
+            of(Code::CopyOnWriteDisabled, "with copy-on-write turned off")
         }
-        Nature::CopyOnWrite => {
-            of(Code::CopyOnWriteFileSystem, format!("file on {name}, a copy-on-write file system"))
+        Nature::CopyOnWrite => of(Code::CopyOnWriteFileSystem, "a copy-on-write file system"),
+        Nature::Log => of(Code::LogStructuredFileSystem, "a log-structured file system"),
+        Nature::Overlay => of(Code::OverlayFileSystem, "a layer above other file systems"),
+        Nature::Memory if facts.swap => of(Code::MemorySwapped, "in memory that can be swapped out"),
+        Nature::Memory | Nature::LockedMemory => of(Code::MemoryFileSystem, "in memory"),
+        Nature::Remote => of(Code::RemoteFileSystem, "on another machine or behind another program"),
+        Nature::Unknown => {
+            Some(Code::UnknownFileSystem.found(&at, format!("file on {name:?}, an unknown file system")))
         }
-        Nature::Log => {
-            of(Code::LogStructuredFileSystem, format!("file on {name}, a log-structured file system"))
-        }
-        Nature::Overlay => {
-            of(Code::OverlayFileSystem, format!("file on {name}, a layer above other file systems"))
-        }
-        Nature::Memory if facts.swap => {
-            of(Code::MemorySwapped, format!("file on {name}, in memory that can be swapped out"))
-        }
-        Nature::Memory | Nature::LockedMemory => {
-            of(Code::MemoryFileSystem, format!("file on {name}, in memory"))
-        }
-        Nature::Remote => of(
-            Code::RemoteFileSystem,
-            format!("file on {name}, on another machine or behind another program"),
-        ),
-        Nature::Unknown => of(Code::UnknownFileSystem, format!("file on {name:?}, an unknown file system")),
     };
     let is_journaled =
         file.options.iter().any(|option| option == "data=journal") || file.data_journal == Some(true);

@@ -85,14 +85,6 @@ pub struct Guarantees {
     pub facts: Facts,
 }
 
-impl Guarantees {
-    /// The weakest level of several files that make up one disk.
-    #[must_use]
-    pub fn level_of_all<'a>(all: impl IntoIterator<Item = &'a Self>) -> Level {
-        all.into_iter().map(|one| one.level).max().unwrap_or(Level::NotAssured)
-    }
-}
-
 /// Finds out what this host guarantees for the file or block device at `path`.
 ///
 /// # Errors
@@ -133,13 +125,6 @@ impl fmt::Display for Finding {
             write!(f, "; {}", self.instead)?;
         }
         f.write_str(".")
-    }
-}
-
-impl fmt::Display for Guarantees {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.level)?;
-        self.findings.iter().try_for_each(|finding| write!(f, "\n- {finding}"))
     }
 }
 

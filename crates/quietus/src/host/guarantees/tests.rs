@@ -213,21 +213,3 @@ fn names_in_json_are_stable() {
         assert!(json["findings"][0][key].is_string(), "{key}");
     }
 }
-
-#[test]
-fn a_person_reads_the_level_and_each_finding() {
-    let text = judge(on_magnetic(file("btrfs"))).to_string();
-    assert!(text.starts_with("overwriting does NOT reach every copy"), "{text}");
-    let finding = "\n- file on btrfs, a copy-on-write file system (data). Overwritten content stays";
-    assert!(text.contains(finding), "{text}");
-    assert_eq!(text.lines().count(), 3, "{text}");
-}
-
-#[test]
-fn a_disk_is_as_weak_as_its_weakest_file() {
-    let clear = judge(on_magnetic(file("ext4")));
-    let defeated = judge(on_magnetic(file("zfs")));
-    assert_eq!(Guarantees::level_of_all([&clear, &defeated]), Level::NotReached);
-    assert_eq!(Guarantees::level_of_all([&clear]), Level::Clear);
-    assert_eq!(Guarantees::level_of_all([]), Level::NotAssured);
-}

@@ -88,12 +88,11 @@ impl DiskGuarantees {
     pub fn of(parts: impl IntoIterator<Item = (Part, Holds, Guarantees)>) -> Self {
         let parts = parts.into_iter().map(|(part, holds, found)| (part, PartFound { holds, found }));
         let mut all = Self { level: Level::NotAssured, weaker: None, parts: parts.collect() };
-        all.level = Guarantees::level_of_all(all.deciding().map(|(_, it)| it));
-        let level = all.level;
+        let level = all.deciding().map(|(_, it)| it.level).max().unwrap_or(Level::NotAssured);
         let is_weak = |it: &Guarantees| it.level == level;
         let differ = !all.deciding().all(|(_, it)| is_weak(it));
         let weaker = all.deciding().find(|(_, it)| differ && is_weak(it)).map(|(part, _)| part);
-        all.weaker = weaker;
+        (all.level, all.weaker) = (level, weaker);
         all
     }
 

@@ -61,7 +61,7 @@ impl Direct {
         let mut options = OpenOptions::new();
         options.write(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
         let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-        let rings = Mutex::new(vec![ring().ok()?]);
+        let rings = Mutex::new(vec![IoUring::new(1).ok()?]);
         Some(Self { file, rings, is_refused: AtomicBool::new(false), is_gentle: AtomicBool::new(false) })
     }
 
@@ -109,7 +109,7 @@ impl Direct {
 
     fn hand_over(&self, pos: Pos, from: &[u8]) -> io::Result<usize> {
         let kept = lock(&self.rings).pop();
-        let mut ring = kept.map_or_else(ring, Ok)?;
+        let mut ring = kept.map_or_else(|| IoUring::new(1), Ok)?;
         // A ring that failed is not kept: its unfinished writes would follow later.
         let result = submit(&mut ring, &self.file, pos, from)?;
         lock(&self.rings).push(ring);
@@ -121,10 +121,6 @@ impl std::fmt::Debug for Direct {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Direct").field("file", &self.file).finish_non_exhaustive()
     }
-}
-
-fn ring() -> io::Result<IoUring> {
-    IoUring::new(1)
 }
 
 /// Whether the write is of whole windows, from memory that the host can use as it is.

@@ -16,7 +16,7 @@
 //!    durable, freed or written at its end, and nothing is from then on. A write at the end would
 //!    make the file as long as it was, and the lost middle would read as zeros.
 //! 7. A file whose name another one has taken holds what it held, and is noticed when a caller
-//!    looks ([`FileMedium::check_whole`]).
+//!    looks ([`SharedMedium::check_whole`]).
 
 mod allocated;
 mod direct;
@@ -51,6 +51,18 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 const PIECE_BYTES_MAX: usize = 128 << 10;
 /// Longest file that a host can have.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// A medium that threads share.
+pub trait SharedMedium: Medium + Send + Sync {
+    /// Reads, if no wait for the device is needed; else nothing.
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>>;
+
+    /// Checks that the medium still is the file that was opened, and as long.
+    ///
+    /// # Errors
+    /// The change that was found; every later sync and durable write fails too.
+    fn check_whole(&self) -> Result<(), MediumError>;
+}
 
 /// A regular file or a block device as a medium.
 #[derive(Debug)]
@@ -95,8 +107,6 @@ impl FileMedium {
         let mut file = options.open(path)?;
         let size = io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
         let punch = !is_device && !read_only && probe::can_punch(&file, path, size);
-        let capabilities = Capabilities { punch };
-        let always_blocks = AtomicBool::new(false);
         Ok(Self {
             file,
             path: path.into(),
@@ -104,10 +114,10 @@ impl FileMedium {
             grows: false,
             has_shrunk: AtomicBool::new(false),
             is_device,
-            capabilities,
+            capabilities: Capabilities { punch },
             direct: OnceLock::new(),
             uncached: OnceLock::new(),
-            always_blocks,
+            always_blocks: AtomicBool::new(false),
             lost: Mutex::new(None),
         })
     }
@@ -133,22 +143,6 @@ impl FileMedium {
     #[must_use]
     pub fn is_device(&self) -> bool {
         self.is_device
-    }
-
-    /// Reads, if no wait for the device is needed; else nothing.
-    pub fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
-        if self.always_blocks.load(Ordering::Relaxed) {
-            return None;
-        }
-        let len: usize = into.iter().map(|part| part.len()).sum();
-        match rustix::io::preadv2(&self.file, into, pos.0, ReadWriteFlags::NOWAIT) {
-            Ok(read) if read == len => Some(Ok(())),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                self.always_blocks.store(true, Ordering::Relaxed);
-                None
-            }
-            _ => None,
-        }
     }
 
     /// As [`Medium::read`], from the medium itself, as far as the host allows. Returns the way.
@@ -191,15 +185,7 @@ impl FileMedium {
         })
     }
 
-    /// Checks that the medium still is the file that was opened, and as long.
-    ///
-    /// # Errors
-    /// The change that was found; every later sync and durable write fails too.
-    pub fn check_whole(&self) -> Result<(), MediumError> {
-        self.note_change(self.look(|| identity::check(&self.file, &self.path, || self.len())))
-    }
-
-    /// Checks that the medium still has a name, and is as long: half the cost of [`FileMedium::check_whole`].
+    /// Checks that the medium still has a name, and is as long: half the cost of [`SharedMedium::check_whole`].
     fn look_here(&self) -> Result<(), MediumError> {
         self.look(|| identity::check_here(&self.file, || self.len()).map(drop))
     }
@@ -518,6 +504,27 @@ impl Medium for FileMedium {
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
+    }
+}
+
+impl SharedMedium for FileMedium {
+    fn read_cached(&self, pos: Pos, into: &mut [IoSliceMut<'_>]) -> Option<Result<(), MediumError>> {
+        if self.always_blocks.load(Ordering::Relaxed) {
+            return None;
+        }
+        let len: usize = into.iter().map(|part| part.len()).sum();
+        match rustix::io::preadv2(&self.file, into, pos.0, ReadWriteFlags::NOWAIT) {
+            Ok(read) if read == len => Some(Ok(())),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                self.always_blocks.store(true, Ordering::Relaxed);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn check_whole(&self) -> Result<(), MediumError> {
+        self.note_change(self.look(|| identity::check(&self.file, &self.path, || self.len())))
     }
 }
 

@@ -32,13 +32,6 @@ impl Subject {
         }
     }
 
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Disk => "disk",
-            Self::Vault => "vault",
-        }
-    }
-
     /// How to use a directory of this kind.
     fn commands(self) -> &'static str {
         match self {
@@ -69,7 +62,10 @@ impl Subject {
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.noun())
+        f.write_str(match self {
+            Self::Disk => "disk",
+            Self::Vault => "vault",
+        })
     }
 }
 
@@ -108,9 +104,8 @@ impl Found {
 
 /// The error for `path`, which is to be the directory of a `wanted` and lacks the file that marks one.
 pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
-    let noun = wanted.noun();
     if let Some(other) = Subject::ALL.into_iter().find(|it| *it != wanted && it.is_at(path)) {
-        return unfit!(path, "a {}, and not a {noun}; {}", other.noun(), other.commands());
+        return unfit!(path, "a {other}, and not a {wanted}; {}", other.commands());
     }
     match Kind::of(path).unwrap_or(Kind::Nothing) {
         Kind::Directory if wanted.others().iter().any(|it| path.join(it).exists()) => {
@@ -118,7 +113,7 @@ pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
         }
         Kind::Directory => unfit!(
             path,
-            "a directory, and not a {noun}: it has no {}; make one with `{}`",
+            "a directory, and not a {wanted}: it has no {}; make one with `{}`",
             wanted.marker(),
             wanted.maker()
         ),
@@ -130,23 +125,22 @@ pub(crate) fn absent(wanted: Subject, path: &Path) -> DirectoryError {
                 Subject::Disk => "make a disk of it with `quietus create DISK --adopt`".into(),
                 Subject::Vault => "make a vault with `quietus vault init`".into(),
             };
-            unfit!(path, "{found}, and not the directory of a {noun}; {instead}")
+            unfit!(path, "{found}, and not the directory of a {wanted}; {instead}")
         }
     }
 }
 
 /// The error for a path where nothing is.
 fn missing(wanted: Subject, path: &Path) -> String {
-    let noun = wanted.noun();
     let text = path.to_string_lossy();
     if let Some((disk, epoch)) = text.rsplit_once('@').filter(|(disk, _)| wanted.is_at(Path::new(disk))) {
         return format!(
-            "no such {noun}; this command takes no epoch: leave out \"@{epoch}\", and name {disk}"
+            "no such {wanted}; this command takes no epoch: leave out \"@{epoch}\", and name {disk}"
         );
     }
     match meant(wanted, path) {
-        Some(name) => format!("no such {noun}; did you mean {}?", path.with_file_name(name).display()),
-        None => format!("no such {noun}; check the name, or make one with `{}`", wanted.maker()),
+        Some(name) => format!("no such {wanted}; did you mean {}?", path.with_file_name(name).display()),
+        None => format!("no such {wanted}; check the name, or make one with `{}`", wanted.maker()),
     }
 }
 

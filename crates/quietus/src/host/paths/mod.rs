@@ -99,15 +99,6 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A medium that a new disk or vault is to have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NewMedium {
-    /// A file to make.
-    File,
-    /// A block device, whose content dies.
-    Device,
-}
-
 fn kind(path: &Path) -> Result<Kind, DirectoryError> {
     Kind::of(path).map_err(|error| DirectoryErrorKind::Io("look at it").of(path, error))
 }
@@ -162,17 +153,19 @@ pub(crate) fn check_adopted(option: &str, path: &Path, home: &Path) -> Result<()
     check_lasting(option, path, path, home)
 }
 
-/// Checks the medium that `option` names for a new disk or vault whose directory is to lie in `home`.
+/// Checks the medium that `option` names for a new disk or vault whose directory is to lie in `home`. Returns what is there:
+/// nothing, where a file is to be made, or a block device, whose content dies.
 ///
 /// # Errors
 /// The path is of another kind.
-pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result<NewMedium, DirectoryError> {
-    let found = match kind(path)? {
+pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result<Kind, DirectoryError> {
+    let found = kind(path)?;
+    let there = match found {
         Kind::Nothing => {
             check_parent(path)?;
-            NewMedium::File
+            parent_of(path)
         }
-        Kind::BlockDevice => NewMedium::Device,
+        Kind::BlockDevice => path,
         Kind::File => {
             let adopt = if option == "--medium" { ", or keep its content with --adopt" } else { "" };
             return Err(unfit!(
@@ -190,7 +183,6 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
             return Err(unfit!(path, "{option} names {other}; name a file to make, or a block device"));
         }
     };
-    let there = if found == NewMedium::File { parent_of(path) } else { path };
     check_lasting(option, path, there, home)?;
     Ok(found)
 }

@@ -77,7 +77,7 @@ fn a_part_in_memory_is_refused_unless_all_of_the_disk_is() {
     let root = memory.path().join("root");
     let error = check_new_medium("--root", &root, dir.path()).expect_err("it would be lost").to_string();
     assert!(error.contains("--root names a place in memory (tmpfs)"), "{error}");
-    assert_eq!(check_new_medium("--root", &root, memory.path()).expect("all is in memory"), NewMedium::File);
+    assert_eq!(check_new_medium("--root", &root, memory.path()).expect("all is in memory"), Kind::Nothing);
     let image = memory.path().join("image");
     std::fs::write(&image, vec![1; 4096]).expect("an image");
     assert!(check_adopted("--adopt", &image, dir.path()).is_err());

@@ -10,7 +10,7 @@ use crate::disk::keys;
 use crate::engine::export::{Export, carry_out};
 use crate::epochs;
 use crate::open_disk::OpenDisk;
-use crate::proof::stub_medium::{ScanError, StubScan};
+use crate::proof::stub_medium::StubScan;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Slot};
 use quietus_core::base::zeros::is_zeros;
@@ -197,14 +197,12 @@ impl Verifying<'_> {
 
     /// The kept epochs.
     fn epochs(&mut self) -> Result<Vec<Epoch>, String> {
-        let (mut kept, mut from) = (Vec::new(), Epoch(0));
-        loop {
-            let listed = epochs::list(&self.disk.engine, from);
+        let mut kept: Vec<Epoch> = Vec::new();
+        for listed in epochs::kept(&self.disk.engine) {
+            let from = kept.last().map_or(0, |last| last.0 + 1);
             let listed =
-                listed.map_err(|refusal| format!("epochs cannot be listed from {} on: {refusal}", from.0))?;
-            let Some(last) = listed.last() else { break };
-            from = Epoch(last.epoch + 1);
-            kept.extend(listed.iter().map(|it| Epoch(it.epoch)));
+                listed.map_err(|refusal| format!("epochs cannot be listed from {from} on: {refusal}"))?;
+            kept.push(Epoch(listed.epoch));
         }
         self.checks.push(CheckLine::new("epochs", Ok::<_, String>(format!("{} are kept", kept.len()))));
         Ok(kept)
@@ -218,10 +216,7 @@ impl Verifying<'_> {
         }
         let size = self.disk.engine.info().size;
         let mut scan_of = |id| {
-            StubScan::of(&self.disk.engine, id, || (self.step)(size, size)).map_err(|error| match error {
-                ScanError::Interrupted => "interrupted".to_string(),
-                error => error.to_string(),
-            })
+            StubScan::of(&self.disk.engine, id, || (self.step)(size, size)).map_err(|error| error.to_string())
         };
         let (scan, root) = (scan_of(MediumId::Stubs)?, scan_of(MediumId::Root)?);
         let mut findings = Findings::default();

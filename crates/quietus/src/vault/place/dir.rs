@@ -7,7 +7,7 @@ use crate::host::directory::{
 };
 use crate::host::guarantees::{DiskGuarantees, Holds, Part, inspect_disk};
 use crate::host::media::{FileMedium, Shadow};
-use crate::host::paths::{self, NewMedium};
+use crate::host::paths;
 use crate::vault::place::settings::{Codec, SECRET_FILE, TOML_FILE, VERSION, VaultToml};
 use crate::vault::{Error, Step};
 use quietus_core::base::units::{Extent, Pos};
@@ -68,7 +68,7 @@ impl CreateVault {
         paths::check_new(path)?;
         let Some(medium) = &self.medium else { return Ok(Vec::new()) };
         let found = paths::check_new_medium("vault init --medium", medium, parent_of(path))?;
-        Ok(Some(medium.clone()).filter(|_| found == NewMedium::Device).into_iter().collect())
+        Ok(Some(medium.clone()).filter(|_| found == paths::Kind::BlockDevice).into_iter().collect())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::epochs;
 use quietus::front::control::{Call, Shredded};
 use quietus::open_disk::OpenDisk;
-use quietus::proof::{self, Proof, Receipt};
+use quietus::proof::{Proof, Receipt};
 use quietus_core::base::cell::Cell;
 use quietus_core::base::units::{Epoch, EpochRange, Extent, Session};
 use quietus_core::base::zeros::is_zeros;
@@ -21,9 +21,9 @@ use quietus_seal::Seal;
 fn prove(disk: &OpenDisk) -> Proof {
     let receipt: Receipt = disk.answer(&Call::Prove, None, &mut |_, _| true).expect("a proof");
     let text = serde_json::to_string(&receipt).expect("text");
-    let Receipt { statement, .. } = proof::check(&text, None).expect("a valid receipt");
+    let Receipt { statement, .. } = Receipt::parse(&text, None).expect("a valid receipt");
     assert!(
-        proof::check(&text.replace("\"kept\":", "\"kept\":1"), None).is_err(),
+        Receipt::parse(&text.replace("\"kept\":", "\"kept\":1"), None).is_err(),
         "the signature covers the epochs"
     );
     statement

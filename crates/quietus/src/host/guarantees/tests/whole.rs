@@ -29,6 +29,7 @@ fn a_disk_is_no_better_than_its_journal() {
     ] {
         assert_eq!((disk.level, disk.weaker), (level, weaker));
     }
+    assert_eq!(DiskGuarantees::of([]).level, Level::NotAssured);
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn a_person_reads_which_part_is_the_weaker_one_and_whose_each_finding_is() {
     assert!(lines[0].ends_with("; the weaker part is the journal"), "{text}");
     assert_eq!(lines[1], "- medium (content): overwriting reaches the bytes, as far as this host can tell");
     assert!(lines[2].starts_with("- journal (content in flight): overwriting does NOT reach"), "{text}");
-    let third = "- journal: file on btrfs, a copy-on-write file system (journal). ";
+    let third = "- journal: file on btrfs, a copy-on-write file system (journal). Overwritten content stays";
     assert!(lines[3].starts_with(third), "{text}");
     assert!(lines[4].starts_with("- medium: magnetic disk (sda). "), "{text}");
     assert!(lines[5].starts_with("- journal: magnetic disk (sdb). "), "{text}");
