@@ -7,8 +7,6 @@
 //! crash, are deaths of the last second, whose obligations the subject has.
 
 mod entry;
-#[cfg(test)]
-mod tests;
 
 pub use entry::{Entry, HoldLine};
 
