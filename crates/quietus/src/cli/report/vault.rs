@@ -79,15 +79,7 @@ fn of_hold(snapshots: &[u64], name: &str) -> String {
     format!("snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
 }
 
-fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
-    for line in all.iter().take(LINES_MAX) {
-        writeln!(out, "{what}: {}", safe(line.as_bytes()))?;
-    }
-    let more = count.saturating_sub(LINES_MAX as u64);
-    if more > 0 { writeln!(out, "… and {more} more") } else { Ok(()) }
-}
-
-/// All lines that were kept of `count`: nothing else tells of them.
+/// Lines of a kind, and how many more of the `count` there are.
 fn all_of(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
     all.iter().try_for_each(|line| writeln!(out, "{what}: {}", safe(line.as_bytes())))?;
     let more = count.saturating_sub(all.len() as u64);
@@ -353,7 +345,7 @@ impl Report {
                 0 => writeln!(out, "every chunk is intact")?,
                 count => writeln!(out, "{count} FAULTS")?,
             }
-            left(out, "BAD", faults, *faults_count)?;
+            all_of(out, "BAD", &faults[..faults.len().min(LINES_MAX)], *faults_count)?;
             let lines =
                 damaged.damaged.iter().map(|it| format!("{} (in {})", it.path, ranges(&it.snapshots)));
             all_of(out, "DAMAGED", &lines.collect::<Vec<_>>(), damaged.damaged_count)?;
