@@ -15,7 +15,7 @@ mod share;
 mod tests;
 mod thread;
 
-use crate::host::directory::DirectoryErrorKind;
+use crate::host::directory::{Access, DirectoryErrorKind};
 use crate::vault::access::client::Client;
 use crate::vault::access::wire::connect;
 use crate::vault::{Error, Home, Line, Session, VaultDir, snapshots};
@@ -80,7 +80,7 @@ pub fn with_vault_alone<T, E: From<Error>>(
 pub fn peek(path: &Path) -> Result<Vec<Line>, Error> {
     match connect(path) {
         Ok(stream) => snapshots(&mut Client::there(Home::open(path)?, stream)),
-        Err(_) => snapshots(&mut VaultDir::open_to_read(path)?.vault()?),
+        Err(_) => snapshots(&mut VaultDir::open_for(path, Access::ReadOnly)?.vault()?),
     }
 }
 
