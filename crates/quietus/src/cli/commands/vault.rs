@@ -20,8 +20,8 @@ use crate::host::paths::{self, Subject};
 use crate::vault;
 use crate::vault::select;
 use crate::vault::{
-    Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize, Step,
-    Tell, VaultDir, Wanted, snapshots,
+    Client, CreateVault, Damaged, DiskOf, Error, Fill, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
+    Step, Tell, VaultDir, Wanted, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
@@ -243,7 +243,8 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
             out.difference(&difference);
             Ok(())
         })?;
-        let compared = VaultCompared::new(one, other, counts, unread);
+        let (before, after, [added, removed, changed]) = (one.0, other.0, counts);
+        let compared = VaultCompared { before, after, added, removed, changed, unread };
         out.compared(&compared);
         good(compared.unread.is_empty())
     })
@@ -391,9 +392,19 @@ fn with_phases<T>(act: impl FnOnce(Tell<'_>) -> Result<T, Error>) -> Result<T, F
 
 fn status(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let fill = client.fill()?;
-        let home = client.home();
-        out.vault_status(&VaultStatus::new(&args.vault, home.toml().clone(), fill, home.guarantees()));
+        let Fill { layout, status, owed } = client.fill()?;
+        let (home, container_bytes) = (client.home(), u64::from(layout.slot_bytes));
+        out.vault_status(&VaultStatus {
+            vault: args.vault.as_path().into(),
+            toml: home.toml().clone(),
+            snapshots: status.snapshots,
+            owed,
+            condemned_bytes: status.condemned as u64 * container_bytes,
+            used_bytes: (layout.slots as usize - status.free) as u64 * container_bytes,
+            size_bytes: layout.pool_bytes(),
+            chunks: status.chunks,
+            guarantees: home.guarantees(),
+        });
         Ok(())
     })
 }
@@ -416,8 +427,18 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
                 Ok(vault::damaged(&mut session.vault, &|chunk| verified.is_whole(chunk), step)?)
             })?,
         };
-        let log = session.check_log().err().map(|error| error.to_string());
-        let verified = VaultVerified::new(&verified, damaged, log);
+        let audit_log = session.check_log().err().map(|error| error.to_string());
+        let verified = VaultVerified {
+            ok: verified.faults_count == 0 && audit_log.is_none(),
+            containers: verified.containers,
+            chunks: verified.chunks,
+            entries: verified.entries,
+            reached: verified.reached,
+            faults: verified.faults.iter().map(ToString::to_string).collect(),
+            faults_count: verified.faults_count,
+            audit_log,
+            damaged,
+        };
         out.vault_verified(&verified);
         good(verified.ok)
     })

@@ -168,8 +168,18 @@ impl Report {
     }
 
     pub(crate) fn snapshot_entry(&self, path: &[u8], node: &Node) {
-        let entry = VaultEntry::new(path, node);
-        let target = if let Kind::Link(target) = &node.kind { Some(safe(target)) } else { None };
+        let target = if let Kind::Link(target) = &node.kind { Some(target.as_slice()) } else { None };
+        let about = &node.metadata;
+        let entry = VaultEntry {
+            path: path.into(),
+            state: node.into(),
+            target: target.map(Into::into),
+            mode: about.mode,
+            user: about.user,
+            group: about.group,
+            hard_link: about.hard_link,
+            attributes: about.attributes.len(),
+        };
         self.say(&entry, |out| {
             let EntryState { bytes: size, modified_ns, .. } = entry.state;
             let (when, letter) = (modified(modified_ns), letter(node));
@@ -181,7 +191,8 @@ impl Report {
                 entry.group,
                 bytes(size)
             )?;
-            write!(out, "{}{}", shown(path, node), target.map_or(String::new(), |it| format!(" -> {it}")))
+            let target = target.map_or(String::new(), |it| format!(" -> {}", safe(it)));
+            write!(out, "{}{target}", shown(path, node))
         });
     }
 
@@ -193,7 +204,8 @@ impl Report {
     }
 
     pub(crate) fn found_version(&self, path: &[u8], version: &Version) {
-        let (node, found) = (&version.node, VaultFound::new(path, version));
+        let (node, snapshots) = (&version.node, version.snapshots.iter().map(|it| it.0).collect());
+        let found = VaultFound { path: path.into(), state: node.into(), snapshots };
         self.say(&found, |out| {
             let EntryState { bytes: size, modified_ns, .. } = found.state;
             let (letter, size, when) = (letter(node), bytes(size), modified(modified_ns));
