@@ -115,10 +115,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Deaths(args) => deaths(&args, &out),
         Command::List(args) => list::list(&args, &out),
         Command::Doctor(args) => doctor::doctor(&args, &out),
-        Command::Sensitive(args) => {
-            out.sensitive(&ask(&args.disk, &Call::Status)?);
-            Ok(())
-        }
+        Command::Sensitive(args) => ask(&args.disk, &Call::Status).map(|it| out.sensitive(&it)),
         Command::Shred(args) => {
             if !args.now {
                 return Err(Failure::Usage(
@@ -134,9 +131,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
             export(&args.disk, &args.image, args.format, Some(&source), &out)
         }
         Command::Rebase(args) => {
-            let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?))?;
-            out.rebased(&done);
-            Ok(())
+            let done = with_bar(|step| Ok(offline::rebase(&args.disk, &args.base, args.as_it_is, step)?));
+            done.map(|it| out.rebased(&it))
         }
         Command::Commit(args) => match &args.to {
             Some(image) => export(&args.disk, image, ImageFormat::Raw, None, &out),
@@ -249,8 +245,7 @@ fn export(
         Err(OfflineError::Answered(refused)) => Err(refused.into()),
         exported => Ok(exported?),
     });
-    out.exported(&exported?);
-    Ok(())
+    exported.map(|it| out.exported(&it))
 }
 
 fn status(args: &StatusArgs, out: &Report) -> Result<(), Failure> {
@@ -437,8 +432,12 @@ fn ask<T: Answer>(disk: &Path, call: &Call) -> Result<T, Failure> {
 
 /// Runs a long operation, with a progress bar, until Ctrl-C.
 fn with_bar<T>(act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
+    showing(&bar(), act)
+}
+
+/// Runs a long operation and shows its progress on `bar`, until Ctrl-C.
+fn showing<T>(bar: &ProgressBar, act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
     let stop = Stop::get()?;
-    let bar = bar();
     let done = act(&mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);

@@ -22,13 +22,12 @@ mod choose;
 mod error;
 mod forget;
 mod mount;
-mod peek;
 mod place;
 mod transfer;
 mod upkeep;
 
 pub use crate::vault::access::client::{Client, Tell};
-pub use crate::vault::access::owner::{with_vault, with_vault_alone};
+pub use crate::vault::access::owner::{peek, with_vault, with_vault_alone};
 pub use crate::vault::access::request::{Control, Fill};
 pub use crate::vault::choose::glob::Globs;
 pub use crate::vault::choose::label::{Filter, Label, host_name};
@@ -49,7 +48,6 @@ pub use across::{Change, Damaged, Difference, Version, damaged, diff, find};
 pub use error::Error;
 pub use forget::{Forgotten, forget_paths};
 pub use mount::mount;
-pub use peek::peek;
 
 /// Is told how much was done, of how much, and says whether to go on.
 pub type Step<'a> = &'a mut dyn FnMut(u64, u64) -> bool;

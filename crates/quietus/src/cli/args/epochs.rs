@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
-/// `epoch`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus epoch vm1 --name before-upgrade"))]
 pub struct EpochArgs {
@@ -24,7 +23,6 @@ pub struct EpochArgs {
     pub confirm_clock: bool,
 }
 
-/// `versions`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus versions vm1 --unique"))]
 pub struct VersionsListArgs {
@@ -39,7 +37,6 @@ pub struct VersionsListArgs {
     pub unique: bool,
 }
 
-/// `forget`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus forget vm1@17..20 --dry-run", "quietus forget vm1@..2026-11-20T10:00 --wait", "quietus forget vm1 --chain 1M+64K --wait"))]
 pub struct ForgetArgs {
@@ -62,7 +59,6 @@ pub struct ForgetArgs {
     pub consent: ConsentArgs,
 }
 
-/// `hold`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus hold vm1@17..20 --name case-4711 --who legal --why subpoena"))]
 pub struct HoldArgs {
@@ -80,7 +76,6 @@ pub struct HoldArgs {
     pub why: String,
 }
 
-/// `release`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus release vm1 case-4711"))]
 pub struct ReleaseArgs {

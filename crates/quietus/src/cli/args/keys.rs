@@ -103,7 +103,6 @@ impl VersionsArgs {
     }
 }
 
-/// `key`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus key vm1 add --new-key-file /root/vm1.key", "quietus key vm1 remove 0 --key-file /root/vm1.key"))]
 pub struct KeyArgs {

@@ -112,7 +112,6 @@ pub enum Command {
     },
 }
 
-/// `list`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus list /srv/disks", "quietus list /srv --depth 3"))]
 pub struct ListDisksArgs {
@@ -124,7 +123,6 @@ pub struct ListDisksArgs {
     pub depth: u32,
 }
 
-/// `doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus doctor /srv/disks", "quietus doctor /dev/sdb --root /mnt/hdd"))]
 pub struct DoctorArgs {
@@ -144,7 +142,6 @@ pub struct DiskArgs {
     pub disk: PathBuf,
 }
 
-/// `create`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus create vm1 --size 20G", "quietus create vm2 --adopt image.raw --dry-run", "quietus create vm3 --store overlay --base golden.img", "quietus create vm4 --size 20G --store versions --root /mnt/hdd/vm4.root"))]
 pub struct CreateArgs {
@@ -222,7 +219,6 @@ impl From<ModeArg> for Mode {
     }
 }
 
-/// `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus serve vm1", "quietus serve vm1 vm2 --nbd unix:/run/q.sock --nbd tcp:127.0.0.1:10809"))]
 pub struct ServeArgs {
@@ -261,7 +257,6 @@ pub struct ServeArgs {
     pub credential: CredentialArgs,
 }
 
-/// `status`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus status vm1", "quietus status vm1 --require clear || echo \"something is left\""))]
 pub struct StatusArgs {
@@ -279,7 +274,6 @@ pub struct StatusArgs {
     pub require: Option<Require>,
 }
 
-/// `deaths`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus deaths vm1 --follow"))]
 pub struct DeathsArgs {
@@ -291,7 +285,6 @@ pub struct DeathsArgs {
     pub follow: bool,
 }
 
-/// `shred`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus shred vm1 --now"))]
 pub struct ShredArgs {
@@ -303,7 +296,6 @@ pub struct ShredArgs {
     pub now: bool,
 }
 
-/// `purge`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus purge vm1 1G+64K 0-511", "quietus purge vm1 1G+64K --dry-run"))]
 pub struct PurgeArgs {
@@ -324,7 +316,6 @@ pub struct PurgeArgs {
     pub consent: ConsentArgs,
 }
 
-/// `export`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus export vm1 vm1.qcow2 --format qcow2", "quietus export vm1@before-upgrade old.img"))]
 pub struct ExportArgs {
@@ -342,7 +333,6 @@ pub struct ExportArgs {
     pub credential: CredentialArgs,
 }
 
-/// `rebase`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus rebase vm1 --base golden-2.img"))]
 pub struct RebaseArgs {
@@ -358,7 +348,6 @@ pub struct RebaseArgs {
     pub as_it_is: bool,
 }
 
-/// `commit`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus commit vm1 --dry-run", "quietus commit vm1 --to flat.img"))]
 pub struct CommitArgs {
@@ -373,7 +362,6 @@ pub struct CommitArgs {
     pub consent: ConsentArgs,
 }
 
-/// `verify`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus verify vm1 --read-data"))]
 pub struct VerifyArgs {
@@ -388,7 +376,6 @@ pub struct VerifyArgs {
     pub credential: CredentialArgs,
 }
 
-/// `prove`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus prove vm1 -o receipt.json", "quietus prove --check receipt.json --key vm1/key.pub"))]
 pub struct ProveArgs {

@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
-/// `diff`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus diff vm1@17 vm1@20"))]
 pub struct DiffArgs {
@@ -20,7 +19,6 @@ pub struct DiffArgs {
     pub to: Option<PathBuf>,
 }
 
-/// `restore`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus restore vm1@before-upgrade --dry-run"))]
 pub struct RestoreArgs {

@@ -3,7 +3,6 @@
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
-/// `repair`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus repair vm1 --dry-run"))]
 pub struct RepairArgs {

@@ -10,7 +10,6 @@ use clap::{Args, Subcommand, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 
-/// `vault`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault init backups", "quietus vault put backups daily /home", "quietus vault get backups daily --into restored"))]
 pub struct VaultArgs {
@@ -71,7 +70,6 @@ pub struct OneVaultArgs {
     pub vault: PathBuf,
 }
 
-/// `vault init`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault init backups --policy purge-2"))]
 pub struct InitArgs {
@@ -101,7 +99,6 @@ pub struct InitArgs {
     pub consent: ConsentArgs,
 }
 
-/// `vault put`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault put backups daily /home /etc --exclude '*.tmp'", "ssh server tar -C / -c srv | quietus vault put backups server --tar -"))]
 pub struct PutArgs {
@@ -180,7 +177,6 @@ impl FilterArgs {
     }
 }
 
-/// `vault get`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault get backups daily --into restored home/ann"))]
 pub struct GetArgs {
@@ -204,7 +200,6 @@ pub struct GetArgs {
     pub paths: Vec<PathBuf>,
 }
 
-/// `vault cat`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault cat backups 3 etc/fstab"))]
 pub struct CatArgs {
@@ -218,7 +213,6 @@ pub struct CatArgs {
     pub path: PathBuf,
 }
 
-/// `vault list`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault list backups 3 etc"))]
 pub struct ListArgs {
@@ -238,7 +232,6 @@ pub struct ListArgs {
     pub filter: FilterArgs,
 }
 
-/// `vault mount`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault mount backups /mnt"))]
 pub struct MountArgs {
@@ -253,7 +246,6 @@ pub struct MountArgs {
     pub snapshot: Option<String>,
 }
 
-/// `vault find`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault find backups '*.pst'"))]
 pub struct FindArgs {
@@ -265,7 +257,6 @@ pub struct FindArgs {
     pub pattern: String,
 }
 
-/// `vault diff`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault diff backups 3 daily"))]
 pub struct VaultDiffArgs {
@@ -280,7 +271,6 @@ pub struct VaultDiffArgs {
     pub other: String,
 }
 
-/// `vault forget`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault forget backups --keep-daily 7 --keep-weekly 5 --dry-run", "quietus vault forget backups --path 'home/ann/**'"))]
 pub struct VaultForgetArgs {
@@ -362,7 +352,6 @@ impl KeepArgs {
     }
 }
 
-/// `vault hold`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault hold backups 17 --name case-5 --why subpoena"))]
 pub struct VaultHoldArgs {
@@ -380,7 +369,6 @@ pub struct VaultHoldArgs {
     pub why: String,
 }
 
-/// `vault release`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault release backups --name case-5"))]
 pub struct VaultReleaseArgs {
@@ -392,7 +380,6 @@ pub struct VaultReleaseArgs {
     pub name: String,
 }
 
-/// `vault sanitize`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault sanitize backups -o receipt.json"))]
 pub struct SanitizeArgs {
@@ -435,7 +422,6 @@ impl SanitizeArgs {
     }
 }
 
-/// `vault prove`.
 #[derive(Debug, Args)]
 #[command(after_help = help!("quietus vault prove backups -o proof.json", "quietus vault prove --check proof.json --key backups/key.pub"))]
 pub struct VaultProveArgs {

@@ -63,26 +63,20 @@ mod tests {
         Guarantees { level, findings: Vec::new(), facts: Facts::default() }
     }
 
-    fn levels(it: &Doctor) -> Vec<Level> {
-        it.promises.iter().map(|it| it.level).collect()
-    }
-
     #[test]
-    fn a_root_that_overwrites_makes_versions_the_store_that_promises_more() {
-        let without = diagnose(of(Level::NotAssured), None, false);
-        assert_eq!(levels(&without), [Level::NotAssured; 3]);
-        assert_eq!((without.best.len(), without.most), (3, Level::NotAssured));
-        assert!(without.advice.is_some_and(|it| it.contains("--root PATH")));
-        let with_root = diagnose(of(Level::NotAssured), Some(of(Level::Clear)), false);
-        assert_eq!(levels(&with_root), [Level::NotAssured, Level::NotAssured, Level::Clear]);
-        assert_eq!((&with_root.best[..], with_root.advice), (&[StoreKind::Versions][..], None));
-    }
-
-    #[test]
-    fn a_root_that_is_worse_leaves_versions_behind() {
-        let found = diagnose(of(Level::Clear), Some(of(Level::NotReached)), false);
-        assert_eq!(levels(&found), [Level::Clear, Level::Clear, Level::NotReached]);
-        assert_eq!(found.best, [StoreKind::InPlace, StoreKind::Overlay]);
+    fn a_root_makes_versions_the_store_that_promises_more_or_less() {
+        let all = [StoreKind::InPlace, StoreKind::Overlay, StoreKind::Versions];
+        for (here, root, best, advises_a_root) in [
+            (Level::NotAssured, None, &all[..], true),
+            (Level::NotAssured, Some(Level::Clear), &all[2..], false),
+            (Level::Clear, Some(Level::NotReached), &all[..2], false),
+        ] {
+            let found = diagnose(of(here), root.map(of), false);
+            let levels: Vec<_> = found.promises.iter().map(|it| it.level).collect();
+            let advises = found.advice.is_some_and(|it| it.contains("--root PATH"));
+            let expected = (vec![here, here, root.unwrap_or(here)], best, advises_a_root);
+            assert_eq!((levels, &found.best[..], advises), expected, "{here:?}, {root:?}");
+        }
     }
 
     #[test]

@@ -34,16 +34,12 @@ fn named(target: &Path) -> Result<(PathBuf, Epochs), Failure> {
 }
 
 pub(in crate::cli) fn epoch(args: &EpochArgs, out: &Report) -> Result<(), Failure> {
-    out.epoch_closed(&ask(
-        &args.disk,
-        &Call::Epoch { name: args.name.clone(), confirm_clock: args.confirm_clock },
-    )?);
-    Ok(())
+    let call = Call::Epoch { name: args.name.clone(), confirm_clock: args.confirm_clock };
+    ask(&args.disk, &call).map(|it| out.epoch_closed(&it))
 }
 
 pub(in crate::cli) fn versions(args: &VersionsListArgs, out: &Report) -> Result<(), Failure> {
-    out.versions(&ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique })?);
-    Ok(())
+    ask(&args.disk, &Call::Versions { from: args.from, unique: args.unique }).map(|it| out.versions(&it))
 }
 
 pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
@@ -55,8 +51,7 @@ pub(in crate::cli) fn forget(args: &ForgetArgs, out: &Report) -> Result<(), Fail
     if !weighed(args.consent, weigh)? {
         return Ok(());
     }
-    out.forgotten(&carry_out(&disk, &Call::Forget { epochs, wait: args.wait }, INTERRUPTED)?);
-    Ok(())
+    carry_out(&disk, &Call::Forget { epochs, wait: args.wait }, INTERRUPTED).map(|it| out.forgotten(&it))
 }
 
 /// Reports what would die if that is asked for, or if a person is to decide. Returns whether to go on.
@@ -82,16 +77,13 @@ fn forget_blocks(args: &ForgetArgs, out: &Report) -> Result<(), Failure> {
         )));
     }
     let ranges: Vec<_> = args.chain.iter().map(|range| (range.start, range.len)).collect();
-    let weigh = || {
-        out.blocks_weighed(&ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() })?);
-        Ok(())
-    };
+    let weigh =
+        || ask(&disk, &Call::WeighBlocks { ranges: ranges.clone() }).map(|it| out.blocks_weighed(&it));
     if !weighed(args.consent, weigh)? {
         return Ok(());
     }
     let call = Call::ForgetBlocks { ranges, current: args.current, wait: args.wait };
-    out.blocks_forgotten(&carry_out(&disk, &call, INTERRUPTED_BLOCKS)?);
-    Ok(())
+    carry_out(&disk, &call, INTERRUPTED_BLOCKS).map(|it| out.blocks_forgotten(&it))
 }
 
 /// Asks for a forget, and waits for the answer.
@@ -106,13 +98,11 @@ pub(in crate::cli) fn hold(args: &HoldArgs, out: &Report) -> Result<(), Failure>
     let (disk, epochs) = named(&args.target)?;
     let HoldArgs { name, who, why, .. } = args;
     let call = Call::Hold { name: name.clone(), epochs, who: who.clone(), why: why.clone() };
-    out.held(&ask(&disk, &call)?);
-    Ok(())
+    ask(&disk, &call).map(|it| out.held(&it))
 }
 
 pub(in crate::cli) fn release(args: &ReleaseArgs, out: &Report) -> Result<(), Failure> {
-    out.released(&ask(&args.disk, &Call::Release { name: args.name.clone() })?);
-    Ok(())
+    ask(&args.disk, &Call::Release { name: args.name.clone() }).map(|it| out.released(&it))
 }
 
 #[cfg(test)]

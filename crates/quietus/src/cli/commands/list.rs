@@ -86,7 +86,6 @@ fn home(path: &Path, subject: Subject, fault: Option<String>) -> Home {
     let of = |kind, fault| Home { path: path.into(), kind, size_bytes: None, served: false, fault };
     match (subject, fault) {
         (Subject::Disk, Some(fault)) => of(HomeKind::Disk, Some(fault)),
-        (Subject::Vault, Some(fault)) => of(HomeKind::Vault, Some(fault)),
         (Subject::Disk, None) => match DiskToml::read(path) {
             Ok(toml) => Home {
                 size_bytes: Some(toml.size_bytes),
@@ -95,8 +94,9 @@ fn home(path: &Path, subject: Subject, fault: Option<String>) -> Home {
             },
             Err(error) => of(HomeKind::Disk, Some(error.to_string())),
         },
-        (Subject::Vault, None) => {
-            of(HomeKind::Vault, VaultToml::read(path).err().map(|error| error.to_string()))
+        (Subject::Vault, fault) => {
+            let unread = || VaultToml::read(path).err().map(|error| error.to_string());
+            of(HomeKind::Vault, fault.or_else(unread))
         }
     }
 }

@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 
 /// A disk, and the epoch that is named behind it.
 fn named(target: &Path) -> Result<(PathBuf, String), Failure> {
-    match split(target) {
-        (disk, Some(at)) => Ok((disk, at)),
-        (disk, None) => {
-            let text = disk.display();
-            Err(Failure::Usage(format!(
-                "{text}: no epoch is named; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
-            )))
-        }
-    }
+    let (disk, Some(at)) = split(target) else {
+        let text = target.display();
+        return Err(Failure::Usage(format!(
+            "{text}: no epoch is named; use {text}@17, {text}@NAME or {text}@2026-11-20T10:00"
+        )));
+    };
+    Ok((disk, at))
 }
 
 pub(in crate::cli) fn diff(args: &DiffArgs, out: &Report) -> Result<(), Failure> {

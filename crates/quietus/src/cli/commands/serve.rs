@@ -13,6 +13,7 @@ use crate::host::attached::Attachment;
 use crate::host::guarantees::Roots;
 use crate::host::paths;
 use crate::open_disk::{OpenDisk, backlog_bytes};
+use clap::ValueEnum;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::formats::format::Prober;
@@ -51,16 +52,11 @@ pub(in crate::cli) fn serve(args: ServeArgs, out: &Report) -> Result<(), Failure
 
 /// Marks are followed where ext2, ext3 or ext4 may be found; elsewhere all content is sensitive.
 fn refuse_unfollowed(args: &DetectArgs) -> Result<(), Failure> {
-    let found = match args.detect {
-        Detect::Auto | Detect::Ext2 => return Ok(()),
-        Detect::Off => "off",
-        Detect::Fat => "fat",
-        Detect::Exfat => "exfat",
-        Detect::Ntfs => "ntfs",
-    };
-    if args.sensitive == SensitiveArg::All {
+    if args.sensitive == SensitiveArg::All || matches!(args.detect, Detect::Auto | Detect::Ext2) {
         return Ok(());
     }
+    let found = args.detect.to_possible_value().expect("each value has a name");
+    let found = found.get_name();
     Err(Failure::Usage(format!(
         "serve: cannot follow marks with --detect {found}: all content would be sensitive; use --detect auto or ext2, or \
          leave out --sensitive marked"

@@ -12,16 +12,16 @@ use crate::cli::output::vault::{
 use crate::cli::report::{Checked, Report};
 use crate::cli::stop::Stop;
 use crate::cli::{
-    Failure, check_key, check_receipt, epochs, format_of, good, refuse_receipt_of, refused_receipt, with_bar,
-    write_receipt,
+    Failure, check_key, check_receipt, epochs, format_of, good, refuse_receipt_of, refused_receipt, showing,
+    with_bar, write_receipt,
 };
 use crate::disk::keys::Source;
 use crate::host::paths::{self, Subject};
 use crate::vault;
 use crate::vault::select;
 use crate::vault::{
-    Client, CreateVault, Damaged, DiskOf, Error, Filter, Forgotten, Globs, Label, Line, Put, Sanitize, Step,
-    Tell, VaultDir, Wanted, snapshots,
+    Client, CreateVault, Damaged, DiskOf, Error, Fill, Filter, Forgotten, Globs, Label, Line, Put, Sanitize,
+    Step, Tell, VaultDir, Wanted, snapshots,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_vault::SnapshotId;
@@ -62,25 +62,12 @@ fn with<T>(path: &Path, act: impl FnOnce(&mut Client) -> Result<T, Failure>) -> 
 
 /// Does something with a progress bar.
 fn counting<T>(what: &'static str, act: impl FnOnce(Step<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-    let stop = Stop::get()?;
-    let bar = counter();
-    let done = act(&mut |done, of| {
-        show(&bar, what, done, of);
-        !stop.is_asked()
-    });
-    bar.finish_and_clear();
-    done
+    showing(&counter().with_message(what), act)
 }
 
 fn counter() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {bar:40} {pos}/{len} ETA {eta}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn show(bar: &ProgressBar, what: &str, done: u64, of: u64) {
-    bar.set_message(what.to_owned());
-    bar.set_length(of);
-    bar.set_position(done);
 }
 
 fn init(args: &InitArgs, out: &Report) -> Result<(), Failure> {
@@ -256,7 +243,8 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
             out.difference(&difference);
             Ok(())
         })?;
-        let compared = VaultCompared::new(one, other, counts, unread);
+        let (before, after, [added, removed, changed]) = (one.0, other.0, counts);
+        let compared = VaultCompared { before, after, added, removed, changed, unread };
         out.compared(&compared);
         good(compared.unread.is_empty())
     })
@@ -264,21 +252,18 @@ fn diff(args: &VaultDiffArgs, out: &Report) -> Result<(), Failure> {
 
 fn forget(args: &VaultForgetArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let mut forget = |is_dry_run| match args.paths.is_empty() {
-            true => forget_snapshots(client, args, is_dry_run),
-            false => forget_paths(client, args, is_dry_run),
-        };
         let mut is_matched = true;
-        let weigh = || {
-            let weighed = forget(true)?;
-            is_matched = weighed.unmatched_paths.is_empty();
-            out.forgotten_snapshots(&args.vault, &weighed);
-            Ok(())
-        };
-        if epochs::weighed(args.consent, weigh)? {
-            let forgotten = forget(false)?;
+        let mut forget = |is_dry_run| {
+            let forgotten = match args.paths.is_empty() {
+                true => forget_snapshots(client, args, is_dry_run)?,
+                false => forget_paths(client, args, is_dry_run)?,
+            };
             is_matched = forgotten.unmatched_paths.is_empty();
             out.forgotten_snapshots(&args.vault, &forgotten);
+            Ok::<_, Failure>(())
+        };
+        if epochs::weighed(args.consent, || forget(true))? {
+            forget(false)?;
         }
         // A pattern that matches nothing may be a slip: what was meant is still there.
         good(is_matched)
@@ -395,8 +380,10 @@ fn with_phases<T>(act: impl FnOnce(Tell<'_>) -> Result<T, Error>) -> Result<T, F
         if now != phase {
             phase = now.into();
             bar.reset();
+            bar.set_message(phase.clone());
         }
-        show(&bar, &phase, done, of);
+        bar.set_length(of);
+        bar.set_position(done);
         !stop.is_asked()
     });
     bar.finish_and_clear();
@@ -405,9 +392,19 @@ fn with_phases<T>(act: impl FnOnce(Tell<'_>) -> Result<T, Error>) -> Result<T, F
 
 fn status(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
     with(&args.vault, |client| {
-        let fill = client.fill()?;
-        let home = client.home();
-        out.vault_status(&VaultStatus::new(&args.vault, home.toml().clone(), fill, home.guarantees()));
+        let Fill { layout, status, owed } = client.fill()?;
+        let (home, container_bytes) = (client.home(), u64::from(layout.slot_bytes));
+        out.vault_status(&VaultStatus {
+            vault: args.vault.as_path().into(),
+            toml: home.toml().clone(),
+            snapshots: status.snapshots,
+            owed,
+            condemned_bytes: status.condemned as u64 * container_bytes,
+            used_bytes: (layout.slots as usize - status.free) as u64 * container_bytes,
+            size_bytes: layout.pool_bytes(),
+            chunks: status.chunks,
+            guarantees: home.guarantees(),
+        });
         Ok(())
     })
 }
@@ -430,8 +427,18 @@ fn verify(args: &OneVaultArgs, out: &Report) -> Result<(), Failure> {
                 Ok(vault::damaged(&mut session.vault, &|chunk| verified.is_whole(chunk), step)?)
             })?,
         };
-        let log = session.check_log().err().map(|error| error.to_string());
-        let verified = VaultVerified::new(&verified, damaged, log);
+        let audit_log = session.check_log().err().map(|error| error.to_string());
+        let verified = VaultVerified {
+            ok: verified.faults_count == 0 && audit_log.is_none(),
+            containers: verified.containers,
+            chunks: verified.chunks,
+            entries: verified.entries,
+            reached: verified.reached,
+            faults: verified.faults.iter().map(ToString::to_string).collect(),
+            faults_count: verified.faults_count,
+            audit_log,
+            damaged,
+        };
         out.vault_verified(&verified);
         good(verified.ok)
     })

@@ -5,15 +5,13 @@ use crate::base::path_text::PathText;
 use crate::base::signed::Signed;
 use crate::host::guarantees::DiskGuarantees;
 use crate::vault::{
-    Change, Control, Damaged, Difference, Fill, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
-    Sanitized, VaultProof, VaultToml, Version,
+    Change, Control, Damaged, Difference, Forgotten, Line, OwedForget, Put, RepairedVault, Restored,
+    Sanitized, VaultProof, VaultToml,
 };
-use quietus_vault::SnapshotId;
 use quietus_vault::tree::{Kind, Node};
-use quietus_vault::vault::{Contents, Verified};
+use quietus_vault::vault::Contents;
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use std::path::Path;
 
 outputs! {
     "vault-compared": VaultCompared,
@@ -143,24 +141,6 @@ pub struct VaultEntry {
     pub attributes: usize,
 }
 
-impl VaultEntry {
-    /// The entry at `path`.
-    #[must_use]
-    pub fn new(path: &[u8], node: &Node) -> Self {
-        let about = &node.metadata;
-        Self {
-            path: path.into(),
-            state: node.into(),
-            target: if let Kind::Link(target) = &node.kind { Some(target.as_slice().into()) } else { None },
-            mode: about.mode,
-            user: about.user,
-            group: about.group,
-            hard_link: about.hard_link,
-            attributes: about.attributes.len(),
-        }
-    }
-}
-
 /// A vault that is mounted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VaultMounted {
@@ -178,15 +158,6 @@ pub struct VaultFound {
     pub state: EntryState,
     /// The snapshots.
     pub snapshots: Vec<u64>,
-}
-
-impl VaultFound {
-    /// The version at `path`.
-    #[must_use]
-    pub fn new(path: &[u8], version: &Version) -> Self {
-        let snapshots = version.snapshots.iter().map(|it| it.0).collect();
-        Self { path: path.into(), state: (&version.node).into(), snapshots }
-    }
 }
 
 /// The end of a search.
@@ -239,15 +210,6 @@ pub struct VaultCompared {
     pub unread: Vec<String>,
 }
 
-impl VaultCompared {
-    /// `counts` are of what was added, removed, changed.
-    #[must_use]
-    pub fn new(before: SnapshotId, after: SnapshotId, counts: [u64; 3], unread: Vec<String>) -> Self {
-        let [added, removed, changed] = counts;
-        Self { before: before.0, after: after.0, added, removed, changed, unread }
-    }
-}
-
 /// Snapshots that are held from now on.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VaultHeld {
@@ -297,30 +259,6 @@ pub struct VaultStatus {
     pub guarantees: DiskGuarantees,
 }
 
-impl VaultStatus {
-    /// The state of the vault at `vault`.
-    #[must_use]
-    pub fn new(
-        vault: &Path,
-        toml: VaultToml,
-        Fill { layout, status, owed }: Fill,
-        guarantees: DiskGuarantees,
-    ) -> Self {
-        let container_bytes = u64::from(layout.slot_bytes);
-        Self {
-            vault: vault.into(),
-            toml,
-            snapshots: status.snapshots,
-            owed,
-            condemned_bytes: status.condemned as u64 * container_bytes,
-            used_bytes: (layout.slots as usize - status.free) as u64 * container_bytes,
-            size_bytes: layout.pool_bytes(),
-            chunks: status.chunks,
-            guarantees,
-        }
-    }
-}
-
 /// What deduplication and compression save.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct VaultStats {
@@ -353,22 +291,4 @@ pub struct VaultVerified {
     /// The files that are hit.
     #[serde(flatten)]
     pub damaged: Damaged,
-}
-
-impl VaultVerified {
-    /// What was found, the files that are hit, and the fault of the audit log.
-    #[must_use]
-    pub fn new(found: &Verified, damaged: Damaged, audit_log: Option<String>) -> Self {
-        Self {
-            ok: found.faults_count == 0 && audit_log.is_none(),
-            containers: found.containers,
-            chunks: found.chunks,
-            entries: found.entries,
-            reached: found.reached,
-            faults: found.faults.iter().map(ToString::to_string).collect(),
-            faults_count: found.faults_count,
-            audit_log,
-            damaged,
-        }
-    }
 }

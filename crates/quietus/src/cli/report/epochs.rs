@@ -44,13 +44,7 @@ impl Report {
         self.say(it, |out| {
             let Forgotten { from, to, done } = it;
             let epochs = if from == to { format!("epoch {from}") } else { format!("epochs {from} to {to}") };
-            match done {
-                true => write!(out, "{epochs}: forgotten; content that only they showed is destroyed"),
-                false => write!(
-                    out,
-                    "{epochs}: forgotten; content that only they showed is being destroyed (`quietus status` shows when that is done)"
-                ),
-            }
+            write!(out, "{epochs}: forgotten; content that only they showed {}", destroyed(*done))
         });
     }
 
@@ -74,17 +68,8 @@ impl Report {
     pub(crate) fn blocks_forgotten(&self, it: &BlocksForgotten) {
         self.say(it, |out| {
             let all = it.ranges.iter().map(|range| format!("{}+{}", range.start.0, range.len));
-            let (ranges, to) = (all.collect::<Vec<_>>().join(","), it.to);
-            match it.done {
-                true => write!(
-                    out,
-                    "{ranges}: forgotten in all epochs up to {to}; their content there is destroyed"
-                ),
-                false => write!(
-                    out,
-                    "{ranges}: forgotten in all epochs up to {to}; their content there is being destroyed (`quietus status` shows when that is done)"
-                ),
-            }
+            let (ranges, to, is) = (all.collect::<Vec<_>>().join(","), it.to, destroyed(it.done));
+            write!(out, "{ranges}: forgotten in all epochs up to {to}; their content there {is}")
         });
     }
 
@@ -133,6 +118,11 @@ fn version(out: &mut String, it: &VersionLine) -> std::fmt::Result {
     let unique = it.unique_bytes.map_or(String::new(), |size| format!("  {:>10}", bytes(size)));
     let line = format!("{:>12}  {closed:<20}  {changed:>10}{unique}  {name}", it.epoch);
     writeln!(out, "{}", line.trim_end())
+}
+
+/// How far the content of a forget is destroyed.
+fn destroyed(done: bool) -> &'static str {
+    if done { "is destroyed" } else { "is being destroyed (`quietus status` shows when that is done)" }
 }
 
 /// Why a forget would be refused, if it would.

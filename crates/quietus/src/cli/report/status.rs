@@ -4,6 +4,7 @@ use super::bytes;
 use super::verdict::headline;
 use super::waiting::{line, waiting};
 use crate::disk::Size;
+use crate::disk::epochs::HoldOf;
 use crate::epochs::{At, Listed};
 use crate::front::control::{EpochsKept, Space, StatusAnswer, Verdict};
 use crate::host::attached::Finding;
@@ -185,11 +186,8 @@ fn versions(
         line(out, "destroying", &stopped)?;
     }
     for (name, hold) in epochs.holds.iter().take(HOLDS_MAX) {
-        line(
-            out,
-            "held",
-            &format!("epochs {} to {}, {name}, by {}: {}", hold.from, hold.to, hold.who, hold.why),
-        )?;
+        let HoldOf { from, to, who, why, .. } = hold;
+        line(out, "held", &format!("epochs {from} to {to}, {name}, by {who}: {why}"))?;
     }
     if let Some(more) = epochs.holds.len().checked_sub(HOLDS_MAX).filter(|more| *more > 0) {
         line(out, "", &format!("{more} holds more: `quietus versions` lists them"))?;

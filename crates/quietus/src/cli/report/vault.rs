@@ -79,15 +79,7 @@ fn of_hold(snapshots: &[u64], name: &str) -> String {
     format!("snapshots {} ({})", all.join(", "), safe(name.as_bytes()))
 }
 
-fn left(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
-    for line in all.iter().take(LINES_MAX) {
-        writeln!(out, "{what}: {}", safe(line.as_bytes()))?;
-    }
-    let more = count.saturating_sub(LINES_MAX as u64);
-    if more > 0 { writeln!(out, "… and {more} more") } else { Ok(()) }
-}
-
-/// All lines that were kept of `count`: nothing else tells of them.
+/// Lines of a kind, and how many more of the `count` there are.
 fn all_of(out: &mut String, what: &str, all: &[String], count: u64) -> std::fmt::Result {
     all.iter().try_for_each(|line| writeln!(out, "{what}: {}", safe(line.as_bytes())))?;
     let more = count.saturating_sub(all.len() as u64);
@@ -176,8 +168,18 @@ impl Report {
     }
 
     pub(crate) fn snapshot_entry(&self, path: &[u8], node: &Node) {
-        let entry = VaultEntry::new(path, node);
-        let target = if let Kind::Link(target) = &node.kind { Some(safe(target)) } else { None };
+        let target = if let Kind::Link(target) = &node.kind { Some(target.as_slice()) } else { None };
+        let about = &node.metadata;
+        let entry = VaultEntry {
+            path: path.into(),
+            state: node.into(),
+            target: target.map(Into::into),
+            mode: about.mode,
+            user: about.user,
+            group: about.group,
+            hard_link: about.hard_link,
+            attributes: about.attributes.len(),
+        };
         self.say(&entry, |out| {
             let EntryState { bytes: size, modified_ns, .. } = entry.state;
             let (when, letter) = (modified(modified_ns), letter(node));
@@ -189,7 +191,8 @@ impl Report {
                 entry.group,
                 bytes(size)
             )?;
-            write!(out, "{}{}", shown(path, node), target.map_or(String::new(), |it| format!(" -> {it}")))
+            let target = target.map_or(String::new(), |it| format!(" -> {}", safe(it)));
+            write!(out, "{}{target}", shown(path, node))
         });
     }
 
@@ -201,7 +204,8 @@ impl Report {
     }
 
     pub(crate) fn found_version(&self, path: &[u8], version: &Version) {
-        let (node, found) = (&version.node, VaultFound::new(path, version));
+        let (node, snapshots) = (&version.node, version.snapshots.iter().map(|it| it.0).collect());
+        let found = VaultFound { path: path.into(), state: node.into(), snapshots };
         self.say(&found, |out| {
             let EntryState { bytes: size, modified_ns, .. } = found.state;
             let (letter, size, when) = (letter(node), bytes(size), modified(modified_ns));
@@ -353,7 +357,7 @@ impl Report {
                 0 => writeln!(out, "every chunk is intact")?,
                 count => writeln!(out, "{count} FAULTS")?,
             }
-            left(out, "BAD", faults, *faults_count)?;
+            all_of(out, "BAD", &faults[..faults.len().min(LINES_MAX)], *faults_count)?;
             let lines =
                 damaged.damaged.iter().map(|it| format!("{} (in {})", it.path, ranges(&it.snapshots)));
             all_of(out, "DAMAGED", &lines.collect::<Vec<_>>(), damaged.damaged_count)?;

@@ -26,21 +26,16 @@ pub(super) fn amount(count: u64, at_least: bool) -> String {
 /// The sentence for content that waits: since when, why, and what ends the wait.
 pub(super) fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
     let age = waiting.oldest_ms.map_or_else(String::new, |ms| format!(" for {}", duration(ms)));
+    let is_queued = matches!(waiting.cause, WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue);
     let ends = match waiting.cause {
         _ if now.status.latched.is_some() => "a start with a sound medium".to_string(),
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.pauses.is_some() => {
+        _ if is_queued && now.status.owed.pauses.is_some() => {
             "the audit log can be written again; see `health`".to_string()
         }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.status.owed.destroying => {
-            "being destroyed".to_string()
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if now.read_only && now.served => {
-            "`quietus serve` without --read-only".to_string()
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue if !now.served => {
-            format!("`quietus serve`, or {}", waiting.cause.ends_with())
-        }
-        WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue => {
+        _ if is_queued && now.status.owed.destroying => "being destroyed".to_string(),
+        _ if is_queued && now.read_only && now.served => "`quietus serve` without --read-only".to_string(),
+        _ if is_queued && !now.served => format!("`quietus serve`, or {}", waiting.cause.ends_with()),
+        _ if is_queued => {
             let (idle, deadline) = (duration(now.idle_after_ms), duration(now.deadline_ms));
             format!("{idle} without a request, at most {deadline}; {}", waiting.cause.ends_with())
         }

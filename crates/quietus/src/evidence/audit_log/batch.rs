@@ -91,14 +91,8 @@ impl<K: PartialEq> Collector<K> {
 
     /// How many extents were collected.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.runs.len()
-    }
-
-    /// Whether no extent was collected.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
     }
 
     /// The extents collected so far, if there are any.
@@ -141,7 +135,7 @@ mod tests {
         ];
         let mut collector = Collector::default();
         told.iter().for_each(|(at, kind, start, len)| collector.push(*at, *kind, *start, *len));
-        assert_eq!(collector.len(), told.len());
+        assert_eq!(collector.count(), told.len());
         let batch = collector.take().expect("something was collected");
         let all: Vec<_> = batch.all().map(|it| (it.time_ms, *it.kind, it.start, it.len)).collect();
         assert_eq!(all, told);

@@ -38,14 +38,10 @@ impl Bench {
     }
 
     fn open(dir: Memory, limits: Limits, known: Head) -> Self {
-        Self::try_open(dir, limits, known).expect("it opens")
-    }
-
-    fn try_open(dir: Memory, limits: Limits, known: Head) -> io::Result<Self> {
         let mut seen = Vec::new();
         let mut show = |text: &[u8]| seen.push(serde_json::from_slice(text).expect("a line"));
-        let log = AuditLog::open(dir.clone(), limits, &known, clock, &mut show)?;
-        Ok(Self { dir, log, known, seen, limits })
+        let log = AuditLog::open(dir.clone(), limits, &known, clock, &mut show).expect("it opens");
+        Self { dir, log, known, seen, limits }
     }
 
     fn try_add(&mut self, n: u64) -> io::Result<()> {
@@ -239,26 +235,22 @@ fn a_log_that_was_removed_is_whole_once_it_is_restored() {
 }
 
 #[test]
-fn a_log_whose_last_lines_were_cut_off_is_missed() {
+fn a_log_whose_first_or_last_lines_were_cut_off_is_missed() {
+    let bench = Bench::with(ENDLESS, 5);
+    let text = bench.dir.text(CURRENT);
+    let lines = |kept: std::ops::Range<usize>| {
+        text.split_inclusive('\n').take(kept.end).skip(kept.start).collect::<String>().into_bytes()
+    };
+    bench.dir.put(CURRENT, lines(2..5));
+    assert_eq!(missing(bench.check()), (0, 1));
     for kept in 0..5 {
         let mut bench = Bench::with(ENDLESS, 5);
-        let text = bench.dir.text(CURRENT);
-        let cut: String = text.split_inclusive('\n').take(kept).collect();
-        bench.dir.put(CURRENT, cut.into_bytes());
+        bench.dir.put(CURRENT, lines(0..kept));
         assert_eq!(missing(bench.check()), (kept as u64, 4));
         bench = bench.again();
         bench.add(5);
         assert_eq!((missing(bench.check()), bench.told("lost")), ((kept as u64, 4), 1));
     }
-}
-
-#[test]
-fn a_log_whose_first_lines_were_cut_off_is_missed() {
-    let bench = Bench::with(ENDLESS, 5);
-    let text = bench.dir.text(CURRENT);
-    let cut: String = text.split_inclusive('\n').skip(2).collect();
-    bench.dir.put(CURRENT, cut.into_bytes());
-    assert_eq!(missing(bench.check()), (0, 1));
 }
 
 #[test]
@@ -289,29 +281,24 @@ fn a_changed_byte_anywhere_is_found() {
 }
 
 #[test]
-fn another_logs_file_is_found_and_set_aside() {
+fn what_is_not_this_log_is_found_and_set_aside_as_it_is() {
     let mut other = Bench::new(ENDLESS);
     (100..105).for_each(|n| other.add(n));
-    let mut bench = Bench::with(ENDLESS, 5);
-    bench.dir.put(CURRENT, other.dir.get(CURRENT));
-    assert!(matches!(bench.check(), Err(CheckError::Changed { .. })));
-    bench = bench.again();
-    bench.add(5);
-    assert_eq!(bench.told("lost"), 1);
-    bench.check().expect_err("its lines are still missing");
-    assert_eq!(bench.dir.get(&older_name(0)), other.dir.get(CURRENT), "nothing was destroyed");
-}
-
-#[test]
-fn what_is_no_log_is_set_aside_as_it_is() {
-    for junk in [vec![7; 3 << 20], b"hello\n".to_vec(), vec![b'\n'; 100]] {
+    for (what, found, has_lines, aside) in [
+        ("another log", other.dir.get(CURRENT), true, &*older_name(0)),
+        ("a large file", vec![7; 3 << 20], false, "audit-aside-0.jsonl"),
+        ("a word", b"hello\n".to_vec(), true, "audit-aside-0.jsonl"),
+        ("empty lines", vec![b'\n'; 100], true, "audit-aside-0.jsonl"),
+    ] {
         let mut bench = Bench::with(ENDLESS, 5);
-        bench.dir.put(CURRENT, junk.clone());
-        bench.check().expect_err("it is no log");
+        bench.dir.put(CURRENT, found.clone());
+        let error = bench.check().expect_err(what);
+        assert_eq!(matches!(error, CheckError::Changed { .. }), has_lines, "{what}: {error}");
         bench = bench.again();
         bench.add(5);
-        assert_eq!(bench.dir.get("audit-aside-0.jsonl"), junk);
-        assert_eq!(bench.told("lost"), 1);
+        assert_eq!(bench.told("lost"), 1, "{what}");
+        bench.check().expect_err("the lines are still missing");
+        assert_eq!(bench.dir.get(aside), found, "{what} was destroyed");
     }
 }
 

@@ -7,8 +7,6 @@
 //! crash, are deaths of the last second, whose obligations the subject has.
 
 mod entry;
-#[cfg(test)]
-mod tests;
 
 pub use entry::{Entry, HoldLine};
 
@@ -120,7 +118,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         if self.log.is_none() {
             return;
         }
-        if queue.deaths + queue.died.len() >= DEATHS_WAITING_MAX {
+        if queue.deaths + queue.died.count() >= DEATHS_WAITING_MAX {
             queue.dropped.0 += 1;
             queue.dropped.1 += len;
             return;
@@ -145,7 +143,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
         let (now, mut owed) = (now_ms(), Collector::default());
         for (how, start, len) in all {
             owed.push(now, how, start, len);
-            if owed.len() == RUNS_MAX {
+            if owed.count() == RUNS_MAX {
                 owed.take().into_iter().for_each(|batch| self.note(Entry::Owed(batch)));
             }
         }
@@ -199,7 +197,7 @@ impl<D: PartialEq + Serialize, M: PartialEq + Serialize> Recorder<D, M> {
             queue.since = Some(Instant::now());
             self.changed.notify_all();
         }
-        if queue.died.len().max(queue.receipts.len()) >= RUNS_MAX {
+        if queue.died.count().max(queue.receipts.count()) >= RUNS_MAX {
             queue.close_batches();
             self.changed.notify_all();
         }

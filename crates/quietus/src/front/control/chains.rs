@@ -37,13 +37,6 @@ pub struct BlocksWeighed {
     pub held: Option<String>,
 }
 
-/// A version of a block: its birth, and the epoch that ended it.
-struct Version {
-    block: Block,
-    born: Epoch,
-    died: Option<Epoch>,
-}
-
 impl OpenDisk {
     /// These ranges, if they are whole blocks of the disk.
     fn whole_blocks(&self, ranges: &[(u64, u64)]) -> Result<Vec<Extent<Addr>>, Refused> {
@@ -91,15 +84,15 @@ impl OpenDisk {
     fn weigh_extents(&self, blocks: &[Extent<Addr>], step: Step<'_>) -> Result<BlocksWeighed, Refused> {
         let mut weighed = BlocksWeighed { to: self.last_kept()?.0, ..BlocksWeighed::default() };
         for extent in blocks {
-            self.each_version(*extent, step, |version| self.count_version(&mut weighed, &version))?;
+            let count = |block, born, died| self.count_version(&mut weighed, block, born, died);
+            self.each_version(*extent, step, count)?;
         }
         weighed.dies_bytes = weighed.dies_blocks * BLOCK_BYTES;
         Ok(weighed)
     }
 
     /// Counts a version that an epoch shows.
-    fn count_version(&self, weighed: &mut BlocksWeighed, version: &Version) {
-        let Version { block, born, died } = *version;
+    fn count_version(&self, weighed: &mut BlocksWeighed, block: Block, born: Epoch, died: Option<Epoch>) {
         if born.0 > weighed.to {
             return;
         }
@@ -124,12 +117,12 @@ impl OpenDisk {
         !matches!(runs.first(), Some((_, Liveness::Dead | Liveness::Queued)))
     }
 
-    /// Shows `look` all versions of the blocks of `extent`.
+    /// Shows `look` all versions of the blocks of `extent`: the block, the version's birth, and the epoch that ended it.
     fn each_version(
         &self,
         extent: Extent<Addr>,
         step: Step<'_>,
-        mut look: impl FnMut(Version),
+        mut look: impl FnMut(Block, Epoch, Option<Epoch>),
     ) -> Result<(), Refused> {
         let end = extent.end().div_ceil(BLOCK_BYTES);
         let mut from = Some((Block(extent.start.0 / BLOCK_BYTES), Epoch(0)));
@@ -143,7 +136,7 @@ impl OpenDisk {
                 let before = std::mem::replace(&mut last, next).filter(|(block, ..)| block.0 < end);
                 if let Some((block, born, Some(_))) = before {
                     let died = next.filter(|(of, ..)| *of == block).map(|(_, died, _)| died);
-                    look(Version { block, born, died });
+                    look(block, born, died);
                 }
             }
             from = listed.next;

@@ -7,8 +7,7 @@ use crate::disk::Step;
 use crate::engine::Engine;
 use crate::engine::export::{Export, carry_out};
 use crate::epochs::{Past, differences, keep_now};
-use crate::open_disk::Closed;
-use crate::open_disk::OpenDisk;
+use crate::open_disk::{Closed, OpenDisk};
 use quietus_core::base::units::{Addr, Epoch, Extent};
 use quietus_core::request::{AsOf, Op, Request};
 use schemars::JsonSchema;
@@ -53,17 +52,14 @@ impl OpenDisk {
                 epoch.0, epoch.0, before.0
             )
         };
-        let restoring = Restoring { engine: &self.engine, past: self.past(epoch), epoch };
+        let past = Past::new(Arc::clone(&self.engine), self.dir.name(), epoch);
+        let restoring = Restoring { engine: &self.engine, past, epoch };
         let restored = Restored { epoch: epoch.0, before: before.0, written_bytes: 0, zeroed_bytes: 0 };
         let restored = restoring.run(restored, step).map_err(stopped)?;
         carry_out(&*self.engine, Request { op: Op::Flush, extent: Extent::new(0, 0), fua: false })?;
         // What is in part as before is no state of any file system: after a restore that fails, no watcher runs.
         self.engine.watch_anew();
         Ok(restored)
-    }
-
-    fn past(&self, epoch: Epoch) -> Past {
-        Past::new(Arc::clone(&self.engine), self.dir.name(), epoch)
     }
 
     /// Keeps the current state from clients.
@@ -82,10 +78,6 @@ struct Restoring<'a> {
 }
 
 impl Restoring<'_> {
-    fn whole(&self) -> Extent<Addr> {
-        Extent::new(0, self.engine.size())
-    }
-
     /// The runs of `extent` in which two states differ.
     fn runs(
         &self,
@@ -100,14 +92,12 @@ impl Restoring<'_> {
     }
 
     fn run(&self, mut restored: Restored, step: Step<'_>) -> Result<Restored, String> {
-        let states = [AsOf::End(self.epoch), AsOf::Now];
-        let mut total = 0;
-        for run in self.runs(self.whole(), states) {
-            total += run?.len;
-        }
+        let (whole, states) = (Extent::new(0, self.engine.size()), [AsOf::End(self.epoch), AsOf::Now]);
+        let total =
+            self.runs(whole, states).map(|run| run.map(|run| run.len)).sum::<Result<u64, String>>()?;
         let mut done = 0;
         // Only what lies behind the comparison changes meanwhile.
-        for run in self.runs(self.whole(), states) {
+        for run in self.runs(whole, states) {
             for piece in run?.pieces(PIECE_BYTES) {
                 if !step(done, total) {
                     return Err("interrupted".into());

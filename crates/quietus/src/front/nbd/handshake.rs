@@ -248,12 +248,8 @@ impl Negotiation<'_> {
         for export in self.offer.exports.all().iter() {
             let ExportInfo { name, description, .. } = export.info();
             let name_len = u32::try_from(name.len()).expect("names are short").to_be_bytes();
-            option::put_reply(
-                &mut out,
-                option,
-                rep::SERVER,
-                &[&name_len, name.as_bytes(), description.as_bytes()],
-            );
+            let parts = [&name_len[..], name.as_bytes(), description.as_bytes()];
+            option::put_reply(&mut out, option, rep::SERVER, &parts);
         }
         option::put_reply(&mut out, option, rep::ACK, &[]);
         self.send(&out)?;

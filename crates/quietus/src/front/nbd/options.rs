@@ -152,7 +152,8 @@ fn uri(bound: &Bound, secure: bool) -> String {
         Bound::Unix(path) => format!("{scheme}+unix:///?socket={}", path.display()),
         Bound::Abstract(name) => format!("{scheme}+unix:///?socket=@{name}"),
         Bound::Tcp(address) => format!("{scheme}://{address}"),
-        Bound::Inherited | Bound::Connected => bound.to_string(),
+        Bound::Inherited => "an inherited socket".into(),
+        Bound::Connected => "an inherited connection".into(),
     }
 }
 

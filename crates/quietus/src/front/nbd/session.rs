@@ -169,11 +169,7 @@ impl Session {
         let Some(op) = plain_op(header) else { return END };
         let read_bytes = if op == Op::Read { header.len as usize } else { 0 };
         let Some(cookie) = self.admit(header, read_bytes, read_bytes) else { return END };
-        if header.len == 0 && op != Op::Flush {
-            self.outbox.done(cookie);
-        } else {
-            self.submit(header, op, cookie);
-        }
+        self.submit(header, op, cookie);
         ON
     }
 
@@ -185,15 +181,15 @@ impl Session {
         }
         let mut payload = buffers::take(len);
         self.input.receive(&mut payload)?;
-        if len == 0 {
-            self.outbox.done(cookie);
-        } else {
-            self.submit(header, Op::Write(payload.into()), cookie);
-        }
+        self.submit(header, Op::Write(payload.into()), cookie);
         ON
     }
 
+    /// Hands a request to the export, unless it is about no byte.
     fn submit(&self, header: &RequestHeader, op: Op, cookie: u64) {
+        if header.len == 0 && op != Op::Flush {
+            return self.outbox.done(cookie);
+        }
         let fua = header.has(cmd_flag::FUA) && op.is_write();
         if fua || op == Op::Flush {
             self.outbox.flush();

@@ -77,10 +77,9 @@ impl Client {
     /// The content that only these snapshots have.
     pub fn weigh(&mut self, snapshots: &[SnapshotId], step: Step<'_>) -> Result<Amount, Error> {
         let ask = Request::Owner(Ask::Weigh(snapshots.into()));
-        match self.carry_out(ask, &mut |_, done, of| step(done, of))? {
-            Reply::Weight(weight) => Ok(weight),
-            _ => Err(VaultError::Answer.into()),
-        }
+        let reply = self.carry_out(ask, &mut |_, done, of| step(done, of))?;
+        let Reply::Weight(weight) = reply else { return Err(VaultError::Answer.into()) };
+        Ok(weight)
     }
 
     /// Forgets snapshots: the numbers of the forgets.
@@ -132,10 +131,9 @@ impl Client {
     }
 
     fn receipt(&mut self, ask: Ask, tell: Tell<'_>) -> Result<SanitizeReceipt, Error> {
-        match self.carry_out(Request::Owner(ask), tell)? {
-            Reply::Receipt(receipt) => Ok(*receipt),
-            _ => Err(VaultError::Answer.into()),
-        }
+        let reply = self.carry_out(Request::Owner(ask), tell)?;
+        let Reply::Receipt(receipt) = reply else { return Err(VaultError::Answer.into()) };
+        Ok(*receipt)
     }
 
     /// Asks, and tells of progress until the reply comes.
@@ -216,10 +214,9 @@ fn lost(error: io::Error) -> VaultError {
 
 impl Access for Client {
     fn ask(&mut self, request: client::Request) -> Result<Answer, VaultError> {
-        match self.carry_out(Request::Vault(request), &mut |_, _, _| true)? {
-            Reply::Vault(answer) => Ok(answer),
-            _ => Err(VaultError::Answer),
-        }
+        let reply = self.carry_out(Request::Vault(request), &mut |_, _, _| true)?;
+        let Reply::Vault(answer) = reply else { return Err(VaultError::Answer) };
+        Ok(answer)
     }
 
     fn get(&mut self, chunk: &Reference) -> Result<Vec<u8>, VaultError> {

@@ -15,10 +15,10 @@ mod share;
 mod tests;
 mod thread;
 
-use crate::host::directory::DirectoryErrorKind;
+use crate::host::directory::{Access, DirectoryErrorKind};
 use crate::vault::access::client::Client;
 use crate::vault::access::wire::connect;
-use crate::vault::{Error, Home, Session, VaultDir};
+use crate::vault::{Error, Home, Line, Session, VaultDir, snapshots};
 use connection::Connections;
 use crossbeam_channel::bounded;
 use std::io;
@@ -73,6 +73,15 @@ pub fn with_vault_alone<T, E: From<Error>>(
     let _connections = listen(&dir);
     let mut session = Session::open(&dir)?;
     act(&mut session)
+}
+
+/// The snapshots of the vault at `path`, without a trace: a vault that another command has open is asked, and any other one is only
+/// read.
+pub fn peek(path: &Path) -> Result<Vec<Line>, Error> {
+    match connect(path) {
+        Ok(stream) => snapshots(&mut Client::there(Home::open(path)?, stream)),
+        Err(_) => snapshots(&mut VaultDir::open_for(path, Access::ReadOnly)?.vault()?),
+    }
 }
 
 /// The socket for others; `None` if the host cannot make it, such as on a file system without sockets: no other process is served then.

@@ -27,11 +27,6 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// Whether nothing would be kept.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The snapshots of a series that no rule keeps; `series` gives the time when each was made, in the order of numbers. Days are in UTC.
     pub fn gone(&self, series: &[(SnapshotId, u64)]) -> Vec<SnapshotId> {
         let mut kept: BTreeSet<SnapshotId> = series.iter().rev().take(self.last).map(|(it, _)| *it).collect();
@@ -99,6 +94,5 @@ mod tests {
     #[test]
     fn rules_that_keep_more_than_there_is_keep_all() {
         assert_eq!(gone(Keep { last: 99, ..Keep::default() }, &[3, 2, 1]), [0; 0]);
-        assert!(Keep::default().is_empty() && !Keep { last: 1, ..Keep::default() }.is_empty());
     }
 }

@@ -123,7 +123,7 @@ pub fn select_one(vault: &mut dyn Access, text: &str) -> Result<SnapshotId, Erro
 /// # Errors
 /// [`Error::Invalid`] if nothing would be kept, or if a clock was wrong: then days mean nothing.
 pub fn outdated(all: &[Line], keep: Keep, filter: &Filter) -> Result<Vec<SnapshotId>, Error> {
-    if keep.is_empty() {
+    if keep == Keep::default() {
         return Err(Error::Invalid(
             "forget: the rules keep nothing; keep at least one, or name the snapshots".into(),
         ));

@@ -10,11 +10,14 @@ fn node(name: &[u8], hard_link: Option<u64>) -> Rc<Node> {
     Rc::new(Node { name: name.into(), metadata, kind: Kind::File(Recipe::default()) })
 }
 
+fn inodes() -> Inodes {
+    let kind = Kind::Folder(Recipe::default());
+    Inodes::new(Node { name: Vec::new(), metadata: Metadata::default(), kind })
+}
+
 #[test]
 fn a_name_keeps_its_number_until_the_kernel_has_forgotten_all_of_its_lookups() {
-    let root =
-        Node { name: Vec::new(), metadata: Metadata::default(), kind: Kind::Folder(Recipe::default()) };
-    let mut inodes = Inodes::new(root);
+    let mut inodes = inodes();
     let first = inodes.look_up(ROOT, Some(ROOT), &node(b"a", None));
     assert_eq!(inodes.look_up(ROOT, Some(ROOT), &node(b"a", None)), first);
     let other = inodes.look_up(ROOT, Some(ROOT), &node(b"b", None));
@@ -32,9 +35,7 @@ fn a_name_keeps_its_number_until_the_kernel_has_forgotten_all_of_its_lookups() {
 
 #[test]
 fn names_of_one_file_have_one_number_within_their_snapshot_alone() {
-    let root =
-        Node { name: Vec::new(), metadata: Metadata::default(), kind: Kind::Folder(Recipe::default()) };
-    let mut inodes = Inodes::new(root);
+    let mut inodes = inodes();
     let [one, other] = [b"1-a", b"2-a"].map(|name| inodes.look_up(ROOT, None, &node(name, None)));
     let file = inodes.look_up(one, Some(one), &node(b"x", Some(0)));
     assert_eq!(inodes.look_up(one, Some(one), &node(b"y", Some(0))), file);

@@ -175,8 +175,6 @@ fn tops(vault: &mut dyn Access) -> Result<Entries, Error> {
 /// The number makes the name of the folder the only one.
 fn top_name(line: &Line) -> Vec<u8> {
     let mut name = format!("{}-{}", line.snapshot, line.label.name).replace('/', "_");
-    while name.len() > NAME_BYTES_MAX {
-        name.pop();
-    }
+    name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
     name.into_bytes()
 }

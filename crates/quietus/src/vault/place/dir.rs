@@ -269,24 +269,19 @@ impl VaultDir {
     /// # Errors
     /// [`Error`]: another process has the vault, or a file is missing or damaged.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        // A directory of something else gets no lock file.
-        VaultToml::read(path)?;
         match Self::open_for(path, Access::ReadWrite) {
             Err(error) if error.is_of_rights() => Self::open_for(path, Access::ReadOnly),
             opened => opened,
         }
     }
 
-    /// Opens the directory at `path` to be read only.
+    /// Opens the directory at `path` to be read only, or also to be written.
     ///
     /// # Errors
     /// See [`VaultDir::open`].
-    pub fn open_to_read(path: &Path) -> Result<Self, Error> {
+    pub fn open_for(path: &Path, access: Access) -> Result<Self, Error> {
+        // A directory of something else gets no lock file.
         VaultToml::read(path)?;
-        Self::open_for(path, Access::ReadOnly)
-    }
-
-    fn open_for(path: &Path, access: Access) -> Result<Self, Error> {
         let directory = Directory::open(path, access)?;
         let home = Home::open(path)?;
         let policy = parse_policy(&home.toml.policy)?;

@@ -4,8 +4,8 @@ use crate::base::rfc3339::now_ms;
 use crate::evidence::audit_log::{AuditLog, CheckError, Checked, Files, Head, HostDirectory, Limits};
 use crate::vault::place::record::{Entry, Seen};
 use crate::vault::{Error, VaultDir};
-use quietus_vault::catalog::LogHead;
-use quietus_vault::{SnapshotId, Vault};
+use quietus_vault::catalog::{LogHead, Owed};
+use quietus_vault::{ForgetId, SnapshotId, Vault};
 
 /// Bytes that the audit log takes at most.
 const LOG_BYTES_MAX: u64 = 1 << 30;
@@ -120,15 +120,11 @@ impl<'d> Session<'d> {
     }
 
     /// Puts on record what was forgotten.
-    pub(in super::super) fn note_forgets(
-        &mut self,
-        forgets: &[quietus_vault::ForgetId],
-        who: &str,
-    ) -> Result<(), Error> {
+    pub(in super::super) fn note_forgets(&mut self, forgets: &[ForgetId], who: &str) -> Result<(), Error> {
         let owed = self.vault.owed().filter(|(forget, _)| forgets.contains(forget));
-        let line = |(forget, of): (quietus_vault::ForgetId, _)| Entry::Forgets {
-            forget: forget.0,
-            of: quietus_vault::catalog::Owed::into(of),
+        let line = |(ForgetId(forget), of): (ForgetId, Owed)| Entry::Forgets {
+            forget,
+            of: of.into(),
             who: who.into(),
         };
         let entries: Vec<Entry> = owed.map(line).collect();

@@ -63,12 +63,6 @@ pub struct LostHold {
     pub snapshots: Vec<u64>,
 }
 
-impl From<(&String, &BTreeSet<u64>)> for LostHold {
-    fn from((name, snapshots): (&String, &BTreeSet<u64>)) -> Self {
-        Self { name: name.clone(), snapshots: snapshots.iter().copied().collect() }
-    }
-}
-
 impl RepairedVault {
     /// Whether nothing is left to be decided.
     pub fn is_whole(&self) -> bool {
@@ -101,7 +95,9 @@ pub fn repair(path: &Path, step: Step<'_>) -> Result<RepairedVault, Error> {
     session.note(&[Entry::Repaired { found: found.clone(), damaged: repaired.damaged }])?;
     let held: BTreeSet<&str> = session.vault.holds().map(|(name, _)| name).collect();
     let is_there = |snapshot: &&u64| repaired.known.contains(&SnapshotId(**snapshot));
-    let lost_holds = history.holds.iter().filter(|(name, _)| !held.contains(name.as_str()));
+    let lost_holds = history.holds.into_iter().filter(|(name, _)| !held.contains(name.as_str()));
+    let lost_holds =
+        lost_holds.map(|(name, snapshots)| LostHold { name, snapshots: snapshots.into_iter().collect() });
     Ok(RepairedVault {
         mended,
         is_old_kept,
@@ -112,7 +108,7 @@ pub fn repair(path: &Path, step: Step<'_>) -> Result<RepairedVault, Error> {
         back: history.forgotten.iter().filter(is_there).copied().collect(),
         unmet: if found.is_empty() { Vec::new() } else { history.unmet.iter().copied().collect() },
         found,
-        lost_holds: lost_holds.map(LostHold::from).collect(),
+        lost_holds: lost_holds.collect(),
     })
 }
 

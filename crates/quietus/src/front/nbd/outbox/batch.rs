@@ -54,12 +54,6 @@ impl Message {
     }
 }
 
-impl From<Head> for Message {
-    fn from(head: Head) -> Self {
-        Self::returning(head, Vec::new())
-    }
-}
-
 impl From<(Head, Vec<u8>)> for Message {
     fn from((head, data): (Head, Vec<u8>)) -> Self {
         Self::new(Some(head), data)

@@ -178,7 +178,7 @@ impl Outbox {
 
     /// Answers request `cookie` with success, without data.
     pub fn done(&self, cookie: u64) {
-        self.settle(cookie, |it| it.to.done().into());
+        self.settle(cookie, |it| Message::returning(it.to.done(), Vec::new()));
     }
 
     fn settle(&self, cookie: u64, encode: impl FnOnce(&Pending) -> Message) {

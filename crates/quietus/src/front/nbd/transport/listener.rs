@@ -4,7 +4,6 @@ use super::socket::Socket;
 use super::stdio::{self, Drained};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SocketFlags, sockopt};
-use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -39,18 +38,6 @@ pub enum Bound {
     Inherited,
     /// A connection that was handed to the process.
     Connected,
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Abstract(name) => write!(f, "unix:@{name}"),
-            Self::Tcp(address) => write!(f, "tcp:{address}"),
-            Self::Inherited => f.write_str("an inherited socket"),
-            Self::Connected => f.write_str("an inherited connection"),
-        }
-    }
 }
 
 impl Listener {

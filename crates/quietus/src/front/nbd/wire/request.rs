@@ -61,18 +61,6 @@ impl Command {
             other => Self::Unknown(other),
         }
     }
-
-    /// The flags that the command may carry, apart from `PAYLOAD_LEN`.
-    #[must_use]
-    pub const fn flags(self, style: Style) -> u16 {
-        let own = match (self, style) {
-            (Self::Read, Style::Structured | Style::Extended) => cmd_flag::DF,
-            (Self::WriteZeroes, _) => cmd_flag::NO_HOLE | cmd_flag::FAST_ZERO,
-            (Self::BlockStatus, _) => cmd_flag::REQ_ONE,
-            _ => 0,
-        };
-        cmd_flag::FUA | own
-    }
 }
 
 /// A request's header.
@@ -131,11 +119,15 @@ impl RequestHeader {
     /// Whether the command may carry these flags.
     #[must_use]
     pub const fn flags_fit(&self, style: Style) -> bool {
-        let payload = match (style, self.command) {
-            (Style::Extended, Command::Write | Command::BlockStatus) => cmd_flag::PAYLOAD_LEN,
+        let own = match (self.command, style) {
+            (Command::Read, Style::Structured | Style::Extended) => cmd_flag::DF,
+            (Command::Write, Style::Extended) => cmd_flag::PAYLOAD_LEN,
+            (Command::WriteZeroes, _) => cmd_flag::NO_HOLE | cmd_flag::FAST_ZERO,
+            (Command::BlockStatus, Style::Extended) => cmd_flag::REQ_ONE | cmd_flag::PAYLOAD_LEN,
+            (Command::BlockStatus, _) => cmd_flag::REQ_ONE,
             _ => 0,
         };
-        self.flags & !(self.command.flags(style) | payload) == 0
+        self.flags & !(cmd_flag::FUA | own) == 0
     }
 }
 

@@ -34,27 +34,19 @@ impl Sanitizing {
     /// Begins a sanitization for `asker`; None if that cannot be.
     pub(super) fn begin(session: &mut Session<'_>, how: Sanitize, asker: Waiting) -> Option<Self> {
         let from_ms = now_ms();
-        match begin(session, how) {
-            Ok(run) => {
-                let (meter, due, watchers) = (Meter::default(), Instant::now(), Vec::new());
-                Some(Self {
-                    how,
-                    run,
-                    from_ms,
-                    meter,
-                    phase: phase(Progress::Settle),
-                    is_paused: false,
-                    share: Share::new(how.share),
-                    due,
-                    asker,
-                    watchers,
-                })
-            }
-            Err(error) => {
-                asker.answer(Err(error));
-                None
-            }
-        }
+        let run = begin(session, how).map_err(|error| asker.answer(Err(error))).ok()?;
+        Some(Self {
+            how,
+            run,
+            from_ms,
+            meter: Meter::default(),
+            phase: phase(Progress::Settle),
+            is_paused: false,
+            share: Share::new(how.share),
+            due: Instant::now(),
+            asker,
+            watchers: Vec::new(),
+        })
     }
 
     /// Does a part of it, unless it pauses; None if it has ended.

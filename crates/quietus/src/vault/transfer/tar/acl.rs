@@ -3,8 +3,6 @@
 //! The attribute is a version (2, u32), then entries of a tag (u16), permissions (u16) and a number (u32), all little-endian
 //! (`include/uapi/linux/posix_acl_xattr.h`).
 
-use std::path::Path;
-
 /// The attributes that have ACLs.
 pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
 pub(super) const DEFAULT: &[u8] = b"system.posix_acl_default";
@@ -67,7 +65,7 @@ fn entry(line: &str) -> Result<(u16, u32, u16), String> {
         Some(names) => {
             let number = rest.get(1).copied().unwrap_or(name).parse().ok();
             number
-                .or_else(|| look_up(Path::new(names), name))
+                .or_else(|| look_up(names, name))
                 .ok_or_else(|| format!("{line:?} names {name:?}, which {names} of this host does not have"))?
         }
     };
@@ -84,8 +82,8 @@ fn rights(text: &str) -> Option<u16> {
     })
 }
 
-/// The number of a user or a group: both files have it in their third column.
-fn look_up(names: &Path, name: &str) -> Option<u32> {
+/// The number of a user or a group: the files with the names have it in their third column.
+fn look_up(names: &str, name: &str) -> Option<u32> {
     let text = std::fs::read_to_string(names).ok()?;
     let mut lines = text.lines().map(|line| line.split(':'));
     lines.find_map(|mut parts| (parts.next() == Some(name)).then(|| parts.nth(1)?.parse().ok()).flatten())

@@ -307,9 +307,7 @@ impl<'i> Reader<'i> {
     /// A name, which ends with a zero byte.
     fn name(&mut self, size: u64, bytes: &mut u64) -> io::Result<Vec<u8>> {
         let mut name = self.text(size, bytes)?;
-        while name.last() == Some(&0) {
-            name.pop();
-        }
+        while name.pop_if(|byte| *byte == 0).is_some() {}
         Ok(name)
     }
 

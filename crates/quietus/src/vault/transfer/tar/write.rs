@@ -84,13 +84,11 @@ impl Writing<'_, '_> {
     fn folder(&mut self, folder: &Recipe, path: &[u8], depth: usize) -> Result<(), Error> {
         let mut nodes = read_folder(self.vault, folder)?;
         nodes.retain(|node| self.wanted.of(&joined(path, &node.name)) != Wanted::Not);
-        expect_files(
-            self.vault,
-            nodes.iter().filter_map(|node| match &node.kind {
-                Kind::File(recipe) => Some(recipe),
-                _ => None,
-            }),
-        );
+        let files = nodes.iter().filter_map(|node| match &node.kind {
+            Kind::File(recipe) => Some(recipe),
+            _ => None,
+        });
+        expect_files(self.vault, files);
         for node in &nodes {
             let inside = joined(path, &node.name);
             match &node.kind {
@@ -148,10 +146,9 @@ impl Writing<'_, '_> {
             let is_hole = runs.last().is_none_or(|(start, length)| start + length < bytes);
             let end = is_hole.then_some((bytes, 0));
             map = format!("{}\n", runs.len() + usize::from(is_hole));
-            runs.iter()
-                .copied()
-                .chain(end)
-                .for_each(|(start, length)| map += &format!("{start}\n{length}\n"));
+            for (start, length) in runs.iter().copied().chain(end) {
+                map += &format!("{start}\n{length}\n");
+            }
         }
         let map_bytes = (map.len() as u64).next_multiple_of(BLOCK_BYTES as u64);
         let content: u64 = runs.iter().map(|(_, length)| length).sum();
