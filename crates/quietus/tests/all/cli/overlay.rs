@@ -56,19 +56,6 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
 }
 
 #[test]
-fn a_base_that_is_not_what_it_was_is_refused_with_what_to_do() {
-    let bench = overlay(&[]);
-    let golden = bench.beside("image");
-    assert!(refused(&bench, "rebase", &["--base", "nowhere"]).contains("missing"));
-    std::fs::write(&golden, vec![8; SIZE]).expect("a write");
-    let file = std::fs::File::options().write(true).open(&golden);
-    file.and_then(|it| it.set_modified(std::time::UNIX_EPOCH)).expect("it is ours");
-    assert!(refused(&bench, "status", &[]).contains("has changed"));
-    std::fs::remove_file(&golden).expect("it is there");
-    assert!(refused(&bench, "status", &[]).contains("put it back"));
-}
-
-#[test]
 fn what_is_free_on_the_medium_is_read_for_a_proof() {
     let bench = overlay(&["--mode", "punch"]);
     bench.json("purge", &["0+65536"]);

@@ -1,6 +1,6 @@
 //! How epochs are named, found by date, and held, whatever was forgotten, and whatever the clock and the files did.
 
-use crate::program::{error, quietus, text, told};
+use crate::program::{Disk, error, quietus, text, told};
 use crate::versions::served::Bench;
 use serde_json::json;
 
@@ -33,39 +33,11 @@ fn a_restore_keeps_the_state_before_though_its_epoch_was_forgotten() {
 }
 
 #[test]
-fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed() {
-    let bench = Bench::manual();
-    let _server = bench.serve();
-    bench.write(0, 1);
-    for name in
-        ["first", "last", "now", "17", "x..y", "2026-11-20", "a@b", "a/b", "a b", "a\nb", "x.", ".x", ""]
-    {
-        let name = format!("--name={name}");
-        let (code, error) = bench.disk.refused("epoch", &[&name]);
-        assert!(code == Some(2) && error.contains("for an epoch or a hold: "), "{name}: {error}");
-    }
-    assert_eq!(bench.kept(), [0; 0]);
-    bench.disk.json("epoch", &["--name", "x"]);
-    for name in ["first", "x..y", "-x"] {
-        let name = format!("--name={name}");
-        let (code, error) = bench.refused("hold", "x", &[&name, "--who", "legal", "--why", "case"]);
-        assert_eq!(code, 2, "{name}: {error}");
-    }
-}
-
-#[test]
-fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_neither_made_nor_served() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let run = |args: &[&str]| error(&quietus().current_dir(&dir).args(args).output().expect("it runs"));
-    for name in ["vm@17", "a\nb", "a..b", "./-x"] {
-        let (code, error) = run(&["create", "--size", "1M", name]);
-        assert!(code == Some(2) && error.contains("for a disk: "), "{name:?}: {code:?}, {error}");
-    }
-    assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 0, "nothing is left");
-    let (code, error) = run(&["create", "--size", "1M", "vm"]);
-    assert_eq!(code, Some(0), "{error}");
-    std::fs::rename(dir.path().join("vm"), dir.path().join("vm@17")).expect("it is ours");
-    let (code, error) = run(&["serve", "vm@17"]);
+fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_not_served() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let renamed = disk.beside("vm@17");
+    std::fs::rename(disk.path(), &renamed).expect("it is ours");
+    let (code, error) = error(&quietus().arg("serve").arg(renamed).output().expect("it runs"));
     assert!(code == Some(1) && error.contains("DISK@EPOCH; rename the directory"), "{error}");
 }
 

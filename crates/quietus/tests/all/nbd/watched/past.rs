@@ -94,23 +94,6 @@ fn diff_names_the_ranges_that_were_written_or_freed_in_between_served_or_not() {
     assert!(text.ends_with("epoch 1 and epoch 2 differ in 2 ranges: 12.00 KiB\n"), "{text}");
 }
 
-#[test]
-fn diff_says_which_epoch_it_lacks() {
-    let past = past("1M");
-    let served = serve(&past);
-    put(&mut client(&served), 0, 1, 1);
-    assert_eq!(past.close(&[]).0, 1);
-    for (from, to, why) in [
-        ("2", None, "epoch 2 has not closed yet"),
-        ("1", Some(past.target("no-such-name")), "no epoch has the name"),
-    ] {
-        let (code, error) = past.refused("diff", from, &to.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(code == 1 && error.contains(why), "{error}");
-    }
-    let (code, error) = past.disk.refused("diff", &[]);
-    assert!(code == Some(2) && error.contains("no epoch is named; use"), "{error}");
-}
-
 /// Three epochs of a disk of 64 MiB: content is written, then partly replaced and freed, then more is written. What each
 /// shows, and the current state.
 pub fn history(past: &Bench) -> Vec<Vec<u8>> {
