@@ -52,8 +52,8 @@ fn policies_and_commands_are_completed() {
 }
 
 #[test]
-fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
-    let (disk, _) = versions();
+fn epochs_of_a_disk_are_completed_and_it_is_left_alone_and_by_number_too_where_it_is_served() {
+    let (disk, phrase) = versions();
     let before = files(&disk.path());
     let found = |words: &[&str]| candidates(disk.dir.path(), words);
     assert_eq!(found(&["forget", "disk@b"]), ["disk@before-upgrade"]);
@@ -66,13 +66,7 @@ fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
     assert_eq!(found(&["forget", "nope@"]), [""; 0]);
     assert_eq!(found(&["forget", "di"]), ["disk/"], "before the @ it is a directory");
     assert_eq!(files(&disk.path()), before, "nothing was made or written");
-}
-
-#[test]
-fn epochs_of_a_disk_that_is_served_are_completed_by_number_too() {
-    let (disk, phrase) = versions();
     let _server = disk.serve(&["--passphrase-file", text(&phrase)]);
-    let found = |words: &[&str]| candidates(disk.dir.path(), words);
     assert_eq!(found(&["forget", "disk@"]), ["disk@before-upgrade", "disk@1"]);
     assert_eq!(found(&["forget", "disk@1..1"]), ["disk@1..1"]);
 }

@@ -104,19 +104,12 @@ fn no_secret_is_in_a_file_of_the_disk_and_only_the_owner_may_read_the_keys() {
 }
 
 #[test]
-fn keys_are_not_changed_while_another_has_the_disk_and_a_disk_without_keys_says_so() {
+fn keys_are_not_changed_while_another_has_the_disk() {
     let bench = Bench::new(&[]);
-    let open = DiskDir::open(&bench.0.path()).expect("it opens");
+    let _open = DiskDir::open(&bench.0.path()).expect("it opens");
     for action in [&["list"][..], &["rotate"], &["add"], &["remove", "0"]] {
         let error = bench.key(action, &[]).expect_err("it is refused");
         assert!(error.contains("in use by process"), "{error}");
-    }
-    drop(open);
-    for args in [&["--store", "versions", "--seal", "none", "--size", "1M"][..], &["--size", "1M"]] {
-        let disk = Disk::new(args);
-        let (_, error) = disk.refused("key", &["list"]);
-        assert!(error.contains("the disk has no keys"), "{error}");
-        assert!(!disk.path().join("keys").exists());
     }
 }
 

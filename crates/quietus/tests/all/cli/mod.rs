@@ -73,9 +73,11 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
     let mut server = disk.serve(&[]);
     assert_eq!(disk.json("status", &[])["served"], true);
     assert_eq!(disk.json("verify", &[])["ok"], true);
-    let (status, error) = disk.refused("serve", &[]);
     let holder = format!("in use by process {}", server.child.id());
-    assert!(status == Some(1) && error.contains(&holder), "{error}");
+    for args in [&[][..], &["--read-only"]] {
+        let (status, error) = disk.refused("serve", args);
+        assert!(status == Some(1) && error.contains(&holder), "{args:?}: {error}");
+    }
     // A crash leaves neither a lock nor a socket in the way.
     server.child.kill().expect("it lives");
     server.child.wait().expect("it ends");
@@ -86,15 +88,17 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
 
 #[test]
 fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
-    let disk = Disk::new(&["--size", "1M"]);
-    let _server = disk.serve(&[]);
-    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
-    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
-    let verified = disk.run("verify", &[]);
-    let text = told(&verified);
-    assert!(verified.status.code() == Some(3) && text.contains("truncated from 1048576 to 4096"), "{text}");
-    let latched = disk.json("status", &[])["latched"].clone();
-    assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{latched}");
+    for args in [&[][..], &["--read-only"]] {
+        let disk = Disk::new(&["--size", "1M"]);
+        let _server = disk.serve(args);
+        let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
+        medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+        let verified = disk.run("verify", &[]);
+        let (code, text) = (verified.status.code(), told(&verified));
+        assert!(code == Some(3) && text.contains("truncated from 1048576 to 4096"), "{args:?}: {text}");
+        let latched = disk.json("status", &[])["latched"].clone();
+        assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{args:?}: {latched}");
+    }
 }
 
 #[test]

@@ -110,6 +110,7 @@ const USAGES: &str = r#"
 1 diff ver1@2 => epoch 2 has not closed yet; `quietus epoch` closes the open one
 2 diff ver1@1 vm1@1 => ver1 and vm1 are two disks; name two epochs of one disk
 1 key ver1 list => ver1: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys
+1 key vm1 list => vm1: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys
 2 prove => error: the following required arguments were not provided:  <DISK>
 1 prove vm1 -o vm1/journal => vm1/journal: --output names a file with other content; name one to make, or remove it
 2 create a..b --size 1M => a..b: invalid name "a..b" for a disk: two dots would be read as a range of epochs; use single dots
