@@ -116,8 +116,7 @@ fn a_pattern_that_matches_nothing_is_named_also_beside_others() {
 #[test]
 fn rules_thin_each_series_by_itself() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     for name in ["one", "two", "one", "two", "one"] {
         vault.put(name, &top);
     }
@@ -140,8 +139,7 @@ fn rules_thin_each_series_by_itself() {
 #[test]
 fn what_would_forget_too_much_is_refused() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     (0..2).for_each(|_| drop(vault.put("daily", &top)));
     vault.json("hold", &["0", "--name", "law"]);
     for (command, args, why) in [
@@ -164,7 +162,7 @@ fn what_would_forget_too_much_is_refused() {
 #[test]
 fn a_check_says_the_result_the_time_the_policy_and_whose_the_key_is_and_refuses_what_was_changed() {
     let vault = Vault::new(&[]);
-    folder(&vault.beside("a"), &[1, 2]);
+    vault.folder("a", &[1, 2]);
     vault.json("put", &["some", "a"]);
     vault.json("forget", &["some"]);
     vault.json("sanitize", &["--dry-run", "-o", "dry.json"]);

@@ -31,6 +31,13 @@ impl Vault {
         self.dir.path().join(name)
     }
 
+    /// A folder beside the vault with this name, of files of noise.
+    pub fn folder(&self, name: &str, seeds: &[u64]) -> PathBuf {
+        let path = self.beside(name);
+        folder(&path, seeds);
+        path
+    }
+
     pub fn command(&self, command: &str) -> Command {
         let mut quietus = self.command_plain(command);
         quietus.arg("--json").env("QUIETUS_LOG", "error");

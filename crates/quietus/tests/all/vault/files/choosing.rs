@@ -128,8 +128,7 @@ fn folders_are_listed_as_folders_and_a_refusal_is_printed_once() {
 #[test]
 fn a_file_that_changes_while_it_is_read_is_told_of() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     let growing = top.join("growing");
     fs::write(&growing, noise(7, 30 << 20)).expect("a file");
     let is_over = std::sync::atomic::AtomicBool::new(false);
