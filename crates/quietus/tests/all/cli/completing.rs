@@ -1,6 +1,6 @@
 //! Completion, as a shell asks for it: the program itself says what fits, opens nothing for that, and answers at once.
 
-use crate::program::{Disk, private, quietus, terminal, text, told};
+use crate::program::{Disk, private, quietus, succeeds, terminal, text, told};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -97,8 +97,7 @@ fn snapshots_of_a_vault_are_completed_and_it_is_left_alone() {
         "put vault weekly file",
         "put vault no*word file",
     ] {
-        let output = quietus().arg("vault").args(line.split(' ')).current_dir(dir.path()).output();
-        assert!(output.expect("it runs").status.success(), "{line}");
+        succeeds(quietus().arg("vault").args(line.split(' ')).current_dir(dir.path()));
     }
     let vault = dir.path().join("vault");
     let before = files(&vault);

@@ -85,8 +85,7 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
     let advice = "wrong passphrase: it opens none of 1 key slots; give the right one, or another credential";
     let error = bench.key(&["rotate"], &[&wrong]).expect_err("it is refused");
     assert!(error.contains(advice), "{error}");
-    let (status, error) = bench.0.refused("serve", &[&wrong[0], &wrong[1]]);
-    assert!(status == Some(1) && error.contains(advice), "{error}");
+    bench.0.assert_refused("serve", &[&wrong[0], &wrong[1]], 1, advice);
     assert_eq!(std::fs::read(bench.0.path().join("keys")).expect("keys"), before);
 }
 

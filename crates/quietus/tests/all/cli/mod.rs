@@ -13,7 +13,7 @@ mod status;
 mod stopping;
 mod usage;
 
-use crate::program::{Disk, holds, overwrite, quietus, text, told, tool, wait_until};
+use crate::program::{Disk, holds, overwrite, quietus, succeeds, text, told, tool, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -75,8 +75,7 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
     assert_eq!(disk.json("verify", &[])["ok"], true);
     let holder = format!("in use by process {}", server.child.id());
     for args in [&[][..], &["--read-only"]] {
-        let (status, error) = disk.refused("serve", args);
-        assert!(status == Some(1) && error.contains(&holder), "{args:?}: {error}");
+        disk.assert_refused("serve", args, 1, &holder);
     }
     // A crash leaves neither a lock nor a socket in the way.
     server.child.kill().expect("it lives");
@@ -136,19 +135,15 @@ fn a_proof_of_another_version_is_checked_and_shown() {
     let receipt = quietus::base::signed::Signed::sign(receipt.statement, &key);
     let path = disk.beside("receipt.json");
     std::fs::write(&path, serde_json::to_string(&receipt).expect("plain data")).expect("a write");
-    let output = quietus().args(["prove", "--check"]).arg(&path).output().expect("it runs");
-    let screen = told(&output);
-    assert!(output.status.success() && screen.contains("of another version of Quietus"), "{screen}");
+    let screen = succeeds(quietus().args(["prove", "--check"]).arg(&path));
+    assert!(screen.contains("of another version of Quietus"), "{screen}");
 }
 
 #[test]
 fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
     let dir = tempfile::tempdir().expect("a directory");
-    let create = |name: &str, args: &[&str]| {
-        let output = quietus().arg("create").arg(dir.path().join(name)).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-        told(&output)
-    };
+    let create =
+        |name: &str, args: &[&str]| succeeds(quietus().arg("create").arg(dir.path().join(name)).args(args));
     // 1.1 GiB are 1181116006.4 bytes.
     let said = create("a", &["--size", "1.1G"]);
     assert!(said.contains("rounded up from 1181116006 to 1181118464 bytes"), "{said}");
@@ -162,7 +157,7 @@ fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
 #[test]
 fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let text = told(&quietus().args(["completions", shell]).output().expect("it runs"));
+        let text = succeeds(quietus().args(["completions", shell]));
         assert!(text.contains("COMPLETE") && text.contains("quietus"), "{shell}: {text}");
     }
 }

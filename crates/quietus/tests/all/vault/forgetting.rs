@@ -56,8 +56,7 @@ fn a_path_is_taken_out_of_all_snapshots_at_once() {
     assert_eq!((dry["files"].as_u64(), numbers(&dry).len()), (Some(2 + 1 + 3 + 1 + 1), 3), "{dry}");
     assert_eq!(vault.owed(), 0, "a dry run does nothing");
     vault.json("hold", &[&first, "--name", "case 5"]);
-    let said = vault.refused("forget", &args);
-    assert!(said.contains("is held (\"case 5\")"), "{said}");
+    vault.assert_refused("forget", &args, "is held (\"case 5\")");
     assert_eq!(vault.owed(), 0, "what is refused is not begun");
     for args in [&["--path", "no such"][..], &["--path", "no such", "--dry-run"], &["0", "--path", "no such"]]
     {
@@ -153,8 +152,7 @@ fn what_would_forget_too_much_is_refused() {
         ("hold", &["9", "--name", "law"], "unknown snapshot 9"),
         ("hold", &["0", "--name", ""], "the name of a hold has 0 bytes"),
     ] {
-        let said = vault.refused(command, args);
-        assert!(said.contains(why), "{command} {args:?}: {said}");
+        vault.assert_refused(command, args, why);
     }
     assert_eq!(numbers(&vault.json("list", &[])), [0, 1], "all of them or none");
 }

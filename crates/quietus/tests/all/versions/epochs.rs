@@ -53,8 +53,7 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
         ("5..9", 1, "epoch 9 has not closed yet"),
         ("6..5", 1, "name the earlier one first"),
     ] {
-        let (code, error) = bench.refused("forget", at, &[]);
-        assert!(code == status && error.contains(why), "{at}: {code}, {error}");
+        bench.assert_refused("forget", at, &[], status, why);
     }
     assert_eq!([bench.byte("@first", 0), bench.byte("@last", 0)], [1, 8]);
     let image = bench.disk.beside("image");
@@ -66,8 +65,7 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
     assert_eq!((&held["from"], &held["to"]), (&json!(7), &json!(8)));
     bench.disk.json("release", &["case"]);
     assert_eq!(["last", "6..", ".."].map(|at| bench.forget(at)), [(8, 8), (6, 7), (1, 5)]);
-    let (code, error) = bench.refused("forget", "last", &[]);
-    assert!(code == 1 && error.contains("no epoch is kept"), "{code}, {error}");
+    bench.assert_refused("forget", "last", &[], 1, "no epoch is kept");
 }
 
 #[test]
@@ -109,8 +107,7 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     assert!(verified.status.code() == Some(3) && text.contains("missing: the next start"), "{text}");
     assert!(!file.exists(), "a command that only looks writes nothing");
     let server = bench.serve();
-    let (code, error) = bench.refused("forget", "1", &[]);
-    assert!(code == 1 && error.contains(r#"held by "case""#), "{code}, {error}");
+    bench.assert_refused("forget", "1", &[], 1, r#"held by "case""#);
     assert_eq!((bench.byte("@kept", 0), bench.disk.json("verify", &[])["ok"].clone()), (3, json!(true)));
     let stopped = bench.disk.json("status", &[])["epochs"]["stopped"].clone();
     assert!(stopped.as_str().is_some_and(|it| it.contains("was missing, and was made anew")), "{stopped}");
@@ -124,8 +121,8 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     // Holds are not known any more when the log is gone as well.
     std::fs::remove_file(&file).expect("it is there");
     std::fs::remove_file(bench.disk.path().join("audit.jsonl")).expect("it is there");
-    let (code, error) = bench.disk.refused("serve", &["--key-file", &bench.key]);
-    assert!(code == Some(1) && error.contains("holds would be lost; restore the file"), "{code:?}, {error}");
+    let lost = "holds would be lost; restore the file";
+    bench.disk.assert_refused("serve", &["--key-file", &bench.key], 1, lost);
     std::fs::write(&file, "{}").expect("a write");
     let _server = bench.serve();
     assert_eq!(bench.byte("@3", 0), 3);

@@ -190,8 +190,7 @@ fn paths_and_patterns_choose_what_is_put_and_restored() {
         ("put", &["x", "b"], "b: cannot read it"),
         ("put", &["x", "a", "--exclude", "[z"], "--exclude \"[z\" is not a valid pattern"),
     ] {
-        let said = vault.refused(command, args);
-        assert!(said.contains(why), "{command} {args:?}: {said}");
+        vault.assert_refused(command, args, why);
     }
 }
 
