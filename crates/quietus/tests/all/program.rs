@@ -27,6 +27,14 @@ pub fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// What a command that succeeds has told people.
+#[track_caller]
+pub fn succeeds(command: &mut Command) -> String {
+    let output = command.output().expect("it runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    told(&output)
+}
+
 /// The exit status of a command, and its error.
 pub fn error(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -173,11 +181,16 @@ impl Disk {
         error(&output)
     }
 
+    /// Checks that a command fails with this exit status, and that its error says `why`.
+    #[track_caller]
+    pub fn assert_refused(&self, command: &str, args: &[&str], status: i32, why: &str) {
+        let (found, said) = self.refused(command, args);
+        assert!(found == Some(status) && said.contains(why), "{command} {args:?}: {found:?}, {said}");
+    }
+
     /// What a command tells people.
     pub fn shown(&self, command: &str, args: &[&str]) -> String {
-        let output = quietus().arg(command).arg(self.path()).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-        told(&output)
+        succeeds(quietus().arg(command).arg(self.path()).args(args))
     }
 
     /// The command that serves the disk.

@@ -1,6 +1,6 @@
 //! Completion, as a shell asks for it: the program itself says what fits, opens nothing for that, and answers at once.
 
-use crate::program::{Disk, private, quietus, terminal, text, told};
+use crate::program::{Disk, private, quietus, succeeds, terminal, text, told};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -52,8 +52,8 @@ fn policies_and_commands_are_completed() {
 }
 
 #[test]
-fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
-    let (disk, _) = versions();
+fn epochs_of_a_disk_are_completed_and_it_is_left_alone_and_by_number_too_where_it_is_served() {
+    let (disk, phrase) = versions();
     let before = files(&disk.path());
     let found = |words: &[&str]| candidates(disk.dir.path(), words);
     assert_eq!(found(&["forget", "disk@b"]), ["disk@before-upgrade"]);
@@ -66,13 +66,7 @@ fn epochs_of_a_disk_that_is_not_served_are_completed_and_it_is_left_alone() {
     assert_eq!(found(&["forget", "nope@"]), [""; 0]);
     assert_eq!(found(&["forget", "di"]), ["disk/"], "before the @ it is a directory");
     assert_eq!(files(&disk.path()), before, "nothing was made or written");
-}
-
-#[test]
-fn epochs_of_a_disk_that_is_served_are_completed_by_number_too() {
-    let (disk, phrase) = versions();
     let _server = disk.serve(&["--passphrase-file", text(&phrase)]);
-    let found = |words: &[&str]| candidates(disk.dir.path(), words);
     assert_eq!(found(&["forget", "disk@"]), ["disk@before-upgrade", "disk@1"]);
     assert_eq!(found(&["forget", "disk@1..1"]), ["disk@1..1"]);
 }
@@ -103,8 +97,7 @@ fn snapshots_of_a_vault_are_completed_and_it_is_left_alone() {
         "put vault weekly file",
         "put vault no*word file",
     ] {
-        let output = quietus().arg("vault").args(line.split(' ')).current_dir(dir.path()).output();
-        assert!(output.expect("it runs").status.success(), "{line}");
+        succeeds(quietus().arg("vault").args(line.split(' ')).current_dir(dir.path()));
     }
     let vault = dir.path().join("vault");
     let before = files(&vault);

@@ -85,8 +85,7 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
     let advice = "wrong passphrase: it opens none of 1 key slots; give the right one, or another credential";
     let error = bench.key(&["rotate"], &[&wrong]).expect_err("it is refused");
     assert!(error.contains(advice), "{error}");
-    let (status, error) = bench.0.refused("serve", &[&wrong[0], &wrong[1]]);
-    assert!(status == Some(1) && error.contains(advice), "{error}");
+    bench.0.assert_refused("serve", &[&wrong[0], &wrong[1]], 1, advice);
     assert_eq!(std::fs::read(bench.0.path().join("keys")).expect("keys"), before);
 }
 
@@ -104,19 +103,12 @@ fn no_secret_is_in_a_file_of_the_disk_and_only_the_owner_may_read_the_keys() {
 }
 
 #[test]
-fn keys_are_not_changed_while_another_has_the_disk_and_a_disk_without_keys_says_so() {
+fn keys_are_not_changed_while_another_has_the_disk() {
     let bench = Bench::new(&[]);
-    let open = DiskDir::open(&bench.0.path()).expect("it opens");
+    let _open = DiskDir::open(&bench.0.path()).expect("it opens");
     for action in [&["list"][..], &["rotate"], &["add"], &["remove", "0"]] {
         let error = bench.key(action, &[]).expect_err("it is refused");
         assert!(error.contains("in use by process"), "{error}");
-    }
-    drop(open);
-    for args in [&["--store", "versions", "--seal", "none", "--size", "1M"][..], &["--size", "1M"]] {
-        let disk = Disk::new(args);
-        let (_, error) = disk.refused("key", &["list"]);
-        assert!(error.contains("the disk has no keys"), "{error}");
-        assert!(!disk.path().join("keys").exists());
     }
 }
 

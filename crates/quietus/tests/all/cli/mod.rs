@@ -13,7 +13,7 @@ mod status;
 mod stopping;
 mod usage;
 
-use crate::program::{Disk, holds, overwrite, quietus, text, told, tool, wait_until};
+use crate::program::{Disk, holds, overwrite, quietus, succeeds, text, told, tool, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -73,9 +73,10 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
     let mut server = disk.serve(&[]);
     assert_eq!(disk.json("status", &[])["served"], true);
     assert_eq!(disk.json("verify", &[])["ok"], true);
-    let (status, error) = disk.refused("serve", &[]);
     let holder = format!("in use by process {}", server.child.id());
-    assert!(status == Some(1) && error.contains(&holder), "{error}");
+    for args in [&[][..], &["--read-only"]] {
+        disk.assert_refused("serve", args, 1, &holder);
+    }
     // A crash leaves neither a lock nor a socket in the way.
     server.child.kill().expect("it lives");
     server.child.wait().expect("it ends");
@@ -86,15 +87,17 @@ fn a_running_server_answers_and_keeps_a_second_one_out() {
 
 #[test]
 fn a_medium_that_was_cut_off_while_it_is_served_is_named() {
-    let disk = Disk::new(&["--size", "1M"]);
-    let _server = disk.serve(&[]);
-    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
-    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
-    let verified = disk.run("verify", &[]);
-    let text = told(&verified);
-    assert!(verified.status.code() == Some(3) && text.contains("truncated from 1048576 to 4096"), "{text}");
-    let latched = disk.json("status", &[])["latched"].clone();
-    assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{latched}");
+    for args in [&[][..], &["--read-only"]] {
+        let disk = Disk::new(&["--size", "1M"]);
+        let _server = disk.serve(args);
+        let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
+        medium.and_then(|it| it.set_len(4096)).expect("it is ours");
+        let verified = disk.run("verify", &[]);
+        let (code, text) = (verified.status.code(), told(&verified));
+        assert!(code == Some(3) && text.contains("truncated from 1048576 to 4096"), "{args:?}: {text}");
+        let latched = disk.json("status", &[])["latched"].clone();
+        assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{args:?}: {latched}");
+    }
 }
 
 #[test]
@@ -132,19 +135,15 @@ fn a_proof_of_another_version_is_checked_and_shown() {
     let receipt = quietus::base::signed::Signed::sign(receipt.statement, &key);
     let path = disk.beside("receipt.json");
     std::fs::write(&path, serde_json::to_string(&receipt).expect("plain data")).expect("a write");
-    let output = quietus().args(["prove", "--check"]).arg(&path).output().expect("it runs");
-    let screen = told(&output);
-    assert!(output.status.success() && screen.contains("of another version of Quietus"), "{screen}");
+    let screen = succeeds(quietus().args(["prove", "--check"]).arg(&path));
+    assert!(screen.contains("of another version of Quietus"), "{screen}");
 }
 
 #[test]
 fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
     let dir = tempfile::tempdir().expect("a directory");
-    let create = |name: &str, args: &[&str]| {
-        let output = quietus().arg("create").arg(dir.path().join(name)).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-        told(&output)
-    };
+    let create =
+        |name: &str, args: &[&str]| succeeds(quietus().arg("create").arg(dir.path().join(name)).args(args));
     // 1.1 GiB are 1181116006.4 bytes.
     let said = create("a", &["--size", "1.1G"]);
     assert!(said.contains("rounded up from 1181116006 to 1181118464 bytes"), "{said}");
@@ -158,7 +157,7 @@ fn a_size_that_is_no_number_of_sectors_is_rounded_up_and_said_so() {
 #[test]
 fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
-        let text = told(&quietus().args(["completions", shell]).output().expect("it runs"));
+        let text = succeeds(quietus().args(["completions", shell]));
         assert!(text.contains("COMPLETE") && text.contains("quietus"), "{shell}: {text}");
     }
 }

@@ -9,13 +9,6 @@ fn overlay(args: &[&str]) -> Disk {
     Disk::on(&[7; SIZE], &[args, &["--store", "overlay", "--base"]].concat())
 }
 
-/// The error of a command that fails.
-fn refused(bench: &Disk, command: &str, args: &[&str]) -> String {
-    let (status, error) = bench.refused(command, args);
-    assert_eq!(status, Some(1), "{error}");
-    error
-}
-
 #[test]
 fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
     let bench = overlay(&["--size", "4M"]);
@@ -28,7 +21,7 @@ fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
     wanted.resize(2 * SIZE, 0);
     assert!(std::fs::read(&out).expect("the image") == wanted);
     assert!(std::fs::read(bench.beside("image")).expect("the base") == vec![7; SIZE]);
-    assert!(refused(&bench, "export", &[text(&out)]).contains("already exists"));
+    bench.assert_refused("export", &[text(&out)], 1, "already exists");
 }
 
 #[test]
@@ -43,7 +36,7 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
     assert_eq!(bench.json("verify", &[])["ok"], true);
     let out = bench.beside("out");
     for (command, args) in [("rebase", vec!["--base", text(&out)]), ("commit", vec![])] {
-        assert!(refused(&bench, command, &args).contains("in use by process"), "{command}");
+        bench.assert_refused(command, &args, 1, "in use by process");
     }
     for (command, args) in [("export", vec![text(&out)]), ("commit", vec!["--to", text(&out)])] {
         assert_eq!(bench.json(command, &args)["live_bytes"], SIZE);
@@ -53,19 +46,6 @@ fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
     drop(server);
     let shown = bench.shown("status", &["--verbose"]);
     assert!(shown.contains("overlay      packed, above ") && shown.contains("on the host, for"), "{shown}");
-}
-
-#[test]
-fn a_base_that_is_not_what_it_was_is_refused_with_what_to_do() {
-    let bench = overlay(&[]);
-    let golden = bench.beside("image");
-    assert!(refused(&bench, "rebase", &["--base", "nowhere"]).contains("missing"));
-    std::fs::write(&golden, vec![8; SIZE]).expect("a write");
-    let file = std::fs::File::options().write(true).open(&golden);
-    file.and_then(|it| it.set_modified(std::time::UNIX_EPOCH)).expect("it is ours");
-    assert!(refused(&bench, "status", &[]).contains("has changed"));
-    std::fs::remove_file(&golden).expect("it is there");
-    assert!(refused(&bench, "status", &[]).contains("put it back"));
 }
 
 #[test]
@@ -79,5 +59,5 @@ fn what_is_free_on_the_medium_is_read_for_a_proof() {
         (&65536.into(), &0.into())
     );
     let bench = overlay(&["--policy", "none"]);
-    assert!(refused(&bench, "prove", &[]).contains("only frees what dies"));
+    bench.assert_refused("prove", &[], 1, "only frees what dies");
 }

@@ -54,24 +54,6 @@ fn a_disk_that_is_only_read_has_no_file_open_for_writing_and_changes_none() {
     }
 }
 
-#[test]
-fn a_server_that_writes_keeps_readers_out() {
-    let disk = Disk::new(&["--size", "1M"]);
-    let server = disk.serve(&[]);
-    let (_, error) = disk.refused("serve", &["--read-only"]);
-    assert!(error.contains(&format!("in use by process {}", server.child.id())), "{error}");
-}
-
-#[test]
-fn a_medium_that_was_cut_off_below_a_reader_is_named() {
-    let disk = Disk::new(&["--size", "1M"]);
-    let _server = serve(&disk.path(), disk.beside("socket"));
-    let medium = std::fs::File::options().write(true).open(disk.path().join("data"));
-    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
-    let latched = disk.json("status", &[])["latched"].clone();
-    assert!(latched.as_str().is_some_and(|it| it.contains("truncated")), "{latched}");
-}
-
 /// A read-only view of a directory, until it is dropped.
 pub struct View(pub PathBuf);
 

@@ -6,9 +6,6 @@ use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
 
-/// Bytes of a page of the table, and of the head.
-const PAGE: u64 = 4096;
-
 /// A vault of the folders `a`, `b`, `c`, each a snapshot of its name.
 fn some_vault() -> (Vault, Vec<PathBuf>) {
     let vault = Vault::new(&["--compress", "none"]);
@@ -18,12 +15,6 @@ fn some_vault() -> (Vault, Vec<PathBuf>) {
         vault.put(&top.file_name().expect("a name").to_string_lossy(), top);
     }
     (vault, tops)
-}
-
-/// Where the table begins: behind the head and two halves of the log, of 4 MiB and 16 bytes a slot each.
-fn table() -> u64 {
-    let half: u64 = (4 << 20) + 16 * (64 << 20) / (128 << 10);
-    PAGE + 2 * half.next_multiple_of(PAGE)
 }
 
 fn assert_whole(vault: &Vault, tops: &[PathBuf]) {
@@ -43,27 +34,6 @@ fn use_on(vault: &Vault, seed: u64) {
         vault.json("forget", &[&snapshot]);
     }
     vault.sanitize();
-}
-
-#[test]
-fn an_older_page_of_the_table_is_not_believed() {
-    for both in [false, true] {
-        let (vault, tops) = some_vault();
-        let path = vault.path().join("catalog");
-        let bytes = fs::read(&path).expect("a catalog");
-        let generation = |place: u64| {
-            let at = (table() + place * PAGE + 8) as usize;
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
-        };
-        let newer = u64::from(generation(1) >= generation(0));
-        flip(&path, table() + newer * PAGE + 100);
-        if both {
-            flip(&path, table() + (1 - newer) * PAGE + 200);
-        }
-        use_on(&vault, 500);
-        assert_whole(&vault, &tops);
-        vault.assert_whole();
-    }
 }
 
 #[test]

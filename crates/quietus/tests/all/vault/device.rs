@@ -92,8 +92,8 @@ fn a_smaller_size_leaves_the_rest_of_a_device_alone_and_a_larger_one_is_refused(
     let before = secrets();
     let Some(device) = Loop::new(&before) else { return };
     let vault = beside();
-    let said = vault.refused("init", &["--medium", &device.name, "--container", "128K", "--size", "17M"]);
-    assert!(said.contains("--size is 17825792 bytes, and the device has 16846848"), "{said}");
+    let args = ["--medium", &device.name, "--container", "128K", "--size", "17M"];
+    vault.assert_refused("init", &args, "--size is 17825792 bytes, and the device has 16846848");
     assert!(device.content() == before, "a device was changed that was refused");
     let size = (2 << 20) + 4096;
     vault.json("init", &["--medium", &device.name, "--container", "128K", "--size", &size.to_string()]);

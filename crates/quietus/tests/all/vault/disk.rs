@@ -1,6 +1,6 @@
 //! Disks in a vault.
 
-use crate::program::{overwrite, quietus, text, told};
+use crate::program::{overwrite, quietus, succeeds, text, told};
 use crate::vault::program::{Vault, noise};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 const SIZE: u64 = 16 << 20;
 
 fn run(args: &[&str]) {
-    let output = quietus().env("QUIETUS_LOG", "error").args(args).output().expect("it runs");
-    assert!(output.status.success(), "{args:?}: {output:?}");
+    succeeds(quietus().env("QUIETUS_LOG", "error").args(args));
 }
 
 /// A disk beside the vault that keeps versions, with the content of `image`.
@@ -98,8 +97,7 @@ fn an_epoch_of_a_disk_is_put_as_it_was() {
 fn a_disk_that_cannot_be_read_leaves_no_snapshot() {
     let vault = Vault::new(&[]);
     let content = image(&vault);
-    let said = vault.refused("put", &["disks", "--disk", "nowhere"]);
-    assert!(said.contains("nowhere"), "{said}");
+    vault.assert_refused("put", &["disks", "--disk", "nowhere"], "nowhere");
     let disk = in_place(&vault, &content);
     let said = vault.refused("put", &["disks", "--disk", &format!("{}@monday", disk.display())]);
     assert!(said.contains("keeps no epochs") || said.contains("versions"), "{said}");
@@ -113,8 +111,7 @@ fn a_disk_that_does_not_fit_leaves_no_snapshot() {
     let path = vault.beside("content");
     fs::write(&path, noise(3, 4 << 20)).expect("a file");
     let disk = in_place(&vault, &path);
-    let said = vault.refused("put", &["disks", "--disk", text(&disk)]);
-    assert!(said.contains("vault full"), "{said}");
+    vault.assert_refused("put", &["disks", "--disk", text(&disk)], "vault full");
     assert_eq!(vault.snapshots(), 0);
     assert_eq!(vault.owed(), 1);
 }

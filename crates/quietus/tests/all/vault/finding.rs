@@ -73,7 +73,7 @@ fn a_time_before_1970_and_a_name_that_is_not_text_are_told() {
     vault.json("put", &["daily", "tree"]);
     let (found, _) = lines(&vault, "find", &["no*"]);
     let (listed, _) = lines(&vault, "list", &["daily", "tree"]);
-    folder(&vault.beside("other"), &[1]);
+    vault.folder("other", &[1]);
     vault.json("put", &["other", "other"]);
     let (compared, _) = lines(&vault, "diff", &["daily", "other"]);
     let removed = compared.iter().find(|it| it["path"] == "tree/no \u{fffd} text").expect("it is told");

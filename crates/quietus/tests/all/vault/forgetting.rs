@@ -56,8 +56,7 @@ fn a_path_is_taken_out_of_all_snapshots_at_once() {
     assert_eq!((dry["files"].as_u64(), numbers(&dry).len()), (Some(2 + 1 + 3 + 1 + 1), 3), "{dry}");
     assert_eq!(vault.owed(), 0, "a dry run does nothing");
     vault.json("hold", &[&first, "--name", "case 5"]);
-    let said = vault.refused("forget", &args);
-    assert!(said.contains("is held (\"case 5\")"), "{said}");
+    vault.assert_refused("forget", &args, "is held (\"case 5\")");
     assert_eq!(vault.owed(), 0, "what is refused is not begun");
     for args in [&["--path", "no such"][..], &["--path", "no such", "--dry-run"], &["0", "--path", "no such"]]
     {
@@ -116,8 +115,7 @@ fn a_pattern_that_matches_nothing_is_named_also_beside_others() {
 #[test]
 fn rules_thin_each_series_by_itself() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     for name in ["one", "two", "one", "two", "one"] {
         vault.put(name, &top);
     }
@@ -140,8 +138,7 @@ fn rules_thin_each_series_by_itself() {
 #[test]
 fn what_would_forget_too_much_is_refused() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     (0..2).for_each(|_| drop(vault.put("daily", &top)));
     vault.json("hold", &["0", "--name", "law"]);
     for (command, args, why) in [
@@ -155,8 +152,7 @@ fn what_would_forget_too_much_is_refused() {
         ("hold", &["9", "--name", "law"], "unknown snapshot 9"),
         ("hold", &["0", "--name", ""], "the name of a hold has 0 bytes"),
     ] {
-        let said = vault.refused(command, args);
-        assert!(said.contains(why), "{command} {args:?}: {said}");
+        vault.assert_refused(command, args, why);
     }
     assert_eq!(numbers(&vault.json("list", &[])), [0, 1], "all of them or none");
 }
@@ -164,7 +160,7 @@ fn what_would_forget_too_much_is_refused() {
 #[test]
 fn a_check_says_the_result_the_time_the_policy_and_whose_the_key_is_and_refuses_what_was_changed() {
     let vault = Vault::new(&[]);
-    folder(&vault.beside("a"), &[1, 2]);
+    vault.folder("a", &[1, 2]);
     vault.json("put", &["some", "a"]);
     vault.json("forget", &["some"]);
     vault.json("sanitize", &["--dry-run", "-o", "dry.json"]);

@@ -1,6 +1,6 @@
 //! The program as a user runs it, on a vault of its own.
 
-use crate::program::{overwrite, quietus, text, told, tree};
+use crate::program::{overwrite, quietus, succeeds, text, tree};
 use memchr::memmem;
 use rustix::fs::SeekFrom;
 use serde_json::Value;
@@ -31,6 +31,13 @@ impl Vault {
         self.dir.path().join(name)
     }
 
+    /// A folder beside the vault with this name, of files of noise.
+    pub fn folder(&self, name: &str, seeds: &[u64]) -> PathBuf {
+        let path = self.beside(name);
+        folder(&path, seeds);
+        path
+    }
+
     pub fn command(&self, command: &str) -> Command {
         let mut quietus = self.command_plain(command);
         quietus.arg("--json").env("QUIETUS_LOG", "error");
@@ -46,9 +53,7 @@ impl Vault {
 
     /// The report of a command, as text.
     pub fn plain(&self, command: &str, args: &[&str]) -> String {
-        let output = self.command_plain(command).args(args).output().expect("it runs");
-        assert!(output.status.success(), "{command} {args:?}: {output:?}");
-        told(&output)
+        succeeds(self.command_plain(command).args(args))
     }
 
     pub fn run(&self, command: &str, args: &[&str]) -> Output {
@@ -105,6 +110,13 @@ impl Vault {
         let output = self.run(command, args);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{command} {args:?}: {output:?}");
         String::from_utf8(output.stderr).expect("text")
+    }
+
+    /// Checks that a command fails, and that its error says `why`.
+    #[track_caller]
+    pub fn assert_refused(&self, command: &str, args: &[&str], why: &str) {
+        let said = self.refused(command, args);
+        assert!(said.contains(why), "{command} {args:?}: {said}");
     }
 
     pub fn spawn(&self, command: &str, args: &[&str]) -> Child {

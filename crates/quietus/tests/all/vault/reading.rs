@@ -12,8 +12,7 @@ use std::process::{Command, Output, Stdio};
 /// A vault with two snapshots, `a` of which is forgotten in part; its audit log has lines that the next start would add to.
 fn filled() -> (Vault, PathBuf) {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1, 2, 3]);
+    let top = vault.folder("a", &[1, 2, 3]);
     vault.json("put", &["daily", "a"]);
     folder(&top, &[4]);
     vault.json("put", &["daily", "a"]);

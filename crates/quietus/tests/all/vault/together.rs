@@ -1,7 +1,7 @@
 //! Several commands at once on one vault: the first one that has opened it serves the others.
 
 use crate::program::{signal, text, wait_until};
-use crate::vault::program::{Vault, folder, needles, noise, report};
+use crate::vault::program::{Vault, needles, noise, report};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -48,8 +48,7 @@ fn puts_and_restores_are_served_by_the_put_that_has_the_vault_open() {
     first.add("a", &noise(7, 3 << 20)).expect("it is read");
     let mode = std::fs::metadata(vault.path().join("vault.sock")).expect("a socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    let files = vault.beside("files");
-    folder(&files, &(1..30).collect::<Vec<_>>());
+    let files = vault.folder("files", &(1..30).collect::<Vec<_>>());
     let mut puts: Vec<Child> =
         ["b", "c"].iter().map(|name| vault.spawn("put", &[name, text(&files)])).collect();
     assert!(puts.iter_mut().all(|put| put.wait().expect("it has ended").success()));
@@ -149,8 +148,7 @@ fn paused(vault: &Vault, doomed: &Path) -> Child {
 fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
     // Many passes, so that it takes a while.
     let vault = Vault::new(&["--compress", "none", "--policy", "gutmann-35"]);
-    let doomed = vault.beside("doomed");
-    folder(&doomed, &(100..140).collect::<Vec<_>>());
+    let doomed = vault.folder("doomed", &(100..140).collect::<Vec<_>>());
     let gone = vault.put("doomed", &doomed);
     vault.json("forget", &[&gone]);
     assert!(vault.refused("sanitize", &["--cancel"]).contains("no sanitization is under way"));
@@ -178,8 +176,7 @@ fn a_sanitization_is_paused_resumed_watched_and_cancelled_by_others() {
 #[test]
 fn a_client_that_says_nonsense_on_the_socket_is_dropped_and_others_are_served() {
     let vault = Vault::new(&[]);
-    let files = vault.beside("files");
-    folder(&files, &[1, 2, 3]);
+    let files = vault.folder("files", &[1, 2, 3]);
     let owner = Held::begin(&vault, "owner");
     let connect = || {
         let mut stream = UnixStream::connect(vault.path().join("vault.sock")).expect("a socket");

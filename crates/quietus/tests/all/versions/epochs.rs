@@ -1,6 +1,6 @@
 //! How epochs are named, found by date, and held, whatever was forgotten, and whatever the clock and the files did.
 
-use crate::program::{error, quietus, text, told};
+use crate::program::{Disk, error, quietus, text, told};
 use crate::versions::served::Bench;
 use serde_json::json;
 
@@ -33,39 +33,11 @@ fn a_restore_keeps_the_state_before_though_its_epoch_was_forgotten() {
 }
 
 #[test]
-fn a_name_that_a_command_could_read_otherwise_is_refused_and_nothing_is_closed() {
-    let bench = Bench::manual();
-    let _server = bench.serve();
-    bench.write(0, 1);
-    for name in
-        ["first", "last", "now", "17", "x..y", "2026-11-20", "a@b", "a/b", "a b", "a\nb", "x.", ".x", ""]
-    {
-        let name = format!("--name={name}");
-        let (code, error) = bench.disk.refused("epoch", &[&name]);
-        assert!(code == Some(2) && error.contains("for an epoch or a hold: "), "{name}: {error}");
-    }
-    assert_eq!(bench.kept(), [0; 0]);
-    bench.disk.json("epoch", &["--name", "x"]);
-    for name in ["first", "x..y", "-x"] {
-        let name = format!("--name={name}");
-        let (code, error) = bench.refused("hold", "x", &[&name, "--who", "legal", "--why", "case"]);
-        assert_eq!(code, 2, "{name}: {error}");
-    }
-}
-
-#[test]
-fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_neither_made_nor_served() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let run = |args: &[&str]| error(&quietus().current_dir(&dir).args(args).output().expect("it runs"));
-    for name in ["vm@17", "a\nb", "a..b", "./-x"] {
-        let (code, error) = run(&["create", "--size", "1M", name]);
-        assert!(code == Some(2) && error.contains("for a disk: "), "{name:?}: {code:?}, {error}");
-    }
-    assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 0, "nothing is left");
-    let (code, error) = run(&["create", "--size", "1M", "vm"]);
-    assert_eq!(code, Some(0), "{error}");
-    std::fs::rename(dir.path().join("vm"), dir.path().join("vm@17")).expect("it is ours");
-    let (code, error) = run(&["serve", "vm@17"]);
+fn a_disk_whose_name_a_client_could_take_for_an_epoch_is_not_served() {
+    let disk = Disk::new(&["--size", "1M"]);
+    let renamed = disk.beside("vm@17");
+    std::fs::rename(disk.path(), &renamed).expect("it is ours");
+    let (code, error) = error(&quietus().arg("serve").arg(renamed).output().expect("it runs"));
     assert!(code == Some(1) && error.contains("DISK@EPOCH; rename the directory"), "{error}");
 }
 
@@ -81,8 +53,7 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
         ("5..9", 1, "epoch 9 has not closed yet"),
         ("6..5", 1, "name the earlier one first"),
     ] {
-        let (code, error) = bench.refused("forget", at, &[]);
-        assert!(code == status && error.contains(why), "{at}: {code}, {error}");
+        bench.assert_refused("forget", at, &[], status, why);
     }
     assert_eq!([bench.byte("@first", 0), bench.byte("@last", 0)], [1, 8]);
     let image = bench.disk.beside("image");
@@ -94,8 +65,7 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
     assert_eq!((&held["from"], &held["to"]), (&json!(7), &json!(8)));
     bench.disk.json("release", &["case"]);
     assert_eq!(["last", "6..", ".."].map(|at| bench.forget(at)), [(8, 8), (6, 7), (1, 5)]);
-    let (code, error) = bench.refused("forget", "last", &[]);
-    assert!(code == 1 && error.contains("no epoch is kept"), "{code}, {error}");
+    bench.assert_refused("forget", "last", &[], 1, "no epoch is kept");
 }
 
 #[test]
@@ -137,8 +107,7 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     assert!(verified.status.code() == Some(3) && text.contains("missing: the next start"), "{text}");
     assert!(!file.exists(), "a command that only looks writes nothing");
     let server = bench.serve();
-    let (code, error) = bench.refused("forget", "1", &[]);
-    assert!(code == 1 && error.contains(r#"held by "case""#), "{code}, {error}");
+    bench.assert_refused("forget", "1", &[], 1, r#"held by "case""#);
     assert_eq!((bench.byte("@kept", 0), bench.disk.json("verify", &[])["ok"].clone()), (3, json!(true)));
     let stopped = bench.disk.json("status", &[])["epochs"]["stopped"].clone();
     assert!(stopped.as_str().is_some_and(|it| it.contains("was missing, and was made anew")), "{stopped}");
@@ -152,8 +121,8 @@ fn a_lost_file_of_names_and_holds_is_made_anew_from_the_audit_log_and_nothing_ex
     // Holds are not known any more when the log is gone as well.
     std::fs::remove_file(&file).expect("it is there");
     std::fs::remove_file(bench.disk.path().join("audit.jsonl")).expect("it is there");
-    let (code, error) = bench.disk.refused("serve", &["--key-file", &bench.key]);
-    assert!(code == Some(1) && error.contains("holds would be lost; restore the file"), "{code:?}, {error}");
+    let lost = "holds would be lost; restore the file";
+    bench.disk.assert_refused("serve", &["--key-file", &bench.key], 1, lost);
     std::fs::write(&file, "{}").expect("a write");
     let _server = bench.serve();
     assert_eq!(bench.byte("@3", 0), 3);

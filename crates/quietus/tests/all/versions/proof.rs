@@ -2,7 +2,7 @@
 
 use crate::program::{copy, overwrite};
 use crate::versions::judge::{
-    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, try_ask, write,
+    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
 };
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::epochs;
@@ -68,29 +68,13 @@ fn what_kept_epochs_show_is_not_dead_and_what_a_forgotten_one_showed_has_no_stub
     }
 }
 
-#[test]
-fn after_a_stop_a_disk_that_is_not_served_says_that_nothing_is_left_of_what_was_forgotten() {
-    for seal in WITH_STUBS {
-        let bench = Bench::new(seal);
-        let (disk, _) = filled(&bench);
-        drain(&disk);
-        forget(&disk, Epoch(1));
-        disk.close(false, |_| true);
-        drop(disk);
-        let disk = OpenDisk::open(bench.path(), true, &mut |_, _| true).expect("it opens");
-        assert_eq!(store(&disk).owed_bytes, 0, "{seal}");
-        let proof = prove(&disk);
-        assert!(proof.is_clean(), "{seal}: {proof:?}");
-    }
-}
-
 fn store(disk: &OpenDisk) -> VersionsStatus {
     let StoreStatus::Versions(store) = disk.engine.status().store else { panic!("another store") };
     store
 }
 
 #[test]
-fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_forget_has_destroyed() {
+fn after_a_kill_or_a_stop_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_was_forgotten() {
     for seal in Seal::ALL {
         let bench = Bench::new(seal);
         let (disk, only) = filled(&bench);
@@ -109,15 +93,18 @@ fn after_a_kill_status_proof_and_shred_say_alike_that_nothing_is_left_of_what_a_
         let twin = dir.path().join("disk");
         let copied = || disk.engine.ask(|volume| volume.is_at_rest().then(|| copy(bench.path(), &twin)));
         while copied().is_none() {}
-        for _ in 0..2 {
-            let killed = OpenDisk::open(&twin, true, &mut |_, _| true).expect("it opens");
-            assert_eq!(store(&killed).owed_bytes, 0, "{seal}");
-            assert!(prove(&killed).is_clean(), "{seal}");
-            let shred: Shredded = killed.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
-            assert_eq!((shred.done, shred.destroyed_bytes), (true, 0), "{seal}");
-            killed.close(false, |_| true);
+        disk.close(false, |_| true);
+        drop(disk);
+        for (path, when) in
+            [(twin.as_path(), "killed"), (twin.as_path(), "looked at"), (bench.path(), "stopped")]
+        {
+            let disk = OpenDisk::open(path, true, &mut |_, _| true).expect("it opens");
+            assert_eq!(store(&disk).owed_bytes, 0, "{seal}, {when}");
+            assert!(prove(&disk).is_clean(), "{seal}, {when}");
+            let shred: Shredded = disk.answer(&Call::Shred, None, &mut |_, _| true).expect("an answer");
+            assert_eq!((shred.done, shred.destroyed_bytes), (true, 0), "{seal}, {when}");
+            disk.close(false, |_| true);
         }
-        disk.close(true, |_| true);
     }
 }
 
@@ -133,23 +120,6 @@ fn shred_waits_for_what_is_being_forgotten() {
         assert!(prove(&disk).is_clean(), "{seal}");
         disk.close(true, |_| true);
     }
-}
-
-#[test]
-fn a_disk_whose_medium_was_deleted_ends_at_a_stop_though_much_waits_for_a_commit() {
-    let bench = Bench::new(Seal::RandomKey);
-    let (disk, _) = filled(&bench);
-    std::fs::remove_file(bench.path().join("data")).expect("it is ours");
-    for block in 0..50 {
-        drop(try_ask(&disk, Op::Write(vec![7; BLOCK as usize].into()), block, 1));
-    }
-    try_ask(&disk, Op::Flush, 0, 0).expect_err("the medium is gone");
-    let mut looks = 0;
-    disk.close(true, |_| {
-        looks += 1;
-        assert!(looks < 100, "it waits for what will never be");
-        true
-    });
 }
 
 /// The homes of stubs in a page that was brought back, hidden under the cell that the page has now.

@@ -40,18 +40,13 @@ fn export_name_begins_transmission_with_the_zeros_or_without() {
 }
 
 #[test]
-fn an_unknown_export_name_ends_the_session() {
-    let (_server, mut client) = greeted();
-    client.say_option(OPT_EXPORT_NAME, b"third");
-    assert!(client.is_closed());
-}
-
-#[test]
-fn export_name_after_extended_headers_ends_the_session() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_EXTENDED, &[]), ACK);
-    client.say_option(OPT_EXPORT_NAME, b"first");
-    assert!(client.is_closed());
+fn an_export_name_that_is_unknown_or_comes_after_extended_headers_ends_the_session() {
+    for (agreed, name) in [(OPT_STRUCTURED, "third"), (OPT_EXTENDED, "first")] {
+        let (_server, mut client) = greeted();
+        assert_eq!(client.verdict(agreed, &[]), ACK);
+        client.say_option(OPT_EXPORT_NAME, name.as_bytes());
+        assert!(client.is_closed(), "{name}");
+    }
 }
 
 #[test]

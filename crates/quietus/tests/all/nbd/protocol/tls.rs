@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -248,15 +248,14 @@ fn a_client_that_says_nonsense_instead_of_tls_is_let_go() {
 #[test]
 fn key_files_that_cannot_be_used_are_named() {
     let keys = Keys::new();
-    let message = |files: &TlsFiles| files.load().unwrap_err().to_string();
-    let mut files = keys.files(true);
-    files.certificate = Path::new("/nonexistent/server.pem").into();
-    assert!(message(&files).contains("/nonexistent/server.pem"));
-    files.certificate = keys.path("server.key");
-    assert!(message(&files).contains("no certificate found"));
-    files = keys.files(true);
-    files.key = keys.path("server.pem");
-    assert!(message(&files).contains("server.pem"));
-    files.key = keys.path("client.key");
-    assert!(message(&files).contains("the certificate and the key"));
+    for (certificate, key, named) in [
+        ("/nonexistent/server.pem", "server.key", "/nonexistent/server.pem"),
+        ("server.key", "server.key", "no certificate found"),
+        ("server.pem", "server.pem", "server.pem"),
+        ("server.pem", "client.key", "the certificate and the key"),
+    ] {
+        let files = TlsFiles { certificate: keys.path(certificate), key: keys.path(key), ..keys.files(true) };
+        let said = files.load().unwrap_err().to_string();
+        assert!(said.contains(named), "{certificate}, {key}: {said}");
+    }
 }

@@ -54,10 +54,9 @@ fn patterns_come_from_files_too() {
     assert_eq!(listed(&vault, "some"), ["keep", "keep/file 1"]);
     assert_eq!(put["unmatched_excludes"], json!(["*.never"]));
     fs::write(&list, "ok\n[bad\n").expect("a file");
-    let said = vault.refused("put", &["some", text(&top), "--exclude-from", "list"]);
-    assert!(said.contains("--exclude-from list: line 2: \"[bad\""), "{said}");
-    let said = vault.refused("put", &["some", text(&top), "--exclude-from", "missing"]);
-    assert!(said.contains("missing"), "{said}");
+    for (name, why) in [("list", "--exclude-from list: line 2: \"[bad\""), ("missing", "missing")] {
+        vault.assert_refused("put", &["some", text(&top), "--exclude-from", name], why);
+    }
 }
 
 #[test]
@@ -128,8 +127,7 @@ fn folders_are_listed_as_folders_and_a_refusal_is_printed_once() {
 #[test]
 fn a_file_that_changes_while_it_is_read_is_told_of() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     let growing = top.join("growing");
     fs::write(&growing, noise(7, 30 << 20)).expect("a file");
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -180,6 +178,6 @@ fn tags_and_hosts_select_snapshots_and_each_host_has_its_own_series() {
     assert_eq!(numbers(&forgotten), [0, 1]);
     let output = vault.run("forget", &["0", "--tag", "full"]);
     assert_eq!(error(&output).0, Some(2), "a filter says nothing of a snapshot that is named: {output:?}");
-    let said = vault.refused("put", &["daily", text(&top), "--tag", "a\nb"]);
-    assert!(said.contains("invalid tag \"a\\nb\": control characters"), "{said}");
+    let args = ["daily", text(&top), "--tag", "a\nb"];
+    vault.assert_refused("put", &args, "invalid tag \"a\\nb\": control characters");
 }

@@ -149,8 +149,7 @@ fn any_part_of_a_large_file_is_read_as_it_was_put() {
 #[test]
 fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
     let Some(vault) = vault(&["--compress", "none"]) else { return };
-    let top = vault.beside("a");
-    folder(&top, &[1, 2, 3]);
+    let top = vault.folder("a", &[1, 2, 3]);
     vault.put("some", &top);
     vault.damage(&noise(2, 64), 5);
     let mut mounted = Mounted::new(&vault, &[]);

@@ -1,7 +1,7 @@
 //! A restore that was killed, or is repeated, goes on; what is newer stays; and no file is there in part.
 
 use crate::program::{quietus, told};
-use crate::vault::program::{Vault, assert_same, folder, noise, report};
+use crate::vault::program::{Vault, assert_same, noise, report};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -20,8 +20,7 @@ fn partial(folder: &Path) -> Vec<String> {
 #[test]
 fn a_repeated_restore_makes_what_is_missing_and_replaces_only_what_it_is_told_to() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1, 2, 3, 4]);
+    let top = vault.folder("a", &[1, 2, 3, 4]);
     fs::hard_link(top.join("file 4"), top.join("other name")).expect("a link");
     symlink("file 1", top.join("link")).expect("a link");
     vault.json("put", &["some", "a"]);
@@ -79,8 +78,7 @@ fn wait_for_partial(child: &mut Child, folder: &Path) {
 #[test]
 fn a_restore_that_is_killed_or_interrupted_leaves_no_part_of_a_file_under_its_name() {
     let vault = Vault::new(&["--compress", "none"]);
-    let top = vault.beside("a");
-    folder(&top, &[1]);
+    let top = vault.folder("a", &[1]);
     fs::write(top.join("big"), noise(7, 30 << 20)).expect("a file");
     vault.json("put", &["some", "a"]);
     let (into, big) = (vault.beside("into/a"), vault.beside("into/a/big"));
@@ -111,8 +109,7 @@ fn a_normal_user_restores_what_it_may_and_hears_of_owners_once() {
     }
     const USER: u32 = 65_534;
     let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top, &[1, 2, 3]);
+    let top = vault.folder("a", &[1, 2, 3]);
     fs::create_dir(top.join("sub")).expect("a folder");
     fs::set_permissions(top.join("file 1"), fs::Permissions::from_mode(0o4755)).expect("a mode");
     let value = b"\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0";

@@ -146,8 +146,7 @@ fn all_that_a_file_has_comes_back_from_every_kind_of_vault() {
 #[test]
 fn a_second_snapshot_stores_what_has_changed_and_nothing_else() {
     let vault = Vault::new(&[]);
-    let top = vault.beside("files");
-    folder(&top, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let top = vault.folder("files", &[1, 2, 3, 4, 5, 6, 7, 8]);
     // An absolute path would bring the folders above it, and other tests change the times of the one for temporary files.
     let put = || vault.json("put", &["daily", "files"]);
     let (first, again) = (put(), put());
@@ -191,8 +190,7 @@ fn paths_and_patterns_choose_what_is_put_and_restored() {
         ("put", &["x", "b"], "b: cannot read it"),
         ("put", &["x", "a", "--exclude", "[z"], "--exclude \"[z\" is not a valid pattern"),
     ] {
-        let said = vault.refused(command, args);
-        assert!(said.contains(why), "{command} {args:?}: {said}");
+        vault.assert_refused(command, args, why);
     }
 }
 
@@ -220,7 +218,7 @@ fn nothing_that_exists_is_overwritten_and_no_link_is_followed() {
 #[test]
 fn a_vault_within_what_is_put_is_no_part_of_it() {
     let vault = Vault::new(&["--compress", "none"]);
-    folder(&vault.beside("a"), &[1]);
+    vault.folder("a", &[1]);
     let put = vault.json("put", &["all", "."]);
     assert_eq!((put["files"].as_u64(), put["folders"].as_u64()), (Some(1), Some(1)), "{put}");
 }

@@ -12,12 +12,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// A folder of files that have been as they are for so long that a put believes their times.
 fn settled(vault: &Vault) -> PathBuf {
-    let top = vault.beside("a");
-    folder(&top, &(1..30).collect::<Vec<_>>());
+    let top = vault.folder("a", &(1..30).collect::<Vec<_>>());
     folder(&top.join("deep/er"), &[40, 41]);
     fs::write(top.join("large"), noise(42, 700_000)).expect("a file");
     fs::hard_link(top.join("large"), top.join("deep/again")).expect("a link");
@@ -98,20 +97,6 @@ fn unchanged_files_are_not_opened() {
     let (opened, reread) = put(&vault, &top, &["daily", "--reread"]);
     assert_eq!((opened.len(), reread["unchanged"].as_u64()), (31, Some(0)), "{reread}");
     vault.assert_whole();
-}
-
-#[test]
-fn a_file_of_the_time_of_the_put_is_read_again() {
-    let vault = Vault::new(&[]);
-    let top = vault.beside("a");
-    folder(&top.join("deep/er"), &[1]);
-    let later = SystemTime::now() + Duration::from_secs(3600);
-    let file = fs::File::options().write(true).open(top.join("deep/er/file 1")).expect("a file");
-    file.set_modified(later).expect("a time");
-    for _ in 0..3 {
-        let (opened, put) = put(&vault, &top, &["daily"]);
-        assert_eq!((opened.len(), put["unchanged"].as_u64()), (1, Some(0)), "{put}");
-    }
 }
 
 #[test]
