@@ -129,22 +129,6 @@ pub(crate) fn sanitize(vault: &mut Vault<'_>) -> Result<(), VaultError> {
 }
 
 #[test]
-fn what_was_put_comes_back_also_after_a_start() {
-    let media = Media::new(40);
-    let mut vault = media.create();
-    let (one, two) = (files(&["a", "b", "c", "d"], 1), files(&["a", "b", "c", "d", "e"], 1));
-    let first = put(&mut vault, &one).unwrap();
-    let second = put(&mut vault, &two).unwrap();
-    for _ in 0..3 {
-        assert_eq!(restored(&mut vault, first).unwrap(), one);
-        assert_eq!(restored(&mut vault, second).unwrap(), two);
-        assert!(vault.verify(&mut |_, _| true).unwrap().chunks > 10);
-        drop(vault);
-        vault = media.open();
-    }
-}
-
-#[test]
 fn equal_content_is_stored_once() {
     let media = Media::new(40);
     let mut vault = media.create();
@@ -183,21 +167,6 @@ fn what_was_forgotten_is_nowhere_and_the_rest_is_there() {
         drop(vault);
         vault = media.open();
     }
-}
-
-#[test]
-fn a_put_that_began_before_a_sanitization_loses_nothing() {
-    let media = Media::new(60);
-    let mut vault = media.create();
-    let all = files(&["a", "b", "c", "d", "e"], 5);
-    let first = put(&mut vault, &all).unwrap();
-    let mut running = writer(&mut vault);
-    let snapshot = write(&mut vault, &mut running, &all).unwrap();
-    vault.forget(&[first]).unwrap();
-    sanitize(&mut vault).unwrap();
-    let second = running.commit(&mut vault, &snapshot).unwrap();
-    assert_eq!(restored(&mut vault, second).unwrap(), all);
-    vault.verify(&mut |_, _| true).unwrap();
 }
 
 #[test]
@@ -250,22 +219,6 @@ fn metadata_that_names_what_is_not_there_is_refused() {
     let confused = Snapshot { folder: recipe, ..snapshot.clone() };
     assert!(matches!(here.commit(&mut vault, &confused), Err(VaultError::Dangling(_))));
     here.commit(&mut vault, &snapshot).unwrap();
-}
-
-#[test]
-fn a_client_that_relies_on_an_old_folder_alone_refers_to_all_of_it() {
-    let media = Media::new(60);
-    let mut vault = media.create();
-    let all = files(&["a", "b", "c", "d"], 7);
-    let first = put(&mut vault, &all).unwrap();
-    let snapshot = vault.snapshot(first).unwrap();
-    let mut lazy = writer(&mut vault);
-    let folder = snapshot.folder.top().0[0].reference().unwrap();
-    assert_eq!(vault.offer(lazy.put(), &[folder.fingerprint]).unwrap(), [Some(folder)]);
-    vault.forget(&[first]).unwrap();
-    sanitize(&mut vault).unwrap();
-    let second = lazy.commit(&mut vault, &Snapshot { created_ms: 9, ..snapshot }).unwrap();
-    assert_eq!(restored(&mut vault, second).unwrap(), all);
 }
 
 #[test]

@@ -125,12 +125,3 @@ fn each_snapshot_loses_what_is_named_and_each_chunk_is_read_once() {
     }
     assert!(map.reads <= 2 * enumerated.len(), "{} reads of {} chunks", map.reads, enumerated.len());
 }
-
-#[test]
-fn a_folder_with_nothing_to_take_out_stays_as_it_is() {
-    let mut map = Map::default();
-    let mut writer = Writer::begin(&mut map, &VaultKey::new(&[1; 32]), Compression::None).unwrap();
-    let folder = store(&mut map, &mut writer, &trees(1)[0]);
-    let is_gone = |path: &[u8]| path == b"nowhere";
-    assert_eq!(Thinning::new(&is_gone).without(&mut writer, &mut map, &folder, b""), Ok(None));
-}
