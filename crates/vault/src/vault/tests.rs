@@ -7,7 +7,7 @@ use crate::client::{Thinning, Writer, read_file, read_folder};
 use crate::container::{Class, ENTRY_BYTES};
 use crate::sanitize::Progress;
 use crate::testing::{Memory, Noise, text};
-use crate::tree::{Kind, Metadata, Node, Snapshot};
+use crate::tree::{Kind, Metadata, Node, Recipe, Snapshot};
 use crate::{Fingerprint, VaultId, units::PutId};
 
 pub(crate) fn layout(slots: u32) -> Layout {
@@ -107,15 +107,28 @@ pub(crate) fn restored(vault: &mut Vault<'_>, snapshot: SnapshotId) -> Result<Fi
     let snapshot = vault.snapshot(snapshot)?;
     let mut files = Files::new();
     for node in read_folder(vault, &snapshot.folder)? {
-        let Kind::File(recipe) = &node.kind else { panic!("{node:?}") };
-        let mut content = Vec::new();
-        read_file::<VaultError>(vault, recipe, &mut |_, bytes| {
-            content.extend(bytes.unwrap());
-            Ok(())
-        })?;
+        let content = content(vault, recipe(&node))?;
         files.insert(String::from_utf8(node.name).unwrap(), content);
     }
     Ok(files)
+}
+
+/// The recipe of a file.
+pub(crate) fn recipe(node: &Node) -> &Recipe {
+    let Kind::File(recipe) = &node.kind else { panic!("{node:?}") };
+    recipe
+}
+
+/// The content of a file, with the zeros of its holes.
+pub(crate) fn content(vault: &mut Vault<'_>, recipe: &Recipe) -> Result<Vec<u8>, VaultError> {
+    let mut content = Vec::new();
+    read_file::<VaultError>(vault, recipe, &mut |bytes, piece| {
+        let end = content.len() + bytes as usize;
+        content.extend(piece.unwrap_or_default());
+        content.resize(end, 0);
+        Ok(())
+    })?;
+    Ok(content)
 }
 
 pub(crate) fn sanitize(vault: &mut Vault<'_>) -> Result<(), VaultError> {
@@ -215,8 +228,7 @@ fn metadata_that_names_what_is_not_there_is_refused() {
     let data = packer.pack(Class::Data, &snapshot.to_bytes());
     assert_eq!(vault.commit(here.put(), &data), Err(VaultError::NoRoot));
     let nodes = read_folder(&mut vault, &snapshot.folder).unwrap();
-    let Kind::File(recipe) = nodes[0].kind.clone() else { panic!("{nodes:?}") };
-    let confused = Snapshot { folder: recipe, ..snapshot.clone() };
+    let confused = Snapshot { folder: recipe(&nodes[0]).clone(), ..snapshot.clone() };
     assert!(matches!(here.commit(&mut vault, &confused), Err(VaultError::Dangling(_))));
     here.commit(&mut vault, &snapshot).unwrap();
 }
@@ -259,9 +271,8 @@ fn an_audit_that_misses_a_chunk_stops_before_anything_is_destroyed() {
     // An entry of a directory that is not the forgotten snapshot's.
     let mut vault = media.open();
     let snapshot = vault.snapshot(second).unwrap();
-    let node = read_folder(&mut vault, &snapshot.folder).unwrap().remove(0);
-    let Kind::File(recipe) = node.kind else { panic!("{node:?}") };
-    let chunk = recipe.top().0[0].reference().unwrap();
+    let nodes = read_folder(&mut vault, &snapshot.folder).unwrap();
+    let chunk = recipe(&nodes[0]).top().0[0].reference().unwrap();
     drop(vault);
     media.pool.bytes(|bytes| {
         let at = bytes.windows(32).position(|window| window == chunk.fingerprint.0).unwrap();
@@ -512,17 +523,8 @@ fn a_restore_of_what_is_forgotten_meanwhile_goes_on_until_that_is_destroyed_and_
     let folder = vault.snapshot(first).unwrap().folder;
     let nodes = read_folder(&mut vault, &folder).unwrap();
     vault.forget(&[first]).unwrap();
-    let read = |vault: &mut Vault<'_>, node: &Node| {
-        let Kind::File(recipe) = &node.kind else { panic!("{node:?}") };
-        let mut content = Vec::<u8>::new();
-        let read = read_file::<VaultError>(vault, recipe, &mut |_, bytes| {
-            content.extend(bytes.unwrap());
-            Ok(())
-        });
-        read.map(|()| content)
-    };
-    assert_eq!(read(&mut vault, &nodes[0]).unwrap(), all["a"]);
+    assert_eq!(content(&mut vault, recipe(&nodes[0])).unwrap(), all["a"]);
     sanitize(&mut vault).unwrap();
-    let lost = read(&mut vault, &nodes[1]);
+    let lost = content(&mut vault, recipe(&nodes[1]));
     assert!(matches!(lost, Err(VaultError::Absent(_))), "{lost:?}");
 }
