@@ -74,27 +74,6 @@ fn left(vault: &mut Vault<'_>) -> Result<usize, VaultError> {
 }
 
 #[test]
-fn a_damaged_container_with_live_chunks_stays_and_all_else_that_is_dead_is_destroyed() {
-    for part in Part::ALL {
-        let bench = Bench::new();
-        let content = &bench.kept.1["kept"];
-        bench.damage(content, part.at());
-        let mut vault = bench.forgotten();
-        assert!(bench.has_secret());
-        assert_eq!(left(&mut vault), Ok(1), "{part:?}");
-        assert!(!bench.has_secret(), "{part:?}");
-        assert!(bench.media.have(&content[..40]), "{part:?}: it could still be repaired");
-        assert_eq!((vault.status().owed, vault.receipts().count()), (1, 0), "{part:?}");
-        bench.damage(content, part.at());
-        drop(vault);
-        let mut vault = bench.media.open();
-        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}: repaired by hand");
-        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
-        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
-    }
-}
-
-#[test]
 fn a_damaged_container_is_destroyed_once_nothing_in_it_is_live() {
     for part in Part::ALL {
         let bench = Bench::new();
