@@ -8,7 +8,7 @@ use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
 use crate::container::{Builder, Class, HEAD_BYTES};
-use crate::index::{IndexEntry, Location};
+use crate::index::Location;
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, Fingerprint, Reference, SlotNumber, VaultError};
 
@@ -73,8 +73,7 @@ impl Vault<'_> {
             let filling = self.writing.filling(class).as_mut().expect("just made");
             if filling.builder.add(chunk, bytes.codec, bytes.stored, bytes.raw_bytes) {
                 let container = filling.builder.head().sequence;
-                let location = Location { ordinal: chunk.ordinal, container };
-                self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
+                self.note_place(chunk, container);
                 return Ok(());
             }
             if filling.builder.is_empty() {
