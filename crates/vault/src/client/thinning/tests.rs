@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::chunk::{Compression, Packed, VaultKey};
 use crate::client::{Answer, Request};
-use crate::tree::Metadata;
+use crate::tree::{Metadata, Node};
 use crate::{Ordinal, PutId, Reference};
 
 /// A vault that is a map, and counts what is read of it.
