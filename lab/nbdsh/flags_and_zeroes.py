@@ -3,7 +3,6 @@ import errno
 import os
 
 h.connect_uri(os.environ["NBD_URI"])
-qemu = os.environ["SERVER_KIND"] == "qemu-nbd"
 assert h.can_flush() and h.can_fua() and h.can_trim() and h.can_zero() and h.can_cache()
 assert not h.is_read_only()
 block = b"d" * (1 << 20)
@@ -37,6 +36,8 @@ assert h.pread(4096, 0) == block[:777] + bytes(1001) + block[: 4096 - 1778]
 h.trim(5000, 8191)
 assert h.pread(8191, 0)[4096:] == block[: 8191 - 4096]
 assert h.pread(1, 8191 + 5000) == b"d"
+if os.environ["SERVER_KIND"] == "quietus":  # what is trimmed reads as zeros
+    assert h.pread(5000, 8191) == bytes(5000)
 h.cache(1 << 20, 0)
 h.flush()
 h.zero(64 << 20, 0)

@@ -5,6 +5,5 @@
 mod common;
 mod destroyed;
 mod judge;
-mod known_answers;
 mod properties;
 mod vectors;

@@ -2,6 +2,7 @@
 //! `lab/lib/test_seal.py` checks the same vectors with an implementation of its own.
 
 use crate::common::Scripted;
+use argon2::{Algorithm, Argon2, AssociatedData, ParamsBuilder, Version};
 use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
     Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
@@ -155,4 +156,16 @@ fn every_seal_has_vectors() {
         let count = vectors("block").iter().filter(|vector| vector.text("seal") == seal.name()).count();
         assert_eq!(count, 2, "{seal}");
     }
+}
+
+/// RFC 9106, section 5.3. The other implementation takes the result of Argon2id from the vector.
+#[test]
+fn argon2id_agrees_with_its_rfc() {
+    let mut params = ParamsBuilder::new();
+    params.m_cost(32).t_cost(3).p_cost(4).data(AssociatedData::new(&[4; 12]).unwrap());
+    let params = params.build().unwrap();
+    let argon2 = Argon2::new_with_secret(&[3; 8], Algorithm::Argon2id, Version::V0x13, params).unwrap();
+    let mut tag = [0; 32];
+    argon2.hash_password_into(&[1; 32], &[2; 16], &mut tag).unwrap();
+    assert_eq!(printed(&tag), "0d640df58d78766c08c037a34a8b53c9d01ef0452d75b65eb52520e96b01e659");
 }

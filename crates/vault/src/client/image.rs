@@ -47,7 +47,13 @@ impl ImageWriter {
                 true => Span::hole(bytes),
                 false => Span::chunk(stored.next().ok_or(VaultError::Answer)?, bytes),
             };
-            self.place(writer, vault, at, span)?;
+            if at >= self.end {
+                self.append(writer, vault, at, span)?;
+            } else {
+                // The content that was there before is in no snapshot, unless another file has it.
+                writer.leave_behind(vault)?;
+                self.changed.insert(at, span);
+            }
         }
         if self.changed.len() >= CHANGED_MAX {
             self.settle(writer, vault)?;
@@ -72,22 +78,6 @@ impl ImageWriter {
             self.recipe.push(Span::hole(bytes - self.end), &mut store)?;
         }
         self.recipe.finish(&mut store)
-    }
-
-    fn place(
-        &mut self,
-        writer: &mut Writer,
-        vault: &mut dyn Access,
-        at: u64,
-        span: Span,
-    ) -> Result<(), VaultError> {
-        if at >= self.end {
-            return self.append(writer, vault, at, span);
-        }
-        // The content that was there before is in no snapshot, unless another file has it.
-        writer.leave_behind(vault)?;
-        self.changed.insert(at, span);
-        Ok(())
     }
 
     /// Adds content behind the end. Holes are not kept apart: an image has one recipe, however it came.

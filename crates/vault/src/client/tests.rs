@@ -2,7 +2,7 @@ use super::*;
 use crate::Vault;
 use crate::testing::Noise;
 use crate::tree::{Kind, Metadata};
-use crate::vault::tests::{Media, sanitize, writer};
+use crate::vault::tests::{Media, content, recipe, sanitize, writer};
 
 const CHUNK: usize = IMAGE_CHUNK_BYTES as usize;
 
@@ -47,18 +47,6 @@ fn stored(vault: &mut Vault<'_>, writer: &mut Writer, pieces: &[(usize, Vec<u8>)
     image.finish(writer, vault, size as u64).unwrap()
 }
 
-fn content(vault: &mut Vault<'_>, recipe: &Recipe) -> Vec<u8> {
-    let mut content = Vec::new();
-    read_file::<VaultError>(vault, recipe, &mut |bytes, piece| {
-        let end = content.len() + bytes as usize;
-        content.extend(piece.unwrap_or_default());
-        content.resize(end, 0);
-        Ok(())
-    })
-    .unwrap();
-    content
-}
-
 fn commit(vault: &mut Vault<'_>, writer: &mut Writer, recipe: Recipe) -> SnapshotId {
     let node = Node { name: b"disk.img".to_vec(), metadata: Metadata::default(), kind: Kind::File(recipe) };
     let folder = writer.folder(vault, &[node]).unwrap();
@@ -77,7 +65,7 @@ fn an_image_is_what_came_last_for_each_place() {
         let mut writer = writer(&mut vault);
         let recipe = stored(&mut vault, &mut writer, &pieces, size);
         assert_eq!(recipe.bytes(), size as u64);
-        assert!(content(&mut vault, &recipe) == image, "seed {seed}");
+        assert!(content(&mut vault, &recipe).unwrap() == image, "seed {seed}");
         vault.drop_put(writer.put()).unwrap();
         sanitize(&mut vault).unwrap();
     }
@@ -119,8 +107,8 @@ fn what_was_replaced_while_an_image_came_is_owed_and_destroyed() {
     let (before, after) = (noise.bytes(3 * CHUNK), noise.bytes(CHUNK));
     let mut writer = writer(&mut vault);
     let pieces = [(0, before.clone()), (CHUNK, after.clone())];
-    let recipe = stored(&mut vault, &mut writer, &pieces, 3 * CHUNK);
-    let snapshot = commit(&mut vault, &mut writer, recipe);
+    let stored = stored(&mut vault, &mut writer, &pieces, 3 * CHUNK);
+    let snapshot = commit(&mut vault, &mut writer, stored);
     let replaced = &before[CHUNK..][..64];
     assert_eq!(vault.status().owed, 1);
     assert!(media.have(replaced) && media.have(&after[..64]));
@@ -129,9 +117,8 @@ fn what_was_replaced_while_an_image_came_is_owed_and_destroyed() {
     assert!(!media.have(replaced) && media.have(&after[..64]) && media.have(&before[..64]));
     let folder = vault.snapshot(snapshot).unwrap().folder;
     let nodes = read_folder(&mut vault, &folder).unwrap();
-    let Kind::File(recipe) = &nodes[0].kind else { panic!("{nodes:?}") };
     let image = [&before[..CHUNK], &after, &before[2 * CHUNK..]].concat();
-    assert!(content(&mut vault, recipe) == image);
+    assert!(content(&mut vault, recipe(&nodes[0])).unwrap() == image);
 }
 
 #[test]

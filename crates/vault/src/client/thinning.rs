@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Access, Writer, joined, read_folder};
-use crate::tree::{Kind, Node, Recipe, Totals, nodes};
+use crate::tree::{Kind, Recipe, Totals, nodes};
 use crate::{Fingerprint, Reference, VaultError};
 
 /// Whether the entry of a path is to be taken out.
@@ -43,38 +43,25 @@ impl<'a> Thinning<'a> {
         let mut found = Totals::default();
         for chunk in chunks(vault, folder)? {
             let place = (path.to_vec(), chunk.fingerprint);
-            let known = self.gone.get(&place).copied();
-            found.add(match known {
-                Some(known) => known,
-                None => {
-                    let nodes = nodes(&vault.get(&chunk)?)?;
-                    let new = self.matching_nodes(vault, nodes, path)?;
-                    self.gone.insert(place, new);
-                    new
-                }
-            });
-        }
-        Ok(found)
-    }
-
-    fn matching_nodes(
-        &mut self,
-        vault: &mut dyn Access,
-        nodes: Vec<Node>,
-        path: &[u8],
-    ) -> Result<Totals, VaultError> {
-        let mut found = Totals::default();
-        for node in nodes {
-            let path = joined(path, &node.name);
-            match ((self.is_gone)(&path), &node.kind) {
-                (true, Kind::Folder(below)) => {
-                    found.count(&node);
-                    found.add(self.totals(vault, below)?);
-                }
-                (true, _) => found.count(&node),
-                (false, Kind::Folder(below)) => found.add(self.matching(vault, below, &path)?),
-                (false, _) => {}
+            if let Some(known) = self.gone.get(&place) {
+                found.add(*known);
+                continue;
             }
+            let mut new = Totals::default();
+            for node in nodes(&vault.get(&chunk)?)? {
+                let path = joined(path, &node.name);
+                match ((self.is_gone)(&path), &node.kind) {
+                    (true, Kind::Folder(below)) => {
+                        new.count(&node);
+                        new.add(self.totals(vault, below)?);
+                    }
+                    (true, _) => new.count(&node),
+                    (false, Kind::Folder(below)) => new.add(self.matching(vault, below, &path)?),
+                    (false, _) => {}
+                }
+            }
+            self.gone.insert(place, new);
+            found.add(new);
         }
         Ok(found)
     }

@@ -40,13 +40,8 @@ impl Recent {
     }
 
     /// The number of entries.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
-    }
-
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 
     /// All entries, by fingerprint.

@@ -2,8 +2,9 @@
 
 use quietus_core::base::units::{Extent, Pos};
 
+use super::Vault;
 use super::pool::Pool;
-use crate::catalog::{IndexPart, Table};
+use crate::catalog::IndexPart;
 use crate::index::{IndexEntry, Location, PAGE_BYTES, Page, Part, PartBuilder, Recent};
 use crate::{Fingerprint, VaultError};
 
@@ -21,24 +22,18 @@ impl Index {
         let frozen = self.frozen.as_ref().map_or(0, Recent::len);
         self.part.entries() + (self.recent.len() + frozen) as u64
     }
+}
 
+impl Vault<'_> {
     /// Where a chunk is; `None` if it is in no container that can be read.
-    pub(crate) fn find(
-        &self,
-        fingerprint: &Fingerprint,
-        (part, table): (&IndexPart, &Table),
-        pool: &Pool<'_>,
-    ) -> Result<Option<Location>, VaultError> {
-        let in_memory = || {
-            let frozen = || self.frozen.as_ref().and_then(|frozen| frozen.find(fingerprint));
-            self.recent.find(fingerprint).or_else(frozen)
+    pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Location>, VaultError> {
+        let Index { recent, frozen, part } = &self.index;
+        let in_frozen = || frozen.as_ref().and_then(|frozen| frozen.find(fingerprint));
+        let found = match (recent.find(fingerprint).or_else(in_frozen), part.page(fingerprint)) {
+            (None, Some(page)) => read_page(&self.catalog.state().index, page, &self.pool)?.find(fingerprint),
+            (in_memory, _) => in_memory,
         };
-        let found = match (in_memory(), self.part.page(fingerprint)) {
-            (Some(location), _) => Some(location),
-            (None, Some(page)) => read_page(part, page, pool)?.find(fingerprint),
-            (None, None) => None,
-        };
-        Ok(found.filter(|location| table.slot(location.container).is_some()))
+        Ok(found.filter(|location| self.catalog.table().slot(location.container).is_some()))
     }
 }
 

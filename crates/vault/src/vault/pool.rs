@@ -82,12 +82,6 @@ impl<'m> Pool<'m> {
         (self.layout.slot_bytes as usize - HEAD_BYTES) / PAGE_BYTES
     }
 
-    /// Where a chunk lies that a container has.
-    pub(crate) fn place(&self, slot: SlotNumber, head: &Head, stored: &Stored) -> Extent<Pos> {
-        let start = self.extent(slot).start.0 + head.payload_start() as u64 + u64::from(stored.offset);
-        Extent::new(start, u64::from(stored.stored_bytes))
-    }
-
     pub(crate) fn read(&self, at: Extent<Pos>) -> Result<Vec<u8>, MediumError> {
         let mut bytes = Vec::new();
         self.read_into(at, &mut bytes)?;

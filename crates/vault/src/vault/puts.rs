@@ -54,15 +54,12 @@ struct Put {
 }
 
 impl Put {
-    /// Whether the put is known to refer to the chunk, and so to all below it.
-    fn has(&self, chunk: &Reference) -> bool {
-        let is_metadata = || self.metadata.get(&chunk.ordinal).is_some_and(|it| it.1 == chunk.fingerprint);
-        self.lately.get(&chunk.fingerprint) == Some(&chunk.ordinal) || is_metadata()
-    }
-
-    /// Whether the chunk that the put refers to has another role than `wanted`.
-    fn is_other(&self, chunk: &Reference, wanted: Role) -> bool {
-        self.metadata.get(&chunk.ordinal).map_or(Role::Content, |it| it.0) != wanted
+    /// The role of a chunk if the put is known to refer to it, and so to all below it.
+    fn role(&self, chunk: &Reference) -> Option<Role> {
+        let metadata = self.metadata.get(&chunk.ordinal);
+        let is_known = self.lately.get(&chunk.fingerprint) == Some(&chunk.ordinal)
+            || metadata.is_some_and(|it| it.1 == chunk.fingerprint);
+        is_known.then(|| metadata.map_or(Role::Content, |it| it.0))
     }
 
     fn insert(&mut self, chunk: Reference, role: Role) {
@@ -177,7 +174,6 @@ impl Vault<'_> {
         let (codec, raw_bytes) = (chunk.sent.codec, chunk.sent.raw_bytes);
         let bytes = Bytes { codec, stored: chunk.stored(), raw_bytes };
         self.append(chunk.sent.class(), reference, bytes, self.reserved())?;
-        self.next_ordinal = self.next_ordinal.max(Ordinal(ordinal.0 + 1));
         self.puts.refer(put, &[(reference, role)])?;
         if self.writing.unsealed() >= UNSEALED_MAX {
             self.seal(Vec::new())?;
@@ -289,9 +285,9 @@ impl Vault<'_> {
     /// Stores the root chunk of a snapshot.
     fn store_root(&mut self, put: PutId, root: &Packed) -> Result<Reference, VaultError> {
         let root = self.store(put, root)?;
-        match self.puts.get(put)?.is_other(&root, Role::Snapshot) {
-            true => Err(VaultError::NoRoot),
-            false => Ok(root),
+        match self.puts.get(put)?.role(&root) {
+            Some(Role::Snapshot) => Ok(root),
+            _ => Err(VaultError::NoRoot),
         }
     }
 
@@ -334,17 +330,11 @@ impl Vault<'_> {
         mut pending: Vec<(Reference, Option<Role>)>,
         below: Below,
     ) -> Result<Option<Vec<(Reference, Role)>>, VaultError> {
-        let (mut reached, mut seen) = (Vec::new(), HashMap::new());
+        let (mut reached, mut seen) = (Vec::new(), HashMap::<Fingerprint, Role>::new());
         while let Some((chunk, wanted)) = pending.pop() {
-            let known = self.puts.get(put)?;
-            if known.has(&chunk) {
-                if wanted.is_some_and(|role| known.is_other(&chunk, role)) {
-                    return Ok(None);
-                }
-                continue;
-            }
-            if let Some(role) = seen.get(&chunk.fingerprint) {
-                if wanted.is_some_and(|wanted| wanted != *role) {
+            let known = self.puts.get(put)?.role(&chunk).or_else(|| seen.get(&chunk.fingerprint).copied());
+            if let Some(role) = known {
+                if wanted.is_some_and(|wanted| wanted != role) {
                     return Ok(None);
                 }
                 continue;

@@ -87,7 +87,8 @@ impl Vault<'_> {
         let slot = self.catalog.table().slot(container).ok_or(absent.clone())?;
         let directory = self.pool.directory(slot, container)?;
         let stored = directory.find(fingerprint).ok_or(absent)?;
-        let at = self.pool.place(slot, &directory.head, &stored);
-        Ok((stored, directory.head.class, at))
+        let head = &directory.head;
+        let start = self.pool.extent(slot).start.0 + head.payload_start() as u64 + u64::from(stored.offset);
+        Ok((stored, head.class, Extent::new(start, u64::from(stored.stored_bytes))))
     }
 }

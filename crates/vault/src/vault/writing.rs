@@ -8,9 +8,8 @@ use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
 use crate::container::{Builder, Class, HEAD_BYTES};
-use crate::index::{IndexEntry, Location};
 use crate::mutant::{self, Mutant};
-use crate::{ContainerSequence, Fingerprint, Reference, SlotNumber, VaultError};
+use crate::{ContainerSequence, Reference, SlotNumber, VaultError};
 
 /// Containers that are not sealed yet: at most one of each class is being filled, the others are written.
 #[derive(Default, Debug)]
@@ -73,8 +72,7 @@ impl Vault<'_> {
             let filling = self.writing.filling(class).as_mut().expect("just made");
             if filling.builder.add(chunk, bytes.codec, bytes.stored, bytes.raw_bytes) {
                 let container = filling.builder.head().sequence;
-                let location = Location { ordinal: chunk.ordinal, container };
-                self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
+                self.note_place(chunk, container);
                 return Ok(());
             }
             if filling.builder.is_empty() {
@@ -173,11 +171,5 @@ impl Vault<'_> {
         }
         let sealed = written.into_iter().map(Change::Seal).chain([Change::Given(self.next_ordinal)]);
         Ok(self.catalog.commit(&sealed.chain(changes).collect::<Vec<_>>())?)
-    }
-
-    /// Where a chunk is, if it can be read.
-    pub(crate) fn find(&self, fingerprint: &Fingerprint) -> Result<Option<Location>, VaultError> {
-        let catalog = (&self.catalog.state().index, self.catalog.table());
-        self.index.find(fingerprint, catalog, &self.pool)
     }
 }

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::chunk::{Compression, Packed, VaultKey};
 use crate::client::{Answer, Request};
-use crate::tree::Metadata;
+use crate::tree::{Metadata, Node};
 use crate::{Ordinal, PutId, Reference};
 
 /// A vault that is a map, and counts what is read of it.
@@ -124,13 +124,4 @@ fn each_snapshot_loses_what_is_named_and_each_chunk_is_read_once() {
         again.without(&mut writer, &mut map, folder, b"").unwrap();
     }
     assert!(map.reads <= 2 * enumerated.len(), "{} reads of {} chunks", map.reads, enumerated.len());
-}
-
-#[test]
-fn a_folder_with_nothing_to_take_out_stays_as_it_is() {
-    let mut map = Map::default();
-    let mut writer = Writer::begin(&mut map, &VaultKey::new(&[1; 32]), Compression::None).unwrap();
-    let folder = store(&mut map, &mut writer, &trees(1)[0]);
-    let is_gone = |path: &[u8]| path == b"nowhere";
-    assert_eq!(Thinning::new(&is_gone).without(&mut writer, &mut map, &folder, b""), Ok(None));
 }

@@ -223,7 +223,9 @@ impl Vault<'_> {
             Phase::Settle => self.settle(run)?,
             Phase::Merge if self.merge_or_destroy()? => Phase::Analysis,
             Phase::Merge => Phase::Merge,
-            Phase::Analysis => self.analyse(run),
+            // A merge in between replaces the index: then all begins again.
+            Phase::Analysis if self.catalog.state().index.merged != run.points.marker => Phase::Settle,
+            Phase::Analysis => self.begin_enumeration(run, Live::new(run.points.ordinals_end)),
             Phase::Enumeration(set, enumeration) => self.enumerate(run, set, enumeration)?,
             Phase::Audit(set, audit) => self.audit(run, set, audit)?,
             Phase::Copy(set, plan) => self.copy(run, set, plan)?,
@@ -265,14 +267,6 @@ impl Vault<'_> {
             }
             stepped => stepped,
         }
-    }
-
-    /// Makes the set of live chunks. A merge in between replaces the index: then all begins again.
-    fn analyse(&mut self, run: &Run) -> Phase {
-        if self.catalog.state().index.merged != run.points.marker {
-            return Phase::Settle;
-        }
-        self.begin_enumeration(run, Live::new(run.points.ordinals_end))
     }
 
     fn end(&mut self, run: &Run) -> Result<Phase, VaultError> {

@@ -1,9 +1,9 @@
 use super::*;
 use crate::client::read_folder;
 use crate::sanitize::Progress;
-use crate::tree::{Kind, Recipe};
+use crate::tree::Recipe;
 use crate::units::Class;
-use crate::vault::tests::{Files, Media, files, put, restored, sanitize, writer};
+use crate::vault::tests::{Files, Media, files, put, recipe, restored, sanitize, writer};
 
 /// Changes the byte behind each place in the pool where `needle` is.
 fn damage(media: &Media, needle: &[u8]) {
@@ -82,13 +82,7 @@ fn a_file_is_kept_only_while_all_of_its_content_is_whole() {
     let first = put(&mut vault, &some()).unwrap();
     let folder = vault.snapshot(first).unwrap().folder;
     let nodes = read_folder(&mut vault, &folder).unwrap();
-    let recipes: Vec<&Recipe> = nodes
-        .iter()
-        .map(|node| match &node.kind {
-            Kind::File(recipe) => recipe,
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let recipes: Vec<&Recipe> = nodes.iter().map(recipe).collect();
     damage(&media, &some()["alpha"][..40]);
     assert!(faults(&mut vault) > 0);
     let mut second = writer(&mut vault);

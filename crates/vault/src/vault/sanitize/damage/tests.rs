@@ -74,42 +74,6 @@ fn left(vault: &mut Vault<'_>) -> Result<usize, VaultError> {
 }
 
 #[test]
-fn a_damaged_container_with_live_chunks_stays_and_all_else_that_is_dead_is_destroyed() {
-    for part in Part::ALL {
-        let bench = Bench::new();
-        let content = &bench.kept.1["kept"];
-        bench.damage(content, part.at());
-        let mut vault = bench.forgotten();
-        assert!(bench.has_secret());
-        assert_eq!(left(&mut vault), Ok(1), "{part:?}");
-        assert!(!bench.has_secret(), "{part:?}");
-        assert!(bench.media.have(&content[..40]), "{part:?}: it could still be repaired");
-        assert_eq!((vault.status().owed, vault.receipts().count()), (1, 0), "{part:?}");
-        bench.damage(content, part.at());
-        drop(vault);
-        let mut vault = bench.media.open();
-        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}: repaired by hand");
-        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
-        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
-    }
-}
-
-#[test]
-fn a_damaged_container_is_destroyed_once_its_files_were_put_again() {
-    for part in Part::ALL {
-        let bench = Bench::new();
-        bench.damage(&bench.kept.1["kept"], part.at());
-        let mut vault = bench.forgotten();
-        assert_eq!(left(&mut vault), Ok(1), "{part:?}");
-        put(&mut vault, &bench.kept.1).unwrap();
-        assert_eq!(left(&mut vault), Ok(0), "{part:?}");
-        assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
-        assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}");
-        assert_eq!(vault.verify(&mut |_, _| true).unwrap().faults, [], "{part:?}");
-    }
-}
-
-#[test]
 fn a_damaged_container_is_destroyed_once_nothing_in_it_is_live() {
     for part in Part::ALL {
         let bench = Bench::new();
@@ -120,35 +84,6 @@ fn a_damaged_container_is_destroyed_once_nothing_in_it_is_live() {
         assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1), "{part:?}");
         assert_eq!(restored(&mut vault, bench.kept.0).unwrap(), bench.kept.1, "{part:?}");
     }
-}
-
-#[test]
-fn a_live_chunk_that_is_damaged_keeps_its_container() {
-    let media = Media::new(60);
-    let mut vault = media.create();
-    let all = files(&["kept", "secret plan"], 5);
-    let kept: Files = all.clone().into_iter().filter(|(name, _)| name == "kept").collect();
-    let first = put(&mut vault, &all).unwrap();
-    let second = put(&mut vault, &kept).unwrap();
-    vault.forget(&[first]).unwrap();
-    let needle = &kept["kept"][..40];
-    let damage = |media: &Media| {
-        media.pool.bytes(|bytes| {
-            let at = bytes.windows(40).position(|it| it == needle).unwrap();
-            bytes[at + 40] ^= 1;
-        });
-    };
-    damage(&media);
-    assert_eq!(left(&mut vault), Ok(1));
-    assert_eq!((vault.status().owed, vault.receipts().count()), (1, 0));
-    damage(&media);
-    assert_eq!(restored(&mut vault, second).unwrap(), kept);
-    damage(&media);
-    put(&mut vault, &kept).unwrap();
-    assert_eq!(left(&mut vault), Ok(0));
-    assert_eq!((vault.status().owed, vault.receipts().count()), (0, 1));
-    assert!(!media.have(&all["secret plan"][40..72]));
-    assert_eq!(restored(&mut vault, second).unwrap(), kept);
 }
 
 #[test]
