@@ -66,8 +66,9 @@ fn nothing_is_watched_until_the_new_watcher_begins() {
 
 #[test]
 fn what_is_under_way_for_the_watcher_before_ends_before_the_new_one_begins_and_is_dropped() {
+    type Finds = fn(&Puppet);
     let dead = [vec![7; 1000], vec![0; 2000], vec![7; 1096]].concat();
-    let cases: [(fn(&Puppet), IoOp, Vec<u8>); 3] = [
+    let cases: [(Finds, IoOp, Vec<u8>); 3] = [
         (|puppet| puppet.asks.store(true, Relaxed), IoOp::Read, vec![7; 4096]),
         (|puppet| puppet.has_evidence.store(true, Relaxed), IoOp::Sync, vec![7; 4096]),
         // A death that was found takes place.
