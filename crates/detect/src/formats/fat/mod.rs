@@ -67,7 +67,8 @@ impl Fat {
         let boot = Boot::from_bytes(head, disk_bytes)?;
         let table = contents.needed(Extent::new(boot.fat().start, BOOT_BYTES))?;
         let fat = Self::new(boot, disk_bytes, table);
-        fat.check_head(table)?;
+        // The first of the two entries without a cluster repeats the media descriptor, and neither is free.
+        (0..FIRST_CLUSTER).try_for_each(|n| fat.check(n, fat.boot.width.entry(table, 0, n)))?;
         Ok(fat)
     }
 
@@ -81,12 +82,6 @@ impl Fat {
             was_clean: is_clean && !boot.is_dirty,
             boot,
         }
-    }
-
-    /// Checks the head of the table: it repeats the media descriptor, and neither of the two
-    /// entries without a cluster is free.
-    fn check_head(&self, table: &[u8]) -> Result<(), Reason> {
-        (0..FIRST_CLUSTER).try_for_each(|n| self.check(n, self.boot.width.entry(table, 0, n)))
     }
 
     /// Whether entry `n` can hold `entry`.

@@ -29,7 +29,7 @@ pub(crate) const NOT_COVERED: &str =
 /// The classes of all content of one file system, and the trees of its marked files.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
-    tree: Tree,
+    pub(crate) tree: Tree,
     pub(crate) classes: Classes,
     /// All inodes were read once.
     is_known: bool,
@@ -53,10 +53,6 @@ impl Marks {
 
     pub(crate) fn next_read(&mut self, most: u32) -> Option<RangeInclusive<Block>> {
         self.tree.needed.next_read(most)
-    }
-
-    pub(crate) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
-        self.tree.sources_within(blocks)
     }
 
     /// Lets the trees take content, or a change of it.

@@ -49,7 +49,7 @@ pub(super) struct Node {
 
 impl Tree {
     /// The blocks within `blocks` whose old content is needed before they change.
-    pub(super) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
+    pub(crate) fn sources_within(&self, blocks: RangeInclusive<Block>) -> Vec<Block> {
         let nodes = self.nodes.range((*blocks.start(), Role::MIN)..=(*blocks.end(), Role::MAX));
         nodes.map(|((block, _), _)| *block).chain(self.needed.within(blocks)).collect()
     }

@@ -132,7 +132,7 @@ impl Observer for RuleE {
         let Some(blocks) = self.grid.touched(extent) else { return Vec::new() };
         let mut needed = self.names.pointers_within(blocks.clone());
         needed.extend(self.sources.range(blocks.clone()));
-        needed.extend(self.classes.iter().flat_map(|marks| marks.sources_within(blocks.clone())));
+        needed.extend(self.classes.iter().flat_map(|marks| marks.tree.sources_within(blocks.clone())));
         self.grid.runs(needed)
     }
 

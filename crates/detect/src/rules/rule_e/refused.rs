@@ -74,7 +74,7 @@ impl RuleE {
     fn marks_refused(&mut self, blocks: RangeInclusive<Block>, was_shown: bool) {
         let Some(marks) = &mut self.classes else { return };
         marks.classes.refused(blocks.clone());
-        if was_shown && !marks.sources_within(blocks).is_empty() {
+        if was_shown && !marks.tree.sources_within(blocks).is_empty() {
             self.count_again();
         }
     }

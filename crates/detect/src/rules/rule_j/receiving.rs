@@ -47,8 +47,9 @@ impl RuleJ {
         if self.attached.is_cached() {
             self.lately.insert(block..=block);
         }
-        if self.log.is_none() && index > 0 {
-            self.cannot_resume();
+        // The log was not found again yet: blocks of the next transaction would be taken for older ones.
+        if self.log.is_none() && index > 0 && self.resumes.take().is_some() {
+            self.lose_maps();
         }
         if at == self.grid.extent_of(block) {
             self.reads.written(block, false);
@@ -56,14 +57,6 @@ impl RuleJ {
         }
         let is_whole = self.part_written(index, at);
         self.reads.written(block, is_whole || index == 0);
-    }
-
-    /// The log continues before it was found again: blocks of the next transaction would be taken
-    /// for older ones.
-    fn cannot_resume(&mut self) {
-        if self.resumes.take().is_some() {
-            self.lose_maps();
-        }
     }
 
     /// Notes a partial write. Returns whether all parts of the journal's block `index` have

@@ -4,14 +4,10 @@ use crate::ext2::image::Image;
 use quietus_core::base::units::{Addr, Extent, Millis};
 use quietus_core::watch::{Attached, Content, Moment, Observation, Scope, Verdict, WatchStatus, Watcher};
 use quietus_detect::formats::format::Prober;
-use quietus_detect::rules::options::{Grade, Options};
+use quietus_detect::rules::options::Options;
 use quietus_detect::{Disk, Watch};
 
 const PROBERS: &[Prober] = &[quietus_detect::formats::ext2::probe];
-
-fn options() -> Options {
-    Options { grade: Grade::Generation, ..Options::default() }
-}
 
 pub struct Bench {
     pub watcher: Box<dyn Watcher>,
@@ -23,12 +19,12 @@ pub struct Bench {
 
 impl Bench {
     pub fn disk(bytes: Vec<u8>) -> Self {
-        Self::of(Box::new(Disk::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
+        Self::of(Box::new(Disk::new(bytes.len() as u64, PROBERS.to_vec(), Options::default())), bytes)
     }
 
     /// The same without an eye for partitions.
     pub fn watch(bytes: Vec<u8>) -> Self {
-        Self::of(Box::new(Watch::new(bytes.len() as u64, PROBERS.to_vec(), options())), bytes)
+        Self::of(Box::new(Watch::new(bytes.len() as u64, PROBERS.to_vec(), Options::default())), bytes)
     }
 
     pub fn of(watcher: Box<dyn Watcher>, bytes: Vec<u8>) -> Self {

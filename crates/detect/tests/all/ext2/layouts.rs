@@ -44,7 +44,8 @@ fn is_in_force(dump: &str, group: u32) -> bool {
     let is_wide = dump.lines().any(|line| line.starts_with("Group descriptor size:"));
     let descriptor_bytes = if is_wide { number("Group descriptor size:") } else { 32 };
     let groups = number("Block size:") / descriptor_bytes;
-    group == 0 || is_meta_bg(dump) && group.is_multiple_of(groups)
+    let has_meta_bg = |line: &str| line.starts_with("Filesystem features") && line.contains("meta_bg");
+    group == 0 || dump.lines().any(has_meta_bg) && group.is_multiple_of(groups)
 }
 
 /// dumpe2fs names a cluster by its first block.
@@ -53,10 +54,6 @@ fn free_by(dump: &str, format: &dyn Format, cluster_blocks: u32) -> BTreeSet<u32
     let firsts = lines.flat_map(ranges).filter(|block| block.is_multiple_of(cluster_blocks));
     let all = firsts.flat_map(|block| block..block + cluster_blocks);
     all.filter(|block| *block < format.blocks()).collect()
-}
-
-fn is_meta_bg(dump: &str) -> bool {
-    dump.lines().any(|line| line.starts_with("Filesystem features") && line.contains("meta_bg"))
 }
 
 fn check(image: &Image) {

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 pub struct Scene {
     pub image: Image,
     pub watch: Watch,
-    /// What the image is, as it was at first.
+    /// The format of the image, as it was at first.
     pub format: Box<dyn Format>,
     options: Options,
     now: Millis,

@@ -11,7 +11,7 @@ fn mounted(free: &[Block]) -> Disk {
     let mut disk = Disk::of_marks(free, true);
     disk.wait(500);
     disk.mount();
-    assert_eq!((disk.dead(), disk.class()), (vec![], Class::Plain));
+    assert_eq!((disk.dead(), disk.class_of(50)), (vec![], Class::Plain));
     disk
 }
 
@@ -22,10 +22,6 @@ impl Disk {
             [(at, class)] if at == place => class,
             ref other => panic!("{other:?}"),
         }
-    }
-
-    fn class(&self) -> Class {
-        self.class_of(50)
     }
 
     fn classes(&self, blocks: &[Block]) -> Vec<Class> {
@@ -56,7 +52,7 @@ fn without_a_mark_nothing_has_to_be_destroyed() {
     assert_eq!(disk.rule.waiting().count(), 0);
     assert_eq!(disk.rule.agenda().unproven_since, None);
     disk.unmount(7);
-    assert_eq!((disk.dead(), disk.class()), (vec![], Class::Plain));
+    assert_eq!((disk.dead(), disk.class_of(50)), (vec![], Class::Plain));
 }
 
 /// Mounted, with a marked file whose inode transaction 5 has brought. It has `block`, of this level. The next
@@ -275,7 +271,7 @@ fn where_freed_blocks_are_used_at_once_nothing_settles() {
     let mut disk = Disk::of_writeback();
     disk.wait(500);
     disk.mount();
-    assert_eq!(disk.class(), Plain);
+    assert_eq!(disk.class_of(50), Plain);
     disk.commit_all(5, 1, &[(INODES, table(&[file(50, 0)]))]);
     disk.data(52);
     disk.commit_other(6, 4);
@@ -291,25 +287,25 @@ fn a_mark_that_was_received_and_not_read_yet_counts() {
     disk.log(2, &table(&[file(0, 0)]));
     disk.log(1, &descriptor(5, &[(INODES, 0)]));
     disk.log(3, &header(2, 5));
-    assert_eq!(disk.class(), Class::Unsettled);
+    assert_eq!(disk.class_of(50), Class::Unsettled);
     disk.data(50);
     assert_eq!(disk.data(50), [50], "it may be of the file with the mark");
     disk.read();
-    assert_eq!(disk.class(), Class::Unsettled, "it belongs to what names it as of the next commit");
+    assert_eq!(disk.class_of(50), Class::Unsettled, "it belongs to what names it as of the next commit");
     disk.commit(6, 4, &[]);
-    assert_eq!(disk.class(), Class::Plain);
+    assert_eq!(disk.class_of(50), Class::Plain);
 }
 
 #[test]
 fn a_commit_that_was_missed_may_have_a_mark_until_the_next_unmount() {
     let mut disk = mounted(&[]);
     disk.log(4, &header(2, 9));
-    assert_eq!(disk.class(), Class::Unsettled);
+    assert_eq!(disk.class_of(50), Class::Unsettled);
     disk.commit_other(10, 5);
     assert_eq!(disk.dies(11, 8), [50]);
     disk.data(50);
     disk.unmount(13);
-    assert_eq!((disk.class(), disk.dead()), (Class::Plain, vec![]));
+    assert_eq!((disk.class_of(50), disk.dead()), (Class::Plain, vec![]));
     disk.log(0, &superblock(13, 1));
     disk.mark(1);
     assert_eq!(disk.dies(13, 1), [0; 0]);
@@ -318,15 +314,15 @@ fn a_commit_that_was_missed_may_have_a_mark_until_the_next_unmount() {
 #[test]
 fn what_was_in_use_at_the_attach_is_searched_for_marks_at_the_unmount() {
     let mut disk = Disk::of_marks(&[], false);
-    assert_eq!(disk.class(), Class::Unsettled);
+    assert_eq!(disk.class_of(50), Class::Unsettled);
     disk.unmount(5);
-    assert_eq!(disk.class(), Class::Plain);
+    assert_eq!(disk.class_of(50), Class::Plain);
 }
 
 #[test]
 fn a_clean_stop_keeps_what_is_known() {
     let mut disk = mounted(&[]).restarted(true);
-    assert_eq!(disk.class(), Class::Plain);
+    assert_eq!(disk.class_of(50), Class::Plain);
     disk.commit_all(5, 1, &[(45, names(&[46]))]);
     disk.data(52);
     let mut disk = disk.restarted(true);
@@ -336,7 +332,7 @@ fn a_clean_stop_keeps_what_is_known() {
     assert_eq!(disk.classes(&[45, 46, 52, 53]), [Sensitive, Sensitive, Plain, Unsettled]);
     disk.commit_all(7, 7, &[(45, names(&[47]))]);
     assert_eq!(disk.classes(&[47, 53]), [Sensitive, Plain]);
-    assert_eq!(mounted(&[]).killed().class(), Class::Unsettled);
+    assert_eq!(mounted(&[]).killed().class_of(50), Class::Unsettled);
 }
 
 #[test]
