@@ -40,8 +40,9 @@ impl<A: Address> BlockSet<A> {
 
     /// The set of these blocks, whose numbers ascend.
     pub fn of_ascending(blocks: impl IntoIterator<Item = u64>) -> Self {
-        let (mut set, mut run) = (Self::default(), 0..0);
+        let (mut set, mut run, mut count) = (Self::default(), 0..0, 0);
         for block in blocks {
+            count += 1;
             assert!(block >= run.end, "the numbers of the blocks ascend");
             if block != run.end {
                 set.insert(Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES));
@@ -50,6 +51,7 @@ impl<A: Address> BlockSet<A> {
             run.end = block + 1;
         }
         set.insert(Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES));
+        assert!(set.len == count, "the set has each of the blocks, and no other");
         set
     }
 

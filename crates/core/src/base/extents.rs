@@ -102,6 +102,7 @@ impl<A: Address, V: Value> ExtentMap<A, V> {
                 self.bytes -= end - start;
             }
         }
+        assert!(self.map.is_empty() == (self.bytes == 0), "a map has bytes while it has extents");
     }
 
     /// Sets `extent` to `value`, and replaces its entries.

@@ -173,7 +173,9 @@ impl<A: Address> Extent<A> {
     #[must_use]
     pub fn inside(self, region: Self) -> Option<Self> {
         let both = self.overlap(region)?;
-        Some(Self::new(both.start.get() - region.start.get(), both.len))
+        let part = Self::new(both.start.get() - region.start.get(), both.len);
+        assert!(part.end() <= region.len, "a part lies in its region");
+        Some(part)
     }
 
     /// The parts of the extent outside `held`: extents within this one that ascend, and do not overlap.

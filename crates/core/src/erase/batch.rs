@@ -57,6 +57,7 @@ impl Limits {
             runs.iter().all(|run| run.len <= self.run_bytes_max),
             "a request waits behind one run at most"
         );
+        assert!(runs.len() <= RUNS_MAX, "a task has a limit of sites");
         runs
     }
 
@@ -87,5 +88,6 @@ pub fn holes<A: Address>(runs: &[Extent<A>]) -> Vec<Extent<A>> {
         holes.iter().map(|hole| hole.len).sum::<u64>() == area.bytes(),
         "holes are made of the runs alone"
     );
+    assert!(holes.iter().all(|hole| hole.len <= HOLE_BYTES_MAX), "a host is kept busy for a short time");
     holes
 }

@@ -3,7 +3,7 @@
 use super::step::{Action, Step};
 use super::{FILLS_AT_WORK_MAX, FILLS_MAX, Method, Point, StepIo, Verb, Work};
 use crate::base::buf::Buf;
-use crate::erase::policy::Policy;
+use crate::erase::policy::{PASSES_MAX, Policy};
 
 /// A task under way: see the module's documentation.
 #[derive(Debug)]
@@ -48,6 +48,7 @@ impl<S: Clone> Task<S> {
     /// Does what `method` says, with the passes of `policy`.
     #[must_use]
     pub fn new(method: Method<S>, policy: &Policy, priority: Priority) -> Self {
+        assert!(policy.passes().len() <= PASSES_MAX, "a policy has a limit of passes");
         let must_end = method.must_end();
         let (mut steps, contents) = method.steps(policy);
         steps.retain(|step| !step.is_empty());
@@ -169,6 +170,7 @@ impl<S: Clone> Task<S> {
         if self.is_at_rest() {
             assert!(self.puts_back(), "content that is spared a pass is still to be put back");
             self.steps.truncate(self.steps.iter().rposition(Step::puts_back).map_or(0, |at| at + 1));
+            assert!(self.steps.last().is_some_and(Step::puts_back), "the next step puts content back");
             (self.is_skipping, self.begun) = (false, 0);
         }
     }

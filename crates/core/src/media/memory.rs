@@ -19,7 +19,7 @@ pub(crate) struct Memory {
     pub(crate) keeps: Cell<bool>,
     /// The medium cannot grow.
     pub(crate) full: Cell<bool>,
-    /// Nothing of it has space, and none is to be had.
+    /// No part of the medium has space, and the host has no more.
     pub(crate) starved: Cell<bool>,
     /// Bytes that will not be erased.
     pub(crate) stubborn: Cell<Extent<Pos>>,

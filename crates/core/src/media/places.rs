@@ -70,6 +70,7 @@ impl Places {
                 None => places.push(place),
             }
         }
+        assert!(places.are_seals_in_order(), "each seal is of its place, in order");
         places
     }
 

@@ -375,6 +375,7 @@ impl Ledger {
             (from, so_far) = (extent.end(), so_far.min(it.since));
         }
         drop(rest);
+        assert!(from > self.age.from, "a walk over the entries goes on");
         (self.age.from, self.age.so_far) = (from, so_far);
     }
 }

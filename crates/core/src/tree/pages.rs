@@ -295,6 +295,7 @@ impl Pages {
         for page in &freed {
             let is_news = self.free.insert(page.0);
             assert!(is_news, "a page is freed once");
+            assert!(self.nodes.get(*page).is_none(), "a page that no head reaches is not in memory");
         }
         freed
     }
@@ -308,6 +309,8 @@ impl Pages {
         }
         self.unwritten.append(&mut self.due);
         self.unwritten.append(&mut self.taken);
+        let is_there = |page: &PageNo| self.nodes.get(*page).is_some();
+        assert!(self.unwritten.iter().all(is_there), "what no durable head reaches stays in memory");
         self.generation += 1;
     }
 

@@ -19,6 +19,7 @@ pub(super) fn zero_blocks(extent: Extent<Addr>, data: &[u8]) -> Vec<Extent<Addr>
             None => runs.push(Extent::new(start, BLOCK_BYTES)),
         }
     }
+    assert!(runs.last().is_none_or(|run| run.end() <= extent.end()), "zeros lie within what is written");
     runs
 }
 

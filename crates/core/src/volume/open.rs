@@ -282,6 +282,7 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
     }
     let journal = *media.journal();
     for (slot, (extent, crc)) in &found.state.slots.staged {
+        assert!(extent.len <= SLOT_BYTES, "a scan refuses content that is longer than its slot");
         let mut content = vec![0; extent.len as usize];
         journal.read(found.head.shape.slot(*slot), &mut content)?;
         if Crc(crc32c::crc32c(&content)) != *crc {

@@ -63,7 +63,7 @@ impl Bench {
         Self::made(policy, Memory::new(SIZE), 64 << 10, [None; 2])
     }
 
-    /// A new disk above `data`, with a journal whose halves have so many bytes: what holds data, and what dies with the disk's creation.
+    /// A new disk above `data`: which bytes hold data, and which die with its creation.
     fn made(policy: &str, data: Memory, half_bytes: u64, [held, dies]: [Option<Extent<Addr>>; 2]) -> Self {
         let shape = Shape { half_bytes, slots: 16 };
         let journal = Memory::new(shape.bytes());
@@ -154,7 +154,7 @@ impl Bench {
         while self.step() {}
     }
 
-    /// So many milliseconds pass.
+    /// Lets `ms` milliseconds pass.
     fn tick(&mut self, ms: u64) {
         self.now += ms;
         self.tell(Event::Tick);

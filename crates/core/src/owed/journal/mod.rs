@@ -224,6 +224,8 @@ impl State {
         for (extent, it) in owed {
             completed.push(Receipt { act, cause: it.cause, passes, extent, forgot: None });
         }
+        let bytes = completed.iter().map(|receipt| receipt.extent.len).sum::<u64>();
+        assert!(bytes <= extent.len, "each byte is completed once");
         completed.into_iter().for_each(|receipt| self.give(receipt));
         self.ledger.remove(extent);
     }
@@ -353,6 +355,7 @@ impl Journal {
         bytes.extend(snapshot.to_bytes());
         assert!(bytes.len() as u64 <= self.shape.half_bytes, "a snapshot outgrew its half");
         self.cursor = bytes.len() as u64;
+        assert!(self.cursor.is_multiple_of(SECTOR_BYTES), "the next frame begins at a sector");
         Commit { pos: self.shape.half(self.half), bytes, seq: self.seq, mark: Some(old) }
     }
 

@@ -265,6 +265,7 @@ impl Replay {
     /// Applies the frames that follow in `half` from `at` on.
     fn replay(&mut self, half: &Half<'_>, mut at: u64) -> Result<(), JournalError> {
         while let Some((frame, end)) = half.frame(at)?.filter(|(frame, _)| self.is_next(frame)) {
+            assert!(at < end && end <= half.len, "a frame has bytes, and ends within its half");
             at = end;
             self.apply(&frame)?;
         }

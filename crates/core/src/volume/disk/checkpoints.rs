@@ -118,6 +118,10 @@ impl Disk {
         self.begin_overwritten_sync();
         let checkpoints = &mut self.checkpoints;
         checkpoints.has_writes = self.store.mapped_mut().is_some_and(|it| it.begin_checkpoint(rests));
+        assert!(
+            checkpoints.after <= self.commits.left_seq,
+            "the commit that a map waits for is never an older one"
+        );
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
         let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };

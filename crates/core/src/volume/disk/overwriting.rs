@@ -185,7 +185,12 @@ impl Disk {
         for run in runs {
             let owed = self.state.ledger.overwritten_within(*run).map(|(part, _)| part.len).sum::<u64>();
             assert!(owed == run.len, "only what was written over is completed so");
-            self.overwriting.completed_seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
+            let seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
+            assert!(
+                self.overwriting.completed_seq <= seq,
+                "a completion is in the last commit, or in a later one"
+            );
+            self.overwriting.completed_seq = seq;
             self.state.counters.destroyed_bytes += run.len;
         }
     }

@@ -66,6 +66,10 @@ impl Volume {
         result: Result<Buf, MediumError>,
         out: &mut Vec<Command>,
     ) {
+        assert!(
+            !self.disk.outstanding.removes(page),
+            "an obstacle is dealt with once its I/O operation ended"
+        );
         match (page, result) {
             (Obstacle::Space(_), Err(error)) if error.kind == MediumErrorKind::NoSpace => {
                 for waiting in self.requests.waiting.take_behind(page) {

@@ -43,7 +43,9 @@ impl Remaining {
     /// Notes the answer of a medium that would not erase, at `now`: what remains rests for a while.
     pub(in crate::volume) fn refused(&mut self, why: &MediumError, now: Millis) {
         assert!(why.kind == MediumErrorKind::Remains, "only a refusal leaves something that remains");
-        (self.until, self.why) = (Millis(now.0.saturating_add(RETRY_MS)), Some(why.clone()));
+        let until = Millis(now.0.saturating_add(RETRY_MS));
+        assert!(self.until <= until, "a rest is made longer, and not shorter");
+        (self.until, self.why) = (until, Some(why.clone()));
     }
 
     /// Lets what is at `sites` rest, which a medium would not erase at once. Has each block tried on its own before, unless the

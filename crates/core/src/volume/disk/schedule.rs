@@ -33,6 +33,7 @@ impl Schedule {
     /// Notes that it is `now`. Time never goes back.
     pub(in crate::volume) fn pass(&mut self, now: Millis) {
         self.now = self.now.max(now);
+        assert!(self.last_request <= self.now, "the last request came at a time that has been");
     }
 
     /// Notes a request of a guest.

@@ -69,7 +69,9 @@ impl Disk {
 
     /// The same without a refusal: the task under way cannot be given up, and goes on once it has rested.
     pub(in crate::volume) fn rest_tasks(&mut self) {
-        self.schedule.shortage.tasks = self.retry_at();
+        let until = self.retry_at();
+        assert!(self.schedule.shortage.tasks <= until, "a rest is made longer, and not shorter");
+        self.schedule.shortage.tasks = until;
     }
 
     pub(in crate::volume) fn retry_at(&self) -> Millis {

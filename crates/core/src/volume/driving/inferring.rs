@@ -131,6 +131,7 @@ impl Volume {
                 Verdict::ConservativeOverwrite if self.disk.dead_leave() => None,
                 Verdict::ConservativeOverwrite => self.erasing.oblige_below(&mut self.disk, extent, out),
             };
+            assert!(rest.is_none_or(|rest| rest.len < extent.len), "a verdict is carried out part by part");
             if let (Some(watching), Some(rest)) = (&mut self.watching.watch, rest) {
                 watching.verdict.push((rest, verdict));
             }
@@ -149,6 +150,7 @@ impl Volume {
             return self.erasing.oblige_first(&mut self.disk, extent, due, Cause::Map, out);
         };
         watching.parts += 1;
+        assert!(watching.parts <= PARTS_MAX, "a limit of the watcher's own deaths is under way");
         watching.last_own += 1;
         let (id, request) =
             (Origin::Own(watching.last_own), Request { op: Op::Purge, extent: part, fua: false });

@@ -34,6 +34,7 @@ impl Jobs {
 
     /// No job begins before `until`: there was no space for one.
     pub(in crate::volume) fn put_off(&mut self, until: Millis) {
+        assert!(self.not_before <= until, "a rest is made longer, and not shorter");
         self.not_before = until;
     }
 }

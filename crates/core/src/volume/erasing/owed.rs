@@ -60,6 +60,7 @@ impl Erasing {
             addresses.push((content.address(it.part.extent), content.cause));
             sites.extend(it.at);
         }
+        assert!(places.len() <= RUNS_MAX, "a task has a limit of places");
         // Several parts may be destroyed at one place.
         sites.dedup();
         let zeros = match (are_plain, self.capabilities.punch) {

@@ -21,6 +21,7 @@ impl Requests {
         due: Due,
         cause: Cause,
     ) {
+        assert!(!extent.is_empty(), "a request that frees nothing is answered as it arrives");
         let deaths = Deaths { rest: vec![extent], due, cause };
         let needs_checkpoint = match due {
             // An obligation for what lies below would replace one that is not completed yet.

@@ -79,7 +79,10 @@ impl Requests {
             others.disk.zero_notes(others.out);
             return self.give_up_noting(others, id);
         }
+        let before = others.disk.overwriting.under_way.bytes();
         others.disk.overwriting.under_way.remove(extent);
+        let after = others.disk.overwriting.under_way.bytes();
+        assert!(before == after + extent.len, "a write over dead bytes is under way until it is noted");
         if !others.disk.state.ledger.has_unsynced() {
             others.disk.overwriting.since = others.disk.schedule.now;
         }

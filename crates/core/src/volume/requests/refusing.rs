@@ -18,7 +18,9 @@ impl Requests {
 
     /// Lets changes of the map rest: a page lacked space.
     pub(in crate::volume) fn put_off_map(&mut self, others: &mut Others<'_>, error: &MediumError) {
-        others.disk.schedule.shortage.map = others.disk.retry_at();
+        let until = others.disk.retry_at();
+        assert!(others.disk.schedule.shortage.map <= until, "a rest is made longer, and not shorter");
+        others.disk.schedule.shortage.map = until;
         self.refuse_obliging(others, error);
         if !others.disk.state.ledger.dead().is_empty() || !others.disk.can_close() {
             self.refuse_closes(others, error);

@@ -59,6 +59,10 @@ impl Requests {
         request: Request,
         block: Extent<Addr>,
     ) {
+        assert!(
+            block.overlaps(request.extent),
+            "a block gets a place of its own because a part of it changes"
+        );
         let places = others.disk.store.locate(block);
         self.run(id, request.extent, true, Stage::CopyUp { request, block, is_read: false });
         others.disk.io(Purpose::Request(id), places, IoOp::Read, others.out);

@@ -125,6 +125,7 @@ impl Requests {
     /// Makes a cut at the open epoch, if that has any change.
     fn cut_epoch(&mut self, disk: &mut Disk, when: u64, waiters: Vec<Origin>, out: &mut Vec<Command>) {
         assert!(self.closes.cut.is_none(), "one close is under way at a time");
+        assert!(!waiters.is_empty(), "a cut is made for a request, which is answered");
         if std::mem::take(&mut self.closes.is_changed) {
             self.closes.cut = Some(Cut { when, waiters });
             return;

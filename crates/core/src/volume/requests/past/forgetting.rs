@@ -34,7 +34,12 @@ impl Requests {
     /// Notes the intent of request `id`, whose epochs have closed durably.
     pub(in crate::volume) fn intend_forget(&mut self, others: &mut Others<'_>, id: Origin, scope: Scope) {
         assert!(scope.epochs.to < others.disk.open_epoch(), "only epochs that have closed are forgotten");
-        others.erasing.forgetting.after = others.disk.change(Change::Forget(scope));
+        let seq = others.disk.change(Change::Forget(scope));
+        assert!(
+            others.erasing.forgetting.after <= seq,
+            "each intent is in the commit of the last one, or a later one"
+        );
+        others.erasing.forgetting.after = seq;
         others.disk.resume_forget(scope);
         if mutant::is(Mutant::ReplyBeforeIntent) {
             return self.finish_with_buf(others, id);

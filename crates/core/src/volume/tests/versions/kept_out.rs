@@ -11,20 +11,6 @@ fn watched() -> (Bench, Puppet) {
     (bench, puppet)
 }
 
-impl Bench {
-    /// Keeps the watcher out, and has another one begin: that waits for `io`, after which it has no effect.
-    fn begins_after(&mut self, puppet: &Puppet, io: Io) {
-        self.tell(Event::KeepWatcherOut);
-        self.tell(Event::WatchAnew);
-        self.idle();
-        assert!(self.volume.is_watcher_awaited(), "what is under way is for another watcher");
-        self.carry_out(io);
-        self.idle();
-        assert!(!self.volume.is_watcher_awaited());
-        assert_eq!(puppet.told.answers.load(Relaxed), 0);
-    }
-}
-
 #[test]
 fn what_a_watcher_has_found_is_dropped_when_it_is_kept_out() {
     let (mut bench, puppet) = watched();
@@ -65,22 +51,28 @@ fn nothing_is_watched_until_the_new_watcher_begins() {
 }
 
 #[test]
-fn what_is_under_way_for_the_watcher_before_ends_before_the_new_one_begins_and_is_dropped() {
+fn what_is_under_way_for_the_watcher_before_ends_before_the_new_one_begins() {
     type Finds = fn(&Puppet);
     let dead = [vec![7; 1000], vec![0; 2000], vec![7; 1096]].concat();
-    let cases: [(Finds, IoOp, Vec<u8>); 3] = [
-        (|puppet| puppet.asks.store(true, Relaxed), IoOp::Read, vec![7; 4096]),
-        (|puppet| puppet.has_evidence.store(true, Relaxed), IoOp::Sync, vec![7; 4096]),
-        // A death that was found takes place.
-        (|puppet| puppet.finds_dead(Extent::new(1000, 2000)), IoOp::Read, dead),
+    let cases: [(&str, Finds, IoOp, Vec<u8>); 3] = [
+        ("a read", |puppet| puppet.asks.store(true, Relaxed), IoOp::Read, vec![7; 4096]),
+        ("evidence", |puppet| puppet.has_evidence.store(true, Relaxed), IoOp::Sync, vec![7; 4096]),
+        ("a death", |puppet| puppet.finds_dead(Extent::new(1000, 2000)), IoOp::Read, dead),
     ];
-    for (finds, op, content) in cases {
+    for (name, finds, op, content) in cases {
         let (mut bench, puppet) = watched();
         finds(&puppet);
         bench.tick(60_000);
         let io = bench.hold(|io| io.op == op);
-        bench.begins_after(&puppet, io);
-        assert_eq!(bench.reads(0, BLOCK), content, "{op:?}");
+        bench.tell(Event::KeepWatcherOut);
+        bench.tell(Event::WatchAnew);
+        bench.idle();
+        assert!(bench.volume.is_watcher_awaited(), "{name} is for another watcher");
+        bench.carry_out(io);
+        bench.idle();
+        assert!(!bench.volume.is_watcher_awaited(), "{name} has ended");
+        assert_eq!(puppet.told.answers.load(Relaxed), 0, "{name} is no news for the new watcher");
+        assert_eq!(bench.reads(0, BLOCK), content, "{name}");
     }
 }
 
