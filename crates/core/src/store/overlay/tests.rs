@@ -130,6 +130,11 @@ impl Bench {
         places
     }
 
+    /// The slot that a write of a block without one gets.
+    fn slot_for(&mut self, block: u64) -> u64 {
+        self.write(blocks(block, 1)).first().extent.start.0 / BLOCK_BYTES
+    }
+
     fn checkpoint(&mut self) {
         Batch::all_writes(&mut self.overlay).iter().for_each(|write| self.map.put(write));
         self.overlay.end_checkpoint();
@@ -246,20 +251,12 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
 fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
     let mut bench = Bench::with(blocks(100, 1));
     bench.overlay.unmap(blocks(100, 1));
-    assert_eq!(
-        bench.write(blocks(200, 1)).first().extent.start,
-        Pos(BLOCK_BYTES),
-        "a slot that is pending free was used"
-    );
+    assert_eq!(bench.slot_for(200), 1, "a slot that is pending free was used");
     let writes = Batch::all_writes(&mut bench.overlay);
-    assert_eq!(
-        bench.write(blocks(201, 1)).first().extent.start,
-        Pos(2 * BLOCK_BYTES),
-        "the map is not written"
-    );
+    assert_eq!(bench.slot_for(201), 2, "the map is not written");
     writes.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
-    assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
+    assert_eq!(bench.slot_for(202), 0);
 }
 
 #[test]
@@ -285,11 +282,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     let first = Batch::all_writes(&mut bench.overlay);
     bench.overlay.abort_checkpoint();
     assert!(!bench.overlay.is_durable(blocks(100, 1)));
-    assert_eq!(
-        bench.write(blocks(200, 1)).first().extent.start,
-        Pos(BLOCK_BYTES),
-        "a slot that is pending free was used"
-    );
+    assert_eq!(bench.slot_for(200), 1, "a slot that is pending free was used");
     let again = Batch::all_writes(&mut bench.overlay);
     assert_eq!(
         again.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
@@ -297,7 +290,7 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     );
     again.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
-    assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
+    assert_eq!(bench.slot_for(201), 0);
 }
 
 #[test]
@@ -387,7 +380,7 @@ fn slots_without_an_owner_after_a_crash_are_destroyed_before_they_are_used() {
     let mut bench = Bench::with(blocks(100, 1));
     bench.write(blocks(101, 3));
     let mut bench = bench.reopen().unwrap();
-    assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
+    assert_eq!(bench.slot_for(102), 4);
     assert_eq!(
         bench.overlay.background(false),
         Some(Job::Destroy(vec![Place {
