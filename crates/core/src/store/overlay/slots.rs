@@ -89,11 +89,6 @@ impl Slots {
         self.end
     }
 
-    /// Whether no slot is free.
-    pub(super) fn is_full(&self) -> bool {
-        self.clean.is_empty()
-    }
-
     /// How many slots are free.
     pub(super) fn clean(&self) -> u64 {
         self.clean.len()
