@@ -252,6 +252,7 @@ impl Log {
             !dies
         });
         let settled = BlockSet::of_ascending(settled);
+        assert!(settled.len() <= dying.len(), "no other stubs die with the half than were to");
         self.owed.subtract(&settled);
         settled
     }
