@@ -76,7 +76,7 @@ impl Bench {
         Self::open(Memory::default(), map).unwrap()
     }
 
-    /// One whose `extent` was written durably.
+    /// A bench whose `extent` was written durably.
     fn with(extent: Extent<Addr>) -> Self {
         let mut bench = Self::new();
         bench.write(extent);
