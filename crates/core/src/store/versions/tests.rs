@@ -78,7 +78,7 @@ fn opened(stub_bytes: usize, kept: Option<&[u8]>, data: &Memory, policy: &Policy
     open_on([data, &map, &stubs, &root], (layout, Session(1)), (kept, policy, false)).expect("a new store")
 }
 
-/// The media of the index, the stubs and the root of a new disk, of so many bytes.
+/// The media of the index, the stubs and the root of a new disk, with these sizes in bytes.
 fn new_media(bytes: [u64; 3]) -> [Memory; 3] {
     let media = bytes.map(memory);
     let root = format_root(DISK, Cells::new([1; 32]));
