@@ -324,20 +324,14 @@ impl Store for Overlay {
                 !self.purged.contains(block) && !self.based.contains(block),
                 "a block with a slot is nowhere else"
             );
-            if self.base.data.contains(block) {
-                self.map.set(block, PURGED);
-                self.purged.insert(address(block));
-            } else {
-                self.map.set(block, BASE);
-            }
+            self.purge(block);
         }
         let Some(whole) = self.allocated.whole_blocks(extent) else { return };
         for run in self.based.runs_within(whole).collect::<Vec<_>>() {
             for (block, _) in Self::blocks(run) {
                 assert!(!self.is_allocated(block), "a block where the base shows has no slot");
                 self.begin_page(block / PAGE_BLOCKS);
-                self.map.set(block, PURGED);
-                self.purged.insert(address(block));
+                self.purge(block);
             }
             self.cover_base(run);
         }

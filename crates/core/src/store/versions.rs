@@ -277,7 +277,7 @@ impl Versions {
 
     /// Whether nothing is left to commit, and the durable index still names slots of which nothing is left.
     fn has_only_slots_to_free(&self) -> bool {
-        let has_commit = self.catalog.log.is_pending() || self.committing.again.is_some();
+        let has_commit = self.catalog.log.pending() > 0 || self.committing.again.is_some();
         self.catalog.slots.frees() && !has_commit && !self.must_index_wait() && self.stuck.is_none()
     }
 
@@ -458,7 +458,7 @@ impl Mapped for Versions {
         let is_long = self.catalog.log.pending() > self.catalog.limits.pending();
         if self.is_index_due() && !self.must_index_wait() || is_long {
             MapState::Due
-        } else if self.catalog.log.is_pending() || self.committing.is_open() {
+        } else if self.catalog.log.pending() > 0 || self.committing.is_open() {
             MapState::Behind
         } else if self.committing.wants_index {
             MapState::Waits

@@ -35,7 +35,9 @@ impl Overlay {
             places.push(Place { on: MediumId::Base, extent: Extent::new(whole.start.0, whole.len) });
         }
         self.begin_page(page);
-        self.forget_block(block);
+        self.search.outdate();
+        self.cover_base(whole);
+        self.purge(block);
         assert!(!self.is_allocated(block) && !self.based.contains(block), "a block that has left is nowhere");
         places
     }
@@ -48,10 +50,8 @@ impl Overlay {
         }
     }
 
-    /// Unmaps `block`: it reads as zeros from now on.
-    fn forget_block(&mut self, block: u64) {
-        self.search.outdate();
-        self.cover_base(address(block));
+    /// Notes that `block` reads as zeros.
+    pub(super) fn purge(&mut self, block: u64) {
         if self.base.data.contains(block) {
             self.purged.insert(address(block));
         }

@@ -31,7 +31,7 @@ pub(super) struct Search {
 
 impl Overlay {
     pub(super) fn is_worth_packing(&self, all: bool) -> bool {
-        if self.mode == Mode::Punch || self.search.is_vain || self.slots.is_full() {
+        if self.mode == Mode::Punch || self.search.is_vain || self.slots.clean() == 0 {
             return false;
         }
         all || self.mode == Mode::Packed || self.slots.clean() > self.allocated.blocks().len() / DENSE_SLOTS

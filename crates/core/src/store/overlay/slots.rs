@@ -89,11 +89,6 @@ impl Slots {
         self.end
     }
 
-    /// Whether no slot is free.
-    pub(super) fn is_full(&self) -> bool {
-        self.clean.is_empty()
-    }
-
     /// How many slots are free.
     pub(super) fn clean(&self) -> u64 {
         self.clean.len()
@@ -160,6 +155,7 @@ impl Slots {
     fn hand_out(&mut self, run: Extent<Pos>) {
         self.clean.remove(run);
         self.pending_punch.remove(run);
+        assert!(self.pending_punch.len() <= self.clean.len(), "only free space is given back");
     }
 
     /// Notes that the map names `slot` no more; its content `is_destroyed`, or is not.
@@ -277,6 +273,7 @@ impl Slots {
         assert!(!self.shrinking, "one cut at a time");
         let tail = self.tail()?;
         self.hand_out(tail);
+        assert!(self.tail().is_none(), "all free slots at the end are cut off at once");
         self.shrinking = true;
         Some((Doing::Cut(tail.start), Job::Shrink(tail.start)))
     }

@@ -70,16 +70,24 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(mode: Mode) -> Self {
+    fn new() -> Self {
         let map = Memory::of(map_bytes(SIZE));
         format_map(&map, DISK, SIZE).unwrap();
-        Self::open(mode, Memory::default(), map).unwrap()
+        Self::open(Memory::default(), map).unwrap()
     }
 
-    fn open(mode: Mode, data: Memory, map: Memory) -> Result<Self, MapError> {
+    /// A bench whose `extent` was written durably.
+    fn with(extent: Extent<Addr>) -> Self {
+        let mut bench = Self::new();
+        bench.write(extent);
+        bench.checkpoint();
+        bench
+    }
+
+    fn open(data: Memory, map: Memory) -> Result<Self, MapError> {
         let mut base_data = BlockSet::default();
         base_data.insert(blocks(0, 10));
-        let setup = Setup { mode, base_data: Arc::new(base_data) };
+        let setup = Setup { mode: Mode::Lazy, base_data: Arc::new(base_data) };
         let base = Memory::of(10 * BLOCK_BYTES - 512);
         let opening = Opening {
             kind: &Kind::Overlay(setup.clone()),
@@ -97,7 +105,7 @@ impl Bench {
     }
 
     fn reopen(self) -> Result<Self, MapError> {
-        Self::open(self.overlay.mode, self.data, self.map)
+        Self::open(self.data, self.map)
     }
 
     /// Reads the map for `extent`.
@@ -120,6 +128,11 @@ impl Bench {
         });
         self.overlay.end_write(extent, Written::There(Vec::new()));
         places
+    }
+
+    /// The slot that a write of a block without one gets.
+    fn slot_for(&mut self, block: u64) -> u64 {
+        self.write(blocks(block, 1)).first().extent.start.0 / BLOCK_BYTES
     }
 
     fn checkpoint(&mut self) {
@@ -179,7 +192,7 @@ fn read_of(map: &Memory, places: &[Place]) -> Vec<u8> {
 
 #[test]
 fn a_block_is_in_the_base_or_in_a_slot_or_nowhere() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     assert_eq!(bench.on(blocks(9, 2)), [(MediumId::Base, 36864, 3584), (MediumId::Nowhere, 0, 512 + 4096)]);
     bench.write(blocks(9, 2));
     assert_eq!(bench.on(blocks(8, 3)), [(MediumId::Base, 32768, 4096), (MediumId::Data, 0, 8192)]);
@@ -189,7 +202,7 @@ fn a_block_is_in_the_base_or_in_a_slot_or_nowhere() {
 
 #[test]
 fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     bench.write(blocks(3, 1));
     bench.overlay.unmap(blocks(2, 2));
     bench.overlay.unmap(blocks(50, 2));
@@ -202,7 +215,7 @@ fn what_is_purged_reads_as_zeros_and_the_base_does_not_show_through_again() {
 
 #[test]
 fn a_part_of_a_block_of_the_base_cannot_die_alone() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     let part = Extent::<Addr>::between(1024, 3 * BLOCK_BYTES + 512);
     assert_eq!(bench.overlay.first(Content::Discardable, part), Some(blocks(1, 2)));
     assert_eq!(bench.overlay.begin_write(part, Epoch(0)), WritePlan::CopyUp(blocks(0, 1)));
@@ -219,10 +232,9 @@ fn a_part_of_a_block_of_the_base_cannot_die_alone() {
 
 #[test]
 fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     bench.write(blocks(100, 3));
-    bench.overlay.unmap(blocks(102, 1));
-    bench.checkpoint();
+    bench.unmap_and_checkpoint(blocks(102, 1));
     let Some(Job::Shrink(_)) = bench.overlay.background(false) else { panic!("it is not cut off") };
     assert_eq!(bench.overlay.begin_write(blocks(200, 1), Epoch(0)), WritePlan::AwaitJob);
     assert!(
@@ -237,33 +249,20 @@ fn nothing_gets_a_slot_that_is_being_cut_off_or_that_the_map_cannot_name() {
 
 #[test]
 fn a_slot_is_used_again_only_once_the_durable_map_does_not_name_it() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 1));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(100, 1));
     bench.overlay.unmap(blocks(100, 1));
-    assert_eq!(
-        bench.write(blocks(200, 1)).first().extent.start,
-        Pos(BLOCK_BYTES),
-        "a slot that is pending free was used"
-    );
+    assert_eq!(bench.slot_for(200), 1, "a slot that is pending free was used");
     let writes = Batch::all_writes(&mut bench.overlay);
-    assert_eq!(
-        bench.write(blocks(201, 1)).first().extent.start,
-        Pos(2 * BLOCK_BYTES),
-        "the map is not written"
-    );
+    assert_eq!(bench.slot_for(201), 2, "the map is not written");
     writes.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
-    assert_eq!(bench.write(blocks(202, 1)).first().extent.start, Pos(0));
+    assert_eq!(bench.slot_for(202), 0);
 }
 
 #[test]
 fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_start() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(0, 2900));
-    bench.checkpoint();
-    bench.overlay.unmap(blocks(0, 2800));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(0, 2900));
+    bench.unmap_and_checkpoint(blocks(0, 2800));
     assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), false), None);
     bench.map.1.take();
     let mut bench = bench.reopen().unwrap();
@@ -278,18 +277,12 @@ fn pages_of_the_map_that_say_nothing_any_more_keep_their_space_until_the_next_st
 
 #[test]
 fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 1));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(100, 1));
     bench.overlay.unmap(blocks(100, 1));
     let first = Batch::all_writes(&mut bench.overlay);
     bench.overlay.abort_checkpoint();
     assert!(!bench.overlay.is_durable(blocks(100, 1)));
-    assert_eq!(
-        bench.write(blocks(200, 1)).first().extent.start,
-        Pos(BLOCK_BYTES),
-        "a slot that is pending free was used"
-    );
+    assert_eq!(bench.slot_for(200), 1, "a slot that is pending free was used");
     let again = Batch::all_writes(&mut bench.overlay);
     assert_eq!(
         again.iter().map(|(places, _)| places.clone()).collect::<Vec<_>>(),
@@ -297,12 +290,12 @@ fn a_checkpoint_that_had_no_space_is_written_again_and_frees_nothing() {
     );
     again.iter().for_each(|write| bench.map.put(write));
     bench.overlay.end_checkpoint();
-    assert_eq!(bench.write(blocks(201, 1)).first().extent.start, Pos(0));
+    assert_eq!(bench.slot_for(201), 0);
 }
 
 #[test]
 fn a_block_leaves_the_base_too_until_a_checkpoint_says_that_the_base_does_not_show() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     let left = |bench: &mut Bench| {
         bench.write(blocks(1, 1));
         bench.overlay.leave(blocks(1, 1), Epoch(0)).iter().map(|it| it.on).collect::<Vec<_>>()
@@ -321,7 +314,7 @@ fn a_block_leaves_the_base_too_until_a_checkpoint_says_that_the_base_does_not_sh
 
 #[test]
 fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     let page =
         |n: u64, count: u64| Place { on: MediumId::Map, extent: Extent::new(4096 * (n + 1), 4096 * count) };
     assert_eq!(bench.overlay.lacks_space(blocks(0, 3000), true), Some(page(0, 1)));
@@ -334,11 +327,8 @@ fn a_death_needs_space_for_the_map_only_where_the_base_shows() {
 
 #[test]
 fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 2500));
-    bench.checkpoint();
-    bench.overlay.unmap(blocks(101, 2000));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(100, 2500));
+    bench.unmap_and_checkpoint(blocks(101, 2000));
     assert_eq!(bench.compact(), ["move", "destroy", "shrink"]);
     assert_eq!(bench.overlay.slots.end(), 500);
     let mut bench = bench.reopen().unwrap();
@@ -350,11 +340,8 @@ fn the_last_blocks_move_into_the_holes_and_the_medium_is_cut_off() {
 
 #[test]
 fn moves_that_are_given_up_keep_no_write_from_a_slot() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 2500));
-    bench.checkpoint();
-    bench.overlay.unmap(blocks(101, 2000));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(100, 2500));
+    bench.unmap_and_checkpoint(blocks(101, 2000));
     let mut given_up = 0;
     while given_up < 300 {
         match bench.overlay.background(true) {
@@ -381,22 +368,19 @@ fn moves_that_are_given_up_keep_no_write_from_a_slot() {
 
 #[test]
 fn a_mass_delete_of_everything_moves_nothing() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     bench.write(blocks(100, 2500));
-    bench.overlay.unmap(blocks(0, BLOCKS));
-    bench.checkpoint();
+    bench.unmap_and_checkpoint(blocks(0, BLOCKS));
     assert_eq!(bench.compact(), ["shrink"]);
     assert_eq!(bench.overlay.slots.end(), 0);
 }
 
 #[test]
 fn slots_without_an_owner_after_a_crash_are_destroyed_before_they_are_used() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 1));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(100, 1));
     bench.write(blocks(101, 3));
     let mut bench = bench.reopen().unwrap();
-    assert_eq!(bench.write(blocks(102, 1)).first().extent.start, Pos(4 * BLOCK_BYTES));
+    assert_eq!(bench.slot_for(102), 4);
     assert_eq!(
         bench.overlay.background(false),
         Some(Job::Destroy(vec![Place {
@@ -408,9 +392,7 @@ fn slots_without_an_owner_after_a_crash_are_destroyed_before_they_are_used() {
 
 #[test]
 fn unneeded_pages_are_not_kept() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(0, BLOCKS));
-    bench.checkpoint();
+    let mut bench = Bench::with(blocks(0, BLOCKS));
     assert_eq!(bench.overlay.map.resident(), 3);
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
     bench.overlay.map.throw_out(&BTreeSet::from([1]));
@@ -423,9 +405,7 @@ fn unneeded_pages_are_not_kept() {
 
 /// Why an overlay with four blocks in slots is refused after `change` of its map.
 fn refused(change: impl Fn(&Memory)) -> Option<MapError> {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 4));
-    bench.checkpoint();
+    let bench = Bench::with(blocks(100, 4));
     change(&bench.map);
     bench.reopen().err()
 }
@@ -439,7 +419,7 @@ fn a_map_that_lies_is_refused() {
     assert!(matches!(refused(|map| map.write(Pos(0), &[1], false).unwrap()), Some(MapError::Damaged(_))));
     let foreign = Memory::of(map_bytes(SIZE));
     format_map(&foreign, [5; 16], SIZE).unwrap();
-    assert_eq!(Bench::open(Mode::Lazy, Memory::default(), foreign).err(), Some(MapError::Foreign));
+    assert_eq!(Bench::open(Memory::default(), foreign).err(), Some(MapError::Foreign));
     assert_eq!(format_map(&Memory::default(), DISK, 1 << 44), Err(MapError::TooLarge));
 }
 
@@ -473,10 +453,7 @@ fn a_believable_entry_that_was_not_written_is_refused_with_its_sector() {
 
 #[test]
 fn a_page_that_is_damaged_while_the_disk_is_served_is_not_believed() {
-    let mut bench = Bench::new(Mode::Lazy);
-    bench.write(blocks(100, 4));
-    bench.checkpoint();
-    let mut bench = bench.reopen().unwrap();
+    let mut bench = Bench::with(blocks(100, 4)).reopen().unwrap();
     map::put(&bench.map, [5; 16], 101, PURGED).expect_err("it is another disk's");
     bench.map.write(Pos(entry_at(101)), &[7], false).unwrap();
     let place = bench.overlay.missing(blocks(100, 1)).expect("nothing was read");
@@ -492,7 +469,7 @@ fn a_page_that_is_damaged_while_the_disk_is_served_is_not_believed() {
 
 #[test]
 fn one_wrong_byte_of_the_map_is_mended_and_nothing_else_changes() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     bench.write(blocks(100, 4));
     bench.unmap_and_checkpoint(blocks(2, 1));
     let whole = bench.map.0.borrow().clone();
@@ -511,7 +488,7 @@ fn one_wrong_byte_of_the_map_is_mended_and_nothing_else_changes() {
 
 #[test]
 fn refused_writes_get_no_new_slots_for_ever() {
-    let mut bench = Bench::new(Mode::Lazy);
+    let mut bench = Bench::new();
     let refused = (0..10_000).take_while(|_| {
         bench.load(blocks(0, 16));
         let is_planned = matches!(bench.overlay.begin_write(blocks(0, 16), Epoch(0)), WritePlan::To(_));

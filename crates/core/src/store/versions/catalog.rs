@@ -82,6 +82,7 @@ impl IndexCheckpoint {
 
     /// Whether all stubs were taken to be written.
     fn has_homed(&self) -> bool {
+        assert!(self.taken <= self.to_home.len(), "no more stubs are taken than need a home");
         self.taken == self.to_home.len()
     }
 }

@@ -74,23 +74,39 @@ fn store() -> Versions {
 /// An empty store above `data`, whose stubs have so many bytes; without what a clean stop has `kept`, it is opened as after a crash.
 fn opened(stub_bytes: usize, kept: Option<&[u8]>, data: &Memory, policy: &Policy) -> Versions {
     let layout = Layout { stub_bytes, half_bytes: 4 << 20 };
-    let (map, stubs, root) = (memory(1 << 16), memory(layout.half(1).end()), memory(ROOT_BYTES));
-    map.write(Pos(0), &format_index(DISK), true).expect("there is space");
-    stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
-    root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
-    let setup = Setup { layout, sessions: Session(1).into() };
+    let [map, stubs, root] = new_media([1 << 16, layout.half(1).end(), ROOT_BYTES]);
+    open_on([data, &map, &stubs, &root], (layout, Session(1)), (kept, policy, false)).expect("a new store")
+}
+
+/// The media of the index, the stubs and the root of a new disk, with these sizes in bytes.
+fn new_media(bytes: [u64; 3]) -> [Memory; 3] {
+    let media = bytes.map(memory);
+    let root = format_root(DISK, Cells::new([1; 32]));
+    for (medium, first) in media.iter().zip([format_index(DISK), format_stubs(DISK), root]) {
+        medium.write(Pos(0), &first, true).expect("there is space");
+    }
+    media
+}
+
+/// Opens the store on its media: content, index, stubs, root.
+fn open_on(
+    media: [&Memory; 4],
+    (layout, session): (Layout, Session),
+    (kept, policy, read_only): (Option<&[u8]>, &Policy, bool),
+) -> Result<Versions, VersionsError> {
+    let setup = Setup { layout, sessions: session.into() };
     let mut opening = Opening {
         kind: &Kind::Versions(setup),
         disk: DISK,
         size: TIMES * LONG * BLOCK_BYTES,
         kept,
         policy,
-        read_only: false,
+        read_only,
         memory_bytes: 64 << 20,
         entropy: &mut [2; 32],
         owed: &mut Owed::default(),
     };
-    Versions::open(&setup, &mut opening, [data, &map, &stubs, &root]).expect("a new store")
+    Versions::open(&setup, &mut opening, media.map(|medium| medium as &dyn Medium))
 }
 
 fn extent(block: u64, blocks: u64) -> Extent<Addr> {
@@ -256,9 +272,8 @@ fn the_durable_index_frees_slots_of_which_nothing_is_left_though_nothing_else_is
     }
     assert_eq!(store.background(false), None, "stubs in the log die with their half");
     store.write_index();
-    let stored = |store: &Versions| match Store::status(store) {
-        StoreStatus::Versions(status) => status.stored_bytes / BLOCK_BYTES,
-        other => panic!("{other:?}"),
+    let stored = |store: &Versions| {
+        Store::status(store).versions().expect("this kind of store").stored_bytes / BLOCK_BYTES
     };
     assert_eq!((stored(&store), store.map_state()), (16, MapState::Behind));
     store.commit();
@@ -388,10 +403,7 @@ fn a_checkpoint_goes_on_where_nothing_is_left_of_the_versions_that_were_to_come_
 
 #[test]
 fn a_move_of_homes_that_was_given_up_knows_its_slots_after_the_cell_of_a_half_was_destroyed_first() {
-    let mut store = store();
-    store.write(0, 1);
-    store.write_index();
-    let left = store.leave(extent(0, 1), store.open)[0];
+    let (mut store, left) = left_at_home();
     store.owed_durably(&[left.extent]);
     store.committing.wants_index = true;
     store.commit();

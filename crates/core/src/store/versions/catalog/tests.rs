@@ -607,7 +607,7 @@ impl Rig {
         for _ in 0..40 {
             self.checkpoint();
             _ = self.destroy(usize::MAX);
-            if self.store.history.owed() == 0 && !self.store.log.is_pending() {
+            if self.store.history.owed() == 0 && self.store.log.pending() == 0 {
                 break;
             }
         }

@@ -349,7 +349,8 @@ impl Versions {
         let is_awaited = self.forgetting.awaits_stubs() && to_kill > 0;
         let is_urgent = self.stuck.is_some()
             || self.half_to_destroy().is_some()
-            || self.are_homes_urgent()
+            || self.catalog.homes.are_moving()
+            || self.catalog.homes.has_stale()
             || is_awaited
             || to_kill > PILE_MAX
             || spare > SPARE_MAX;

@@ -19,11 +19,6 @@ const PAGES_MAX: usize = 128;
 const STALE_MAX: usize = 1024;
 
 impl Versions {
-    /// Whether a job has to go on with cells.
-    pub(in super::super) fn are_homes_urgent(&self) -> bool {
-        self.catalog.homes.are_moving() || self.catalog.homes.has_stale()
-    }
-
     /// The next job that destroys stubs.
     pub(in super::super) fn stub_job(&mut self) -> Result<Option<Begun>, Missing> {
         if let Some(job) = self.job_under_way() {

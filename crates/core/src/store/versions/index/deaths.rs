@@ -37,7 +37,7 @@ pub(in super::super) struct Deaths {
     /// By list and run: how many entries the run has.
     pub(in super::super) runs: Tree<{ 2 * NUMBER }, NUMBER>,
     /// How many versions all entries have.
-    versions: u64,
+    pub(in super::super) versions: u64,
     /// The number of the last run that was begun since the start.
     last_run: u64,
     /// The merge under way.
@@ -69,11 +69,6 @@ impl Deaths {
     pub(in super::super) fn reach(&self, pages: &Pages, used: &mut RoaringBitmap) -> Result<(), Absent> {
         self.entries.reach(pages, used)?;
         self.runs.reach(pages, used)
-    }
-
-    /// How many versions are in all lists.
-    pub(in super::super) fn versions(&self) -> u64 {
-        self.versions
     }
 
     /// Adds a version to the list of `list`.

@@ -232,8 +232,8 @@ impl History {
         let mut roots = vec![Root::default(); TREES];
         (roots[VERSIONS], roots[OWED], roots[CLUSTERS]) = (self.versions.root(), self.owed.root(), slots);
         [roots[DEATHS], roots[RUNS]] = self.deaths.roots();
-        [roots[EPOCHS], roots[EPOCHS_AGAIN]] = self.epochs.roots();
-        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.table.roots();
+        [roots[EPOCHS], roots[EPOCHS_AGAIN]] = self.epochs.trees.each_ref().map(Tree::root);
+        [roots[GAPS], roots[GAPS_AGAIN]] = self.gaps.table.trees.each_ref().map(Tree::root);
         roots
     }
 
@@ -580,7 +580,7 @@ impl History {
 
     /// How many versions are dead and shown by a kept epoch.
     pub(in super::super) fn retired(&self) -> u64 {
-        self.deaths.versions()
+        self.deaths.versions
     }
 }
 

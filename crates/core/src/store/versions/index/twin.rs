@@ -1,7 +1,7 @@
 //! Two trees with the same entries, for what nothing else on the disk says: which epochs are kept, and which blocks were
 //! forgotten in them. Damage to either tree loses nothing: [`crate::store::versions::opening::rebuilding`] takes the entries from the other.
 
-use crate::tree::{Absent, Head, PageError, PageNo, Pages, Part, Root, Tree};
+use crate::tree::{Absent, Head, PageError, PageNo, Pages, Part, Tree};
 use roaring::RoaringBitmap;
 
 /// See the module's documentation.
@@ -45,11 +45,6 @@ impl<const K: usize, const V: usize> Twin<K, V> {
             }
         }
         Ok(damage)
-    }
-
-    /// The roots of both, for a head.
-    pub(in super::super) fn roots(&self) -> [Root; 2] {
-        [self.trees[0].root(), self.trees[1].root()]
     }
 
     /// The tree that is read.

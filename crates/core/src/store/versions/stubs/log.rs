@@ -149,11 +149,6 @@ impl Log {
         self.pending.len()
     }
 
-    /// Whether a commit has something to write.
-    pub(in super::super) fn is_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// Adds an entry to the next commit.
     pub(in super::super) fn push(&mut self, epoch: Epoch, entry: Entry) {
         self.changes += u64::from(self.pending.back().is_some_and(|last| last.epoch() != epoch));
@@ -257,6 +252,7 @@ impl Log {
             !dies
         });
         let settled = BlockSet::of_ascending(settled);
+        assert!(settled.len() <= dying.len(), "no other stubs die with the half than were to");
         self.owed.subtract(&settled);
         settled
     }

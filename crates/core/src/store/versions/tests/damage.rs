@@ -15,11 +15,7 @@ struct Media([Memory; 4], std::cell::Cell<u16>);
 impl Media {
     /// Those of a new disk whose blocks are sealed with stubs of 64 bytes: six in a sector of the log.
     fn new() -> Self {
-        let [map, stubs, root] =
-            [1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES + (1 << 16)].map(memory);
-        map.write(Pos(0), &format_index(DISK), true).expect("there is space");
-        stubs.write(Pos(0), &format_stubs(DISK), true).expect("there is space");
-        root.write(Pos(0), &format_root(DISK, Cells::new([1; 32])), true).expect("there is space");
+        let [map, stubs, root] = new_media([1 << 20, layout().homes().0 + (1 << 20), ROOT_BYTES + (1 << 16)]);
         Self([memory(1 << 20), map, stubs, root], std::cell::Cell::new(0))
     }
 
@@ -42,20 +38,8 @@ impl Media {
         read_only: bool,
         kept: Option<&[u8]>,
     ) -> Result<Versions, VersionsError> {
-        let setup = Setup { layout: layout(), sessions: session.into() };
-        let [data, map, stubs, root] = &self.0;
-        let mut opening = Opening {
-            kind: &Kind::Versions(setup),
-            disk: DISK,
-            size: TIMES * LONG * BLOCK_BYTES,
-            kept,
-            policy: &"zero".parse().expect("a policy"),
-            read_only,
-            memory_bytes: 64 << 20,
-            entropy: &mut [2; 32],
-            owed: &mut Owed::default(),
-        };
-        Versions::open(&setup, &mut opening, [data, map, stubs, root])
+        let policy = "zero".parse().expect("a policy");
+        open_on(self.0.each_ref(), (layout(), session), (kept, &policy, read_only))
     }
 
     fn on(&self, id: MediumId) -> &Memory {

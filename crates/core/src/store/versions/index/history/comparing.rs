@@ -31,6 +31,7 @@ impl History {
                 Ok(_) => return Ok((differing, blocks.end)),
             }
         }
+        assert!(at <= blocks.end, "only blocks that were asked for are compared");
         Ok((differing, at))
     }
 

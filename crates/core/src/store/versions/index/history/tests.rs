@@ -167,18 +167,7 @@ impl Disk {
     fn forget(&mut self, from: u64, to: u64) -> usize {
         let weighed = self.weigh(from, to);
         let mut forget = Forget::new(Epoch(from), Epoch(to));
-        let mut dead = BTreeSet::new();
-        loop {
-            match self.ask(|it| it.forget_step(&mut forget)) {
-                Forgotten::Versions(all) => {
-                    let all = all.into_iter().flat_map(Span::each);
-                    all.for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
-                }
-                Forgotten::More => {}
-                Forgotten::All => break,
-            }
-            self.history.pages.evict(self.memory_max);
-        }
+        let dead = self.all_dead(|it| it.forget_step(&mut forget));
         assert_eq!(weighed, (dead.len() as u64, self.model.stays(from, to)), "{from} to {to}");
         let before = self.model.owed.clone();
         self.model.kept.retain(|epoch| !(from..=to).contains(epoch));
@@ -191,22 +180,26 @@ impl Disk {
         let extent = outline(&blocks);
         let mut forget = ForgetBlocks::new(extent, Epoch(self.model.open - 1));
         self.history.gaps.note(extent, Epoch(self.model.open - 1));
-        let mut dead = BTreeSet::new();
-        loop {
-            match self.ask(|it| it.forget_blocks_step(&mut forget)) {
-                Forgotten::Versions(all) => {
-                    all.iter()
-                        .flat_map(|span| span.each())
-                        .for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
-                }
-                Forgotten::More => {}
-                Forgotten::All => break,
-            }
-            self.history.pages.evict(self.memory_max);
-        }
+        let dead = self.all_dead(|it| it.forget_blocks_step(&mut forget));
         let before = self.model.owed.clone();
         self.model.forget_blocks(blocks);
         assert_eq!(dead, self.model.owed.difference(&before).copied().collect());
+    }
+
+    /// Takes all steps of a forget: the slots of what dies.
+    fn all_dead(&mut self, mut step: impl FnMut(&mut History) -> Result<Forgotten, Absent>) -> BTreeSet<u64> {
+        let mut dead = BTreeSet::new();
+        loop {
+            match self.ask(&mut step) {
+                Forgotten::Versions(all) => {
+                    let all = all.into_iter().flat_map(Span::each);
+                    all.for_each(|it| assert!(dead.insert(it.slot.0), "{it:?} dies once"));
+                }
+                Forgotten::More => {}
+                Forgotten::All => return dead,
+            }
+            self.history.pages.evict(self.memory_max);
+        }
     }
 
     /// Destroys what is owed in some slots.
@@ -390,14 +383,8 @@ fn cost(disk: &mut Disk, order: &[u64]) -> (u64, u64) {
 impl Disk {
     /// As [`Disk::forget`], without the model.
     fn forget_quietly(&mut self, epoch: u64) -> u64 {
-        let (mut forget, mut dead) = (Forget::new(Epoch(epoch), Epoch(epoch)), 0);
-        loop {
-            match self.ask(|it| it.forget_step(&mut forget)) {
-                Forgotten::Versions(all) => dead += all.iter().map(|span| span.len).sum::<u64>(),
-                Forgotten::More => {}
-                Forgotten::All => return dead,
-            }
-        }
+        let mut forget = Forget::new(Epoch(epoch), Epoch(epoch));
+        self.all_dead(|it| it.forget_step(&mut forget)).len() as u64
     }
 
     fn fill(epochs: u64, blocks: u64, writes: u64) -> Self {

@@ -10,6 +10,10 @@ use std::collections::HashMap;
 const PER_CLUSTER: u64 = 48;
 const BLOCKS: u64 = 1 << 20;
 
+fn slots() -> Slots {
+    Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()))
+}
+
 fn pages() -> Pages {
     let mut pages = Pages::new([1; 16], 0);
     pages.found(&RoaringBitmap::new());
@@ -18,6 +22,12 @@ fn pages() -> Pages {
 
 fn tell(slots: &mut Slots, pages: &mut Pages) {
     while slots.tell(pages).expect("all pages are in memory") {}
+}
+
+fn make_head(slots: &mut Slots, pages: &mut Pages) {
+    tell(slots, pages);
+    slots.begin_head();
+    slots.end_head();
 }
 
 fn reopened(slots: &Slots, pages: &Pages) -> Slots {
@@ -32,7 +42,7 @@ fn span(slot: Slot, block: Block, len: u64) -> Span {
 
 #[test]
 fn slots_of_several_clusters_are_freed_at_once_with_the_next_head() {
-    let (mut slots, mut pages) = (Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())), pages());
+    let (mut slots, mut pages) = (slots(), pages());
     for block in (0..200).map(Block) {
         let slot = slots.take(block);
         assert_eq!(slot.0, block.0);
@@ -40,37 +50,31 @@ fn slots_of_several_clusters_are_freed_at_once_with_the_next_head() {
     }
     slots.free_later(span(Slot(47), Block(47), 100));
     assert_eq!(slots.used(), 200);
-    tell(&mut slots, &mut pages);
-    slots.begin_head();
-    slots.end_head();
+    make_head(&mut slots, &mut pages);
     assert_eq!(slots.free_runs(200), [(47, 147)]);
     assert_eq!((slots.used(), reopened(&slots, &pages).used()), (100, 100));
 }
 
 #[test]
 fn a_head_does_not_say_that_a_slot_is_used_whose_content_is_not_there_yet() {
-    let (mut slots, mut pages) = (Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())), pages());
+    let (mut slots, mut pages) = (slots(), pages());
     let [there, under_way, given_up] = [1, 2, 3].map(|block| (slots.take(Block(block)), Block(block)));
     slots.written(there.0, there.1);
-    let head = |slots: &mut Slots, pages: &mut Pages| {
-        tell(slots, pages);
-        slots.begin_head();
-        slots.end_head();
-        reopened(slots, pages)
-    };
-    let mut crashed = head(&mut slots, &mut pages);
+    make_head(&mut slots, &mut pages);
+    let mut crashed = reopened(&slots, &pages);
     assert_eq!(crashed.used(), 1);
     crashed.taken(under_way.0, under_way.1);
     slots.written(under_way.0, under_way.1);
     slots.free(given_up.0, given_up.1);
-    assert_eq!(head(&mut slots, &mut pages).used(), 2);
+    make_head(&mut slots, &mut pages);
+    assert_eq!(reopened(&slots, &pages).used(), 2);
 }
 
 #[test]
 fn no_slot_is_taken_twice_and_none_before_the_index_forgets_it() {
     for seed in 0..21 {
         let (mut rng, mut pages) = (ChaCha8Rng::seed_from_u64(seed), pages());
-        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        let mut slots = slots();
         let mut used: HashMap<Slot, Block> = HashMap::new();
         let mut durable: HashMap<Slot, Block> = HashMap::new();
         let mut flying: HashMap<Slot, Block> = HashMap::new();
@@ -145,7 +149,7 @@ fn fill(slots: &[(Slot, u64)]) -> HashMap<u64, Vec<u64>> {
 #[test]
 fn ascending_and_descending_writes_fill_their_clusters_in_order() {
     for descends in [false, true] {
-        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        let mut slots = slots();
         let block = |n| if descends { BLOCKS - 1 - n } else { n };
         let taken: Vec<_> = (0..10_000).map(|n| (slots.take(Block(block(n))), block(n))).collect();
         assert!(slots.len() < 10_000 + 2 * PER_CLUSTER, "{} slots", slots.len());
@@ -158,8 +162,7 @@ fn ascending_and_descending_writes_fill_their_clusters_in_order() {
 
 #[test]
 fn scattered_writes_fill_most_of_their_clusters_and_come_to_lie_by_address() {
-    let (mut rng, mut slots) =
-        (ChaCha8Rng::seed_from_u64(9), Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default())));
+    let (mut rng, mut slots) = (ChaCha8Rng::seed_from_u64(9), slots());
     let taken: Vec<_> = (0..100_000)
         .map(|_| u64::from(rng.next_u32()) % BLOCKS)
         .map(|block| (slots.take(Block(block)), block))
@@ -174,7 +177,7 @@ fn scattered_writes_fill_most_of_their_clusters_and_come_to_lie_by_address() {
 
 #[test]
 fn versions_of_few_blocks_stay_together_however_often_they_are_written() {
-    let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+    let mut slots = slots();
     (0..200_000).step_by(50).for_each(|block| _ = slots.take(Block(block)));
     let often: Vec<_> = (0..480).map(|n| (slots.take(Block(1000 + n % 8)), 1000)).collect();
     assert!(fill(&often).len() <= 12, "{} clusters", fill(&often).len());
@@ -184,7 +187,7 @@ fn versions_of_few_blocks_stay_together_however_often_they_are_written() {
 fn blocks_side_by_side_get_slots_before_the_end_that_was_foretold() {
     for seed in 0..20 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut slots = Slots::new(PER_CLUSTER, BLOCKS, (0, Root::default()));
+        let mut slots = slots();
         for _ in 0..300 {
             let (first, more) = (u64::from(rng.next_u32()) % (BLOCKS - 600), u64::from(rng.next_u32()) % 600);
             let end = slots.end_after(Block(first), Block(first + more));

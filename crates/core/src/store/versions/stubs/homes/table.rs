@@ -191,7 +191,7 @@ impl Table {
         }
     }
 
-    /// Holds the cell of a page, if it has one, for [`Homes::bring`](super::Homes::bring) or [`Homes::prepare`](super::Homes::prepare).
+    /// Holds the cell of a page, if it has one.
     ///
     /// # Errors
     /// As [`Table::get`].
