@@ -121,11 +121,7 @@ fn main() -> ExitCode {
         (Some(Job::Soak { list: true, .. }), _) => list_pairs(),
         (Some(Job::Soak { only, seeds, from, .. }), _) => soak_pairs(only, from, seeds),
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
-        (Some(Job::Vault { seeds, from }), _) => {
-            soak_with_bar("a vault", (from, seeds), vault::played, |it| {
-                format!("vault --from {it} --seeds 1")
-            })
-        }
+        (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         (Some(Job::MarkedBlock(args)), _) => marked_block(&args),
         #[cfg(debug_assertions)]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
@@ -233,6 +229,10 @@ fn soak_with_bar<F: AddAssign + Debug + Default + Send>(
 fn soak_pair((n, pair): (usize, &Pair), from: u64, seeds: Option<u64>) -> bool {
     let seeds = (from, seeds.unwrap_or(pair.histories));
     soak_with_bar(&pair.to_string(), seeds, |it| pair.played(it), |it| format!("--pair {n} --seed {it}"))
+}
+
+fn soak_vault(from: u64, seeds: u64) -> bool {
+    soak_with_bar("a vault", (from, seeds), vault::played, |it| format!("vault --from {it} --seeds 1"))
 }
 
 /// ext2's rules, what FAT makes of them, and the rules below a journal.

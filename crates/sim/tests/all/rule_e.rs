@@ -1,7 +1,7 @@
 //! Rule E, on trial below ext2 and FAT, and below a cache: enumerated, by chance, and in the histories that
 //! are kept.
 
-use crate::trial::{assert_searched, assert_walked, of};
+use crate::trial::{assert_mostly_plain, assert_searched, assert_walked, of};
 use quietus_sim::Watchers::{Both, Product};
 use quietus_sim::rules::rule_e::trial::{parts, retold, searched, walked};
 use quietus_sim::rules::rule_e::{known, marks};
@@ -42,10 +42,5 @@ fn live_data_dies_in_the_histories_that_are_kept_unless_the_cache_is_known() {
 
 #[test]
 fn content_of_marked_files_is_never_plain_and_dies_in_the_end() {
-    let (mut plain, mut all) = (0, 0);
-    for seed in 0..of(LIVES) {
-        let (more, of) = marks::lived(seed).unwrap_or_else(|broken| panic!("{broken}"));
-        (plain, all) = (plain + more, all + of);
-    }
-    assert!(plain * 2 > all, "{plain} of {all} blocks of unmarked files are plain");
+    assert_mostly_plain(|seed| marks::lived(seed).unwrap_or_else(|broken| panic!("{broken}")), of(LIVES));
 }

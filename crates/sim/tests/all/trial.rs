@@ -35,6 +35,12 @@ pub fn assert_searched(parts: usize, searched: fn(usize, u64) -> Part, transitio
     }
 }
 
+/// Of all blocks of unmarked files in these lives, most are plain in the end: `lived` says how many, and of how many.
+pub fn assert_mostly_plain(lived: impl Fn(u64) -> (u64, u64), lives: u64) {
+    let (plain, all) = (0..lives).map(lived).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    assert!(plain * 2 > all, "only {plain} of {all} blocks of unmarked files are plain in the end");
+}
+
 /// `walks` walks have more than 30 steps on average.
 pub fn assert_walked(walked: impl Fn(u64) -> Part, walks: u64) {
     silence_panics();

@@ -326,8 +326,16 @@ impl Files {
                 self.post(What::InVain(block, vain));
                 Ok(())
             }
-            Event::Commit => self.commit(),
-            Event::MoveTail => self.move_tail(),
+            Event::Commit => {
+                self.system.advance();
+                self.send();
+                Ok(())
+            }
+            Event::MoveTail => {
+                self.system.move_tail();
+                self.send();
+                Ok(())
+            }
             Event::Flush => self.flush(),
             Event::Unmount(is_late) => self.unmount(is_late),
             Event::CrashGuest(lands) => self.crash_guest(lands),

@@ -171,18 +171,6 @@ impl Files {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self) -> Result<(), String> {
-        self.system.advance();
-        self.send();
-        Ok(())
-    }
-
-    pub(super) fn move_tail(&mut self) -> Result<(), String> {
-        self.system.move_tail();
-        self.send();
-        Ok(())
-    }
-
     /// The kernel writes what has been dirty for half of `settle`.
     fn write_back_old(&mut self, ms: u64) -> Result<(), String> {
         let (limit, end) = (self.setup.options.settle_ms / 2, self.run_ms + ms);

@@ -206,13 +206,16 @@ impl<F: Format> Reference<F> {
         let Ok(shown) = self.format.map(at, &bytes[from..from + at.len as usize]) else {
             return self.stop();
         };
+        // Above a journal elsewhere, a map that shows a block free may be a recovery's, or too old for what was written
+        // there (10).
+        let is_journaled = self.in_use && self.format.has_external_journal();
         let is_replayed = self.format.map_needs_rest() || self.format.has_external_journal();
         for (block, allocated) in each(&shown) {
             match (self.cells.get(&block).map(|it| it.live), allocated) {
                 (Some(_), true) if self.cells[&block].unwritten.hollow => {}
                 (Some(false), false) => self.cell(block).unwritten.hollow = false,
                 (Some(_), true) => self.shown_allocated(block),
-                (Some(true), false) if self.says_nothing(block) => {}
+                (Some(true), false) if is_journaled && (!self.mount_observed || self.is_recent(block)) => {}
                 (Some(true), false) if self.format.map_needs_rest() => self.doubt(block),
                 (Some(true), false) if self.is_recent(block) => self.doubt(block),
                 (Some(true), false) => self.condemn(block),
@@ -241,13 +244,6 @@ impl<F: Format> Reference<F> {
         }
         (cell.live, cell.stage, cell.unconfirmed) = (true, None, None);
         cell.suspicious |= was_dying && grade != Grade::Block;
-    }
-
-    /// Whether a map that shows it free, above a journal elsewhere, may be a
-    /// recovery's, or too old for what was written there (10).
-    fn says_nothing(&mut self, block: Block) -> bool {
-        let is_journaled = self.in_use && self.format.has_external_journal();
-        is_journaled && (!self.mount_observed || self.is_recent(block))
     }
 
     /// Whether no map proves the block free yet (3).

@@ -496,10 +496,17 @@ impl Reference {
         }
     }
 
+    /// The file system is not mounted.
     fn whole(&mut self, by_tool: bool) {
         self.in_use = false;
         let by_tool = by_tool || self.attached.is_cached();
-        self.unwritten_rests(!by_tool);
+        self.rests = !by_tool;
+        if self.rests {
+            self.cells.values_mut().for_each(|it| it.unwritten.touched = false);
+            self.unwritten_at_rest();
+        } else {
+            self.unwritten_forgotten();
+        }
         self.decide(by_tool);
     }
 

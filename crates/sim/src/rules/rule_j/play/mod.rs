@@ -192,15 +192,6 @@ impl Play {
         Ok(())
     }
 
-    /// `bytes` arrive in two parts, which have to be read.
-    fn split(&mut self, block: Block) -> Result<(), String> {
-        self.judge.waits();
-        self.splits = true;
-        let landed = self.land(block);
-        self.splits = false;
-        landed
-    }
-
     /// Lets everything arrive that is on its way, and that `is` so.
     fn land_some(&mut self, is: impl Fn(&Journaled, Block, What) -> bool) -> Result<(), String> {
         let Some(guest) = &self.guest else { return Ok(()) };
@@ -296,19 +287,6 @@ impl Play {
         self.rules.disks().try_for_each(|it| it.pass(ms))
     }
 
-    fn cut(&mut self) {
-        self.is_cut = true;
-        self.rules.disks().for_each(|it| it.observe(Observation::Cut));
-        self.judge.cut();
-    }
-
-    fn proven(&mut self) {
-        if std::mem::take(&mut self.is_cut) {
-            self.rules.disks().for_each(|it| it.observe(Observation::Proven));
-            self.judge.proven();
-        }
-    }
-
     fn restart(&mut self) {
         self.rules.restart();
         self.tell();
@@ -339,7 +317,14 @@ impl Space for Play {
             Step::Acknowledge => self.with(Journaled::acknowledge),
             Step::MoveTail => self.with(Journaled::move_tail),
             Step::Land(block) => self.land(block)?,
-            Step::Split(block) => self.split(block)?,
+            Step::Split(block) => {
+                // The parts have to be read.
+                self.judge.waits();
+                self.splits = true;
+                let landed = self.land(block);
+                self.splits = false;
+                landed?;
+            }
             Step::Finish => self.finish_commit()?,
             Step::Again => self.again()?,
             Step::Sync(places) => self.sync(places)?,
@@ -347,8 +332,17 @@ impl Space for Play {
             Step::Crash(lands) => self.crash(lands)?,
             Step::Fsck => self.fsck()?,
             Step::Read => drop(self.read()?),
-            Step::Cut => self.cut(),
-            Step::Proven => self.proven(),
+            Step::Cut => {
+                self.is_cut = true;
+                self.rules.disks().for_each(|it| it.observe(Observation::Cut));
+                self.judge.cut();
+            }
+            Step::Proven => {
+                if std::mem::take(&mut self.is_cut) {
+                    self.rules.disks().for_each(|it| it.observe(Observation::Proven));
+                    self.judge.proven();
+                }
+            }
             Step::Act(all) => self.act(all)?,
             Step::Work => self.work()?,
             Step::Restart => self.restart(),

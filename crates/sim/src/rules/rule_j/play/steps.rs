@@ -13,13 +13,7 @@ impl Play {
         let mut groups = vec![self.server()];
         match &self.guest {
             Some(guest) => groups.extend(self.mounted(guest)),
-            None => {
-                let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
-                groups.push((
-                    4,
-                    [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat(),
-                ));
-            }
+            None => groups.push((4, self.beginnings())),
         }
         if self.setup.restarts {
             groups.push((1, vec![Step::Restart]));
@@ -32,6 +26,11 @@ impl Play {
             );
         }
         weighed(groups)
+    }
+
+    fn beginnings(&self) -> Vec<Step> {
+        let tries = if self.setup.external_journal.is_some() { 3 } else { 1 };
+        [vec![Step::Mount(true); tries], vec![Step::Mount(false), Step::Fsck]].concat()
     }
 
     fn server(&self) -> Group {

@@ -94,17 +94,6 @@ impl Reference {
         }
     }
 
-    /// Notes that the file system is not mounted.
-    pub(super) fn unwritten_rests(&mut self, in_order: bool) {
-        self.rests = in_order;
-        if in_order {
-            self.cells.values_mut().for_each(|it| it.unwritten.touched = false);
-            self.unwritten_at_rest();
-        } else {
-            self.unwritten_forgotten();
-        }
-    }
-
     pub(super) fn unwritten_at_rest(&mut self) {
         if !self.rests || !self.commits.is_empty() {
             return;
