@@ -29,10 +29,7 @@ fn close(disk: Offline) {
 
 impl Bench {
     fn new(policy: &str, mode: Mode) -> Self {
-        Self::within(tempfile::tempdir().expect("a directory"), policy, mode)
-    }
-
-    fn within(dir: tempfile::TempDir, policy: &str, mode: Mode) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
         let mut bench = Self { dir, seen: vec![0; SIZE as usize], next: 4711 };
         let base = bench.make_base("golden", 1);
         bench.seen[..base.len()].copy_from_slice(&base);
