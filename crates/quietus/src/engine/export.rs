@@ -35,8 +35,6 @@ pub trait Export: Send + Sync {
     ///
     /// `request.extent` may come from a client unchecked in its relation to
     /// the size of the disk; the outcome is then [`Refusal::Invalid`].
-    ///
-    /// [`Refusal::Invalid`]: quietus_core::request::Refusal::Invalid
     fn submit(&self, request: Request, reply: ReplyTo);
 
     /// The disk as it was at the epoch that a client calls `at`, or why it cannot be had, in words; `None` if the

@@ -50,7 +50,7 @@ pub fn commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineError> {
     base.lock_alone()?;
     let mut committed = Committed { base: known.base_path(path), ..Committed::default() };
     if known.committing != Some(Committing::Emptying) {
-        dir = write_down(dir, &base, &mut committed, step)?;
+        (dir, (committed.written_bytes, committed.purged_bytes)) = write_down(dir, &base, step)?;
         known =
             OverlayToml { committing: Some(Committing::Emptying), ..base.describe_anew(known.base, step)? };
         dir.set_overlay(known.clone())?;
@@ -70,24 +70,22 @@ pub fn weigh_commit(path: &Path, step: Step<'_>) -> Result<Committed, OfflineErr
     Ok(Committed { base, written_bytes, purged_bytes: 0 })
 }
 
+/// Writes to the base; returns the bytes that were written and those that were made zeros.
 fn write_down(
     mut dir: DiskDir,
     base: &Arc<Base>,
-    committed: &mut Committed,
     step: Step<'_>,
-) -> Result<DiskDir, OfflineError> {
+) -> Result<(DiskDir, (u64, u64)), OfflineError> {
     let into = FileMedium::open_growing(base.path(), false).map_err(at(base.path()))?;
     dir.set_base(Arc::clone(base), Arc::clone(base.data()));
     dir.set_overlay(OverlayToml { committing: Some(Committing::Writing), ..overlay(&dir)? })?;
-    let (dir, done) = Offline::start(dir)?.run(|offline| {
+    Offline::start(dir)?.run(|offline| {
         offline.drain(step)?;
         let written_bytes = write_held(offline, &into, step)?;
         let purged_bytes = purge_dead(offline, base, &into)?;
         into.sync()?;
         Ok((written_bytes, purged_bytes))
-    })?;
-    (committed.written_bytes, committed.purged_bytes) = done;
-    Ok(dir)
+    })
 }
 
 fn write_held(offline: &Offline, into: &FileMedium, step: Step<'_>) -> Result<u64, OfflineError> {

@@ -29,10 +29,7 @@ fn close(disk: Offline) {
 
 impl Bench {
     fn new(policy: &str, mode: Mode) -> Self {
-        Self::within(tempfile::tempdir().expect("a directory"), policy, mode)
-    }
-
-    fn within(dir: tempfile::TempDir, policy: &str, mode: Mode) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
         let mut bench = Self { dir, seen: vec![0; SIZE as usize], next: 4711 };
         let base = bench.make_base("golden", 1);
         bench.seen[..base.len()].copy_from_slice(&base);
@@ -441,11 +438,6 @@ fn meddled(meddle: impl Fn(&mut [u8], &[usize])) -> (Bench, Vec<u8>) {
     (bench, whole)
 }
 
-fn exchange(map: &mut [u8], in_slots: &[usize]) {
-    let (one, other) = (in_slots[0], in_slots[1]);
-    (0..4).for_each(|n| map.swap(one + n, other + n));
-}
-
 /// Gives each changed sector of the map the checksum that it would have been written with.
 fn seal(bench: &Bench, whole: &[u8]) {
     let path = bench.file("disk").join("map");
@@ -464,7 +456,7 @@ fn seal(bench: &Bench, whole: &[u8]) {
 
 #[test]
 fn two_entries_of_a_map_that_were_exchanged_are_noticed_after_a_clean_stop() {
-    let (bench, whole) = meddled(exchange);
+    let (bench, whole) = meddled(|map, at| (0..4).for_each(|n| map.swap(at[0] + n, at[1] + n)));
     // A look at the disk does not forget the change.
     for says in
         ["changed since the last clean stop: the entries of blocks 0 to 1015", "at bytes 4096 to 8191"]

@@ -69,7 +69,9 @@ impl StubScan {
         let (mut scan, size) = (Self::default(), medium.size());
         for run in medium.data_within(Extent::new(0, size)) {
             for piece in run.pieces(PIECE_BYTES) {
-                scan.look_at_piece(&looked, whole_pages(piece, size))?;
+                let start = piece.start.0 / PAGE_BYTES * PAGE_BYTES;
+                let end = piece.end().next_multiple_of(PAGE_BYTES).min(size);
+                scan.look_at_piece(&looked, Extent::between(start, end))?;
                 if !go_on() {
                     return Err(ScanError::Interrupted);
                 }
@@ -132,12 +134,6 @@ impl Looked<'_> {
         sectors.resize(PAGE_BYTES as usize, 0);
         epochs::judge(self.engine, (self.question)(page.start, sectors))
     }
-}
-
-/// The pages that `piece` touches, up to the end of the medium.
-fn whole_pages(piece: Extent<Pos>, size: u64) -> Extent<Pos> {
-    let start = piece.start.0 / PAGE_BYTES * PAGE_BYTES;
-    Extent::between(start, piece.end().next_multiple_of(PAGE_BYTES).min(size))
 }
 
 /// The mark of the stub or cell at `at`, of the `bytes` of a page.

@@ -14,7 +14,7 @@ use crate::base::hex::hex;
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, in_use, patiently};
 use crate::host::media::{FileMedium, SharedMedium};
 use quietus_core::base::blocks::BlockSet;
-use quietus_core::base::units::{Addr, Extent, Pos};
+use quietus_core::base::units::{Extent, Pos};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
 use rustix::fs::FlockOperation;
@@ -86,7 +86,9 @@ impl Base {
         patiently(|| lock_shared(&medium, path))?;
         let found = medium.file().metadata().map_err(failed)?;
         let mut data = BlockSet::default();
-        medium.data_within(Extent::new(0, medium.size())).for_each(|it| data.insert(in_base(it)));
+        for run in medium.data_within(Extent::new(0, medium.size())) {
+            data.insert(Extent::new(run.start.0, run.len));
+        }
         let base = Arc::new(Self {
             medium,
             path: path.into(),
@@ -205,10 +207,6 @@ impl Base {
 fn describe(stamp: Stamp, base: PathBuf, base_hash: String) -> OverlayToml {
     let Stamp { bytes: base_bytes, mtime_ns: base_mtime_ns } = stamp;
     OverlayToml { base, base_bytes, base_mtime_ns, base_hash, committing: None }
-}
-
-fn in_base(extent: Extent<Pos>) -> Extent<Addr> {
-    Extent::new(extent.start.0, extent.len)
 }
 
 /// Locks out every process that would write to the base.

@@ -77,17 +77,14 @@ mod tests {
         (person.into(), File::options().read(true).write(true).open(name).expect("the other end"))
     }
 
-    fn echoes(terminal: &File) -> bool {
-        tcgetattr(terminal).expect("settings").local_modes.contains(LocalModes::ECHO)
-    }
-
     /// The answer that `keys` make, and all that the terminal showed.
     fn typed(keys: &[u8]) -> (io::Result<Vec<u8>>, String) {
         let (mut person, program) = terminal();
         let question = std::thread::spawn(move || {
             let mut line = SecretBytes::default();
             let asked = ask(&program, "Passphrase", &mut line);
-            assert!(echoes(&program), "the echo is back");
+            let modes = tcgetattr(&program).expect("settings").local_modes;
+            assert!(modes.contains(LocalModes::ECHO), "the echo is back");
             asked.map(|()| line.as_slice().to_vec())
         });
         let mut shown = Vec::new();

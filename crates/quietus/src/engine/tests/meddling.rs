@@ -4,8 +4,9 @@ use super::*;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-fn cut_off(path: &Path, bytes: u64) {
-    OpenOptions::new().write(true).open(path).and_then(|it| it.set_len(bytes)).expect("it is ours");
+fn cut_off(path: &Path) {
+    let medium = OpenOptions::new().write(true).open(path.join("data"));
+    medium.and_then(|it| it.set_len(4096)).expect("it is ours");
 }
 
 /// Why the disk is latched, after `act` on a disk with content and `meddle` in its directory.
@@ -31,16 +32,13 @@ fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
         ask(engine, Op::Write(vec![9; 4096].into()), SIZE - 4096, 4096).expect_err("it would hide the cut");
         flush(engine);
     };
-    let lasts = |path: &Path| {
-        cut_off(&path.join("data"), 4096);
-    };
-    assert!(reason(lasts, write_last).contains(&format!("truncated from {SIZE} to 4096 bytes")));
+    assert!(reason(cut_off, write_last).contains(&format!("truncated from {SIZE} to 4096 bytes")));
     let reads = |engine: &Engine| {
         let error = ask(engine, Op::Read, 65536, 4096).expect_err("it is gone");
         assert!(error.to_string().contains("truncated"), "{error}");
         flush(engine);
     };
-    assert!(reason(lasts, reads).contains("truncated"));
+    assert!(reason(cut_off, reads).contains("truncated"));
     let trims = |engine: &Engine| {
         // The journal is whole; but the look at all files that follows a request may come before.
         if let Err(refusal) = ask(engine, Op::Trim, 0, 65536) {
@@ -49,7 +47,7 @@ fn a_medium_that_was_cut_off_is_not_made_as_long_again() {
         engine.shred_now();
         engine.wait_until_drained(|_| true);
     };
-    assert!(reason(lasts, trims).contains("truncated"));
+    assert!(reason(cut_off, trims).contains("truncated"));
 }
 
 fn delete(path: &Path) {

@@ -6,8 +6,7 @@ mod recording;
 
 use super::*;
 use crate::disk::CreateOptions;
-use crate::engine::export::Export;
-use crate::engine::export::Sink;
+use crate::engine::export::{Export, Sink};
 use quietus_core::base::buf::Buf;
 use quietus_core::request::{Liveness, Refusal, Reply};
 use std::os::unix::fs::MetadataExt;

@@ -35,11 +35,6 @@ fn text(path: &Path) -> Option<String> {
     ((read as u64) < FILE_BYTES_MAX).then_some(text)
 }
 
-/// Whether the last client of the disk in `dir` was behind a cache; true if that cannot be read.
-fn is_noted(dir: &Path) -> bool {
-    dir.join(NOTE).try_exists().unwrap_or(true)
-}
-
 /// How guests are attached, as the owner says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Mode {
@@ -103,7 +98,8 @@ impl Attachment {
         let now = match mode {
             Mode::Direct => Finding::direct("--attached direct"),
             Mode::Cached => Finding::cached("--attached cached"),
-            Mode::Auto if is_noted(dir) => {
+            // A note that cannot be looked for counts as one.
+            Mode::Auto if dir.join(NOTE).try_exists().unwrap_or(true) => {
                 Finding::cached("the last client had a cache, which may still hold writes back")
             }
             Mode::Auto => Finding::direct("no client was connected yet"),

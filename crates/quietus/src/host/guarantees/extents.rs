@@ -56,9 +56,8 @@ fn shares(file: &File) -> io::Result<Option<bool>> {
     if !file.metadata()?.is_file() {
         return Ok(None);
     }
-    for mapped in
-        Extents::new(file, Extent::new(0, u64::MAX), Unwritten::LeftOut).take(EXTENTS_MAX + 1).enumerate()
-    {
+    let all = Extents::new(file, Extent::new(0, u64::MAX), Unwritten::LeftOut);
+    for mapped in all.take(EXTENTS_MAX + 1).enumerate() {
         match mapped {
             (_, Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS)) | (EXTENTS_MAX, _) => return Ok(None),
             (_, Ok(Mapped { is_shared: true, .. })) => return Ok(Some(true)),

@@ -13,6 +13,7 @@
 //!    kept until the medium has it all.
 //! 3. A buffer is not let go before the host is done with it.
 
+use super::uncached::reopened;
 use crate::base::lock::lock;
 use io_uring::{IoUring, opcode, types};
 use quietus_core::base::units::Pos;
@@ -21,7 +22,6 @@ use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -58,9 +58,7 @@ impl Direct {
         if rustix::param::page_size() != PAGE_BYTES || !is_supported {
             return None;
         }
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
-        let file = options.open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let file = reopened(file, OpenOptions::new().write(true), OFlags::DIRECT).ok()?;
         let rings = Mutex::new(vec![IoUring::new(1).ok()?]);
         Some(Self { file, rings, is_refused: AtomicBool::new(false), is_gentle: AtomicBool::new(false) })
     }

@@ -63,11 +63,11 @@ struct Direct {
 impl Uncached {
     /// Opens the same medium as `file`.
     pub(super) fn open(file: &File) -> io::Result<Self> {
-        let plain = reopened(file, OFlags::empty())?;
+        let plain = reopened(file, OpenOptions::new().read(true), OFlags::empty())?;
         // Advice: nothing depends on it but time.
         let _ = rustix::fs::fadvise(&plain, 0, None, Advice::Random);
         let direct = alignment(file).and_then(|align| {
-            let file = reopened(file, OFlags::DIRECT).ok()?;
+            let file = reopened(file, OpenOptions::new().read(true), OFlags::DIRECT).ok()?;
             Some(Direct { file, align })
         });
         Ok(Self { direct, plain })
@@ -133,10 +133,9 @@ impl Direct {
     }
 }
 
-fn reopened(file: &File, flags: OFlags) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags.bits().cast_signed());
-    options.open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+/// A further descriptor of the same file.
+pub(super) fn reopened(file: &File, options: &mut OpenOptions, flags: OFlags) -> io::Result<File> {
+    options.custom_flags(flags.bits().cast_signed()).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// Alignment that the host wants for reads around its cache; `None` if it does not support them, or

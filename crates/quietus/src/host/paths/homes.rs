@@ -15,9 +15,7 @@ const MARKER_BYTES_MAX: u64 = 1 << 20;
 /// Kinds of things that have a directory of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Subject {
-    /// A disk.
     Disk,
-    /// A vault.
     Vault,
 }
 
@@ -72,7 +70,6 @@ impl fmt::Display for Subject {
 /// The file that marks a directory as a disk or a vault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
-    /// The kind.
     pub(crate) subject: Subject,
     /// Why its marker cannot be read, if that is known.
     pub(crate) fault: Option<String>,

@@ -39,21 +39,15 @@ const DISK_BYTES_MIN: u64 = 512;
 /// The kind of thing at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Nothing.
     Nothing,
     /// A symbolic link to nothing.
     DanglingLink,
     /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A block device.
     BlockDevice,
-    /// A character device.
     CharacterDevice,
-    /// A pipe.
     Pipe,
-    /// A socket.
     Socket,
 }
 

@@ -15,7 +15,6 @@ const HEAD_BYTES: usize = 16;
 pub(crate) struct Piece {
     /// The first byte's place.
     pub(crate) at: u64,
-    /// The bytes.
     pub(crate) bytes: Vec<u8>,
 }
 

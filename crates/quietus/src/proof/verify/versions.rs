@@ -136,10 +136,8 @@ impl Verifying<'_> {
             findings.add("missing: the next start that writes makes it anew from the audit log".into());
         }
         // A damaged log is a finding of its own.
-        for lost in Told::by(|see| self.disk.engine.read_record(see))
-            .unwrap_or_default()
-            .missing_in(&names.holds(), &names.by_epoch())
-        {
+        let told = Told::by(|see| self.disk.engine.read_record(see)).unwrap_or_default();
+        for lost in told.missing_in(&names.holds(), &names.by_epoch()) {
             findings.add(format!(
                 "the audit log has {lost}, and the file does not: the file is older than the disk, or was changed"
             ));
@@ -184,8 +182,7 @@ impl Verifying<'_> {
         let engine = &self.disk.engine;
         let mut fault = None;
         for _ in 0..LOOKS {
-            let at = (page.start, bytes.clone());
-            fault = epochs::page_fault(engine, at.0, at.1).map_err(|refusal| refusal.to_string())?;
+            fault = epochs::page_fault(engine, page.start, bytes.clone()).map_err(|it| it.to_string())?;
             if fault.is_none() {
                 break;
             }

@@ -44,12 +44,9 @@ impl Host {
         self
     }
 
-    fn roots(&self) -> Roots {
-        Roots { sys: self.0.path().join("sys"), proc: self.0.path().join("proc") }
-    }
-
     fn facts(&self, major: u32, minor: u32) -> Facts {
-        gather_device(&self.roots(), DeviceNumber { major, minor })
+        let roots = Roots { sys: self.0.path().join("sys"), proc: self.0.path().join("proc") };
+        gather_device(&roots, DeviceNumber { major, minor })
     }
 
     fn devices(&self, major: u32, minor: u32) -> Vec<DeviceFacts> {
