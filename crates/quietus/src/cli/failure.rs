@@ -69,25 +69,15 @@ impl From<Refused> for Failure {
 
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        let text = error.to_string();
-        match class(&error) {
-            Class::Usage => Self::Usage(text),
-            Class::Interrupted => Self::Interrupted(text),
-            Class::Forgotten => Self::Forgotten(text),
-            Class::Other => Self::Error(text),
-        }
+        ending(&error)(error.to_string())
     }
 }
 
-/// What an error means for the exit status.
-enum Class {
-    Usage,
-    Interrupted,
-    Forgotten,
-    Other,
-}
+/// How a command ends with a message.
+type Ending = fn(String) -> Failure;
 
-fn class(error: &(dyn Error + 'static)) -> Class {
+/// How a command ends with an error.
+fn ending(error: &(dyn Error + 'static)) -> Ending {
     if let Some(error) = error.downcast_ref::<DiskError>() {
         return of_disk(error);
     }
@@ -98,33 +88,33 @@ fn class(error: &(dyn Error + 'static)) -> Class {
         return match error {
             OfflineError::Disk(error) => of_disk(error),
             OfflineError::Start(error) => of_start(error),
-            OfflineError::Answered(Refused::Forgotten(_)) => Class::Forgotten,
-            OfflineError::Interrupted | OfflineError::Answered(Refused::Interrupted) => Class::Interrupted,
-            _ => Class::Other,
+            OfflineError::Answered(Refused::Forgotten(_)) => Failure::Forgotten,
+            OfflineError::Interrupted | OfflineError::Answered(Refused::Interrupted) => Failure::Interrupted,
+            _ => Failure::Error,
         };
     }
     if let Some(KeysError::Interrupted) = error.downcast_ref() {
-        return Class::Interrupted;
+        return Failure::Interrupted;
     }
     match error.downcast_ref() {
-        Some(vault::Error::Interrupted) => Class::Interrupted,
-        Some(vault::Error::Usage(_)) => Class::Usage,
-        _ => Class::Other,
+        Some(vault::Error::Interrupted) => Failure::Interrupted,
+        Some(vault::Error::Usage(_)) => Failure::Usage,
+        _ => Failure::Error,
     }
 }
 
-fn of_disk(error: &DiskError) -> Class {
+fn of_disk(error: &DiskError) -> Ending {
     match error.kind {
-        DiskErrorKind::Usage(_) => Class::Usage,
-        DiskErrorKind::Directory(DirectoryErrorKind::Interrupted) => Class::Interrupted,
-        _ => Class::Other,
+        DiskErrorKind::Usage(_) => Failure::Usage,
+        DiskErrorKind::Directory(DirectoryErrorKind::Interrupted) => Failure::Interrupted,
+        _ => Failure::Error,
     }
 }
 
-fn of_start(error: &StartError) -> Class {
+fn of_start(error: &StartError) -> Ending {
     match error {
         StartError::Disk(error) => of_disk(error),
-        _ if error.is_interrupted() => Class::Interrupted,
-        _ => Class::Other,
+        _ if error.is_interrupted() => Failure::Interrupted,
+        _ => Failure::Error,
     }
 }

@@ -183,12 +183,4 @@ mod tests {
         client.get(1000);
         client.get(1000);
     }
-
-    #[test]
-    fn a_damaged_chunk_fails_alone() {
-        let mut client = Client::default();
-        client.expect(0..30);
-        (0..30).for_each(|number| client.get(number));
-        assert_eq!(client.1.len(), 1);
-    }
 }

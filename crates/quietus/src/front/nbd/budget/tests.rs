@@ -48,15 +48,6 @@ fn a_connection_that_holds_everything_leaves_others_their_part_however_little_th
 }
 
 #[test]
-fn what_is_dropped_can_be_taken_again() {
-    let budget = Budget::new(LARGEST, 0);
-    let share = budget.try_take(LARGEST - 1).unwrap();
-    assert!(budget.try_take(2).is_none());
-    drop(share);
-    assert!(budget.try_take(LARGEST).is_some());
-}
-
-#[test]
 fn who_waits_first_is_served_first_however_much_it_wants() {
     let budget = Budget::new(LARGEST, 0);
     let share = budget.try_take(1).unwrap();
