@@ -1,6 +1,6 @@
 //! The program serves a disk that keeps versions: epochs, and forgetting them, as a user sees them.
 
-use crate::nbd::client::{ACK, Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, READ, Style, TRIM, info_request};
+use crate::nbd::client::{ACK, Client, EIO, FLUSH, OPT_GO, READ, Style, TRIM, info_request};
 use crate::program::{Disk, Server, error, private, quietus, signal, text};
 use quietus_core::base::zeros::is_zeros;
 use rustix::process::Signal;
@@ -41,8 +41,7 @@ impl Bench {
         let socket = self.disk.path().join("nbd.sock");
         let mut client = Client::new(UnixStream::connect(socket).expect("a server"));
         client.greet();
-        assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
-        client.style = Style::Structured;
+        client.agree_on_headers(Style::Structured);
         let replies = client.option(OPT_GO, &info_request(&format!("disk{at}"), &[]));
         match replies.last().expect("a reply") {
             (ACK, _) => Ok(client),

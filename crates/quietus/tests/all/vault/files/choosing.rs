@@ -2,7 +2,7 @@
 
 use crate::program::{error, text, told};
 use crate::schemas::all_valid;
-use crate::vault::program::{Vault, folder, noise};
+use crate::vault::program::{Vault, folder, noise, numbers};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -157,10 +157,6 @@ fn tags_and_hosts_select_snapshots_and_each_host_has_its_own_series() {
     put(&["--host", "two"]);
     let named = put(&[]);
     assert!(named["host"].as_str().is_some_and(|host| !host.is_empty()), "{named}");
-    let numbers = |list: &Value| -> Vec<u64> {
-        let all = list["snapshots"].as_array().expect("a list");
-        all.iter().map(|line| line["snapshot"].as_u64().expect("a number")).collect()
-    };
     let list = |args: &[&str]| numbers(&vault.json("list", args));
     assert_eq!((list(&["--tag", "full"]), list(&["--tag", "full", "--tag", "kept"])), (vec![0, 1], vec![0]));
     assert_eq!((list(&["--host", "two"]), list(&["--host", "two", "--tag", "full"])), (vec![1, 2], vec![1]));
