@@ -94,17 +94,6 @@ fn an_epoch_of_a_disk_is_put_as_it_was() {
 }
 
 #[test]
-fn a_disk_that_cannot_be_read_leaves_no_snapshot() {
-    let vault = Vault::new(&[]);
-    let content = image(&vault);
-    vault.assert_refused("put", &["disks", "--disk", "nowhere"], "nowhere");
-    let disk = in_place(&vault, &content);
-    let said = vault.refused("put", &["disks", "--disk", &format!("{}@monday", disk.display())]);
-    assert!(said.contains("keeps no epochs") || said.contains("versions"), "{said}");
-    assert_eq!(vault.snapshots(), 0);
-}
-
-#[test]
 fn a_disk_that_does_not_fit_leaves_no_snapshot() {
     let vault = Vault { dir: tempfile::tempdir().expect("a directory") };
     vault.json("init", &["--size", "2M", "--container", "128K"]);

@@ -2,7 +2,7 @@
 
 use crate::program::{copy, overwrite};
 use crate::versions::judge::{
-    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, write,
+    BLOCK, Bench, WITH_STUBS, ask, bring_home, cells_of, filled, forget, half, stop, write,
 };
 use crate::versions::verify::{HEAD, PAGE, RECORD, SECTOR, is_filled};
 use quietus::epochs;
@@ -93,8 +93,7 @@ fn after_a_kill_or_a_stop_status_proof_and_shred_say_alike_that_nothing_is_left_
         let twin = dir.path().join("disk");
         let copied = || disk.engine.ask(|volume| volume.is_at_rest().then(|| copy(bench.path(), &twin)));
         while copied().is_none() {}
-        disk.close(false, |_| true);
-        drop(disk);
+        stop(disk, false);
         for (path, when) in
             [(twin.as_path(), "killed"), (twin.as_path(), "looked at"), (bench.path(), "stopped")]
         {
