@@ -232,15 +232,6 @@ fn a_refusal_with_a_long_text_is_cut_to_what_the_protocol_allows() {
     assert!(text.len() <= 4096 && text.ends_with('é'));
 }
 
-#[test]
-fn disc_ends_the_session_without_a_reply() {
-    for style in STYLES {
-        let (_server, mut client) = transmit(&Disk::new("disk", SIZE), style);
-        client.say_request(DISC, 0, 1, 0, 0);
-        assert_eq!(std::io::Read::read(&mut client.stream, &mut [0; 1]).unwrap(), 0);
-    }
-}
-
 const MIXED: [Liveness; 6] =
     [Liveness::Live, Liveness::Suspicious, Liveness::Dead, Liveness::Dead, Liveness::Queued, Liveness::Live];
 
