@@ -169,20 +169,16 @@ fn wildcards_choose_no_context() {
 }
 
 #[test]
-fn contexts_chosen_for_one_disk_do_not_serve_another() {
-    let (_server, mut client) = structured();
-    assert_eq!(client.verdict(OPT_SET_META, &meta("second", &["base:allocation"])), ACK);
-    assert_eq!(client.verdict(OPT_GO, &info_request("first", &[])), ACK);
-    assert_eq!(client.status(0, 0, 4096), Err(EINVAL));
-}
-
-#[test]
-fn a_failed_choice_of_contexts_forgets_the_one_before() {
-    let (_server, mut client) = structured();
-    assert_eq!(client.verdict(OPT_SET_META, &meta("", &["base:allocation"])), ACK);
-    assert_eq!(client.verdict(OPT_SET_META, b"nonsense"), ERR_INVALID);
-    assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ACK);
-    assert_eq!(client.status(0, 0, 4096), Err(EINVAL));
+fn contexts_of_another_disk_and_of_before_a_failed_choice_do_not_serve() {
+    for (chosen, fails) in [("second", false), ("first", true)] {
+        let (_server, mut client) = structured();
+        assert_eq!(client.verdict(OPT_SET_META, &meta(chosen, &["base:allocation"])), ACK);
+        if fails {
+            assert_eq!(client.verdict(OPT_SET_META, b"nonsense"), ERR_INVALID);
+        }
+        assert_eq!(client.verdict(OPT_GO, &info_request("first", &[])), ACK);
+        assert_eq!(client.status(0, 0, 4096), Err(EINVAL), "{chosen}, {fails}");
+    }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_single_request_larger_than_the_limit_is_served() {
 
 #[test]
 fn refusals_count_as_in_flight_until_they_are_read() {
-    let (disk, _server, mut client) = begun(Style::Structured);
+    let (_disk, _server, mut client) = begun(Style::Structured);
     for cookie in 0..5000 {
         client.say_request(999, 0, cookie, 0, 0);
     }
