@@ -22,8 +22,7 @@ fn settled(vault: &Vault) -> PathBuf {
     fs::hard_link(top.join("large"), top.join("deep/again")).expect("a link");
     // No other entry has the time of this change.
     std::thread::sleep(Duration::from_millis(50));
-    let mode = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(top.join("deep/er/file 41"), mode).expect("a mode");
+    fs::set_permissions(top.join("deep/er/file 41"), fs::Permissions::from_mode(0o600)).expect("a mode");
     settle();
     top
 }
