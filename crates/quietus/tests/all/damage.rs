@@ -2,7 +2,7 @@
 //! live is destroyed. A start goes on, or names the file and a remedy; `repair` mends what the rest of the disk says for certain.
 
 use crate::program::{flip, overwrite, private};
-use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, try_ask, write};
+use crate::versions::judge::{BLOCK, Bench, ask, bring_home, content, filled, stop, try_ask, write};
 use quietus::disk::epochs::HoldOf;
 use quietus::disk::keys::Source;
 use quietus::disk::{CreateOptions, DiskDir, StoreKind};
@@ -83,16 +83,11 @@ impl Subject {
         ask(&disk, Op::Flush, 0, 0);
         ask(&disk, Op::Trim, 28, 4);
         // What waits to be destroyed stays in the journal.
-        disk.close(false, |_| true);
-        drop(disk);
+        stop(disk, false);
         Self::new(dir, path, Source::default())
     }
 
-    fn versions(seal: Seal) -> Self {
-        Self::filled(Bench::new(seal))
-    }
-
-    fn filled(bench: Bench) -> Self {
+    fn versions(bench: Bench) -> Self {
         let (disk, _) = filled(&bench);
         let hold = HoldOf { from: 1, to: 1, who: "legal".into(), why: "case".into(), since_ms: 7 };
         disk.names.hold(disk.dir.directory(), "case", hold).expect("a hold");
@@ -100,8 +95,7 @@ impl Subject {
         bring_home(&disk);
         write(&disk, 40..48, 2);
         ask(&disk, Op::Trim, 50, 4);
-        disk.close(false, |_| true);
-        drop(disk);
+        stop(disk, false);
         let (dir, path, source) = bench.into_parts();
         Self::new(dir, path, source)
     }
@@ -207,8 +201,7 @@ fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
     // A reader sees nothing that is wrong.
     if let Ok(disk) = opened(path, source, true) {
         subject.check(&disk, must != Must::BeHarmless, what);
-        disk.close(false, |_| true);
-        drop(disk);
+        stop(disk, false);
     }
     let mut started = opened(path, source, false);
     if let Err(error) = &started {
@@ -227,8 +220,7 @@ fn one(subject: &Subject, path: &Path, what: &str, must: Must) {
     let Ok(disk) = started else { return };
     let failed = subject.check(&disk, must == Must::FailAlone, what);
     assert!(failed <= 6, "{what}: {failed} blocks cannot be read");
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     // All that is live outlives what was destroyed.
     if let Ok(disk) = opened(path, source, false) {
         subject.check(&disk, must == Must::FailAlone, what);
@@ -298,18 +290,22 @@ fn a_sector_of_the_map_that_lies_elsewhere_is_refused_after_a_crash_and_nothing_
 
 #[test]
 fn a_wrong_byte_in_any_file_of_a_disk_that_keeps_versions_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::RandomKey), ("versions", Seal::RandomKey), &[]);
+    flips(&Subject::versions(Bench::new(Seal::RandomKey)), ("versions", Seal::RandomKey), &[]);
 }
 
 #[test]
 fn a_wrong_byte_in_any_file_of_versions_without_seals_is_named_or_harmless() {
-    flips(&Subject::versions(Seal::None), ("versions", Seal::None), &[]);
+    flips(&Subject::versions(Bench::new(Seal::None)), ("versions", Seal::None), &[]);
 }
 
 #[test]
 fn a_wrong_byte_under_each_other_seal_is_named_or_harmless() {
     for seal in Seal::ALL.into_iter().filter(|seal| ![Seal::None, Seal::RandomKey].contains(seal)) {
-        flips(&Subject::versions(seal), ("versions", seal), &["data", "map", "root", "stubs", "keys"]);
+        flips(
+            &Subject::versions(Bench::new(seal)),
+            ("versions", seal),
+            &["data", "map", "root", "stubs", "keys"],
+        );
     }
 }
 
@@ -320,7 +316,7 @@ fn a_wrong_byte_in_the_keys_below_a_passphrase_or_a_command_is_named_or_harmless
     private(&secret, b"correct horse battery staple");
     let command = "seq 100 150".into();
     for source in [Source::PassphraseFile(secret), Source::Command(command)] {
-        let subject = Subject::filled(Bench::opened_by(source, Seal::RandomKey));
+        let subject = Subject::versions(Bench::opened_by(source, Seal::RandomKey));
         flips(&subject, ("versions", Seal::RandomKey), &["keys"]);
     }
 }
@@ -328,7 +324,7 @@ fn a_wrong_byte_in_the_keys_below_a_passphrase_or_a_command_is_named_or_harmless
 #[test]
 fn small_files_that_were_cut_off_are_named_or_harmless() {
     let seal = Seal::RandomKey;
-    let subject = Subject::versions(seal);
+    let subject = Subject::versions(Bench::new(seal));
     let copied = subject.path.with_file_name("copy");
     let small = ["disk.toml", "view", "key", "key.pub", "lock", "epochs.json", "keys"];
     for (file, must) in musts("versions", seal).into_iter().filter(|(file, _)| small.contains(file)) {
@@ -345,7 +341,7 @@ fn small_files_that_were_cut_off_are_named_or_harmless() {
 #[test]
 fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_rebuilt() {
     for seal in [Seal::RandomKey, Seal::None] {
-        let subject = Subject::versions(seal);
+        let subject = Subject::versions(Bench::new(seal));
         let copied = subject.path.with_file_name("copy");
         let map = std::fs::read(subject.path.join("map")).expect("an index");
         let mut rebuilt = 0;
@@ -359,8 +355,7 @@ fn any_page_of_the_index_may_be_damaged_the_rest_is_read_meanwhile_and_it_is_reb
             let what = format!("{seal}: page {page}");
             let disk = opened(&copied, &subject.source, true).expect("what is left is read");
             subject.check(&disk, true, &what);
-            disk.close(false, |_| true);
-            drop(disk);
+            stop(disk, false);
             let plan = repair(&copied, true, &mut |_, _| true).expect("a plan");
             let done = repair(&copied, false, &mut |_, _| true).expect("it is repaired");
             assert!(plan.dry_run && plan.rebuilt == done.rebuilt && done.left.is_none(), "{what}: {done:?}");

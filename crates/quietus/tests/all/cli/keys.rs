@@ -29,23 +29,26 @@ impl Bench {
         [option.into(), text(&self.0.beside(name)).into()]
     }
 
-    fn key(&self, action: &[&str], credentials: &[&[String; 2]]) -> Result<serde_json::Value, String> {
-        let args: Vec<&str> =
-            action.iter().copied().chain(credentials.iter().copied().flatten().map(String::as_str)).collect();
-        let output = self.0.run("key", &args);
-        match output.status.code() {
-            Some(0) => Ok(serde_json::from_slice(&output.stdout).expect("JSON")),
-            Some(1) => Err(error(&output).1),
-            _ => panic!("{output:?}"),
-        }
+    fn key(&self, action: &[&str], credentials: &[&[String; 2]]) -> serde_json::Value {
+        self.0.json("key", &all(action, credentials))
+    }
+
+    #[track_caller]
+    fn assert_refused(&self, action: &[&str], credentials: &[&[String; 2]], why: &str) {
+        self.0.assert_refused("key", &all(action, credentials), 1, why);
     }
 
     fn kinds(&self) -> Vec<(u64, String)> {
-        let list = self.key(&["list"], &[]).expect("a list");
+        let list = self.key(&["list"], &[]);
         let slots = list["slots"].as_array().expect("slots").iter();
         let text = |it: &serde_json::Value| it["kind"].as_str().expect("text").into();
         slots.map(|it| (it["slot"].as_u64().expect("a number"), text(it))).collect()
     }
+}
+
+/// The arguments of an action with these credentials.
+fn all<'a>(action: &[&'a str], credentials: &[&'a [String; 2]]) -> Vec<&'a str> {
+    action.iter().copied().chain(credentials.iter().copied().flatten().map(String::as_str)).collect()
 }
 
 #[test]
@@ -54,27 +57,25 @@ fn each_kind_of_credential_opens_a_disk_until_its_slot_is_removed() {
     let phrase = bench.file("--passphrase-file", "phrase");
     let key = bench.file("--key-file", "key");
     let command = ["--key-command".to_string(), format!("head -c 33 {}", bench.file("", "key")[1])];
-    let added = |slot: u64| Ok(serde_json::json!({ "format": "quietus-key-added-1", "added": slot }));
+    let added = |slot: u64| serde_json::json!({ "format": "quietus-key-added-1", "added": slot });
     let new = |[option, value]: &[String; 2]| [option.replacen("--", "--new-", 1), value.clone()];
     assert_eq!(bench.key(&["add"], &[&phrase, &new(&key)]), added(1));
     assert_eq!(bench.key(&["add"], &[&key, &new(&command)]), added(2));
     let [one, two, three] = ["passphrase", "key file", "command"].map(String::from);
     assert_eq!(bench.kinds(), [(0, one), (1, two.clone()), (2, three)]);
     for (credential, generation) in [(&phrase, 1), (&key, 2), (&command, 3)] {
-        let rotated = bench.key(&["rotate"], &[credential]).expect("a key");
-        assert_eq!(rotated["generation"], generation);
+        assert_eq!(bench.key(&["rotate"], &[credential])["generation"], generation);
     }
     // Only a credential that opens the disk afterwards takes a slot away.
-    let error = bench.key(&["remove", "0"], &[&phrase]).expect_err("it is refused");
-    assert!(error.contains("the credential given opens no other slot; give one that does"), "{error}");
-    let removed = bench.key(&["remove", "0"], &[&command]).expect("it is removed");
+    let no_other = "the credential given opens no other slot; give one that does";
+    bench.assert_refused(&["remove", "0"], &[&phrase], no_other);
+    let removed = bench.key(&["remove", "0"], &[&command]);
     assert_eq!((&removed["removed"], &removed["passes"]), (&0.into(), &2.into()));
-    let error = bench.key(&["rotate"], &[&phrase]).expect_err("it is gone");
-    assert!(error.contains("no key slot is for a passphrase; give the right one"), "{error}");
-    bench.key(&["remove", "2"], &[&key]).expect("it is removed");
+    bench.assert_refused(&["rotate"], &[&phrase], "no key slot is for a passphrase; give the right one");
+    bench.key(&["remove", "2"], &[&key]);
     assert_eq!(bench.kinds(), [(1, two)]);
-    let error = bench.key(&["remove", "1"], &[&key]).expect_err("it is refused");
-    assert!(error.contains("key slot 1 is the last one, and the disk would be lost with it"), "{error}");
+    let last = "key slot 1 is the last one, and the disk would be lost with it";
+    bench.assert_refused(&["remove", "1"], &[&key], last);
 }
 
 #[test]
@@ -83,8 +84,7 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
     let wrong = bench.file("--passphrase-file", "wrong");
     let before = std::fs::read(bench.0.path().join("keys")).expect("keys");
     let advice = "wrong passphrase: it opens none of 1 key slots; give the right one, or another credential";
-    let error = bench.key(&["rotate"], &[&wrong]).expect_err("it is refused");
-    assert!(error.contains(advice), "{error}");
+    bench.assert_refused(&["rotate"], &[&wrong], advice);
     bench.0.assert_refused("serve", &[&wrong[0], &wrong[1]], 1, advice);
     assert_eq!(std::fs::read(bench.0.path().join("keys")).expect("keys"), before);
 }
@@ -93,7 +93,7 @@ fn a_wrong_credential_is_an_error_that_says_what_to_do_also_for_serve() {
 fn no_secret_is_in_a_file_of_the_disk_and_only_the_owner_may_read_the_keys() {
     let bench = Bench::new(&[]);
     let (phrase, key) = (bench.file("--passphrase-file", "phrase"), bench.file("--new-key-file", "key"));
-    bench.key(&["add"], &[&phrase, &key]).expect("a slot");
+    bench.key(&["add"], &[&phrase, &key]);
     for entry in std::fs::read_dir(bench.0.path()).expect("a directory") {
         let path = entry.expect("a file").path();
         assert!(!holds(&path, PASSPHRASE.as_bytes()) && !holds(&path, KEY), "{}", path.display());
@@ -107,8 +107,7 @@ fn keys_are_not_changed_while_another_has_the_disk() {
     let bench = Bench::new(&[]);
     let _open = DiskDir::open(&bench.0.path()).expect("it opens");
     for action in [&["list"][..], &["rotate"], &["add"], &["remove", "0"]] {
-        let error = bench.key(action, &[]).expect_err("it is refused");
-        assert!(error.contains("in use by process"), "{error}");
+        bench.assert_refused(action, &[], "in use by process");
     }
 }
 

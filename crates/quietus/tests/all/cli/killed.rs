@@ -40,19 +40,8 @@ fn kill(disk: &Disk, command: &str, args: &[&str], whole: Duration) {
     }
 }
 
-fn shows(disk: &Disk, wanted: &[u8]) {
-    let out = disk.beside("out");
-    disk.json("export", &[text(&out)]);
-    assert!(std::fs::read(&out).expect("the image") == wanted, "it shows something else");
-}
-
-/// Kills `command`, of which another disk says how long it takes, and begins it again; the disk, and the other image.
-fn killed(command: &str, prepare: fn(&Disk, &Path), args: fn(&Path) -> Vec<&str>) -> (Disk, PathBuf) {
-    let made = || {
-        let (disk, other) = bench();
-        prepare(&disk, &other);
-        (disk, other)
-    };
+/// Kills `command` on a disk that is `made`, of which another one says how long it takes, and begins it again; the disk, and the other image.
+fn killed(command: &str, made: fn() -> (Disk, PathBuf), args: fn(&Path) -> Vec<&str>) -> (Disk, PathBuf) {
     let (alike, other) = made();
     let begins = Instant::now();
     alike.json(command, &args(&other));
@@ -60,7 +49,9 @@ fn killed(command: &str, prepare: fn(&Disk, &Path), args: fn(&Path) -> Vec<&str>
     let (disk, other) = made();
     kill(&disk, command, &args(&other), whole);
     disk.json(command, &args(&other));
-    shows(&disk, &image(1));
+    let out = disk.beside("out");
+    disk.json("export", &[text(&out)]);
+    assert!(std::fs::read(&out).expect("the image") == image(1), "it shows something else");
     assert_eq!(disk.json("verify", &[])["ok"], true);
     (disk, other)
 }
@@ -71,12 +62,16 @@ fn rebase(other: &Path) -> Vec<&str> {
 
 #[test]
 fn a_rebase_that_was_killed_is_begun_again() {
-    killed("rebase", |_, _| {}, rebase);
+    killed("rebase", bench, rebase);
 }
 
 #[test]
 fn a_commit_that_was_killed_is_begun_again() {
-    let prepare = |disk: &Disk, other: &Path| drop(disk.json("rebase", &rebase(other)));
-    let (_disk, other) = killed("commit", prepare, |_| Vec::new());
+    let rebased = || {
+        let (disk, other) = bench();
+        disk.json("rebase", &rebase(&other));
+        (disk, other)
+    };
+    let (_disk, other) = killed("commit", rebased, |_| Vec::new());
     assert!(std::fs::read(&other).expect("the base") == image(1), "the base is not what the disk showed");
 }

@@ -10,21 +10,6 @@ fn overlay(args: &[&str]) -> Disk {
 }
 
 #[test]
-fn what_is_purged_reads_as_zeros_and_the_base_is_not_touched() {
-    let bench = overlay(&["--size", "4M"]);
-    assert_eq!(bench.json("purge", &["65536+65536"])["newly_dead_bytes"], 65536);
-    let out = bench.beside("out");
-    let done = bench.json("export", &[text(&out)]);
-    assert_eq!((&done["size_bytes"], &done["live_bytes"]), (&(2 * SIZE).into(), &(SIZE - 65536).into()));
-    let mut wanted = vec![7; SIZE];
-    wanted[65536..131_072].fill(0);
-    wanted.resize(2 * SIZE, 0);
-    assert!(std::fs::read(&out).expect("the image") == wanted);
-    assert!(std::fs::read(bench.beside("image")).expect("the base") == vec![7; SIZE]);
-    bench.assert_refused("export", &[text(&out)], 1, "already exists");
-}
-
-#[test]
 fn a_served_overlay_says_how_large_it_is_and_packs_and_is_locked() {
     let bench = overlay(&["--mode", "packed"]);
     let server = bench.serve(&[]);

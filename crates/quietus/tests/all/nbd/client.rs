@@ -222,13 +222,17 @@ impl<S: Read + Write> Client<S> {
         self.agree(style);
     }
 
-    pub fn agree(&mut self, style: Style) {
+    pub fn agree_on_headers(&mut self, style: Style) {
         self.style = style;
-        if style == Style::Extended {
-            assert_eq!(self.verdict(OPT_EXTENDED, &[]), ACK);
-        } else if style == Style::Structured {
-            assert_eq!(self.verdict(OPT_STRUCTURED, &[]), ACK);
+        match style {
+            Style::Simple => {}
+            Style::Structured => assert_eq!(self.verdict(OPT_STRUCTURED, &[]), ACK),
+            Style::Extended => assert_eq!(self.verdict(OPT_EXTENDED, &[]), ACK),
         }
+    }
+
+    pub fn agree(&mut self, style: Style) {
+        self.agree_on_headers(style);
         if style != Style::Simple {
             let set = meta("", &["base:allocation", "quietus:liveness"]);
             assert_eq!(self.verdict(OPT_SET_META, &set), ACK);
@@ -336,17 +340,12 @@ impl<S: Read + Write> Client<S> {
 }
 
 fn extents(chunk: &Chunk, style: Style) -> StatusOf {
-    let context = u32::from_be_bytes(chunk.payload[..4].try_into().unwrap());
-    if style == Style::Extended {
-        assert_eq!(chunk.kind, 6);
-        let count = u32::from_be_bytes(chunk.payload[4..8].try_into().unwrap()) as usize;
-        let pairs: Vec<_> =
-            chunk.payload[8..].chunks_exact(16).map(|pair| (long(&pair[..8]), long(&pair[8..]))).collect();
-        assert_eq!(pairs.len(), count);
-        return (context, pairs);
-    }
-    assert_eq!(chunk.kind, 5);
-    (context, chunk.payload[4..].chunks_exact(8).map(|pair| (long(&pair[..4]), long(&pair[4..]))).collect())
+    let (kind, head, number) = if style == Style::Extended { (6, 8, 8) } else { (5, 4, 4) };
+    assert_eq!(chunk.kind, kind);
+    let pairs = chunk.payload[head..].chunks_exact(2 * number).map(|pair| pair.split_at(number));
+    let pairs: Vec<_> = pairs.map(|(len, status)| (long(len), long(status))).collect();
+    assert!(style != Style::Extended || long(&chunk.payload[4..8]) == pairs.len() as u64);
+    (long(&chunk.payload[..4]) as u32, pairs)
 }
 
 fn long(bytes: &[u8]) -> u64 {

@@ -1,8 +1,11 @@
 //! A disk in memory that does as the test says.
 
+use crate::nbd::client::{Client, Style, transmit};
 use quietus::engine::export::{Export, ExportInfo, ReplyTo};
+use quietus::front::nbd::Server;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Op, Outcome, Refusal, Reply, Request};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -25,6 +28,13 @@ pub struct Disk {
     info: ExportInfo,
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// A disk of 1 MiB, its server, and a client with transmission begun.
+pub fn begun(style: Style) -> (Arc<Disk>, Server, Client<UnixStream>) {
+    let disk = Disk::new("disk", 1 << 20);
+    let (server, client) = transmit(&disk, style);
+    (disk, server, client)
 }
 
 impl Disk {

@@ -1,7 +1,7 @@
 //! A disk is exported while a guest writes to it.
 
 use crate::nbd::client::*;
-use crate::program::{Disk, Server, quietus, signal};
+use crate::program::{Disk, Server, quietus, signal, succeeds, text};
 use rustix::process::Signal;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
@@ -103,20 +103,18 @@ fn done(child: Child) -> Output {
 
 /// The same through a vault: a snapshot of the disk, restored.
 fn put_and_get(disk: &Disk, image: &Path) -> Output {
-    let vault = disk.beside("vault");
-    let run = |args: &[&Path]| {
+    let [vault, into] = ["vault", "restored"].map(|name| disk.beside(name));
+    let command = |name: &str, args: &[&str]| {
         let mut command = quietus();
-        command.args(["--json", "vault"]).args(args).output().unwrap()
+        command.args(["--json", "vault", name]).arg(&vault).args(args);
+        command
     };
     if !vault.exists() {
-        let made = run(&["init".as_ref(), &vault, "--size".as_ref(), "256M".as_ref()]);
-        assert!(made.status.success(), "{made:?}");
+        succeeds(&mut command("init", &["--size", "256M"]));
     }
-    let put = run(&["put".as_ref(), &vault, "s".as_ref(), "--disk".as_ref(), &disk.path()]);
+    let put = command("put", &["s", "--disk", text(&disk.path())]).output().unwrap();
     if put.status.success() {
-        let into = disk.beside("restored");
-        let got = run(&["get".as_ref(), &vault, "s".as_ref(), "--into".as_ref(), &into]);
-        assert!(got.status.success(), "{got:?}");
+        succeeds(&mut command("get", &["s", "--into", text(&into)]));
         std::fs::rename(into.join("disk.img"), image).unwrap();
     }
     put

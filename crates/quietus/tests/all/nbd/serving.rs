@@ -1,7 +1,7 @@
 //! Listening, changing what is served, and stopping.
 
 use crate::nbd::client::*;
-use crate::nbd::disk::Disk;
+use crate::nbd::disk::{Disk, begun};
 use quietus::front::nbd::{Bound, Config, Listener, Server};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -113,8 +113,7 @@ fn a_server_without_disks_has_no_default() {
 
 #[test]
 fn a_stop_lets_requests_end_and_refuses_new_ones() {
-    let disk = Disk::new("disk", SIZE);
-    let (server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, server, mut client) = begun(Style::Structured);
     disk.hold();
     client.say_write(0, 1, 0, b"kept");
     disk.await_held(1);
@@ -135,8 +134,7 @@ fn a_stop_lets_requests_end_and_refuses_new_ones() {
 
 #[test]
 fn a_stop_does_not_wait_beyond_its_deadline() {
-    let disk = Disk::new("disk", SIZE);
-    let (server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, server, mut client) = begun(Style::Structured);
     disk.hold();
     client.say_request(READ, 0, 1, 0, 4096);
     disk.await_held(1);

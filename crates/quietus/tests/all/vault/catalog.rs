@@ -47,8 +47,6 @@ fn a_catalog_that_is_gone_is_made_anew_of_the_pool_and_what_was_forgotten_is_nam
     assert_eq!((&said["found"], &said["unmet"]), (&json!([3, 4, 5]), &json!([0])), "{said}");
     assert_eq!(said["lost_holds"], json!([{ "name": "law", "snapshots": [2] }]), "{said}");
     assert_whole(&vault, &tops);
-    use_on(&vault, 700);
-    assert_whole(&vault, &tops);
     let needle = noise(1, 64);
     assert!(vault.count(&needle) > 0);
     vault.json("forget", &["a"]);

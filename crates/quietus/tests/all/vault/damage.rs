@@ -6,7 +6,7 @@ use serde_json::json;
 use std::fs;
 
 #[test]
-fn damage_is_named_by_the_files_and_snapshots_that_it_hits() {
+fn damage_is_named_by_the_files_and_snapshots_that_it_hits_and_costs_those_files_alone() {
     let vault = Vault::new(&["--compress", "none"]);
     let top = vault.folder("a", &[1]);
     fs::write(top.join("large"), noise(2, 5 << 20)).expect("a file");
@@ -27,6 +27,14 @@ fn damage_is_named_by_the_files_and_snapshots_that_it_hits() {
         (&said["damaged"], &said["damaged_count"], &said["unread_count"]),
         (&expected, &2.into(), &0.into())
     );
+    let said = said.to_string();
+    assert!(said.contains("checksum") && said.contains("restore the pool from a copy"), "{said}");
+    vault.findings("get", &["two", "--into", "back"]);
+    let back = vault.beside("back").join(top.strip_prefix("/").expect("absolute"));
+    for name in ["large", "sub/file 3"] {
+        assert!(!back.join(name).exists(), "a part of {name} passes for the file");
+    }
+    assert!(fs::read(back.join("file 1")).expect("a file") == fs::read(top.join("file 1")).expect("a file"));
     // A folder that cannot be read is named, too.
     vault.damage(b"file 3", 0);
     let output = vault.command_plain("verify").output().expect("it runs");
@@ -35,25 +43,6 @@ fn damage_is_named_by_the_files_and_snapshots_that_it_hits() {
     assert!(said.contains(&format!("DAMAGED: {} (in 0-1)", path("large"))), "{said}");
     assert!(said.contains(&format!("NOT READ: /{} of snapshot 1, 2: ", path("sub"))), "{said}");
     assert!(said.contains("put these files again"), "{said}");
-}
-
-#[test]
-fn a_changed_chunk_is_found_and_costs_its_file_alone() {
-    let vault = Vault::new(&["--compress", "none"]);
-    let top = vault.folder("a", &[1, 2, 3]);
-    vault.put("some", &top);
-    assert_eq!(vault.json("verify", &[])["faults_count"], 0);
-    vault.damage(&noise(2, 64), 5);
-    let said = vault.findings("verify", &[]);
-    assert_eq!(said["damaged"], json!([{ "path": text(&top.join("file 2"))[1..], "snapshots": [0] }]));
-    let said = said.to_string();
-    assert!(said.contains("checksum") && said.contains("restore the pool from a copy"), "{said}");
-    vault.findings("get", &["some", "--into", "back"]);
-    let back = vault.beside("back").join(top.strip_prefix("/").expect("absolute"));
-    assert!(!back.join("file 2").exists(), "a part of a file passes for the file");
-    for name in ["file 1", "file 3"] {
-        assert!(fs::read(top.join(name)).expect("a file") == fs::read(back.join(name)).expect("a file"));
-    }
 }
 
 #[test]

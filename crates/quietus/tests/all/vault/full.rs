@@ -35,11 +35,8 @@ fn a_vault_on_a_full_host_is_sanitized_in_the_space_that_it_has() {
     let output = command.output().expect("it runs");
     let said = String::from_utf8(output.stdout).expect("text");
     if said.is_empty() {
-        eprintln!(
-            "skipped: this host does not let us mount a file system: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        return;
+        let why = String::from_utf8_lossy(&output.stderr);
+        return eprintln!("skipped: this host does not let us mount a file system: {why}");
     }
     let lines: Vec<Vec<&str>> =
         said.lines().map(|line| line.split(' ').filter(|it| !it.is_empty()).collect()).collect();

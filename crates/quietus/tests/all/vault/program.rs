@@ -187,6 +187,12 @@ pub fn report(output: &Output) -> Value {
     crate::schemas::valid(std::str::from_utf8(&output.stdout).expect("text"))
 }
 
+/// The numbers of the snapshots in a report.
+pub fn numbers(list: &Value) -> Vec<u64> {
+    let all = list["snapshots"].as_array().expect("a list");
+    all.iter().map(|line| line["snapshot"].as_u64().expect("a number")).collect()
+}
+
 /// Content that does not compress, and is nowhere else: SplitMix64.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;

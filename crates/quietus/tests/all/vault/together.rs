@@ -11,14 +11,14 @@ use std::process::{Child, ChildStdin, Output, Stdio};
 use std::time::Duration;
 
 /// A put of an archive that is still being written: it lasts for as long as the test wants.
-struct Held {
+pub struct Held {
     child: Child,
     archive: tar::Builder<ChildStdin>,
 }
 
 impl Held {
     /// Begins a put that has the vault open, or is served by the process that has.
-    fn begin(vault: &Vault, name: &str) -> Self {
+    pub fn begin(vault: &Vault, name: &str) -> Self {
         let mut command = vault.command("put");
         command.args([name, "--tar", "-"]).stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
@@ -35,7 +35,7 @@ impl Held {
         self.archive.append_data(&mut header, name, content)
     }
 
-    fn end(self) -> Output {
+    pub fn end(self) -> Output {
         drop(self.archive.into_inner().expect("it takes the end"));
         self.child.wait_with_output().expect("it has ended")
     }

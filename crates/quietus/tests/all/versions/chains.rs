@@ -1,7 +1,8 @@
 //! Blocks are forgotten in all epochs: what a user sees, and what a judge with all keys finds.
 
 use crate::versions::judge::{
-    Bench, WITH_STUBS, ask, assert_opened, bring_home, content, filled, try_ask, wait_until_forgotten, write,
+    Bench, WITH_STUBS, ask, assert_opened, bring_home, content, filled, stop, try_ask, wait_until_forgotten,
+    write,
 };
 use quietus::epochs;
 use quietus::front::control::Call;
@@ -79,8 +80,7 @@ fn judge(seal: Seal, are_at_home: bool) {
     check_refused(&disk);
     check_others(&disk);
     assert_eq!(weigh(&disk, BLOCKS)["dies_blocks"], 0);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     assert!(bench.opened([data, stubs, root]).is_superset(&doomed), "{seal:?}: the judge is blind");
     let [data, stubs, root] = &bench.media();
     let kept = [(0, 1), (0, 2), (3, 3), (20, 1)];
@@ -191,8 +191,7 @@ fn a_forget_that_is_killed_at_once_goes_on_at_the_next_start() {
     let (disk, _) = filled(&bench);
     let call = Call::ForgetBlocks { ranges: range(BLOCKS), current: false, wait: false };
     disk.reply(&call, None, &mut |_, _| true).expect("the intent is durable");
-    disk.close(false, |_| true);
-    drop(disk);
+    stop(disk, false);
     let disk = bench.open();
     check_refused(&disk);
     wait_until_forgotten(&disk);

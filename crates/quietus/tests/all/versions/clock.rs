@@ -116,10 +116,6 @@ impl Served {
         ask(&self.disk, Op::Write(vec![byte; 4096].into()), 0, 1);
     }
 
-    fn trim(&self) {
-        ask(&self.disk, Op::Trim, 0, 1);
-    }
-
     fn stop(self) {
         let Self { disk, _control: control, _timers: timers } = self;
         drop((control, timers));
@@ -267,7 +263,7 @@ fn the_first_close_after_a_start_makes_an_epoch_only_if_something_has_changed() 
         assert_eq!(bench.kept(), before, "nothing has changed");
         if change {
             served.write(2);
-            served.trim();
+            ask(&served.disk, Op::Trim, 0, 1);
         }
         served.stop();
         let served = bench.serve();

@@ -1,6 +1,6 @@
 //! How epochs are named, found by date, and held, whatever was forgotten, and whatever the clock and the files did.
 
-use crate::program::{Disk, error, quietus, text, told};
+use crate::program::{Disk, error, quietus, told};
 use crate::versions::served::Bench;
 use serde_json::json;
 
@@ -56,9 +56,6 @@ fn the_ends_of_a_range_are_bounds_and_may_be_forgotten_or_left_out() {
         bench.assert_refused("forget", at, &[], status, why);
     }
     assert_eq!([bench.byte("@first", 0), bench.byte("@last", 0)], [1, 8]);
-    let image = bench.disk.beside("image");
-    bench.json_at("export", "last", &[text(&image), "--key-file", &bench.key]);
-    assert_eq!(std::fs::read(&image).expect("an image")[0], 8);
     let dry = bench.json_at("forget", "6..", &["--dry-run"]);
     assert_eq!((&dry["from"], &dry["to"], &dry["epochs"]), (&json!(6), &json!(8), &json!(3)));
     let held = bench.hold("7..", "case")["holds"]["case"].clone();

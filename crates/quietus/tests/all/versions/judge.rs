@@ -248,6 +248,11 @@ pub(crate) fn write(disk: &OpenDisk, blocks: std::ops::Range<u64>, round: u64) {
     blocks.for_each(|block| _ = ask(disk, Op::Write(content(block, round).into()), block, 1));
 }
 
+/// Stops a disk; with `drain`, all that is queued is destroyed first.
+pub(crate) fn stop(disk: OpenDisk, drain: bool) {
+    disk.close(drain, |_| true);
+}
+
 pub(crate) fn wait_until_forgotten(disk: &OpenDisk) {
     while !disk.engine.status().owed.forgets.is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -310,8 +315,7 @@ fn judge(seal: Seal, are_at_home: bool) {
     let [data, stubs, root] = &bench.media();
     forget(&disk, Epoch(1));
     check_kept(&disk);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     assert!(bench.opened([data, stubs, root]).is_superset(&only), "{seal:?}: the judge is blind");
     let [_, stubs_now, root_now] = &bench.media();
     assert_opened(&bench.opened([data, stubs_now, root_now]), &only, &KEPT, &format!("{seal:?}"));
@@ -359,8 +363,7 @@ fn without_stubs_all_keys_and_all_records_open_nothing_of_a_forgotten_epoch() {
     let [data, stubs, root] = &bench.media();
     forget(&disk, Epoch(1));
     check_kept(&disk);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     assert!(bench.opened([data, stubs, root]).is_superset(&only), "the judge is blind");
     // What the records said before the forget says where everything was.
     let after = bench.opened([&bench.file("data"), stubs, root]);
@@ -465,8 +468,7 @@ fn a_root_that_is_missing_damaged_or_of_another_disk_or_time_is_refused_by_name_
     // All of one instant: jobs may still be under way.
     let kept = std::iter::repeat_with(|| (files(), files())).take(100).find(|(one, next)| one == next);
     let (kept, _) = kept.expect("a disk with nothing to do changes no file");
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     kept.iter().for_each(|(name, bytes)| bench.put(name, bytes));
     let _ = std::fs::remove_file(bench.path.join("view"));
     let root = bench.file("root");
@@ -490,8 +492,7 @@ fn stubs_that_are_missing_damaged_or_of_another_disk_or_time_are_refused_by_name
     let (disk, _) = filled(&bench);
     let middle = bench.file("stubs");
     write(&disk, 48..50, 1);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     let stubs = bench.file("stubs");
     let cases = [
         (other.file("stubs"), "the stub medium is that of another disk"),

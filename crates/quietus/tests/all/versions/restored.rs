@@ -77,12 +77,15 @@ fn a_restore_below_a_watcher_costs_no_file_and_what_is_deleted_after_it_goes() {
     bench.json_at("restore", "1", &[]);
     bench.wait_for_watcher();
     bench.disk.json("shred", &["--now"]);
-    let shown = bench.shown("restored");
-    tool("e2fsck", &["-f", "-n", shown.to_str().expect("text")]);
-    for name in ["one", "two", "three"] {
-        let cat = tool("debugfs", &["-R", &format!("cat {name}"), shown.to_str().expect("text")]);
-        assert_eq!(cat, text(name));
-    }
+    let assert_shown = |names: &[&str]| {
+        let shown = bench.shown("shown");
+        let shown = shown.to_str().expect("text");
+        for name in names {
+            assert_eq!(tool("debugfs", &["-R", &format!("cat {name}"), shown]), text(name));
+        }
+    };
+    assert_shown(&["one", "two", "three"]);
+    tool("e2fsck", &["-f", "-n", bench.disk.beside("shown").to_str().expect("text")]);
     std::fs::write(&image, &full).expect("an image");
     let fewer = debugfs(&image, &["rm two".into()]);
     bench.becomes(&full, &fewer, 2);
@@ -91,9 +94,5 @@ fn a_restore_below_a_watcher_costs_no_file_and_what_is_deleted_after_it_goes() {
         !holds(&bench.shown("after"), &text("two").as_bytes()[..40])
     };
     bench.wait_until(gone);
-    for name in ["one", "three"] {
-        let shown = bench.shown("after");
-        let cat = tool("debugfs", &["-R", &format!("cat {name}"), shown.to_str().expect("text")]);
-        assert_eq!(cat, text(name));
-    }
+    assert_shown(&["one", "three"]);
 }

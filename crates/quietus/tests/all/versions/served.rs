@@ -1,6 +1,6 @@
 //! The program serves a disk that keeps versions: epochs, and forgetting them, as a user sees them.
 
-use crate::nbd::client::{ACK, Client, EIO, FLUSH, OPT_GO, OPT_STRUCTURED, READ, Style, TRIM, info_request};
+use crate::nbd::client::{ACK, Client, EIO, FLUSH, OPT_GO, READ, Style, TRIM, info_request};
 use crate::program::{Disk, Server, error, private, quietus, signal, text};
 use quietus_core::base::zeros::is_zeros;
 use rustix::process::Signal;
@@ -41,8 +41,7 @@ impl Bench {
         let socket = self.disk.path().join("nbd.sock");
         let mut client = Client::new(UnixStream::connect(socket).expect("a server"));
         client.greet();
-        assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
-        client.style = Style::Structured;
+        client.agree_on_headers(Style::Structured);
         let replies = client.option(OPT_GO, &info_request(&format!("disk{at}"), &[]));
         match replies.last().expect("a reply") {
             (ACK, _) => Ok(client),
@@ -417,6 +416,8 @@ fn a_disk_that_is_no_multiple_of_a_block_keeps_and_forgets_its_end_too() {
         assert_eq!(bench.close(&[]).0, u64::from(round));
     }
     assert_eq!(client.request(TRIM, 0, 0, size), 0);
+    bench.disk.json("shred", &["--now"]);
+    bench.wait_for_record(r#""act":"retired""#);
     let read = |at: &str| {
         let mut client = bench.connect(at).expect("it is kept");
         client.read(0, last - 100, 612)
@@ -428,28 +429,6 @@ fn a_disk_that_is_no_multiple_of_a_block_keeps_and_forgets_its_end_too() {
     bench.json_at("export", "3", &[text(&image)]);
     let bytes = std::fs::read(&image).expect("an image");
     assert_eq!((bytes.len() as u64, &bytes[last as usize..]), (size, &[3; 512][..]));
-}
-
-#[test]
-fn a_trim_of_everything_leaves_the_past_until_that_is_forgotten() {
-    let bench = Bench::manual();
-    let _server = bench.serve();
-    bench.fill(3);
-    let mut client = bench.connect("").expect("the disk");
-    assert_eq!(client.request(TRIM, 0, 0, 1 << 20), 0);
-    bench.disk.json("shred", &["--now"]);
-    assert!((0..=3).all(|block| bench.byte("", block) == 0));
-    assert!((1..=3).all(|block| u64::from(bench.byte("@3", block)) == block));
-    bench.wait_for_record(r#""act":"retired""#);
-    bench.forget("..3");
-    assert_eq!(bench.kept(), [0; 0]);
-    let store = bench.disk.json("status", &[])["store"].clone();
-    let bytes = |name: &str| store[name].as_u64().expect("a number");
-    assert_eq!((bytes("retired_bytes"), bytes("owed_bytes")), (0, 0), "{store}");
-    // The disk goes on, with epochs of other numbers.
-    bench.write(5, 9);
-    assert_eq!(bench.close(&[]).0, 4);
-    assert_eq!((bench.byte("@4", 5), bench.byte("@4", 0)), (9, 0));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Files of a disk that vanish while it is served, and files that were cut short.
 
-use crate::versions::judge::{Bench, ask, bring_home, filled, try_ask, write};
+use crate::versions::judge::{Bench, ask, bring_home, filled, stop, try_ask, write};
 use quietus::front::control::{Call, StatusAnswer};
 use quietus::open_disk::OpenDisk;
 use quietus_core::request::Op;
@@ -42,8 +42,7 @@ fn a_file_that_was_cut_short_is_named_with_both_lengths_and_the_remedy() {
     let bench = Bench::new(Seal::RandomKey);
     let (disk, _) = filled(&bench);
     bring_home(&disk);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     for file in ["root", "stubs", "map"] {
         let whole = bench.file(file);
         let used = whole.len() - whole.iter().rev().take_while(|byte| **byte == 0).count();

@@ -1,6 +1,6 @@
 //! `verify` finds each byte that was changed behind the disk's back, says where it is, and reads the rest all the same.
 
-use crate::versions::judge::{BLOCK, Bench, bring_home, filled, forget, half};
+use crate::versions::judge::{BLOCK, Bench, bring_home, filled, forget, half, stop};
 use crate::versions::proof::brought_back;
 use quietus::front::control::{Call, Epochs};
 use quietus::open_disk::OpenDisk;
@@ -56,8 +56,7 @@ fn disk(seal: Seal) -> Bench {
     let (disk, _) = filled(&bench);
     bring_home(&disk);
     crate::versions::judge::write(&disk, 100..120, 1);
-    disk.close(true, |_| true);
-    drop(disk);
+    stop(disk, true);
     assert_eq!(findings(&bench, true), [], "{seal}: nothing is wrong yet");
     bench
 }
@@ -76,8 +75,7 @@ fn a_disk_that_is_well_is_said_to_be_with_every_seal_also_after_a_forget() {
             .answer::<Checks>(&Call::Verify { read_data: true }, None, &mut |_, _| true)
             .expect("an answer");
         assert!(served.ok, "{seal}: {served:?}");
-        running.close(true, |_| true);
-        drop(running);
+        stop(running, true);
         assert_eq!(findings(&bench, true), [], "{seal}");
     }
 }
@@ -230,8 +228,7 @@ fn a_stub_that_no_version_has_is_found_and_so_is_a_slot_that_two_have() {
     assert!(matches!(&found[..], [one] if is_named(one)), "{found:?}");
     file.write_all_at(&[0; ENTRY], *home as u64).expect("a write");
     assert_eq!(findings_of(&running, true), []);
-    running.close(true, |_| true);
-    drop(running);
+    stop(running, true);
     let map = bench.file("map");
     let file = std::fs::File::options().write(true).open(bench.path().join("map")).expect("a file");
     // Leaves of the tree of versions, whether they are in use or not. An entry has 15 bytes: block, epoch, slot.

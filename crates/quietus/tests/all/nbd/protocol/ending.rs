@@ -87,19 +87,17 @@ fn replies_are_heard_by_a_client_that_says_nonsense_behind_the_requests() {
 
 #[test]
 fn the_end_of_a_handshake_is_heard_by_a_client_that_still_speaks() {
-    let (_server, mut client) = over_tcp(&Disk::new("disk", SIZE));
-    client.greet();
-    flood(&mut client, option_bytes(OPT_ABORT, &[]));
-    assert_eq!(client.take_bytes(20)[12..16], ACK.to_be_bytes());
-    assert!(hears_the_end(&mut client));
-
-    let (_server, mut client) = over_tcp(&Disk::new("disk", SIZE));
-    client.greet();
-    flood(&mut client, [option_bytes(999, &[]), b"nonsense".to_vec()].concat());
-    assert_eq!(client.take_bytes(20)[12..16], ERR_UNSUP.to_be_bytes());
-    let text = b"unknown option".len();
-    client.take_bytes(text);
-    assert!(hears_the_end(&mut client));
+    let nonsense = [option_bytes(999, &[]), b"nonsense".to_vec()].concat();
+    for (said, reply, text) in
+        [(option_bytes(OPT_ABORT, &[]), ACK, ""), (nonsense, ERR_UNSUP, "unknown option")]
+    {
+        let (_server, mut client) = over_tcp(&Disk::new("disk", SIZE));
+        client.greet();
+        flood(&mut client, said);
+        assert_eq!(client.take_bytes(20)[12..16], reply.to_be_bytes());
+        assert_eq!(client.take_bytes(text.len()), text.as_bytes());
+        assert!(hears_the_end(&mut client), "{text}");
+    }
 }
 
 #[test]

@@ -17,8 +17,7 @@ fn greeted() -> (Server, Client<UnixStream>) {
 /// The same, with structured replies agreed upon.
 fn structured() -> (Server, Client<UnixStream>) {
     let (server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
-    client.style = Style::Structured;
+    client.agree_on_headers(Style::Structured);
     (server, client)
 }
 
@@ -66,26 +65,14 @@ fn list_names_every_export_with_its_description() {
 }
 
 #[test]
-fn options_without_data_refuse_data() {
+fn an_option_that_is_unknown_or_too_long_or_has_data_where_none_may_be_is_refused_and_skipped() {
     let (_server, mut client) = greeted();
-    for option in [OPT_LIST, OPT_STARTTLS, OPT_STRUCTURED, OPT_EXTENDED] {
-        assert_eq!(client.verdict(option, b"x"), ERR_INVALID, "option {option}");
+    let without_data = [OPT_LIST, OPT_STARTTLS, OPT_STRUCTURED, OPT_EXTENDED].map(|it| (it, 1, ERR_INVALID));
+    let others = [(4, 4, ERR_UNSUP), (0x1234_5678, 300_000, ERR_UNSUP), (OPT_GO, 65_537, ERR_TOO_BIG)];
+    for (option, len, error) in without_data.into_iter().chain(others) {
+        assert_eq!(client.verdict(option, &vec![7; len]), error, "option {option}, {len} bytes");
+        assert_eq!(client.verdict(OPT_LIST, &[]), ACK);
     }
-}
-
-#[test]
-fn an_unknown_option_is_unsupported_and_its_data_skipped() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(4, b"peek"), ERR_UNSUP);
-    assert_eq!(client.verdict(0x1234_5678, &vec![7; 300_000]), ERR_UNSUP);
-    assert_eq!(client.verdict(OPT_LIST, &[]), ACK);
-}
-
-#[test]
-fn a_known_option_that_is_too_long_is_refused_and_skipped() {
-    let (_server, mut client) = greeted();
-    assert_eq!(client.verdict(OPT_GO, &vec![0; 65_537]), ERR_TOO_BIG);
-    assert_eq!(client.verdict(OPT_LIST, &[]), ACK);
 }
 
 #[test]
@@ -182,20 +169,16 @@ fn wildcards_choose_no_context() {
 }
 
 #[test]
-fn contexts_chosen_for_one_disk_do_not_serve_another() {
-    let (_server, mut client) = structured();
-    assert_eq!(client.verdict(OPT_SET_META, &meta("second", &["base:allocation"])), ACK);
-    assert_eq!(client.verdict(OPT_GO, &info_request("first", &[])), ACK);
-    assert_eq!(client.status(0, 0, 4096), Err(EINVAL));
-}
-
-#[test]
-fn a_failed_choice_of_contexts_forgets_the_one_before() {
-    let (_server, mut client) = structured();
-    assert_eq!(client.verdict(OPT_SET_META, &meta("", &["base:allocation"])), ACK);
-    assert_eq!(client.verdict(OPT_SET_META, b"nonsense"), ERR_INVALID);
-    assert_eq!(client.verdict(OPT_GO, &info_request("", &[])), ACK);
-    assert_eq!(client.status(0, 0, 4096), Err(EINVAL));
+fn contexts_of_another_disk_and_of_before_a_failed_choice_do_not_serve() {
+    for (chosen, fails) in [("second", false), ("first", true)] {
+        let (_server, mut client) = structured();
+        assert_eq!(client.verdict(OPT_SET_META, &meta(chosen, &["base:allocation"])), ACK);
+        if fails {
+            assert_eq!(client.verdict(OPT_SET_META, b"nonsense"), ERR_INVALID);
+        }
+        assert_eq!(client.verdict(OPT_GO, &info_request("first", &[])), ACK);
+        assert_eq!(client.status(0, 0, 4096), Err(EINVAL), "{chosen}, {fails}");
+    }
 }
 
 #[test]
@@ -229,11 +212,7 @@ fn transmission_flags(
 ) -> u16 {
     let (_server, mut client) = connect(&[Disk::with("only", SIZE, change)], Config::default());
     client.greet();
-    match style {
-        Style::Simple => {}
-        Style::Structured => assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK),
-        Style::Extended => assert_eq!(client.verdict(OPT_EXTENDED, &[]), ACK),
-    }
+    client.agree_on_headers(style);
     if meta_chosen {
         assert_eq!(client.verdict(OPT_SET_META, &meta("", &["base:allocation"])), ACK);
     }

@@ -2,6 +2,7 @@
 
 use crate::nbd::client::*;
 use crate::nbd::disk::Disk;
+use crate::program::wait_until;
 use quietus::front::nbd::Config;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,15 +33,10 @@ impl Tight {
         self.at.begin(Style::Extended)
     }
 
+    #[track_caller]
     fn await_starved(&self, count: usize) {
         let starved = || self.at.server.connections().iter().filter(|it| it.waits_for_memory).count();
-        for _ in 0..30_000 {
-            if starved() == count {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("not {count} requests wait for memory");
+        wait_until(|| starved() == count);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Many requests at once, and replies out of order.
 
 use crate::nbd::client::*;
-use crate::nbd::disk::Disk;
+use crate::nbd::disk::{Disk, begun};
 use quietus::front::nbd::Config;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,7 @@ fn replies_come_in_the_order_of_the_outcomes() {
 
 #[test]
 fn requests_reach_the_disk_in_order_of_arrival() {
-    let disk = Disk::new("disk", SIZE);
-    let (_server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, _server, mut client) = begun(Style::Structured);
     let mut said = Vec::new();
     for cookie in 0..100 {
         said.extend(request_bytes(client.style, TRIM, 0, cookie, cookie * 4096, 4096));
@@ -74,8 +73,7 @@ fn outcomes_from_many_threads_all_arrive() {
 
 #[test]
 fn a_connection_has_128_requests_in_flight_at_most() {
-    let disk = Disk::new("disk", SIZE);
-    let (server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, server, mut client) = begun(Style::Structured);
     disk.hold();
     for cookie in 0..130 {
         client.say_request(TRIM, 0, cookie, 0, 1);
@@ -123,8 +121,7 @@ fn a_single_request_larger_than_the_limit_is_served() {
 
 #[test]
 fn refusals_count_as_in_flight_until_they_are_read() {
-    let disk = Disk::new("disk", SIZE);
-    let (_server, mut client) = transmit(&disk, Style::Structured);
+    let (_disk, _server, mut client) = begun(Style::Structured);
     for cookie in 0..5000 {
         client.say_request(999, 0, cookie, 0, 0);
     }
@@ -133,8 +130,7 @@ fn refusals_count_as_in_flight_until_they_are_read() {
 
 #[test]
 fn a_half_closed_client_gets_the_replies_that_are_due() {
-    let disk = Disk::new("disk", SIZE);
-    let (server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, server, mut client) = begun(Style::Structured);
     disk.hold();
     client.say_request(READ, 0, 1, 0, 4096);
     client.stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -147,8 +143,7 @@ fn a_half_closed_client_gets_the_replies_that_are_due() {
 
 #[test]
 fn disc_waits_for_what_is_in_flight() {
-    let disk = Disk::new("disk", SIZE);
-    let (_server, mut client) = transmit(&disk, Style::Structured);
+    let (disk, _server, mut client) = begun(Style::Structured);
     disk.hold();
     client.say_write(0, 1, 0, b"late");
     client.say_request(DISC, 0, 0, 0, 0);

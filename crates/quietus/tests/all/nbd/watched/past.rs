@@ -1,10 +1,10 @@
 //! States of the past, as the program shows them: compared, restored, and backed up by clients.
 
 use crate::nbd::client::*;
-use crate::program::{Server, quietus, succeeds, text};
+use crate::program::{Server, overwrite, quietus, succeeds, text};
 use crate::versions::served::Bench;
 use serde_json::Value;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -167,13 +167,10 @@ fn restore_refuses_a_disk_that_clients_use_and_not_one_whose_writes_are_watched(
 /// An image with content in two places and half a sector behind a block.
 fn sparse_image(path: &Path) -> Vec<u8> {
     let mut bytes = vec![0; (24 << 20) + 4096 + 256];
-    bytes[4096..1 << 20].fill(5);
-    bytes[9 << 20..(9 << 20) + 5000].fill(6);
-    bytes[24 << 20..].fill(7);
-    let file = std::fs::File::create(path).unwrap();
-    file.set_len(bytes.len() as u64).unwrap();
-    for run in [4096..1 << 20, 9 << 20..(9 << 20) + 5000, 24 << 20..bytes.len()] {
-        file.write_all_at(&bytes[run.clone()], run.start as u64).unwrap();
+    std::fs::File::create(path).and_then(|it| it.set_len(bytes.len() as u64)).unwrap();
+    for (byte, run) in [(5, 4096..1 << 20), (6, 9 << 20..(9 << 20) + 5000), (7, 24 << 20..bytes.len())] {
+        bytes[run.clone()].fill(byte);
+        overwrite(path, run.start as u64, &bytes[run]);
     }
     bytes
 }

@@ -11,8 +11,7 @@ const SINCE_1: &str = "quietus:changed-since:1";
 /// A client of the export `name` that has selected `context`.
 fn with_context(served: &Server, name: &str, context: &str) -> Client<UnixStream> {
     let mut client = served.connect();
-    assert_eq!(client.verdict(OPT_STRUCTURED, &[]), ACK);
-    client.style = Style::Structured;
+    client.agree_on_headers(Style::Structured);
     assert_eq!(contexts(&client.option(OPT_SET_META, &meta(name, &[context]))), [context]);
     assert_eq!(client.verdict(OPT_GO, &info_request(name, &[])), ACK);
     client

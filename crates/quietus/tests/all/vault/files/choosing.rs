@@ -2,7 +2,7 @@
 
 use crate::program::{error, text, told};
 use crate::schemas::all_valid;
-use crate::vault::program::{Vault, folder, noise};
+use crate::vault::program::{Vault, folder, noise, numbers};
 use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -105,9 +105,7 @@ fn a_file_without_a_length_is_read_to_its_end() {
 #[test]
 fn folders_are_listed_as_folders_and_a_refusal_is_printed_once() {
     let vault = Vault::new(&[]);
-    let top = tree(&vault);
-    let long: PathBuf = ["sub"; 3].iter().collect();
-    fs::create_dir_all(top.join(&long)).expect("folders");
+    tree(&vault);
     vault.json("put", &["some", "a"]);
     let list = vault.plain("list", &["some", "a/keep"]);
     let is_line = |line: &str, kind: &str, path: &str| line.starts_with(kind) && line.ends_with(path);
@@ -116,7 +114,6 @@ fn folders_are_listed_as_folders_and_a_refusal_is_printed_once() {
     let found = vault.plain("find", &["keep"]);
     assert!(found.starts_with("d ") && found.contains(" a/keep/  (in 0)"), "{found}");
 
-    // A file whose attributes are longer than a chunk is what a host cannot give; a socket's name that is read is enough.
     let output = vault.command_plain("put").args(["some", "a", "/proc/self/mem"]).output().expect("it runs");
     let (status, all) = error(&output);
     let all = told(&output) + &all;
@@ -157,10 +154,6 @@ fn tags_and_hosts_select_snapshots_and_each_host_has_its_own_series() {
     put(&["--host", "two"]);
     let named = put(&[]);
     assert!(named["host"].as_str().is_some_and(|host| !host.is_empty()), "{named}");
-    let numbers = |list: &Value| -> Vec<u64> {
-        let all = list["snapshots"].as_array().expect("a list");
-        all.iter().map(|line| line["snapshot"].as_u64().expect("a number")).collect()
-    };
     let list = |args: &[&str]| numbers(&vault.json("list", args));
     assert_eq!((list(&["--tag", "full"]), list(&["--tag", "full", "--tag", "kept"])), (vec![0, 1], vec![0]));
     assert_eq!((list(&["--host", "two"]), list(&["--host", "two", "--tag", "full"])), (vec![1, 2], vec![1]));

@@ -163,6 +163,4 @@ fn a_mount_that_is_used_is_taken_away_all_the_same_and_damage_is_an_error() {
     assert!(!mounted.is_mounted());
     assert!(open.read_at(&mut [0; 10], 0).is_err(), "the server has ended");
     vault.json("list", &[]);
-    assert!(vault.refused("mount", &["no folder"]).contains("no folder: cannot mount the vault there"));
-    assert!(vault.refused("mount", &["vault/key"]).contains("not a folder"));
 }

@@ -177,10 +177,8 @@ with tarfile.open(sys.argv[1], 'w', format=getattr(tarfile, sys.argv[2])) as it:
     run(&vault, &["touch", "zoo/text"]);
     fs::remove_file(vault.beside("zoo").join("long ".repeat(30))).expect("a file");
     for format in ["v7", "ustar"] {
-        run(
-            &vault,
-            &["tar", &format!("--format={format}"), "-cf", "made.tar", "zoo/plain", "zoo/deep", "zoo/text"],
-        );
+        let format = format!("--format={format}");
+        run(&vault, &["tar", &format, "-cf", "made.tar", "zoo/plain", "zoo/deep", "zoo/text"]);
         vault.json("put", &["made", "--tar", "made.tar"]);
         vault.json("get", &["made", "--into", "back"]);
         for path in ["plain", "deep"] {

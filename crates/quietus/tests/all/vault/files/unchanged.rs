@@ -2,6 +2,7 @@
 
 use crate::program::text;
 use crate::vault::program::{Vault, assert_same, folder, noise};
+use crate::vault::together::Held;
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 use serde_json::Value;
@@ -11,7 +12,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
 /// A folder of files that have been as they are for so long that a put believes their times.
@@ -22,8 +22,7 @@ fn settled(vault: &Vault) -> PathBuf {
     fs::hard_link(top.join("large"), top.join("deep/again")).expect("a link");
     // No other entry has the time of this change.
     std::thread::sleep(Duration::from_millis(50));
-    let mode = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(top.join("deep/er/file 41"), mode).expect("a mode");
+    fs::set_permissions(top.join("deep/er/file 41"), fs::Permissions::from_mode(0o600)).expect("a mode");
     settle();
     top
 }
@@ -149,14 +148,8 @@ fn a_put_that_another_command_serves_reads_nothing_again_either() {
     let vault = Vault::new(&[]);
     let top = settled(&vault);
     vault.put("daily", &top);
-    let mut owner = vault.command("put");
-    owner.args(["owner", "--tar", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut owner = owner.spawn().expect("it runs");
-    while !vault.path().join("vault.sock").exists() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let owner = Held::begin(&vault, "owner");
     let (opened, second) = put(&vault, &top, &["daily"]);
     assert_eq!((opened.len(), second["unchanged"].as_u64()), (0, Some(33)), "{opened:?}, {second}");
-    drop(owner.stdin.take());
-    owner.wait().expect("it ends");
+    assert!(owner.end().status.success());
 }
