@@ -28,7 +28,7 @@ pub fn count(
     names.retain(|_, count| *count != 0);
 }
 
-/// What is linked over a history is what a single look at its end shows: this.
+/// Checks that a history links what a single look at its end shows, and returns that.
 pub fn check(
     format: &dyn Format,
     block: (u32, Kind),
