@@ -2,11 +2,12 @@
 //! what a single look at its end shows, and a map shows its own blocks once.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
+use names::Names;
 use quietus_core::base::units::Extent;
 use quietus_detect::formats::format::{Change, Format, Kind, Probe, Reason, Shown};
-use std::collections::BTreeMap;
 
 mod ext2;
+mod names;
 
 struct Seeds(Vec<(Vec<u8>, Box<dyn Format>)>);
 
@@ -23,37 +24,18 @@ fn seeds() -> Seeds {
     Seeds(ext2::images().into_iter().map(with_format).collect())
 }
 
-type Names = BTreeMap<(u32, Kind), i64>;
-
-fn count(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8], names: &mut Names) {
-    for change in format.diff(block, kind, old, new) {
-        let (link, by) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        for at in link.blocks {
-            assert!(at < format.blocks() && format.kind(at) == Kind::Data);
-            *names.entry((at, link.kind)).or_default() += by;
-        }
-    }
-    names.retain(|_, count| *count != 0);
-}
-
 fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8]) {
-    let nothing = vec![0; old.len()];
-    let (mut history, mut look) = (Names::new(), Names::new());
-    count(format, block, kind, &nothing, old, &mut history);
-    count(format, block, kind, old, new, &mut history);
-    count(format, block, kind, &nothing, new, &mut look);
-    assert_eq!(history, look);
+    let is_data = |kind: Kind| kind == Kind::Data;
+    let mut look = names::check(format, (block, kind), [old, new], is_data);
     let mut sight = Names::new();
     for change in format.pointers(block, kind, new) {
         let Change::Linked(link) = change else { panic!("nothing was there before: {change:?}") };
         link.blocks.for_each(|at| *sight.entry((at, link.kind)).or_default() += 1);
     }
     assert_eq!(sight, look);
-    count(format, block, kind, new, &nothing, &mut history);
-    assert_eq!(history, Names::new());
+    let nothing = vec![0; new.len()];
+    names::count(format, (block, kind), [new, &nothing], &mut look, is_data);
+    assert_eq!(look, Names::new());
 }
 
 fn check_map(format: &dyn Format, at: Extent<quietus_core::base::units::Addr>, bytes: &[u8]) {

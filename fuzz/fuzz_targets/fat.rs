@@ -4,11 +4,12 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use quietus_core::base::units::{Addr, Extent};
-use quietus_detect::formats::format::{Change, Contents, Format, Geometry, Kind, Probe, Prober};
+use quietus_detect::formats::format::{Contents, Format, Geometry, Kind, Probe, Prober};
 use quietus_detect::formats::{exfat, fat};
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::LazyLock;
+
+mod names;
 
 static IMAGES: LazyLock<Vec<(Prober, Vec<u8>)>> = LazyLock::new(images);
 /// Boot sectors, tables and the head of the root directory lie before this; what lies behind
@@ -82,22 +83,6 @@ fn probed(prober: Prober, disk: &Disk<'_>) -> Probe {
     prober(disk.bytes(), &contents)
 }
 
-type Names = BTreeMap<u32, i64>;
-
-fn count(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8], names: &mut Names) {
-    for change in format.diff(block, kind, old, new) {
-        let (link, by) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        for at in link.blocks {
-            assert!(at < format.blocks() && format.kind(at) == Kind::Data);
-            *names.entry(at).or_default() += by;
-        }
-    }
-    names.retain(|_, count| *count != 0);
-}
-
 fn check(format: &dyn Format, before: &Disk<'_>, after: &Disk<'_>) {
     let bytes = u64::from(format.block_bytes());
     assert!(u64::from(format.blocks()) * bytes <= before.bytes());
@@ -125,14 +110,8 @@ fn check(format: &dyn Format, before: &Disk<'_>, after: &Disk<'_>) {
     }
 }
 
-/// What is linked over a history is what a single look at its end shows.
 fn check_names(format: &dyn Format, block: u32, kind: Kind, old: &[u8], new: &[u8]) {
-    let nothing = vec![0; old.len()];
-    let (mut history, mut look) = (Names::new(), Names::new());
-    count(format, block, kind, &nothing, old, &mut history);
-    count(format, block, kind, old, new, &mut history);
-    count(format, block, kind, &nothing, new, &mut look);
-    assert_eq!(history, look);
+    names::check(format, (block, kind), [old, new], |kind| kind == Kind::Data);
 }
 
 fuzz_target!(|data: &[u8]| {

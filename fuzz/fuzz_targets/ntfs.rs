@@ -4,11 +4,12 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use quietus_core::base::units::Extent;
-use quietus_detect::formats::format::{Change, Contents, Format, Geometry, Kind, Probe};
+use quietus_detect::formats::format::{Contents, Format, Geometry, Kind, Probe};
 use quietus_detect::formats::ntfs::probe;
-use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::LazyLock;
+
+mod names;
 
 /// Images, and the bytes of each that matter: what is not all zeros or ones.
 static IMAGES: LazyLock<Vec<(Vec<u8>, Vec<usize>)>> = LazyLock::new(images);
@@ -75,22 +76,6 @@ fn found(image: &[u8]) -> Option<Box<dyn Format>> {
     panic!("it asks for ever")
 }
 
-type Names = BTreeMap<u32, i64>;
-
-fn count(format: &dyn Format, block: u32, old: &[u8], new: &[u8], names: &mut Names) {
-    for change in format.diff(block, Kind::Inodes, old, new) {
-        let (link, by) = match change {
-            Change::Unlinked(link) => (link, -1),
-            Change::Linked(link) => (link, 1),
-        };
-        assert!(link.blocks.start < link.blocks.end && link.blocks.end <= format.blocks());
-        for at in link.blocks {
-            *names.entry(at).or_default() += by;
-        }
-    }
-    names.retain(|_, count| *count != 0);
-}
-
 fn check(format: &mut dyn Format, before: &[u8], after: &[u8]) {
     let bytes = u64::from(format.block_bytes());
     assert!(u64::from(format.blocks()) * bytes <= before.len() as u64);
@@ -100,12 +85,7 @@ fn check(format: &mut dyn Format, before: &[u8], after: &[u8]) {
     };
     for block in format.survey(Kind::Inodes).into_iter().flatten() {
         let (old, new) = (of(before, block), of(after, block));
-        let nothing = vec![0; old.len()];
-        let (mut history, mut look) = (Names::new(), Names::new());
-        count(format, block, &nothing, old, &mut history);
-        count(format, block, old, new, &mut history);
-        count(format, block, &nothing, new, &mut look);
-        assert_eq!(history, look);
+        names::check(format, (block, Kind::Inodes), [old, new], |_| true);
         format.unknown(block, new);
     }
     for block in format.survey(Kind::Map).into_iter().flatten() {

@@ -95,21 +95,16 @@ fn path(words: &[&str], mut at: usize) -> (Vec<String>, usize) {
 fn closed(words: &[&str], at: usize) -> usize {
     let mut depth = 0;
     for (n, word) in words.iter().enumerate().skip(at) {
-        depth += nesting(word);
+        depth += match *word {
+            "(" | "[" | "{" => 1,
+            ")" | "]" | "}" => -1,
+            _ => 0,
+        };
         if depth <= 0 {
             return n + 1;
         }
     }
     words.len()
-}
-
-/// By how much deeper what follows the word is.
-fn nesting(word: &str) -> i32 {
-    match word {
-        "(" | "[" | "{" => 1,
-        ")" | "]" | "}" => -1,
-        _ => 0,
-    }
 }
 
 /// Where the item, the field or the statement at `at` ends.

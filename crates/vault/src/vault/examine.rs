@@ -6,7 +6,7 @@ use roaring::RoaringTreemap;
 use super::Vault;
 use super::pool::entries;
 use crate::SlotNumber;
-use crate::catalog::{SlotEntry, SlotState};
+use crate::catalog::SlotState;
 use crate::container::{Class, Entry, HEAD_BYTES, Head, Stored};
 use crate::index::{PAGE_BYTES, Page};
 
@@ -49,32 +49,22 @@ impl Vault<'_> {
     /// All findings besides chunks that are `live` in `bytes`, which were read from all of `slot`; no bytes if it has no space.
     pub fn examine(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Found {
         let entry = self.catalog.table().entry(slot);
+        let is_right = |head: &Head| {
+            head.class == entry.class && self.pool.check_head(slot, entry.container, head).is_ok()
+        };
         let found = match entry.state {
             SlotState::Free if is_zeros(bytes) => return Found::Free,
             SlotState::Free => Err(Residue::Free),
             SlotState::Open | SlotState::Condemned => return Found::Owed,
-            SlotState::Sealed => self.examine_container(entry, slot, bytes, live),
+            SlotState::Sealed => match Head::from_bytes(bytes).ok().filter(is_right) {
+                Some(head) => match head.class {
+                    Class::Index => self.examine_index(slot, bytes, live),
+                    Class::Data | Class::Metadata | Class::Spill => examine_chunks(&head, bytes, live),
+                },
+                None => Err(Residue::Container),
+            },
         };
         found.map_or_else(Found::Residue, Found::Live)
-    }
-
-    fn examine_container(
-        &self,
-        entry: SlotEntry,
-        slot: SlotNumber,
-        bytes: &[u8],
-        live: &RoaringTreemap,
-    ) -> Result<u64, Residue> {
-        let head = Head::from_bytes(bytes).map_err(|_| Residue::Container)?;
-        let is_right =
-            self.pool.check_head(slot, entry.container, &head).is_ok() && head.class == entry.class;
-        if !is_right {
-            return Err(Residue::Container);
-        }
-        match head.class {
-            Class::Index => self.examine_index(slot, bytes, live),
-            Class::Data | Class::Metadata | Class::Spill => examine_chunks(&head, bytes, live),
-        }
     }
 
     fn examine_index(&self, slot: SlotNumber, bytes: &[u8], live: &RoaringTreemap) -> Result<u64, Residue> {

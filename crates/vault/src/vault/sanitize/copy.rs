@@ -71,11 +71,16 @@ impl Vault<'_> {
         Plan { damage, payload, .. }: &mut Plan,
         (container, slot): (ContainerSequence, SlotNumber),
     ) -> Result<Option<VaultError>, VaultError> {
-        let directory = match self.directory_to_leave(damage, (container, slot))? {
-            Ok(Some(directory)) => directory,
-            Ok(None) => return Ok(None),
-            Err(why) => return Ok(Some(why)),
+        let read = match self.pool.directory(slot, container) {
+            Err(error) if !error.is_of_container() => return Err(error),
+            read => read,
         };
+        let why = read.as_ref().map_or_else(|error| Some(error.clone()), |directory| directory.damage());
+        if let Some(why) = why.filter(|_| !damage.is_judged(container, self.puts.revived.as_ref())) {
+            return Ok(Some(why));
+        }
+        // No live chunk is in a container that is judged although its directory cannot be read.
+        let Ok(directory) = read else { return Ok(None) };
         let judged = self.judge(set, &directory)?;
         let chunks: Vec<(Stored, bool)> = directory.chunks().zip(judged).collect();
         let live = || chunks.iter().filter(|(_, is_live)| *is_live).map(|(stored, _)| stored);

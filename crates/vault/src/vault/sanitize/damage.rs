@@ -1,13 +1,12 @@
 //! Containers that cannot be read in whole: which of them may be destroyed.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use roaring::RoaringTreemap;
 
 use crate::catalog::Change;
-use crate::vault::{Directory, Vault};
-use crate::{ContainerSequence, SlotNumber, VaultError};
+use crate::vault::Vault;
+use crate::{ContainerSequence, VaultError};
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +33,7 @@ pub(super) struct Doubt {
 
 impl Damage {
     /// Whether all live chunks of the container are named by its directory.
-    fn is_judged(&self, container: ContainerSequence, revived: Option<&RoaringTreemap>) -> bool {
+    pub(super) fn is_judged(&self, container: ContainerSequence, revived: Option<&RoaringTreemap>) -> bool {
         let is_dead = self.containers.contains_key(&container) && !self.has_live;
         is_dead && revived.is_none_or(|revived| revived.is_disjoint(&self.dead))
     }
@@ -47,24 +46,5 @@ impl Vault<'_> {
             Some(slot) if !self.is_damaged(container) => Ok(self.catalog.commit(&[Change::Damaged(slot)])?),
             _ => Ok(()),
         }
-    }
-
-    /// The container's directory, or why the container has to be left. `None` if the directory cannot be read, and the container has
-    /// no live chunk.
-    pub(super) fn directory_to_leave(
-        &mut self,
-        damage: &Damage,
-        (container, slot): (ContainerSequence, SlotNumber),
-    ) -> Result<Result<Option<Arc<Directory>>, VaultError>, VaultError> {
-        let read = self.pool.directory(slot, container);
-        let why = match &read {
-            Ok(directory) => directory.damage(),
-            Err(error) if error.is_of_container() => Some(error.clone()),
-            Err(error) => return Err(error.clone()),
-        };
-        Ok(match why {
-            Some(why) if !damage.is_judged(container, self.puts.revived.as_ref()) => Err(why),
-            _ => Ok(read.ok()),
-        })
     }
 }
