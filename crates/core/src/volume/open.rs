@@ -203,7 +203,9 @@ impl Volume {
         for (block, cause) in unsaid {
             let place = Place { on: MediumId::Base, extent: Extent::new(block.start.0, block.len) };
             found.state.apply(Change::ClearPlace(place), Millis(0));
-            found.state.apply(Change::Oblige(block, Due::Shred { no_hole: false }, cause), Millis(0));
+            // The last block may be shorter than its place.
+            let dead = Extent::between(block.start.0, block.end().min(opening.size));
+            found.state.apply(Change::Oblige(dead, Due::Shred { no_hole: false }, cause), Millis(0));
         }
         if opening.config.read_only {
             if !found.state.slots.staged.is_empty() {
