@@ -163,8 +163,8 @@ impl<'m> Vault<'m> {
         damaged.map_or(Ok(()), |container| self.adopt_lost(container))
     }
 
-    /// Notes in which container a chunk is. Its number is not given again.
-    pub(super) fn note_place(&mut self, chunk: Reference, container: ContainerSequence) {
+    /// Notes in which container a start finds a chunk. Its number is not given again.
+    fn note_place(&mut self, chunk: Reference, container: ContainerSequence) {
         let location = Location { ordinal: chunk.ordinal, container };
         self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
         self.next_ordinal = self.next_ordinal.max(Ordinal(chunk.ordinal.0 + 1));

@@ -174,6 +174,7 @@ impl Vault<'_> {
         let (codec, raw_bytes) = (chunk.sent.codec, chunk.sent.raw_bytes);
         let bytes = Bytes { codec, stored: chunk.stored(), raw_bytes };
         self.append(chunk.sent.class(), reference, bytes, self.reserved())?;
+        self.next_ordinal = self.next_ordinal.max(Ordinal(ordinal.0 + 1));
         self.puts.refer(put, &[(reference, role)])?;
         if self.writing.unsealed() >= UNSEALED_MAX {
             self.seal(Vec::new())?;

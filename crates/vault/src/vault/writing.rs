@@ -8,6 +8,7 @@ use super::Vault;
 use crate::catalog::Change;
 use crate::chunk::Codec;
 use crate::container::{Builder, Class, HEAD_BYTES};
+use crate::index::{IndexEntry, Location};
 use crate::mutant::{self, Mutant};
 use crate::{ContainerSequence, Reference, SlotNumber, VaultError};
 
@@ -72,7 +73,8 @@ impl Vault<'_> {
             let filling = self.writing.filling(class).as_mut().expect("just made");
             if filling.builder.add(chunk, bytes.codec, bytes.stored, bytes.raw_bytes) {
                 let container = filling.builder.head().sequence;
-                self.note_place(chunk, container);
+                let location = Location { ordinal: chunk.ordinal, container };
+                self.index.recent.insert(IndexEntry { fingerprint: chunk.fingerprint, location });
                 return Ok(());
             }
             if filling.builder.is_empty() {

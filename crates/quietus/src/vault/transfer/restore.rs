@@ -30,7 +30,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Entries that were refused and are named one by one.
@@ -39,6 +39,9 @@ const REFUSED_MAX: usize = 1000;
 pub(in super::super) const DEPTH_MAX: usize = 2048;
 /// Entries of a folder whose content the vault is told of at once.
 const EXPECTED_FILES: usize = 1024;
+
+/// Zeros that are written at once.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// Takes an entry, with its path.
 type Take<'a> = &'a mut dyn FnMut(&[u8], &Node) -> Result<(), Error>;
@@ -142,8 +145,13 @@ pub fn cat(
 }
 
 /// Writes this number of zeros.
-pub(in super::super) fn zeros(out: &mut dyn Write, bytes: u64) -> io::Result<()> {
-    io::copy(&mut io::repeat(0).take(bytes), out).map(drop)
+pub(in super::super) fn zeros(out: &mut dyn Write, mut bytes: u64) -> io::Result<()> {
+    while bytes > 0 {
+        let some = bytes.min(ZEROS.len() as u64);
+        out.write_all(&ZEROS[..some as usize])?;
+        bytes -= some;
+    }
+    Ok(())
 }
 
 /// Calls `take` with each entry of the snapshot at `path` and below, each with its path; folders before what they have.
