@@ -83,12 +83,18 @@ fn a_receipt_says_what_died_of_which_cause_and_how_it_was_destroyed() {
     ask(&engine, Op::Trim, 4096, 8192).expect("a trim");
     ask(&engine, Op::Purge, 65536, 4096).expect("a purge");
     engine.stop(true, |_| true);
-    let mut told = Vec::new();
+    let (mut died, mut told) = (Vec::new(), Vec::new());
     for entry in bench.entries() {
-        if let Entry::Receipt { batch, .. } = entry {
-            told.extend(batch.all().map(|it| (*it.kind, it.start, it.len)));
+        match entry {
+            Entry::Died(batch) => died.extend(batch.all().map(|it| (*it.kind, it.start, it.len))),
+            Entry::Receipt { batch, .. } => told.extend(batch.all().map(|it| (*it.kind, it.start, it.len))),
+            _ => {}
         }
     }
+    assert_eq!(
+        died,
+        [(Death::sensitive(Cause::Trim), 4096, 8192), (Death::sensitive(Cause::Purge), 65536, 4096)]
+    );
     let completion =
         |cause| Completion { act: quietus_core::volume::Done::Shredded, cause, passes: 2, epochs: None };
     assert_eq!(told, [(completion(Cause::Trim), 4096, 8192), (completion(Cause::Purge), 65536, 4096)]);

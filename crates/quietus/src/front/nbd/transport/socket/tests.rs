@@ -10,3 +10,10 @@ fn discarding_ends_in_time_though_there_is_more() {
     socket.discard_until(Instant::now());
     assert_eq!(socket.recv(&mut [0; 4], Some(Instant::now())).unwrap(), 4);
 }
+
+#[test]
+fn discarding_ends_with_silence() {
+    let (_client, server) = UnixStream::pair().unwrap();
+    let socket = Socket::new(server.into()).unwrap();
+    socket.discard_until(Instant::now() + Duration::from_secs(1 << 30));
+}
