@@ -10,7 +10,6 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -65,7 +64,7 @@ pub fn serve(open: Arc<OpenDisk>) -> io::Result<Control> {
 /// Answers until `ends` is readable. Where there is nothing to note now and then, only
 /// a call wakes this thread.
 fn answer_calls(listener: &UnixListener, open: &Arc<OpenDisk>, ends: &OwnedFd) {
-    let calls = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(());
     let notes_sizes = !open.dir.is_read_only() && open.dir.host_bytes().is_some();
     let mut note_at = Instant::now();
     loop {
@@ -87,7 +86,7 @@ fn answer_calls(listener: &UnixListener, open: &Arc<OpenDisk>, ends: &OwnedFd) {
 
 /// Takes the call that has come. While the process has no descriptor left, the call stays, and
 /// is not asked for again at once.
-fn accept(listener: &UnixListener, open: &Arc<OpenDisk>, calls: &Arc<AtomicUsize>, ends: &OwnedFd) {
+fn accept(listener: &UnixListener, open: &Arc<OpenDisk>, calls: &Arc<()>, ends: &OwnedFd) {
     match listener.accept() {
         Ok((stream, _)) => take_call(stream, open, calls),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -98,16 +97,16 @@ fn accept(listener: &UnixListener, open: &Arc<OpenDisk>, calls: &Arc<AtomicUsize
     }
 }
 
-fn take_call(stream: UnixStream, open: &Arc<OpenDisk>, calls: &Arc<AtomicUsize>) {
-    let (open, calls) = (Arc::clone(open), Arc::clone(calls));
-    if calls.fetch_add(1, Ordering::Relaxed) >= CALLS_MAX {
-        calls.fetch_sub(1, Ordering::Relaxed);
+/// Each call has a clone of `calls` until it ends, however it does.
+fn take_call(stream: UnixStream, open: &Arc<OpenDisk>, calls: &Arc<()>) {
+    if Arc::strong_count(calls) > CALLS_MAX {
         return;
     }
+    let (open, call) = (Arc::clone(open), Arc::clone(calls));
     let body = move || {
         // A client that hangs up early gets no answer.
         let _ = answer_on(&stream, &open);
-        calls.fetch_sub(1, Ordering::Relaxed);
+        drop(call);
     };
     if let Err(error) = std::thread::Builder::new().name("call".into()).spawn(body) {
         tracing::warn!(%error, "cannot start a thread for a call on the control socket");
