@@ -5,7 +5,7 @@ use crate::cli::output::{Doctor, Promise};
 use crate::cli::report::Report;
 use crate::cli::{Failure, good};
 use crate::disk::StoreKind;
-use crate::host::guarantees::{self, Guarantees, Level};
+use crate::host::guarantees::{self, Guarantees, Level, Roots};
 use crate::host::paths;
 use std::path::Path;
 
@@ -23,7 +23,10 @@ pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Fail
     let here = examined("PATH", &args.path)?;
     let root = args.root.as_deref().map(|root| examined("--root", root)).transpose()?;
     let is_device = paths::Kind::of(&args.path).is_ok_and(|it| it == paths::Kind::BlockDevice);
-    let diagnosis = diagnose(here, root, is_device);
+    let mut diagnosis = diagnose(here, root, is_device);
+    if diagnosis.most != Level::Clear {
+        diagnosis.roots = guarantees::overwriting_mounts(&Roots::default());
+    }
     out.doctor(&diagnosis);
     good(diagnosis.promises.iter().any(|it| it.level == Level::Clear))
 }
@@ -51,7 +54,7 @@ pub(in crate::cli) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_de
         (_, None) => Some(ADVICE.into()),
         (_, Some(_)) => Some(ADVICE_ROOT.into()),
     };
-    Doctor { most, best, promises, advice, here, root }
+    Doctor { most, best, promises, advice, roots: Vec::new(), here, root }
 }
 
 #[cfg(test)]

@@ -312,6 +312,8 @@ pub struct Doctor {
     pub promises: Vec<Promise>,
     /// How to get more.
     pub advice: Option<String>,
+    /// Mount points of this host where the root of a disk would be overwritten; empty if a store needs no other place.
+    pub roots: Vec<PathBuf>,
     /// What was found at the path.
     pub here: Guarantees,
     /// What was found at the path of the root, if one was given.

@@ -30,6 +30,9 @@ fn diagnosis(out: &mut String, it: &Doctor) -> fmt::Result {
     let best: Vec<_> = it.best.iter().map(|it| it.name()).collect();
     writeln!(out, "at best      {} (store {})", it.most, best.join(", "))?;
     it.advice.iter().try_for_each(|advice| writeln!(out, "advice       {advice}"))?;
+    it.roots
+        .iter()
+        .try_for_each(|point| writeln!(out, "a root       {} overwrites in place", point.display()))?;
     for promise in &it.promises {
         writeln!(out, "{:<12} {}: {}", promise.store.name(), promise.level, promise.how)?;
     }
@@ -71,6 +74,17 @@ mod tests {
             ..DeviceFacts::default()
         };
         judge(Facts { layers: vec![Layer::Device(device)], ..Facts::default() })
+    }
+
+    #[test]
+    fn the_doctor_names_the_places_for_a_root_below_its_advice() {
+        let mut found = diagnose(drive("sda", false), None, false);
+        found.roots = vec!["/mnt/hdd".into()];
+        let mut told = String::new();
+        diagnosis(&mut told, &found).expect("text");
+        let lines: Vec<_> = told.lines().collect();
+        assert!(lines[1].starts_with("advice "), "{told}");
+        assert_eq!(lines[2], "a root       /mnt/hdd overwrites in place");
     }
 
     #[test]

@@ -32,10 +32,17 @@ pub(super) fn describe(proc: &Path, path: &Path, file: &mut FileFacts) -> io::Re
 
 fn mount_of(proc: &Path, path: &Path) -> io::Result<Mount> {
     let id = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?.stx_mnt_id;
-    let text = std::fs::read_to_string(proc.join("self/mountinfo"))?;
-    let mut mounts = text.lines().filter_map(Mount::from_line);
     let none = || io::Error::new(io::ErrorKind::NotFound, "the mount is not in mountinfo");
-    mounts.find(|mount| mount.id == id).ok_or_else(none)
+    mounts(proc)?.into_iter().find(|mount| mount.id == id).ok_or_else(none)
+}
+
+/// All mounts that this process sees.
+///
+/// # Errors
+/// Errors of the system.
+pub(super) fn mounts(proc: &Path) -> io::Result<Vec<Mount>> {
+    let text = std::fs::read_to_string(proc.join("self/mountinfo"))?;
+    Ok(text.lines().filter_map(Mount::from_line).collect())
 }
 
 impl Mount {

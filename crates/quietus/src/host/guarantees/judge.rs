@@ -83,6 +83,11 @@ fn nature(file_system: &str) -> Nature {
     }
 }
 
+/// Whether a file system lies on a device here, and overwrites in place.
+pub(super) fn overwrites_here(file_system: &str) -> bool {
+    nature(file_system) == Nature::InPlace
+}
+
 fn of_file(file: &FileFacts, facts: &Facts) -> Vec<Finding> {
     let at = name_of(&file.path);
     let name = &file.file_system;

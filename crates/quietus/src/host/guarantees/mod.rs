@@ -29,9 +29,13 @@ pub use words::Code;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// Most mounts that are examined for a root.
+const MOUNTS_MAX: usize = 64;
 
 /// How far overwriting reaches.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -98,6 +102,20 @@ pub fn inspect(path: &Path) -> io::Result<Guarantees> {
 /// found out.
 pub(crate) fn volatile(path: &Path) -> Option<String> {
     judge::volatile(&gather(&Roots::default(), path).ok()?)
+}
+
+/// The mount points where a file would be overwritten, as far as this host can tell: there the root of a disk can lie. No other machine
+/// is asked, so that a server which does not answer holds nothing up.
+#[must_use]
+pub fn overwriting_mounts(roots: &Roots) -> Vec<PathBuf> {
+    let mut sources = HashSet::new();
+    let mounts = file_system::mounts(&roots.proc).unwrap_or_default().into_iter();
+    let writable = mounts.filter(|it| it.options.iter().all(|option| option != "ro"));
+    let local = writable.filter(|it| judge::overwrites_here(&it.file_system));
+    let once = local.filter(|it| sources.insert(it.source.clone())).take(MOUNTS_MAX);
+    let is_clear =
+        |point: &PathBuf| gather(roots, point).is_ok_and(|facts| judge(facts).level == Level::Clear);
+    once.map(|it| it.point).filter(is_clear).collect()
 }
 
 /// As [`inspect`]; a path that cannot be examined is a finding.

@@ -3,6 +3,7 @@
 use super::super::DeviceNumber;
 use super::super::gather::gather_device;
 use super::*;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -44,9 +45,12 @@ impl Host {
         self
     }
 
+    fn roots(&self) -> Roots {
+        Roots { sys: self.0.path().join("sys"), proc: self.0.path().join("proc") }
+    }
+
     fn facts(&self, major: u32, minor: u32) -> Facts {
-        let roots = Roots { sys: self.0.path().join("sys"), proc: self.0.path().join("proc") };
-        gather_device(&roots, DeviceNumber { major, minor })
+        gather_device(&self.roots(), DeviceNumber { major, minor })
     }
 
     fn devices(&self, major: u32, minor: u32) -> Vec<DeviceFacts> {
@@ -77,6 +81,32 @@ fn a_partition_is_judged_by_its_disk() {
     let expected = DeviceFacts { model: Some("ATA WDC WD40".into()), ..magnetic() };
     assert_eq!(host.devices(8, 1), [expected]);
     assert_eq!(judge(host.facts(8, 1)).level, Level::Clear);
+}
+
+#[test]
+fn a_mount_where_a_root_would_be_overwritten_is_found_once() {
+    let host = Host::new();
+    let point = host.0.path();
+    let number = DeviceNumber::from(rustix::fs::stat(point).expect("its state").st_dev);
+    if number.major == 0 {
+        return println!("skipped: no device lies below {}", point.display());
+    }
+    host.device(&format!("{}:{}", number.major, number.minor), SDA, &[ROTATES]);
+    fs::create_dir(point.join("proc/self")).expect("a folder");
+    let id = statx(CWD, point, AtFlags::empty(), StatxFlags::MNT_ID).expect("its mount").stx_mnt_id;
+    let mount = |name: &str, options: &str| {
+        format!("{id} 1 8:1 / {} {options} - {name} /dev/sda1 rw\n", point.display())
+    };
+    let found = |mounts: String| {
+        host.proc("self/mountinfo", &mounts);
+        overwriting_mounts(&host.roots())
+    };
+    assert_eq!(found(mount("ext4", "rw").repeat(2)), [point]);
+    for (name, options) in [("ext4", "ro"), ("btrfs", "rw"), ("nfs4", "rw"), ("tmpfs", "rw"), ("new", "rw")] {
+        assert!(found(mount(name, options)).is_empty(), "{name}, {options}");
+    }
+    host.proc("cpuinfo", "flags\t\t: fpu hypervisor\n");
+    assert!(found(mount("ext4", "rw")).is_empty(), "the disk of a virtual machine");
 }
 
 #[test]
