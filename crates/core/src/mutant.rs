@@ -215,8 +215,19 @@ impl Mutant {
 }
 
 const _: () = {
-    let hunted =
-        Mutant::ALL.len() + Mutant::WATCHED.len() + Mutant::OF_VERSIONS.len() + Mutant::OF_REMAINS.len();
-    let tested = Mutant::OF_JOBS.len() + Mutant::OF_CLASSES.len() + Mutant::OF_DAMAGE.len();
-    assert!(hunted + tested == Mutant::EVERY.len(), "each mutant is in a group");
+    let groups = [
+        (Mutant::ALL[0], Mutant::ALL.len()),
+        (Mutant::WATCHED[0], Mutant::WATCHED.len()),
+        (Mutant::OF_VERSIONS[0], Mutant::OF_VERSIONS.len()),
+        (Mutant::OF_JOBS[0], Mutant::OF_JOBS.len()),
+        (Mutant::OF_CLASSES[0], Mutant::OF_CLASSES.len()),
+        (Mutant::OF_DAMAGE[0], Mutant::OF_DAMAGE.len()),
+        (Mutant::OF_REMAINS[0], Mutant::OF_REMAINS.len()),
+    ];
+    let (mut at, mut n) = (0, 0);
+    while n < groups.len() {
+        assert!(groups[n].0 as usize == at, "a group begins where the one before ends");
+        (at, n) = (at + groups[n].1, n + 1);
+    }
+    assert!(at == Mutant::EVERY.len(), "each mutant is in a group");
 };

@@ -46,6 +46,7 @@ impl Bench {
     }
 
     fn scan(&self) -> Result<Recovered, JournalError> {
+        assert_eq!(self.medium.size(), SHAPE.bytes(), "a journal keeps its size");
         scan(&self.medium, DISK, SIZE, 0)
     }
 

@@ -218,8 +218,10 @@ fn every_field_is_refused_when_it_makes_no_sense() {
         assert!(matches!(kind, DiskErrorKind::Directory(DirectoryErrorKind::Damaged(_))), "{to}: {kind:?}");
     }
     assert_eq!(changed(&text, "version = 1", "version = 7"), DiskErrorKind::Version(7));
-    let unknown = changed(&text, "version = 1", "turbo = true\nversion = 1").to_string();
-    assert!(unknown.contains("turbo"), "{unknown}");
+    for known in ["version = 1", "detect_zeroes = "] {
+        let unknown = changed(&text, known, &format!("turbo = true\n{known}")).to_string();
+        assert!(unknown.contains("turbo"), "{unknown}");
+    }
 }
 
 /// A base of 1 MiB and 100 bytes, and how to make an overlay above it.

@@ -5,7 +5,9 @@ use quietus::disk::keys::Source;
 use quietus::disk::{DiskDir, VersionsOptions};
 use quietus::engine::export::carry_out;
 use quietus::epochs::{self, Timer, Versioned};
-use quietus::front::control::{self, Answer, Call, Closed, Control, Held, Released, StatusAnswer, Versions};
+use quietus::front::control::{
+    self, Answer, Call, Closed, Control, Forgotten, Held, Released, StatusAnswer, Versions,
+};
 use quietus::open_disk::{Clock, OpenDisk, Reading};
 use quietus_core::base::units::Extent;
 use quietus_core::request::{Op, Request};
@@ -13,7 +15,7 @@ use quietus_seal::Seal;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -114,6 +116,10 @@ impl Bench {
 impl Served {
     fn write(&self, byte: u8) {
         ask(&self.disk, Op::Write(vec![byte; 4096].into()), 0, 1);
+    }
+
+    fn trim(&self) {
+        ask(&self.disk, Op::Trim, 0, 1);
     }
 
     fn stop(self) {
@@ -263,7 +269,7 @@ fn the_first_close_after_a_start_makes_an_epoch_only_if_something_has_changed() 
         assert_eq!(bench.kept(), before, "nothing has changed");
         if change {
             served.write(2);
-            ask(&served.disk, Op::Trim, 0, 1);
+            served.trim();
         }
         served.stop();
         let served = bench.serve();
@@ -275,4 +281,23 @@ fn the_first_close_after_a_start_makes_an_epoch_only_if_something_has_changed() 
         );
         served.stop();
     }
+}
+
+#[test]
+fn a_forget_by_date_after_the_clock_ran_back_leaves_what_closed_later() {
+    let bench = Bench::new();
+    // No rule is carried out meanwhile.
+    let served = bench.serve_with(Duration::from_secs(3600));
+    three_days(&bench, &served);
+    assert_eq!(bench.kept(), [1, 2, 3]);
+    bench.set(|_| 1000 * DAY + HOUR);
+    served.write(9);
+    bench.close(None, false);
+    let date = UNIX_EPOCH + Duration::from_millis(1000 * DAY + 2 * HOUR);
+    let date = humantime::format_rfc3339_seconds(date).to_string();
+    let forget = json!({"call": "forget", "epochs": {"from": "first", "to": date}, "wait": true});
+    let forgotten: Forgotten = bench.ask(&serde_json::from_value(forget).expect("a call"));
+    assert_eq!((forgotten.from, forgotten.to), (1, 1));
+    assert_eq!(bench.kept(), [2, 3, 4]);
+    served.stop();
 }

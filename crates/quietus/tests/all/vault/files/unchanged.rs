@@ -96,6 +96,13 @@ fn unchanged_files_are_not_opened() {
     let (opened, reread) = put(&vault, &top, &["daily", "--reread"]);
     assert_eq!((opened.len(), reread["unchanged"].as_u64()), (31, Some(0)), "{reread}");
     vault.assert_whole();
+    // A file with the time of a put, or a later one, is read again by each.
+    let later = std::time::SystemTime::now() + Duration::from_secs(3600);
+    let file = fs::File::options().write(true).open(top.join("file 1")).expect("a file");
+    file.set_modified(later).expect("a time");
+    for _ in 0..2 {
+        assert!(put(&vault, &top, &["daily"]).0.contains("file 1"));
+    }
 }
 
 #[test]
