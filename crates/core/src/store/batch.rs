@@ -49,7 +49,7 @@ pub(super) fn joined(writes: Vec<(Place, Vec<u8>)>) -> Vec<(Places, Vec<u8>)> {
     let mut few: Vec<(Places, Vec<u8>)> = Vec::new();
     for (place, bytes) in writes {
         assert_eq!(place.extent.len, bytes.len() as u64, "each byte of a write has its place");
-        assert!(bytes.len() <= WRITE_BYTES_MAX, "one operation is no longer than it may be");
+        assert!(bytes.len() <= WRITE_BYTES_MAX, "one operation has at most 64 KiB");
         match few.last_mut() {
             Some((places, content))
                 if places.first().on == place.on && content.len() + bytes.len() <= WRITE_BYTES_MAX =>

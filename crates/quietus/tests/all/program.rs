@@ -27,7 +27,7 @@ pub fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What a command that succeeds has told people.
+/// Runs a command, which has to succeed; returns what it told people.
 #[track_caller]
 pub fn succeeds(command: &mut Command) -> String {
     let output = command.output().expect("it runs");

@@ -323,9 +323,6 @@ fn some(set: &BlockSet<Pos>) -> Option<Vec<Extent<Pos>>> {
             fits
         })
         .collect();
-    assert!(
-        runs.iter().map(|run| run.len).sum::<u64>() <= JOB_BYTES_MAX,
-        "a job is no larger than it may be"
-    );
+    assert!(runs.iter().map(|run| run.len).sum::<u64>() <= JOB_BYTES_MAX, "a job stays within its limit");
     (!runs.is_empty()).then_some(runs)
 }

@@ -16,7 +16,7 @@ pub(in crate::volume) struct Running {
     /// Whether later changes of the same bytes wait for this request.
     pub(in crate::volume) is_ordered: bool,
     pub(in crate::volume) stage: Stage,
-    /// The parts that were dead when the request began, and read as zeros. Only those of a read count.
+    /// The parts that were dead when the request began, and read as zeros. They matter to reads alone.
     pub(in crate::volume) masks: Vec<Extent<Addr>>,
     /// The payload to hand back.
     pub(in crate::volume) buf: Buf,

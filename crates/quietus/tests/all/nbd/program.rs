@@ -77,7 +77,7 @@ fn a_client_at_a_socket_for_input_and_output_is_served_to_its_end() {
     assert!(child.wait().unwrap().success());
 }
 
-/// What a client at a pair of pipes says, after which the server ends well.
+/// Serves a client over a pair of pipes; after `talk` the server has to end well.
 fn at_pipes(talk: impl FnOnce(&mut Client<Pipes>)) {
     let disk = disk();
     let mut command = disk.server(&["--nbd", "stdio"]);

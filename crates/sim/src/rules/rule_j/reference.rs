@@ -234,7 +234,7 @@ impl Reference {
         if at > 0 {
             self.is_written(block);
         }
-        // What arrives at `at` is later than all that is to be read.
+        // The write at `at` is newer than all that is still to be read.
         self.log.overtaken = self.log.unread.clone();
         self.log.overtaken.remove(&at);
         self.superblock_overtaken = at > 0 && self.wants_superblock;

@@ -71,7 +71,7 @@ fn what_is_under_way_for_the_watcher_before_ends_before_the_new_one_begins() {
         bench.carry_out(io);
         bench.idle();
         assert!(!bench.volume.is_watcher_awaited(), "{name} has ended");
-        assert_eq!(puppet.told.answers.load(Relaxed), 0, "{name} is no news for the new watcher");
+        assert_eq!(puppet.told.answers.load(Relaxed), 0, "the new watcher is not told of {name}");
         assert_eq!(bench.reads(0, BLOCK), content, "{name}");
     }
 }
