@@ -1,12 +1,13 @@
 """seal_reference - docs/formats/sealing.md and keys.md once more, in plain Python, for comparison with
 crates/seal.
 
-Nothing but hashlib and hmac is used: AES, its counter mode, XTS and AEGIS-256X4 stand here. Slow, and
+Nothing but hashlib and hmac is used: AES, its counter mode, XTS, AEGIS-256X4 and BLAKE3 stand here. Slow, and
 careless about timing: for test vectors only.
 """
 
 import hashlib
 import hmac
+import struct
 
 
 def xor(one, two):
@@ -89,10 +90,12 @@ def counter_mode(cipher, start, data):
     return xor(data, stream)
 
 
-def xts_encrypt(keys, unit, data):
-    """IEEE 1619, whole blocks."""
+def xts_encrypt(keys, unit, data, skipped=0):
+    """IEEE 1619, whole blocks, of which the data unit has as many before as are skipped."""
     cipher, parts = Aes(keys[:32]), []
     tweak = int.from_bytes(Aes(keys[32:]).encrypt(unit.to_bytes(16, "little")), "little")
+    for _ in range(skipped):
+        tweak = (tweak << 1) ^ (2**128 + 0x87 if tweak >> 127 else 0)
     for at in range(0, len(data), 16):
         mask = tweak.to_bytes(16, "little")
         parts.append(xor(cipher.encrypt(xor(data[at : at + 16], mask)), mask))
@@ -160,6 +163,44 @@ def aegis_encrypt(key, nonce, data):
     step = 16 * LANES
     sealed = b"".join(state.encrypt(data[at : at + step]) for at in range(0, len(data), step))
     return sealed, state.tag(len(data))
+
+
+# BLAKE3 (O'Connor, Aumasson, Neves, Wilcox-O'Hearn, 2021), for messages of one block.
+
+START = struct.unpack("<4I", bytes.fromhex("67e6096a85ae67bb72f36e3c3af54fa5"))
+PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
+QUARTERS = (0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)
+DIAGONALS = (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)
+# CHUNK_START, CHUNK_END, ROOT and KEYED_HASH.
+ONE_BLOCK_KEYED = 1 | 2 | 8 | 16
+
+
+def turned(word, bits):
+    """A rotation to the right."""
+    return (word >> bits | word << (32 - bits)) % 2**32
+
+
+def quarter_round(v, places, *words):
+    """The function G."""
+    a, b, c, d = places
+    for word, (first, second) in zip(words, ((16, 12), (8, 7))):
+        v[a] = (v[a] + v[b] + word) % 2**32
+        v[d] = turned(v[d] ^ v[a], first)
+        v[c] = (v[c] + v[d]) % 2**32
+        v[b] = turned(v[b] ^ v[c], second)
+
+
+def blake3_keyed(key, message):
+    """The first 64 bytes of the keyed hash of 64 bytes or fewer."""
+    chain = struct.unpack("<8I", key)
+    words = struct.unpack("<16I", message.ljust(64, b"\0"))
+    v = [*chain, *START, 0, 0, len(message), ONE_BLOCK_KEYED]
+    for _ in range(7):
+        for number, places in enumerate(QUARTERS + DIAGONALS):
+            quarter_round(v, places, *words[2 * number : 2 * number + 2])
+        words = [words[place] for place in PERMUTATION]
+    low = [one ^ other for one, other in zip(v[:8], v[8:])]
+    return struct.pack("<16I", *low, *(one ^ other for one, other in zip(v[8:], chain)))
 
 
 # The format.
@@ -237,6 +278,13 @@ def seal_block(seal, v, data):
     sealed, tag = aegis_encrypt(unwrap(keys, v["drawn"]), context, data)
     wrapped = xor(v["drawn"], fold(sealed, 32)) if seal == "r-aon" else v["drawn"]
     return sealed, wrapped + tag
+
+
+def encrypt_sectors(v, data):
+    """Keys of a block under a cell, and the ciphertext of sectors of it; `v` has the fields of a vector."""
+    key = derive(v["master"], b"", b"quietus sealed blocks v1", 32) if v["master"] else bytes(32)
+    keys = blake3_keyed(key, v["cell"] + little(v["block"], 8))
+    return keys, xts_encrypt(keys, v["block"], data, 32 * v["from"])
 
 
 class Generator:

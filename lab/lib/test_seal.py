@@ -9,18 +9,14 @@
 
 import hashlib
 import os
-import re
 import sys
-from pathlib import Path
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import seal_reference as reference  # noqa: E402
+import vectors  # noqa: E402
 
-DOCUMENTS = os.path.join(HERE, "../../docs/formats")
-NUMBERS = {"generation", "block", "born", "slot", "sequence", "length", "number", "skip"}
+NUMBERS = {"generation", "block", "born", "slot", "sequence", "length", "number", "skip", "from"}
 TEXTS = {"seal", "kind"}
-VECTOR = re.compile(r"```vector (\w+)\n(.*?)```", re.S)
 
 
 def value(name, text):
@@ -53,39 +49,11 @@ def results(kind, v):
         found = reference.key_file(v)
         whole = hashlib.sha256(found.pop("file")).hexdigest()
         return {**{name: data.hex() for name, data in found.items()}, "file": whole}
+    if kind == "sectors":
+        keys, sealed = reference.encrypt_sectors(v, pattern(v["length"]))
+        return {"keys": keys.hex(), "ciphertext": printed(sealed)}
     sealed, stub = reference.seal_block(v["seal"], v, pattern(v["length"]))
     return {"ciphertext": printed(sealed), "stub": printed(stub)}
 
 
-def fields(body):
-    return dict(line.split(" = ", 1) for line in body.splitlines())
-
-
-def updated(match):
-    """A vector with the reference's results."""
-    kind, lines = match.group(1), fields(match.group(2))
-    found = results(kind, {name: value(name, text) for name, text in lines.items()})
-    body = "".join(f"{name} = {text}\n" for name, text in {**lines, **found}.items())
-    return f"```vector {kind}\n{body}```"
-
-
-def check(name, update):
-    """How many vectors of a document agree; 0 if one does not."""
-    path = Path(DOCUMENTS, name)
-    document = path.read_text(encoding="utf-8")
-    checked = VECTOR.sub(updated, document)
-    if update:
-        path.write_text(checked, encoding="utf-8")
-    for old, new in zip(document.splitlines(), checked.splitlines()):
-        if old != new:
-            print(f"docs/formats/{name}: found {new!r}\n  instead of {old!r}")
-    return len(VECTOR.findall(document)) if checked == document else 0
-
-
-def main():
-    counts = [check(name, sys.argv[1:] == ["--update"]) for name in ("sealing.md", "keys.md")]
-    print(f"{sum(counts)} vectors agree")
-    return 0 if all(counts) else 1
-
-
-sys.exit(main())
+sys.exit(vectors.main(["sealing.md", "keys.md"], value, results))

@@ -1,5 +1,6 @@
 //! The media of a disk, as a table by name.
 
+pub mod cipher;
 pub mod medium;
 #[cfg(test)]
 pub(crate) mod memory;

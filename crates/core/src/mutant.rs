@@ -181,6 +181,40 @@ mutants! {
     ForgetRemains,
     /// What a medium would not erase is tried again at once, and with it all that was to be destroyed together.
     TryRemainsAtOnce,
+    /// A purge writes a page of keys under the cell that the page had.
+    KeepPageCell,
+    /// A purge writes the top page of keys under the cell that it had.
+    KeepTop,
+    /// The top cell is written before the pages of keys are durable.
+    TopBeforePages,
+    /// The top cell of the keys before a purge is not destroyed.
+    SpareRoot,
+    /// The receipts of a purge do not wait for the last sync of the root.
+    ReceiptBeforeRoot,
+    /// A start does not make durable which keys it found, and does not wait until the other ones are destroyed.
+    StartUnsynced,
+    /// The journal says that a dead block lives under another key before that key is durable.
+    ClearBeforeCell,
+    /// The journal says so before the content is durable.
+    FrameBeforeData,
+    /// The journal says so of blocks whose writes have not ended.
+    NameUnended,
+    /// While a purge runs, the log of keys goes to one half alone.
+    OneHalf,
+    /// A live block is put under a fresh key where it lies, without a copy elsewhere.
+    FreshUnderLive,
+    /// The fresh key of a live block is in use before all of its content lies under it.
+    ActiveAtOnce,
+    /// The log of keys does not say that the fresh key of a live block is in use.
+    NeverActive,
+    /// Content that is to get a fresh key is staged in clear.
+    PlainStaging,
+    /// A slot of the journal gets the fresh key of the content instead of that.
+    CellInJournal,
+    /// A nonce of the log of keys serves twice.
+    RepeatNonce,
+    /// A start goes on with a log of keys that is shorter than the journal says.
+    ShortLog,
 }
 
 /// The groups, in the order in which the mutants are declared.
@@ -207,6 +241,12 @@ impl Mutant {
     /// The mutants that show where a medium will not erase some places only.
     pub const OF_REMAINS: [Self; 2] = Self::group(Self::ForgetRemains);
 
+    /// The mutants that show where content dies with its keys only.
+    pub const OF_SEALED: [Self; 16] = Self::group(Self::KeepPageCell);
+
+    /// The mutant that shows where the log of keys is damaged: a test of the store catches it.
+    pub const OF_KEY_LOG: [Self; 1] = Self::group(Self::ShortLog);
+
     /// The `N` mutants from `first` on.
     const fn group<const N: usize>(first: Self) -> [Self; N] {
         let (_, from_first) = Self::EVERY.split_at(first as usize);
@@ -223,6 +263,8 @@ const _: () = {
         (Mutant::OF_CLASSES[0], Mutant::OF_CLASSES.len()),
         (Mutant::OF_DAMAGE[0], Mutant::OF_DAMAGE.len()),
         (Mutant::OF_REMAINS[0], Mutant::OF_REMAINS.len()),
+        (Mutant::OF_SEALED[0], Mutant::OF_SEALED.len()),
+        (Mutant::OF_KEY_LOG[0], Mutant::OF_KEY_LOG.len()),
     ];
     let (mut at, mut n) = (0, 0);
     while n < groups.len() {

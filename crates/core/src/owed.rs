@@ -120,6 +120,15 @@ impl Owed {
     }
 }
 
+/// How far the keys of a disk had come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct KeysPosition {
+    /// The number of the last purge.
+    pub purge: u32,
+    /// How many sectors the log has had since.
+    pub log: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,15 +9,20 @@ mod allocated;
 mod batch;
 mod epochs;
 mod in_place;
+mod keyed;
+mod label;
 mod mapped;
 pub mod overlay;
+pub mod sealed;
 pub mod versions;
 
 pub use batch::Batch;
 pub use epochs::{Epochs, ForgetStep, Gone, Incomparable, Shared};
 pub use in_place::InPlace;
+pub use keyed::Keyed;
 pub use mapped::{Backlog, Job, JobEnd, MapState, Mapped, Rekey, Residue};
 pub use overlay::Overlay;
+pub use sealed::Sealed;
 pub use versions::Versions;
 
 use crate::base::units::{Addr, Epoch, Extent};
@@ -26,10 +31,11 @@ use crate::media::medium::{Medium, MediumError};
 use crate::media::places::Places;
 use crate::media::sealing::Sealing;
 use crate::media::{Media, MediumId};
-use crate::owed::Owed;
+use crate::owed::{KeysPosition, Owed};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;
+use sealed::SealedStatus;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -78,6 +84,16 @@ pub trait Store: Debug + Send {
         None
     }
 
+    /// What the store can do if content dies with its keys; `None` if it does not.
+    fn keyed(&self) -> Option<&dyn Keyed> {
+        None
+    }
+
+    /// [`Store::keyed`], to change the store.
+    fn keyed_mut(&mut self) -> Option<&mut dyn Keyed> {
+        None
+    }
+
     /// The epochs of the disk; `None` if the store keeps no epochs.
     fn epochs(&self) -> Option<&dyn Epochs> {
         None
@@ -105,9 +121,11 @@ pub struct Geometry {
     pub size: u64,
     /// Bytes in a block, which has one place as a whole. One if each byte has its own place.
     pub block_bytes: u64,
-    /// Bytes that can be written, or die, alone: one, or a block. A part of such a unit is merged with the rest of it before it is
+    /// Bytes that can be written alone: one, a sector, or a block. A part of such a unit is merged with the rest of it before it is
     /// written.
-    pub change_bytes: u64,
+    pub write_bytes: u64,
+    /// Bytes that can die alone: one, or a block.
+    pub death_bytes: u64,
 }
 
 impl Geometry {
@@ -123,15 +141,22 @@ impl Geometry {
         self.edges_of(extent, self.block_bytes)
     }
 
-    /// The units of [`Geometry::change_bytes`] that `extent` covers in part only, at most two.
-    pub fn merged(&self, extent: Extent<Addr>) -> impl Iterator<Item = Extent<Addr>> + use<> {
-        self.edges_of(extent, self.change_bytes)
+    /// The units that a write of `extent`, or with `dies` its death, changes in part only, at most two.
+    pub fn merged(&self, extent: Extent<Addr>, dies: bool) -> impl Iterator<Item = Extent<Addr>> + use<> {
+        self.edges_of(extent, if dies { self.death_bytes } else { self.write_bytes })
+    }
+
+    /// The units that a write of `extent`, or with `dies` its death, changes.
+    #[must_use]
+    pub fn units(&self, extent: Extent<Addr>, dies: bool) -> Extent<Addr> {
+        let whole = outward(extent, if dies { self.death_bytes } else { self.write_bytes });
+        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
     }
 
     /// The bytes that change when those of `extent` do.
     #[must_use]
     pub fn changed(&self, extent: Extent<Addr>) -> Extent<Addr> {
-        if self.change_bytes < self.block_bytes { extent } else { self.together(extent) }
+        if self.death_bytes < self.block_bytes { extent } else { self.together(extent) }
     }
 
     fn edges_of(&self, extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {
@@ -152,6 +177,8 @@ pub enum Destruction {
     /// It leaves its place at once, without a write, and background jobs destroy it there. No request waits for that, and nothing lies
     /// below what is written.
     OnceLeft,
+    /// A purge ends its key ([`Keyed`]). A write before that goes under another key.
+    Rekeyed,
 }
 
 /// Kinds of content.
@@ -189,6 +216,8 @@ pub enum StoreStatus {
     Overlay(OverlayStatus),
     /// See [`Versions`].
     Versions(VersionsStatus),
+    /// See [`Sealed`].
+    Sealed(SealedStatus),
 }
 
 impl StoreStatus {
@@ -204,11 +233,17 @@ impl StoreStatus {
         if let Self::Versions(it) = self { Some(it) } else { None }
     }
 
+    /// The figures of a store whose content dies with its keys, if this is one.
+    #[must_use]
+    pub fn sealed(&self) -> Option<&SealedStatus> {
+        if let Self::Sealed(it) = self { Some(it) } else { None }
+    }
+
     /// Bytes of residue: unallocated, and still to be destroyed.
     #[must_use]
     pub fn residue_bytes(&self) -> u64 {
         match self {
-            Self::InPlace => 0,
+            Self::InPlace | Self::Sealed(_) => 0,
             Self::Overlay(it) => it.residue_bytes,
             Self::Versions(it) => it.owed_bytes,
         }
@@ -218,7 +253,7 @@ impl StoreStatus {
     #[must_use]
     pub fn backlog_bytes(&self) -> u64 {
         match self {
-            Self::InPlace => 0,
+            Self::InPlace | Self::Sealed(_) => 0,
             Self::Overlay(it) => it.free_bytes + it.residue_bytes,
             Self::Versions(it) => it.owed_bytes,
         }
@@ -230,6 +265,7 @@ impl StoreStatus {
         match self {
             Self::InPlace | Self::Overlay(_) => None,
             Self::Versions(it) => it.stopped.clone(),
+            Self::Sealed(it) => it.stopped.clone(),
         }
     }
 
@@ -237,7 +273,7 @@ impl StoreStatus {
     #[must_use]
     pub fn packed_bytes(&self) -> Option<u64> {
         match self {
-            Self::InPlace | Self::Versions(_) => None,
+            Self::InPlace | Self::Versions(_) | Self::Sealed(_) => None,
             Self::Overlay(it) => Some(it.medium_bytes),
         }
     }
@@ -252,6 +288,8 @@ pub enum Kind {
     Overlay(Setup),
     /// See [`Versions`].
     Versions(versions::Setup),
+    /// See [`Sealed`].
+    Sealed,
     /// A store of another crate.
     Other(Arc<dyn Opener>),
 }
@@ -284,6 +322,10 @@ pub struct Opening<'a> {
     pub memory_bytes: u64,
     /// Secret random bytes. A store that draws keys leaves others there.
     pub entropy: &'a mut [u8; 32],
+    /// How far the keys had come, as the journal knows; of a disk whose content dies with its keys.
+    pub keys: Option<KeysPosition>,
+    /// What the journal has staged: of a disk whose content dies with its keys, blocks that lie under prepared cells there.
+    pub staged: &'a [Extent<Addr>],
     /// The dead content that is owed by place. Entries beyond the end of the medium, which a crash took
     /// away, are removed.
     pub owed: &'a mut Owed,
@@ -306,6 +348,9 @@ pub enum StoreError {
     /// The index of versions, or the log of their stubs, cannot be used.
     #[error(transparent)]
     Versions(#[from] versions::VersionsError),
+    /// The keys of the disk cannot be used.
+    #[error(transparent)]
+    Sealed(#[from] sealed::SealedError),
     /// Metadata is damaged.
     #[error("{0}; restore the disk from a backup")]
     Damaged(String),
@@ -354,6 +399,11 @@ pub fn open(mut opening: Opening<'_>, media: &Media<'_>) -> Result<Opened, Store
                 [MediumId::Map, MediumId::Stubs, MediumId::Root].map(|id| needed(media, id));
             let store = Versions::open(setup, &mut opening, [*media.data(), map?, stubs?, root?])?;
             Ok(Opened { store: Box::new(store), knows_holes: true, unsaid: Unsaid::new() })
+        }
+        Kind::Sealed => {
+            let [map, root] = [MediumId::Map, MediumId::Root].map(|id| needed(media, id));
+            let (store, knows_holes) = Sealed::open(&mut opening, [*media.data(), map?, root?])?;
+            Ok(Opened { store: Box::new(store), knows_holes, unsaid: Unsaid::new() })
         }
         Kind::Other(opener) => opener.open(opening, media),
     }

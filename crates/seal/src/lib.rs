@@ -4,7 +4,7 @@
 //! The model is that of Peterson, Burns, Herring, Stubblefield and Rubin, *Secure Deletion for a
 //! Versioning File System* (FAST 2005), section 3. [`Seal`] lists the ways, [`Sealer`] does them,
 //! and [`Generator`] makes the fresh keys. [`keys`] keeps the master keys, and [`DiskSealer`] seals with
-//! them for a disk. The formats, byte by byte, with
+//! them for a disk. [`SectorCipher`] is for a disk whose blocks lie in their places, under cells. The formats, byte by byte, with
 //! test vectors: `docs/formats/sealing.md` and `docs/formats/keys.md`.
 //!
 //! This crate does no I/O and has no clock, no thread and no entropy of its own: random bytes come
@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod aon;
+mod cipher;
 mod ciphers;
 mod disk;
 pub mod keys;
@@ -24,6 +25,7 @@ mod sealer;
 mod units;
 
 pub use crate::ciphers::random::{Generator, Random, SEED_BYTES};
+pub use cipher::SectorCipher;
 pub use disk::{DiskSealer, NoSession};
 pub use quietus_core::base::units::{Block, Epoch, Slot};
 pub use quietus_core::media::sealing::Stub;

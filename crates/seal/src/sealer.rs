@@ -166,7 +166,7 @@ impl Sealer {
         Ok(match &self.keys {
             Keys::None => NO_STUB.into(),
             Keys::AesXts(keys) => {
-                keys.encrypt(unit(&bound), data);
+                keys.encrypt(unit(&bound), 0, data);
                 NO_STUB.into()
             }
             Keys::Aon2005(keys) => keys.seal(&bound, data, &mut []).into(),
@@ -193,7 +193,7 @@ impl Sealer {
         let opened = match &self.keys {
             Keys::None => stub.is_empty().then_some(true),
             Keys::AesXts(keys) => stub.is_empty().then(|| {
-                keys.decrypt(unit(&bound), data);
+                keys.decrypt(unit(&bound), 0, data);
                 true
             }),
             Keys::Aon2005(keys) => stub.try_into().ok().map(|sum| keys.open(&bound, data, &mut [], sum)),

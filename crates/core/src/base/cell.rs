@@ -6,20 +6,23 @@
 //! bytes on their way to the medium and from there are in memory that the program's allocator wipes when it is given back.
 
 use crate::base::memory;
-use crate::base::memory::wipe;
+use crate::base::memory::{wipe, wipe_stack};
 use crate::base::units::Session;
-use chacha20::cipher::{KeyIvInit, StreamCipher};
+use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, Key};
 use std::fmt;
-use std::hint::black_box;
 use std::sync::Arc;
 
 /// Bytes of a cell, of which the last four are a checksum: so a start knows a cell from what passes have left.
 pub(crate) const CELL_BYTES: usize = 32;
 const SECRET_BYTES: usize = CELL_BYTES - 4;
 
-/// Bytes of the stack that a computation with a cell may have used, and more.
-const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 4 << 10 };
+/// Bytes of a block of the keystream.
+const STREAM_BLOCK_BYTES: u64 = 64;
+/// Number of cells that can be derived from one.
+const CHILDREN: u64 = u32::MAX as u64;
+/// The nonce of the keystream whose blocks are derived cells. No session and number give it to a stub, and no sequence to a check.
+const DERIVED_NONCE: [u8; 12] = *b"derived cell";
 
 /// A key that hides stubs. Without the keys of the disk, neither stubs nor cells say anything.
 #[derive(Clone, PartialEq, Eq)]
@@ -66,6 +69,25 @@ impl Cell {
         self.0.0.to_vec()
     }
 
+    /// The secret bytes, for a cipher: what it computes from them, it wipes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; CELL_BYTES] {
+        &self.0.0
+    }
+
+    /// The derived cell of this number, as `docs/formats/keytree.md` has it. A cell from which others are derived seals nothing.
+    ///
+    /// # Panics
+    /// If the number is 2³² - 1 or more: the cipher's counter of blocks ends there.
+    #[must_use]
+    pub fn child(&self, number: u64) -> Self {
+        assert!(number < CHILDREN, "the keystream of a cell has no block {number}");
+        Self(Secret::made(|child| {
+            encrypt_from(&self.0.0, DERIVED_NONCE, number * STREAM_BLOCK_BYTES, child);
+            wipe_stack();
+        }))
+    }
+
     /// Hides the stub of a sealing, or reveals it. The number of a sealing never repeats within its session, and so
     /// neither does the keystream.
     pub fn mask(&self, session: Session, number: u32, stub: &mut [u8]) {
@@ -95,6 +117,12 @@ impl Cells {
     #[must_use]
     pub fn split_off(entropy: &mut [u8; CELL_BYTES]) -> Self {
         Self(Secret::made(|secret| split_into(entropy, secret)))
+    }
+
+    /// A cell of 32 random bytes, without a checksum: what it seals, or the key of the disk, tells whether it is the right one.
+    pub(crate) fn draw_key(&mut self) -> Cell {
+        let source = &mut Arc::get_mut(&mut self.0).expect("a source has one owner").0;
+        Cell(Secret::made(|secret| split_into(source, secret)))
     }
 
     pub(crate) fn draw(&mut self) -> Cell {
@@ -133,20 +161,16 @@ fn split_into(entropy: &mut [u8; CELL_BYTES], split: &mut [u8; CELL_BYTES]) {
 }
 
 fn apply(key: &[u8; CELL_BYTES], nonce: [u8; 12], bytes: &mut [u8]) {
-    encrypt(key, nonce, bytes);
+    encrypt_from(key, nonce, 0, bytes);
     wipe_stack();
 }
 
-/// The state of the cipher has the key, and lies on the stack from here on.
+/// Encrypts by the keystream from a position on. The state of the cipher has the key, and lies on the stack from here on.
 #[inline(never)]
-fn encrypt(key: &[u8; CELL_BYTES], nonce: [u8; 12], bytes: &mut [u8]) {
-    ChaCha20::new(Key::from_slice(key), &nonce.into()).apply_keystream(bytes);
-}
-
-/// Overwrites what calls from the same place have left on the stack.
-#[inline(never)]
-fn wipe_stack() {
-    black_box(&mut [0_u8; STACK_BYTES]);
+fn encrypt_from(key: &[u8; CELL_BYTES], nonce: [u8; 12], position: u64, bytes: &mut [u8]) {
+    let mut stream = ChaCha20::new(Key::from_slice(key), &nonce.into());
+    stream.seek(position);
+    stream.apply_keystream(bytes);
 }
 
 impl fmt::Debug for Cell {
@@ -192,6 +216,47 @@ mod tests {
         let mut stub = hidden(&one, 1, 2);
         one.mask(Session(1), 2, &mut stub);
         assert_eq!(stub, [0; 64]);
+    }
+
+    #[test]
+    fn a_key_is_drawn_once_and_its_children_show_neither_it_nor_each_other() {
+        let mut cells = Cells::new([5; 32]);
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..10 {
+            let key = cells.draw_key();
+            assert!(seen.insert(*key.bytes()) && seen.insert(cells.0.0));
+            assert!(!key.is_whole(), "all 32 bytes are random");
+            for number in [0, 1, 111, 112, 1 << 31, CHILDREN - 1] {
+                let child = key.child(number);
+                assert_eq!(child, key.child(number));
+                assert!(seen.insert(*child.bytes()) && seen.insert(*child.child(number).bytes()));
+            }
+        }
+    }
+
+    #[test]
+    fn derived_cells_are_the_blocks_of_the_keystream_of_the_format() {
+        // The blocks of an implementation of RFC 8439, section 2.3, from its text: key 0, 1, ... 31; nonce `derived cell`.
+        let cell = Cell::from_bytes(&std::array::from_fn::<u8, 32, _>(|n| n as u8)).expect("a cell");
+        let expected = [
+            (0, "3b9eaa276ca14be5094b4dab1c9e1fafebbbfb9877f1e03a733a0961769c29b1"),
+            (1, "bf9345b8f7282e4ee8b7642875d281732e4ec618ba41f728b9cf22e0182391d0"),
+            (111, "ac801166acedfef5108c8aac82698d4e1cca11f7698224c5d7385153a3af1f11"),
+            (0xffff_fffe, "53861d9d7c84ea2ee7cbd521495bbf2cf2a3ce6b3b5b2b53cb6fc9a6b729332b"),
+        ];
+        for (number, start) in expected {
+            assert_eq!(hex(cell.child(number).bytes()), start, "child {number}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "no block 4294967295")]
+    fn a_child_behind_the_end_of_the_keystream_is_refused() {
+        let _ = Cells::new([5; 32]).draw_key().child(CHILDREN);
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::sync::OnceLock;
 /// Keeps so many bytes from an address on from being swapped out.
 pub type Keep = fn(*const (), usize);
 
+/// Bytes of the stack that a computation with a secret may have used, and more.
+const STACK_BYTES: usize = if cfg!(debug_assertions) { 8 << 10 } else { 4 << 10 };
+
 static KEEP: OnceLock<Keep> = OnceLock::new();
 
 /// Has `how` called for all memory that gets secrets from now on.
@@ -19,6 +22,12 @@ pub fn keep<T: ?Sized>(value: &T) {
     if let Some(keep) = KEEP.get() {
         keep(std::ptr::from_ref(value).cast(), size_of_val(value));
     }
+}
+
+/// Overwrites what calls from the same place have left on the stack.
+#[inline(never)]
+pub fn wipe_stack() {
+    black_box(&mut [0_u8; STACK_BYTES]);
 }
 
 /// Overwrites secret bytes with zeros.

@@ -1,5 +1,6 @@
 //! The methods of a task, and the steps of each, in order.
 
+use super::Logged;
 use super::Record;
 use super::step::{Action, Step};
 use crate::base::buf::Buf;
@@ -18,8 +19,14 @@ pub enum Method<S> {
     Renew(Destroy<S>, Buf),
     /// Write fresh keys, then what they hide, then destroy the keys that this had.
     Rekey([Put<S>; 2], Destroy<S>),
+    /// The same, and the task is never given up.
+    Turn([Put<S>; 2], Destroy<S>),
+    /// Write bytes, without a sync.
+    Put(Put<S>),
     /// Destroy what lies below content, and put content there (a conservative overwrite).
     Rewrite(Rewrite<S>),
+    /// Put content under fresh keys, in its place.
+    Restage(Restage<S>),
     /// Copy live content to another site, so that the old one can be destroyed.
     CopyLive(CopyLive<S>),
     /// Give back the space of these sites, whose content is destroyed already or need not be.
@@ -86,6 +93,23 @@ pub struct Rewrite<S> {
     pub staging_medium: S,
 }
 
+/// See [`Method::Restage`]. What ends the old keys comes later, and elsewhere.
+#[derive(Clone, Debug)]
+pub struct Restage<S> {
+    /// Where the content lies.
+    pub sites: Vec<S>,
+    /// The content of each site, in order; `None` to keep what is there.
+    pub contents: Option<Vec<Buf>>,
+    /// The medium of the sites.
+    pub medium: S,
+    /// The staging area, large enough for all the content.
+    pub staging: S,
+    /// The medium of the staging area.
+    pub staging_medium: S,
+    /// The medium of the log of keys.
+    pub log_medium: S,
+}
+
 /// See [`Method::CopyLive`].
 #[derive(Clone, Debug)]
 pub struct CopyLive<S> {
@@ -103,8 +127,11 @@ impl<S: Clone> Method<S> {
         match self {
             Self::Destroy(it) => (it.steps(policy), Vec::new()),
             Self::Renew(it, fresh) => it.renewed(policy, fresh),
-            Self::Rekey(puts, old) => (rekeyed(puts, old.steps(policy)), Vec::new()),
+            Self::Turn(puts, _) if mutant::is(Mutant::SpareRoot) => (rekeyed(puts, Vec::new()), Vec::new()),
+            Self::Rekey(puts, old) | Self::Turn(puts, old) => (rekeyed(puts, old.steps(policy)), Vec::new()),
+            Self::Put(put) => (put.steps().into_iter().take(1).collect(), Vec::new()),
             Self::Rewrite(it) => it.steps(policy),
+            Self::Restage(it) => it.steps(),
             Self::CopyLive(it) => (it.steps(), Vec::new()),
             Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
             Self::Shrink(site) => (vec![Step::at(Action::Shrink, [site])], Vec::new()),
@@ -116,9 +143,12 @@ impl<S: Clone> Method<S> {
     }
 
     /// Whether the task must not be given up: otherwise content would lie at two sites, or at
-    /// a site that the map does not name.
+    /// a site that the map does not name; or a medium would hold the keys of two times.
     pub(super) fn must_end(&self) -> bool {
-        matches!(self, Self::Rewrite(_) | Self::CopyLive(_) | Self::Shrink(_))
+        matches!(
+            self,
+            Self::Rewrite(_) | Self::Restage(_) | Self::CopyLive(_) | Self::Shrink(_) | Self::Turn(..)
+        )
     }
 }
 
@@ -151,7 +181,7 @@ impl<S: Clone> Destroy<S> {
         }
         let is_job = !self.record && !self.checkpoint;
         if self.record && mutant::is(Mutant::ReceiptBeforeSync)
-            || is_job && mutant::is(Mutant::ForgottenUnsynced)
+            || is_job && (mutant::is(Mutant::ForgottenUnsynced) || mutant::is(Mutant::ReceiptBeforeRoot))
         {
             steps.pop();
         }
@@ -193,6 +223,33 @@ impl<S: Clone> Rewrite<S> {
     }
 }
 
+impl<S: Clone> Restage<S> {
+    /// A key is durable before the record that content lies under it, and is in use only once all of that content does: until then
+    /// a start finds the content, whole, in the staging area.
+    fn steps(self) -> (Vec<Step<S>>, Vec<Buf>) {
+        let has_all = |contents: &Vec<Buf>| contents.len() == self.sites.len();
+        assert!(self.contents.as_ref().is_none_or(has_all), "each site has its content");
+        let sites = Step::at(Action::Read, self.sites);
+        let sync = |medium: &S| Step::at(Action::Sync, [medium.clone()]);
+        let log = |logged| Step::at(Action::Log(logged), [self.log_medium.clone()]);
+        let save = Step::at(Action::Save, [self.staging]);
+        let mut steps = vec![sites.with(Action::Reserve).by(sites.sites().len().max(1))];
+        if self.contents.is_none() {
+            steps.push(sites.clone());
+        }
+        steps.extend([log(Logged::Prepared), sync(&self.log_medium), save.clone()]);
+        if !mutant::is(Mutant::FreshUnderLive) {
+            steps.push(Step::once(Action::Record(Record::Saved)));
+        }
+        steps.extend([sites.with(Action::Write), log(Logged::Active)]);
+        steps.extend([sync(&self.medium), sync(&self.log_medium)]);
+        steps.push(Step::once(Action::Record(Record::Restored)));
+        steps.extend([save.with(Action::Fill(Pattern::zeros())), sync(&self.staging_medium)]);
+        steps.push(Step::once(Action::Record(Record::Erased)));
+        (steps, self.contents.unwrap_or_default())
+    }
+}
+
 impl<S: Clone> CopyLive<S> {
     fn steps(self) -> Vec<Step<S>> {
         assert!(self.from.len() == self.to.len(), "each block that moves has a new site");
@@ -207,7 +264,7 @@ impl<S: Clone> CopyLive<S> {
 /// Writes keys, then what they hide; then `destroys` the keys that this had.
 fn rekeyed<S: Clone>([keys, content]: [Put<S>; 2], destroys: Vec<Step<S>>) -> Vec<Step<S>> {
     let (mut keys, content) = (keys.steps(), content.steps());
-    if mutant::is(Mutant::FreshCellUnsynced) {
+    if mutant::is(Mutant::FreshCellUnsynced) || mutant::is(Mutant::TopBeforePages) {
         keys.pop();
     }
     if mutant::is(Mutant::KillHomeEarly) {

@@ -30,7 +30,7 @@ mod task;
 mod tests;
 
 pub use batch::{Limits, RUNS_MAX, holes, windows};
-pub use method::{CopyLive, Destroy, Method, Put, Rewrite, Zeros};
+pub use method::{CopyLive, Destroy, Method, Put, Restage, Rewrite, Zeros};
 pub use task::{Foreground, Priority, Task};
 
 use crate::base::buf::Buf;
@@ -73,6 +73,8 @@ pub enum Verb {
     /// Write all of [`Task::contents`] to the staging area, as the driver lays it out there. Durable
     /// when it ends.
     Save,
+    /// Write to the log of keys which the content has, or is about to have. Durable at the next sync.
+    Log(Logged),
     /// Overwrite with a pass.
     Fill(Pattern),
     /// Give the space back.
@@ -81,6 +83,15 @@ pub enum Verb {
     Sync,
     /// Truncate the medium where the site begins.
     Shrink,
+}
+
+/// What the log of keys says of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logged {
+    /// Content is about to be put under it.
+    Prepared,
+    /// Content lies under it.
+    Active,
 }
 
 /// Work between steps that each driver does differently.

@@ -1,6 +1,6 @@
 //! The steps of a task.
 
-use super::Record;
+use super::{Logged, Record};
 use crate::base::buf::Buf;
 use crate::erase::policy::Pattern;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) enum Action<S> {
     /// Writes these bytes, which are known from the start.
     Put(Buf),
     Save,
+    /// Writes the next entries of the log of keys.
+    Log(Logged),
     Fill(Pattern),
     Punch,
     Sync,

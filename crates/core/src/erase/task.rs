@@ -75,6 +75,7 @@ impl<S: Clone> Task<S> {
             Action::Write => io(at, Verb::Write(self.contents[n].clone())),
             Action::Put(bytes) => io(at, Verb::Write(bytes.clone())),
             Action::Save => io(at, Verb::Save),
+            Action::Log(logged) => io(at, Verb::Log(*logged)),
             Action::Fill(pattern) => io(at, Verb::Fill(pattern.clone())),
             Action::Punch => io(at, Verb::Punch),
             Action::Sync => io(at, Verb::Sync),
@@ -243,6 +244,12 @@ impl<S: Clone> Task<S> {
     #[must_use]
     pub fn is_reserving(&self) -> bool {
         self.steps.last().is_some_and(|step| matches!(step.action, Action::Reserve))
+    }
+
+    /// Whether the present step puts content into the staging area.
+    #[must_use]
+    pub fn is_saving(&self) -> bool {
+        self.steps.last().is_some_and(|step| matches!(step.action, Action::Save))
     }
 
     /// Whether the present step reads.

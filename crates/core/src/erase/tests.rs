@@ -324,6 +324,7 @@ impl Model {
             Verb::Save => self.saved = Some(contents.to_vec()),
             Verb::Sync => self.sync(io.at[0]),
             Verb::Shrink => panic!("no task here shrinks"),
+            Verb::Log(_) => panic!("no task here logs keys"),
         }
         Buf::new()
     }

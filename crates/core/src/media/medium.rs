@@ -145,6 +145,8 @@ pub enum MediumErrorKind {
     /// A pass or a hole was refused: the medium will not erase these bytes, and may hold some of them for ever. They stay owed,
     /// and are tried again later; all other bytes are as well as before. No other act is answered so.
     Remains,
+    /// It was certainly not done, and can be done later: the medium does not take so many writes at once.
+    Busy,
     /// Any other failure: nothing more may be written to the medium.
     Io,
 }

@@ -13,6 +13,8 @@ pub(crate) struct Memory {
     pub(crate) reads: RefCell<Vec<(u64, usize)>>,
     pub(crate) writes: RefCell<Vec<(u64, usize)>>,
     pub(crate) broken: Cell<bool>,
+    /// The medium takes no writes for a while.
+    pub(crate) busy: Cell<bool>,
     /// Reads fail.
     pub(crate) blind: Cell<bool>,
     /// The medium cannot give space back.
@@ -37,6 +39,7 @@ impl Memory {
 
     pub(crate) fn put(&self, pos: Pos, from: &[u8]) -> Result<(), MediumError> {
         fails(self.broken.get(), MediumErrorKind::Io, "broken")?;
+        fails(self.busy.get(), MediumErrorKind::Busy, "busy")?;
         let mut bytes = self.bytes.borrow_mut();
         self.reserve(Extent::new(pos.0, from.len() as u64))?;
         let end = bytes.len().max(pos.0 as usize + from.len());

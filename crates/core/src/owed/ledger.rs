@@ -291,6 +291,13 @@ impl Ledger {
         self.overwritten.syncing = std::mem::take(&mut self.overwritten.unsynced);
     }
 
+    /// Notes that the sync under way has failed, and that nothing is lost: the next one covers all of it.
+    pub fn abort_sync(&mut self) {
+        for (run, it) in std::mem::take(&mut self.overwritten.syncing).iter() {
+            self.overwritten.unsynced.insert(run, *it);
+        }
+    }
+
     /// The bytes that the sync destroyed for good, adjacent ones as one run.
     #[must_use]
     pub fn synced(&self) -> Vec<Extent<Addr>> {

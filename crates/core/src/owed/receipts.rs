@@ -31,13 +31,22 @@ pub enum Done {
     Freed = 3,
     /// The content was plain: its space is free, and nothing was destroyed.
     Plain = 6,
+    /// The key of the content was destroyed.
+    Rekeyed = 7,
 }
 
 impl Done {
     /// The one with this number in the journal.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
-        let all =
-            [Self::Shredded, Self::Rewritten, Self::Freed, Self::Overwritten, Self::Retired, Self::Plain];
+        let all = [
+            Self::Shredded,
+            Self::Rewritten,
+            Self::Freed,
+            Self::Overwritten,
+            Self::Retired,
+            Self::Plain,
+            Self::Rekeyed,
+        ];
         all.into_iter().find(|it| *it as u8 == number)
     }
 
@@ -51,6 +60,7 @@ impl Done {
             Self::Retired => "retired",
             Self::Freed => "freed",
             Self::Plain => "plain",
+            Self::Rekeyed => "rekeyed",
         }
     }
 }

@@ -36,9 +36,15 @@ impl InPlace {
         if !opening.owed.is_empty() {
             return Err(StoreError::OwesByPlace(opening.owed.len()));
         }
-        let allocated = opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
-        let knows = allocated.is_some();
-        Ok((Self::new(disk, allocated.unwrap_or_else(|| everything(disk))), knows))
+        let (allocated, knows) = Self::known(opening);
+        Ok((Self { size: disk, allocated }, knows))
+    }
+
+    /// Which bytes may have data, and whether that is known.
+    pub(super) fn known(opening: &Opening<'_>) -> (Allocated, bool) {
+        let blocks = opening.kept.and_then(|bytes| BlockSet::from_bytes(bytes).ok());
+        let knows = blocks.is_some();
+        (Allocated::new(opening.size, blocks.unwrap_or_else(|| everything(opening.size))), knows)
     }
 }
 
@@ -51,7 +57,7 @@ fn everything(size: u64) -> BlockSet {
 
 impl Store for InPlace {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: 1, change_bytes: 1 }
+        Geometry { size: self.size, block_bytes: 1, write_bytes: 1, death_bytes: 1 }
     }
 
     fn destruction(&self) -> Destruction {

@@ -198,8 +198,12 @@ pub enum Job {
     Renew(Vec<Place>, Vec<u8>),
     /// Read these places.
     Read(Vec<Place>),
+    /// Write these bytes to the places, in order. They are durable with the next job that syncs their medium.
+    Put(Vec<Place>, Vec<u8>),
     /// Write content under other keys, then destroy those that it had.
     Rekey(Rekey),
+    /// The same, and it is never given up between two steps: the keys are those of the whole disk.
+    Turn(Rekey),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),
     /// Truncate the medium here.

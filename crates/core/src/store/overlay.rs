@@ -261,7 +261,7 @@ impl Overlay {
 
 impl Store for Overlay {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: BLOCK_BYTES, change_bytes: 1 }
+        Geometry { size: self.size, block_bytes: BLOCK_BYTES, write_bytes: 1, death_bytes: 1 }
     }
 
     fn destruction(&self) -> Destruction {

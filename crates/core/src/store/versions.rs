@@ -298,7 +298,12 @@ impl Versions {
 
 impl Store for Versions {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: BLOCK_BYTES, change_bytes: BLOCK_BYTES }
+        Geometry {
+            size: self.size,
+            block_bytes: BLOCK_BYTES,
+            write_bytes: BLOCK_BYTES,
+            death_bytes: BLOCK_BYTES,
+        }
     }
 
     fn destruction(&self) -> Destruction {
@@ -339,7 +344,7 @@ impl Store for Versions {
 
     fn begin_write(&mut self, extent: Extent<Addr>, epoch: Epoch) -> WritePlan {
         assert!(extent.end() <= self.size, "a write lies on the disk");
-        assert!(self.geometry().merged(extent).next().is_none(), "whole blocks are written");
+        assert!(self.geometry().merged(extent, false).next().is_none(), "whole blocks are written");
         assert!(
             epoch == self.open || epoch.0 == self.open.0 + 1,
             "a write belongs to an epoch that has not closed"

@@ -48,6 +48,17 @@ pub(super) fn padded(data: Buf, bytes: u64) -> Buf {
     data.into()
 }
 
+/// `data`, the content of `part`, with zeros around it, as that of `whole`.
+pub(super) fn surrounded(data: Buf, part: Extent<Addr>, whole: Extent<Addr>) -> Buf {
+    assert!(whole.start <= part.start && part.end() <= whole.end(), "a part lies within the whole");
+    if part == whole {
+        return data;
+    }
+    let mut content = vec![0; whole.len as usize];
+    content[(part.start.0 - whole.start.0) as usize..][..data.len()].copy_from_slice(&data);
+    content.into()
+}
+
 pub(super) fn is_all(runs: &[Extent<Addr>], extent: Extent<Addr>) -> bool {
     let bytes = runs.iter().map(|run| run.len).sum::<u64>();
     assert!(bytes <= extent.len, "runs of an extent are no longer than that");

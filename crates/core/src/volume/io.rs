@@ -3,8 +3,9 @@
 use crate::base::buf::Buf;
 use crate::erase::policy::{Pattern, Scratch, Seed};
 use crate::media::Media;
+use crate::media::cipher::Keys;
 use crate::media::places::Places;
-use crate::media::sealing::{ContentError, Sealer, Sealing};
+use crate::media::sealing::{ContentError, Sealing};
 
 /// The number of one I/O operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -57,7 +58,7 @@ pub enum IoOp {
 /// The result of an operation that succeeded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Performed {
-    /// The bytes of a read, or the payload of a write, which may be sealed by now; otherwise empty.
+    /// The bytes of a read, or the payload of a write, which may be ciphertext by now; otherwise empty.
     pub buf: Buf,
     /// How a write sealed each block whose place is sealed, in order.
     pub sealings: Vec<Sealing>,
@@ -70,7 +71,7 @@ impl From<Buf> for Performed {
 }
 
 impl Io {
-    /// Carries the operation out. `sealer` has the keys of a disk whose content is sealed; `scratch` is memory to make
+    /// Carries the operation out. `keys` are those of a disk whose content is ciphertext; `scratch` is memory to make
     /// a pass in.
     ///
     /// # Errors
@@ -78,10 +79,10 @@ impl Io {
     pub fn perform(
         self,
         media: &Media<'_>,
-        sealer: Option<&dyn Sealer>,
+        keys: Option<Keys<'_>>,
         scratch: &mut Scratch,
     ) -> (IoId, Result<Performed, ContentError>) {
-        (self.id, perform(media, &self.at, self.op, sealer, scratch))
+        (self.id, perform(media, &self.at, self.op, keys, scratch))
     }
 }
 
@@ -89,7 +90,7 @@ fn perform(
     media: &Media<'_>,
     at: &Places,
     op: IoOp,
-    sealer: Option<&dyn Sealer>,
+    keys: Option<Keys<'_>>,
     scratch: &mut Scratch,
 ) -> Result<Performed, ContentError> {
     // A medium that is only read is never changed, whatever the operation.
@@ -99,14 +100,14 @@ fn perform(
     match op {
         IoOp::Read => {
             let mut buf = vec![0; at.bytes() as usize];
-            at.read(&mut buf, sealer, |place, into| match media.get(place.on) {
+            at.read(&mut buf, keys, |place, into| match media.get(place.on) {
                 Some(medium) => medium.read_vectored(place.extent.start, into).map_err(ContentError::from),
                 None => Ok(()),
             })?;
             return Ok(Buf::from(buf).into());
         }
         IoOp::Write { data: mut buf, durable } => {
-            let sealings = at.write(&mut buf, sealer, |place, from| {
+            let sealings = at.write(&mut buf, keys, |place, from| {
                 match media.get(place.on).filter(|_| place.on.is_changed()) {
                     Some(medium) => medium.write(place.extent.start, from, durable),
                     None => Ok(()),

@@ -68,6 +68,8 @@ pub struct Config {
     /// Whether a free of the guest counts as a death. If not, and if the watcher knows the file system, the
     /// death waits until the watcher infers it too.
     pub trust_discard: bool,
+    /// Content that is overwritten dies as well, where content dies with its keys: each overwrite puts its blocks under fresh keys.
+    pub overwrites_kill: bool,
     /// Refuse requests that would change the disk, and begin no erase task.
     pub read_only: bool,
     /// Longest single write of an erase task, in bytes; bounds the wait of a request behind it.
@@ -89,6 +91,7 @@ impl Config {
             deadline_ms: 10 * 60 * 1000,
             detect_zeroes: false,
             trust_discard: true,
+            overwrites_kill: false,
             read_only: false,
             run_bytes_max: 2 << 20,
             batch_bytes_max: 64 << 20,
@@ -224,13 +227,16 @@ impl Volume {
             (Purpose::Request(_), _) => {}
             (Purpose::Commit, Ok(_)) => self.commit_done(out),
             (Purpose::Task(_), Ok(done)) => {
-                self.erasing.task_done(&mut self.disk, &mut self.requests, done.buf)
+                self.erasing.task_done(&mut self.disk, &mut self.requests, done.buf);
+                if let Some(why) = self.disk.why_purges_stopped() {
+                    self.disk.latch(&why, out);
+                }
             }
             (Purpose::Page(page), result) => self.page_done(page, result.map(|done| done.buf), out),
             (Purpose::InvalidateNotes, _) => {}
             // A sync that failed, for whatever reason, may have lost what was written over dead bytes.
             (Purpose::Checkpoint, Err(error))
-                if error.kind != MediumErrorKind::NoSpace || self.disk.state.ledger.has_overwritten() =>
+                if error.kind != MediumErrorKind::NoSpace || self.disk.loses_overwritten() =>
             {
                 self.disk.latch(&format!("syncing: {error}"), out);
             }
@@ -326,7 +332,9 @@ fn refusal(error: &ContentError) -> Refusal {
     };
     match error.kind {
         MediumErrorKind::NoSpace => Refusal::NoSpace(error.message.clone()),
-        MediumErrorKind::Remains | MediumErrorKind::Io => Refusal::Io(error.message.clone()),
+        MediumErrorKind::Busy | MediumErrorKind::Remains | MediumErrorKind::Io => {
+            Refusal::Io(error.message.clone())
+        }
     }
 }
 

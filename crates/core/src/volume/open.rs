@@ -4,6 +4,7 @@ use crate::base::blocks::BlockSet;
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos};
 use crate::base::zeros::is_zeros;
 use crate::erase::policy::Seed;
+use crate::media::cipher;
 use crate::media::medium::{Capabilities, Medium, MediumError};
 use crate::media::place::Place;
 use crate::media::{Media, MediumId};
@@ -13,16 +14,18 @@ use crate::owed::journal::{
     Change, Crc, FrameId, HALVES_AT, Head, Journal, JournalError, Recovered, SLOT_BYTES, Shape, Slot, State,
 };
 use crate::owed::ledger::{Cause, Due};
-use crate::store::{self, Content, Destruction, Store, StoreError};
+use crate::store::{self, Content, Destruction, Keyed, Store, StoreError};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
+use crate::volume::disk::purging::{Purging, at_place};
 use crate::volume::disk::recording::Recording;
 use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::erasing::Erasing;
+use crate::volume::erasing::restaging::{cause_of, restaged};
 use crate::volume::requests::Requests;
 use crate::volume::requests::past::epochs::Closes;
 use crate::volume::watching::Watching;
@@ -187,6 +190,7 @@ impl Volume {
             return Err(OpenError::OlderJournal { found: stopped_at, stopped: (kept.generation, kept.seq) });
         }
         opening.checkpoint.take_if(|it| (it.generation, it.seq) != stopped_at);
+        let staged: Vec<_> = found.state.slots.staged.values().map(|(extent, _)| *extent).collect();
         let asked = store::Opening {
             kind: &opening.store,
             disk: opening.disk,
@@ -196,6 +200,8 @@ impl Volume {
             read_only: opening.config.read_only,
             memory_bytes: opening.config.store_bytes_max,
             entropy: &mut opening.entropy,
+            keys: found.state.keys,
+            staged: &staged,
             owed: &mut found.state.owed,
         };
         let store::Opened { mut store, knows_holes, unsaid } = store::open(asked, media)?;
@@ -213,6 +219,9 @@ impl Volume {
             }
         } else {
             restore(&mut found, &mut *store, media)?;
+            if let Some(position) = store.keyed().map(|it| it.position()) {
+                found.state.apply(Change::Keys(position), Millis(0));
+            }
             found.state.slots.dirty |= slots_have_content(shape, journal)?;
             erase_slots(&mut found, &mut writer, &opening, journal)?;
             write_snapshot(journal, &mut writer, &found.state)?;
@@ -238,13 +247,16 @@ impl Volume {
         assert!(found.state.slots.staged.is_empty(), "staged content is back before the disk is served");
         let (geometry, same_place) = (store.geometry(), store.same_place());
         assert!(geometry.size == opening.size, "a store opens the disk that it was asked for");
-        assert!(geometry.change_bytes <= geometry.block_bytes, "a block has a place as a whole");
+        let units = [geometry.write_bytes, geometry.death_bytes];
+        assert!(units.into_iter().all(|it| it <= geometry.block_bytes), "a block has a place as a whole");
         assert!(
             geometry.block_bytes == if same_place { 1 } else { BLOCK_BYTES },
             "places are of whole blocks"
         );
         let destroys_in_place = store.destruction() == Destruction::InPlace;
         assert!(destroys_in_place == same_place, "dead content stays where no content leaves its place");
+        let has_keys = store.destruction() == Destruction::Rekeyed;
+        assert!(has_keys == store.keyed().is_some(), "what dies with its key has one");
         let receipts = found.state.counters.receipts;
         assert!(found.state.receipts.len() as u64 <= receipts, "each receipt that waits was counted");
         // A death that the store does not know yet is of the open epoch.
@@ -260,6 +272,7 @@ impl Volume {
             remaining: Remaining::default(),
             commits: Commits::new(journal, recording),
             overwriting: Overwriting::new(opening.now),
+            purging: Purging::default(),
             checkpoints: Checkpoints::default(),
             outstanding: Outstanding::default(),
             schedule: Schedule::new(opening.now),
@@ -281,6 +294,9 @@ impl Volume {
 fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> Result<(), OpenError> {
     if found.state.slots.staged.is_empty() {
         return Ok(());
+    }
+    if store.keyed().is_some() {
+        return restore_ciphertext(found, store, media);
     }
     let journal = *media.journal();
     for (slot, (extent, crc)) in &found.state.slots.staged {
@@ -309,6 +325,47 @@ fn restore(found: &mut Recovered, store: &mut dyn Store, media: &Media<'_>) -> R
         );
     }
     Ok(())
+}
+
+/// Puts staged ciphertext back in its place: it lies under the prepared keys of its blocks, which are in use from then on. So what was
+/// dead there, or below, dies with the old keys.
+fn restore_ciphertext(
+    found: &mut Recovered,
+    store: &mut dyn Store,
+    media: &Media<'_>,
+) -> Result<(), OpenError> {
+    let (journal, staged) = (*media.journal(), found.state.slots.staged.clone());
+    for (slot, (extent, crc)) in &staged {
+        let mut bytes = vec![0; extent.len.next_multiple_of(cipher::SECTOR_BYTES) as usize];
+        assert!(bytes.len() as u64 <= SLOT_BYTES, "a scan refuses content that is longer than its slot");
+        journal.read(found.head.shape.slot(*slot), &mut bytes)?;
+        if Crc(crc32c::crc32c(&bytes)) != *crc {
+            return Err(OpenError::Slot(slot.0, extent.len, extent.start.0));
+        }
+        media.data().write(Pos(extent.start.0), &bytes, false)?;
+        keyed(store).activate(*extent);
+    }
+    while let Some((places, bytes)) = keyed(store).log() {
+        for (place, part) in places.parts() {
+            let medium = media.get(place.on).ok_or(StoreError::NoMedium(place.on))?;
+            medium.write(place.extent.start, &bytes[part], false)?;
+        }
+    }
+    let map = media.get(MediumId::Map).ok_or(StoreError::NoMedium(MediumId::Map))?;
+    media.data().sync()?;
+    map.sync()?;
+    found.state.apply(Change::Release, Millis(0));
+    for (block, _) in staged.into_values() {
+        let (cause, changes) = (cause_of(&found.state, block), restaged(&found.state, block, &[]));
+        let place = at_place(Extent::new(block.start.0, block.len.next_multiple_of(BLOCK_BYTES)));
+        found.state.apply(Change::Owe(place, block.start, cause), Millis(0));
+        changes.into_iter().for_each(|change| found.state.apply(change, Millis(0)));
+    }
+    Ok(())
+}
+
+fn keyed(store: &mut dyn Store) -> &mut dyn Keyed {
+    store.keyed_mut().expect("what has staged ciphertext has keys")
 }
 
 /// Whether the slots have content, also where the journal does not say so: a crash can come between the

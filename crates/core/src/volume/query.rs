@@ -143,8 +143,11 @@ impl Erasing {
         let idle = disk.schedule.idle_at(&disk.config);
         let oldest = disk.oldest();
         let deadline = oldest.map(|since| Millis(since.0.saturating_add(disk.config.deadline_ms)));
-        let others = deadline.into_iter().chain(self.space_wakeup(disk)).chain(disk.overwritten_wakeup());
-        let first = others.fold(idle, Millis::min).max(disk.shortage_ends());
+        let others = deadline.into_iter().chain(self.space_wakeup(disk));
+        // While a purge is under way, nothing else is destroyed.
+        let purge = if disk.is_purging() { self.jobs.not_before } else { Millis(0) };
+        let first = others.fold(idle, Millis::min).max(disk.purge_rests_until()).max(purge);
+        let first = disk.overwritten_wakeup().into_iter().fold(first, Millis::min).max(disk.shortage_ends());
         (!asleep).then_some(if self.has_only_jobs(disk) { first.max(self.jobs.not_before) } else { first })
     }
 
@@ -261,7 +264,10 @@ impl Volume {
             let it = Obligation { due, cause: content.cause, since: content.since };
             (Extent::between(address.start.0, address.end().min(size)), it)
         });
-        self.disk.state.ledger.iter().map(|(extent, it)| (extent, *it)).chain(owed)
+        let ledger = &self.disk.state.ledger;
+        // A write does not destroy what dies by key: the old key is owed until a purge.
+        let overwritten = ledger.overwritten().filter(|_| self.disk.dies_by_key());
+        ledger.iter().chain(overwritten).map(|(extent, it)| (extent, *it)).chain(owed)
     }
 
     /// The end of the audit log, as the journal knows it.

@@ -1,5 +1,6 @@
 //! Cases that the simulator cannot say as plainly.
 
+mod by_key;
 mod classes;
 mod layers;
 mod leaving;

@@ -6,6 +6,7 @@ use crate::keys::{self, Credential, Stretch};
 use quietus_core::base::buf::Buf;
 use quietus_core::base::units::{Block, Epoch, Extent, Pos, Slot};
 use quietus_core::erase::policy::Scratch;
+use quietus_core::media::cipher;
 use quietus_core::media::medium::{Capabilities, Medium, MediumError};
 use quietus_core::media::place::Place;
 use quietus_core::media::places::Places;
@@ -139,7 +140,9 @@ impl Bench {
 
     fn perform(&self, at: Places, op: IoOp) -> Result<quietus_core::volume::Performed, ContentError> {
         let media = Media::new(&self.data, &self.data).with(MediumId::Stubs, &self.stubs);
-        Io { id: IoId(0), at, op }.perform(&media, Some(&self.sealer), &mut Scratch::default()).1
+        Io { id: IoId(0), at, op }
+            .perform(&media, Some(cipher::Keys::Sealer(&self.sealer)), &mut Scratch::default())
+            .1
     }
 
     fn read(&self, slots: &[u64], part: Range<usize>) -> Result<Vec<u8>, ContentError> {

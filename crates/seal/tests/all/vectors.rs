@@ -3,9 +3,12 @@
 
 use crate::common::Scripted;
 use argon2::{Algorithm, Argon2, AssociatedData, ParamsBuilder, Version};
+use quietus_core::base::cell::Cell;
+use quietus_core::media::cipher::Cipher;
 use quietus_seal::keys::{Credential, KeyFile, Stretch};
 use quietus_seal::{
-    Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, Sequence, Session, Slot,
+    Block, Context, DiskId, Epoch, Generation, Generator, MasterKey, Random, Sealer, SectorCipher, Sequence,
+    Session, Slot,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -95,6 +98,23 @@ fn blocks_are_sealed_as_documented() {
         assert_eq!(found, expected, "{seal}");
         keys.open(&vector.context(), &mut block, &vector.bytes("stub")).unwrap();
         assert_eq!(block, data(vector.number("length")), "{seal}");
+    }
+}
+
+#[test]
+fn sectors_are_encrypted_under_their_cell_as_documented() {
+    for vector in vectors("sectors") {
+        let cipher = match vector.text("master") {
+            "-" => SectorCipher::new_without_master(),
+            _ => SectorCipher::new(&vector.master()),
+        };
+        let (block, cell) = (Block(vector.number("block")), Cell::from_bytes(&vector.bytes("cell")).unwrap());
+        let (from, content) = (vector.number("from"), data(vector.number("length")));
+        let mut sectors = content.clone();
+        cipher.encrypt(block, &cell, from, &mut sectors);
+        assert_eq!(printed(&sectors), vector.text("ciphertext"), "sectors from {from} on");
+        cipher.decrypt(block, &cell, from, &mut sectors);
+        assert_eq!(sectors, content);
     }
 }
 

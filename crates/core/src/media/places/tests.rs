@@ -1,10 +1,13 @@
-use crate::base::units::{Block, Epoch, Session, Slot};
+mod keyed;
+
+use crate::base::units::{BLOCK_BYTES, Block, Epoch, Extent, Pos, Session, Slot};
 use crate::erase::policy::Scratch;
 use crate::media::Media;
+use crate::media::cipher::Keys;
 use crate::media::medium::{Medium, MediumErrorKind};
 use crate::media::memory::Memory;
 use crate::media::places::*;
-use crate::media::sealing::{Context, SealingAt, Stub, Unauthentic, home_bytes};
+use crate::media::sealing::{Context, Sealer, SealingAt, Stub, Unauthentic, home_bytes};
 use crate::volume::{Io, IoId, IoOp, Performed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -104,6 +107,13 @@ fn nowhere(len: u64) -> Place {
     Place { on: MediumId::Nowhere, extent: Extent::new(0, len) }
 }
 
+fn slot_of(under: &Under) -> u64 {
+    match under {
+        Under::Sealed(sealed) => sealed.context.slot.0,
+        Under::Keyed(keyed) => panic!("{keyed:?} is not sealed"),
+    }
+}
+
 /// The content of a slot.
 fn content(slot: u64) -> Vec<u8> {
     (0..BLOCK).map(|n| (n / 8) as u8 ^ (n % 8) as u8 ^ (slot as u8).wrapping_mul(29)).collect()
@@ -149,7 +159,7 @@ impl Bench {
 
     fn perform(&self, at: Places, op: IoOp) -> Result<Performed, ContentError> {
         let media = Media::new(&self.data, &self.stubs).with(MediumId::Stubs, &self.stubs);
-        Io { id: IoId(0), at, op }.perform(&media, Some(&self.toy), &mut Scratch::default()).1
+        Io { id: IoId(0), at, op }.perform(&media, Some(Keys::Sealer(&self.toy)), &mut Scratch::default()).1
     }
 
     fn write(&self, at: Places, data: Buf) -> Result<Performed, ContentError> {
@@ -174,7 +184,7 @@ impl Bench {
 #[test]
 fn one_place_needs_no_memory_besides_itself() {
     let places = Places::from(whole(1));
-    assert_eq!((places.rest.capacity(), places.sealed.capacity()), (0, 0));
+    assert_eq!((places.rest.capacity(), places.under.capacity()), (0, 0));
 }
 
 #[test]
@@ -185,7 +195,7 @@ fn neighbouring_slots_are_one_place_and_never_one_with_a_place_that_is_not_seale
     places.push_sealed(whole(8), to_come(8).1);
     let lens: Vec<_> = places.iter().map(|it| it.extent.len / BLOCK_BYTES).collect();
     assert_eq!((lens, places.bytes()), (vec![2, 2, 1], 5 * BLOCK_BYTES));
-    assert_eq!(places.sealed.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [0, 0, 2]);
+    assert_eq!(places.under.iter().map(|(of, _)| *of).collect::<Vec<_>>(), [0, 0, 2]);
     // Two parts of one slot are two reads of it: each place has a block for each slot that it touches.
     let halves: Places = [at_home(3, 0..100), at_home(3, 100..BLOCK)].into_iter().collect();
     assert_eq!(halves.iter().count(), 2);
@@ -203,7 +213,7 @@ fn appended_places_keep_their_seals() {
     let data = |blocks, sealed| (MediumId::Data, blocks * BLOCK_BYTES, sealed);
     let expected = [data(2, 0), data(1, 1), (MediumId::Nowhere, 7, 0), data(1, 1), data(2, 2), data(1, 0)];
     assert_eq!(of, expected);
-    let slots: Vec<_> = places.sealed.iter().map(|(_, it)| it.context.slot.0).collect();
+    let slots: Vec<_> = places.under.iter().map(|(_, it)| slot_of(it)).collect();
     assert_eq!(slots, [3, 9, 11, 12]);
 }
 
@@ -456,12 +466,14 @@ fn a_read_that_must_not_wait_ends_where_a_home_is_not_at_hand() {
         let places: Places = [at_home(1, 0..BLOCK), at_home(2, 0..BLOCK)].into_iter().collect();
         let mut bytes = vec![0; 2 * BLOCK];
         let read =
-            places.read::<Option<ContentError>>(&mut bytes, Some(&bench.toy), |place, into| match place.on {
-                MediumId::Stubs if !at_hand => Err(None),
-                MediumId::Stubs => {
-                    bench.stubs.read_vectored(place.extent.start, into).map_err(|it| Some(it.into()))
+            places.read::<Option<ContentError>>(&mut bytes, Some(Keys::Sealer(&bench.toy)), |place, into| {
+                match place.on {
+                    MediumId::Stubs if !at_hand => Err(None),
+                    MediumId::Stubs => {
+                        bench.stubs.read_vectored(place.extent.start, into).map_err(|it| Some(it.into()))
+                    }
+                    _ => bench.data.read_vectored(place.extent.start, into).map_err(|it| Some(it.into())),
                 }
-                _ => bench.data.read_vectored(place.extent.start, into).map_err(|it| Some(it.into())),
             });
         assert_eq!(read, if at_hand { Ok(()) } else { Err(None) });
         assert_eq!(bytes == contents(&[1, 2]), at_hand);

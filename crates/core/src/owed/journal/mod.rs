@@ -22,6 +22,7 @@ mod tests;
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis, Pos, Scope};
 use crate::media::place::Place;
 use crate::mutant::{self, Mutant};
+use crate::owed::KeysPosition;
 use crate::owed::ledger::{Cause, Counters, Due, Ledger, Obligation};
 use crate::owed::receipts::{Done, LogHead, Receipt, Receipts};
 use crate::owed::{Owed, OwedContent};
@@ -135,6 +136,8 @@ pub enum Change {
     Recorded(u64),
     /// This is to be forgotten.
     Forget(Scope),
+    /// The keys of the disk have come so far.
+    Keys(KeysPosition),
     /// This is forgotten, with so many blocks of content: that becomes a receipt, with so many passes.
     Forgotten(Scope, u64, u16),
 }
@@ -165,6 +168,8 @@ pub struct State {
     pub forgets: Vec<Scope>,
     /// The staging slots.
     pub slots: Slots,
+    /// How far the keys have come, of a disk whose content dies with its keys.
+    pub keys: Option<KeysPosition>,
     /// The counters.
     pub counters: Counters,
     /// Receipts that the audit log does not have yet.
@@ -191,10 +196,13 @@ impl State {
             Change::Release => self.slots.staged.clear(),
             Change::Clean => self.slots.dirty = false,
             Change::Owe(place, address, cause) => {
-                let dead = || self.ledger.dead().within(Extent::new(address.0, place.extent.len));
-                let since = dead().map(|(_, it)| it.since).min().unwrap_or(now);
-                // One sensitive byte makes the whole place sensitive.
-                let is_plain = dead().next().is_some() && dead().all(|(_, it)| it.due.is_plain());
+                let extent = Extent::new(address.0, place.extent.len);
+                let dead = || self.ledger.dead().within(extent);
+                let owed = dead().chain(self.ledger.overwritten_within(extent));
+                let since = owed.map(|(_, it)| it.since).min().unwrap_or(now);
+                // One sensitive byte makes the whole place sensitive, and no old key is plain.
+                let is_plain = self.keys.is_none() && dead().next().is_some();
+                let is_plain = is_plain && dead().all(|(_, it)| it.due.is_plain());
                 let mut content = OwedContent::new(place.extent.start, address, cause, since);
                 content.is_plain = is_plain;
                 self.owed.insert(place, content);
@@ -203,6 +211,7 @@ impl State {
             Change::Receipt(receipt) => self.give(receipt),
             Change::Recorded(count) => self.receipts.recorded(count),
             Change::Forget(scope) => self.forgets.push(scope),
+            Change::Keys(position) => self.keys = self.keys.max(Some(position)),
             Change::Forgotten(scope, blocks, passes) => self.forgotten(scope, blocks, passes),
         }
     }
@@ -238,24 +247,26 @@ impl State {
     /// The changes that make this state from nothing.
     fn changes(&self) -> Vec<Change> {
         let obligations = self.ledger.all().map(|(extent, it)| Change::Oblige(extent, it.due, it.cause));
-        let overwritten = self.ledger.overwritten();
+        // A key that is in memory only is lost with it: what lies under it stays dead.
+        let overwritten = self.ledger.overwritten().filter(|_| self.keys.is_none());
         let overwritten = overwritten.map(|(extent, _)| Change::Overwritten(extent, self.session));
         let staged =
             self.slots.staged.iter().map(|(slot, (extent, crc))| Change::Stage(*slot, *extent, *crc));
         let owed = self.owed.iter();
         let owed = owed.map(|(place, it)| Change::Owe(place, it.address(place.extent).start, it.cause));
         let forgets = self.forgets.iter().copied().map(Change::Forget);
+        let keys = self.keys.map(Change::Keys);
         let receipts = self.receipts.iter().copied().map(Change::Receipt);
         let receipts = receipts.filter(|_| !mutant::is(Mutant::ForgetReceipts));
-        let mut changes: Vec<Change> =
-            obligations.chain(overwritten).chain(staged).chain(owed).chain(forgets).chain(receipts).collect();
+        let owes = obligations.chain(overwritten).chain(staged).chain(owed).chain(forgets);
+        let mut changes: Vec<Change> = owes.chain(keys).chain(receipts).collect();
         if self.slots.dirty && self.slots.staged.is_empty() {
             // Staged once and released: only the slots' being dirty is left of it.
             changes.push(Change::Stage(Slot(0), Extent::default(), Crc(0)));
             changes.push(Change::Release);
         }
         let entries = self.ledger.len() + self.owed.len() + self.receipts.len();
-        let others = self.slots.staged.len() + self.forgets.len() + 2;
+        let others = self.slots.staged.len() + self.forgets.len() + 3;
         assert!(
             changes.len() <= entries + others,
             "a snapshot has no more records than its half has room for"

@@ -7,6 +7,7 @@ use crate::base::fields::Fields;
 use crate::base::units::{Addr, Address, BLOCK_BYTES, Epoch, EpochRange, Extent, Scope};
 use crate::media::MediumId;
 use crate::media::place::Place;
+use crate::owed::KeysPosition;
 use crate::owed::journal::{Change, Crc, Slot, forget_receipt};
 use crate::owed::ledger::{COUNTERS, Cause, Counters, Due};
 use crate::owed::receipts::{Done, LogHead, Receipt};
@@ -38,6 +39,7 @@ const OVERWRITTEN: u16 = 13;
 const FORGET: u16 = 14;
 const FORGOTTEN: u16 = 15;
 const FORGET_RECEIPT: u16 = 16;
+const KEYS: u16 = 17;
 
 /// Bytes of the number of an epoch or a block.
 const NUMBER_BYTES: usize = 5;
@@ -172,6 +174,11 @@ fn put_change(bytes: &mut Vec<u8>, change: Change) -> u16 {
             put_scope(bytes, scope);
             FORGET
         }
+        Change::Keys(KeysPosition { purge, log }) => {
+            bytes.extend(purge.to_le_bytes());
+            bytes.extend(log.to_le_bytes());
+            KEYS
+        }
         Change::Forgotten(scope, blocks, passes) => {
             put_forgotten(bytes, scope, blocks, passes);
             FORGOTTEN
@@ -254,6 +261,7 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
         FORGET => "forget",
         FORGOTTEN => "forgotten",
         FORGET_RECEIPT => "forget-receipt",
+        KEYS => "keys",
         _ => return Err(RecordError::Tag { tag, len: body.len() }),
     };
     let mut fields = Body { name, len: body.len(), rest: Fields(body) };
@@ -286,6 +294,7 @@ pub(super) fn take(records: &mut Fields<'_>) -> Result<Record, RecordError> {
             let (scope, blocks, passes) = (fields.scope()?, fields.number()?, fields.u16()?);
             Record::Change(Change::Receipt(forget_receipt(scope, blocks, passes)))
         }
+        KEYS => Record::Change(Change::Keys(KeysPosition { purge: fields.u32()?, log: fields.u32()? })),
         RECORDED => Record::Change(Change::Recorded(fields.u64()?)),
         OVERWRITTEN => Record::Change(Change::Overwritten(fields.extent()?, fields.u64()?)),
         LOG => Record::Log(LogHead { lines: fields.u64()?, hash: fields.array()? }),

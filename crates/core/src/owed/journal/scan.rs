@@ -311,6 +311,7 @@ impl crate::owed::journal::Change {
             | Self::Clean
             | Self::Recorded(_)
             | Self::Forget(_)
+            | Self::Keys(_)
             | Self::Forgotten(..) => true,
         }
     }

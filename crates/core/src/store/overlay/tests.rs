@@ -97,6 +97,8 @@ impl Bench {
             policy: &"zero".parse().expect("a policy"),
             read_only: false,
             memory_bytes: 64 << 20,
+            keys: None,
+            staged: &[],
             entropy: &mut [0; 32],
             owed: &mut Owed::default(),
         };
@@ -159,7 +161,9 @@ impl Bench {
             let mut read = Vec::new();
             done.push(match &job {
                 Job::Destroy(_) => "destroy",
-                Job::Renew(..) | Job::Rekey(_) => unreachable!("an overlay has no keys"),
+                Job::Renew(..) | Job::Put(..) | Job::Rekey(_) | Job::Turn(_) => {
+                    unreachable!("an overlay has no keys")
+                }
                 Job::Punch(_) => "punch",
                 Job::Shrink(_) => "shrink",
                 Job::Read(places) => {

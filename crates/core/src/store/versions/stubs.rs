@@ -6,7 +6,6 @@
 //! section 4.3, wishes for such a journal.)
 
 pub(super) mod homes;
-pub(super) mod label;
 pub(super) mod log;
 pub(super) mod root;
 pub(super) mod sessions;
@@ -15,8 +14,9 @@ use crate::base::mend::one_byte;
 use crate::base::units::{Block, Epoch, Extent, Pos, Session, Slot};
 use crate::base::zeros::is_zeros;
 use crate::media::medium::{Medium, MediumError};
+use crate::store::label;
+use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::versions::index::key::{NUMBER, number, pack};
-use crate::store::versions::stubs::label::{LABEL_BYTES, Wrong};
 use std::ops::Range;
 
 pub(super) const MAGIC: [u8; 8] = *b"QUIETSTB";

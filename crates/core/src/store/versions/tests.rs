@@ -103,6 +103,8 @@ fn open_on(
         policy,
         read_only,
         memory_bytes: 64 << 20,
+        keys: None,
+        staged: &[],
         entropy: &mut [2; 32],
         owed: &mut Owed::default(),
     };

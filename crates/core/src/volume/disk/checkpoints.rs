@@ -73,6 +73,13 @@ impl Disk {
         self.store.map_state() == MapState::Waits
     }
 
+    /// Whether an operation of the checkpoint that fails may lose what was written over dead bytes: any but those of keys, which are
+    /// written again.
+    pub(in crate::volume) fn loses_overwritten(&self) -> bool {
+        let is_of_keys = self.dies_by_key() && matches!(self.checkpoints.step, Step::Map | Step::MapSync);
+        self.state.ledger.has_overwritten() && !is_of_keys
+    }
+
     fn is_map_durable(&self) -> bool {
         self.store.map_state() == MapState::Durable
     }
@@ -124,7 +131,8 @@ impl Disk {
         );
         checkpoints.after = self.commits.left_seq;
         checkpoints.step = Step::Content;
-        let content = if mutant::is(Mutant::CheckpointMapAlone) { MediumId::Nowhere } else { MediumId::Data };
+        let is_map_alone = mutant::is(Mutant::CheckpointMapAlone) || mutant::is(Mutant::FrameBeforeData);
+        let content = if is_map_alone { MediumId::Nowhere } else { MediumId::Data };
         self.io(Purpose::Checkpoint, Place::all_of(content), IoOp::Sync, out);
     }
 
@@ -145,6 +153,10 @@ impl Disk {
         let has_begun = checkpoints.step != Step::Map || checkpoints.under_way > 0;
         assert!(has_begun, "a write of the map ends once");
         checkpoints.failed = checkpoints.failed.take().or(failed);
+        if mutant::is(Mutant::ClearBeforeCell) {
+            self.end_overwritten_sync();
+        }
+        let checkpoints = &mut self.checkpoints;
         match checkpoints.step {
             Step::Content if checkpoints.has_writes => {
                 checkpoints.step = Step::Journal;
@@ -217,6 +229,7 @@ impl Disk {
         assert!(!self.checkpoints.waiters.is_empty(), "a checkpoint is made for a waiter, who is told");
         self.checkpoints.step = Step::Rest;
         self.checkpoints.unsynced.clear();
+        self.state.ledger.abort_sync();
         let may_be_short = self.store.mapped_mut().is_some_and(|it| it.abort_checkpoint());
         self.checkpoints.lacks_all = !may_be_short;
         Some(Ended::NoSpace { error, may_be_short, waiters: std::mem::take(&mut self.checkpoints.waiters) })
@@ -260,6 +273,9 @@ impl Volume {
             Ended::Done(waiters) => {
                 // The store's metadata may have room again.
                 self.requests.waiting.task_ended(&[]);
+                if self.disk.dies_by_key() {
+                    self.requests.waiting.retry_demands();
+                }
                 waiters.into_iter().for_each(|waiter| self.checkpointed(waiter, out));
             }
             Ended::NoSpace { error, may_be_short, waiters } => {

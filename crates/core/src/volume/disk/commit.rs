@@ -171,6 +171,7 @@ impl Disk {
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
             self.remaining.runs.remove(run);
         }
+        self.purging.changed(change);
         assert!(change.is_within(self.store.geometry().size), "{change:?} is one that a start takes");
         let receipts = self.state.counters.receipts;
         self.state.apply(change, self.schedule.now);
@@ -210,7 +211,13 @@ impl Volume {
         if let Some((pos, data)) = mark {
             self.disk.write_journal(pos, data, false, out);
         }
-        if let Some(Batch { places, waiters, .. }) = self.disk.commits.confirm(seq) {
+        if let Some(Batch { deaths, places, waiters }) = self.disk.commits.confirm(seq) {
+            if self.disk.dies_by_key() {
+                // A write over a gone block waits for nothing once its death is durable.
+                let geometry = self.disk.store.geometry();
+                let blocks = deaths.iter().map(|(run, ())| geometry.together(run));
+                blocks.for_each(|run| self.requests.waiting.obligations_ended(run));
+            }
             let places: Vec<_> = places.iter().map(|(place, ())| place).collect();
             if let Some(mapped) = self.disk.store.mapped_mut() {
                 mapped.owed_durably(&places);

@@ -49,7 +49,7 @@ impl Disk {
 
     /// Makes the dead blocks within `extent`, which is about to be written, leave their places.
     pub(in crate::volume) fn leave_places(&mut self, extent: Extent<Addr>) {
-        if self.store.same_place() {
+        if self.store.same_place() || self.dies_by_key() {
             return;
         }
         let geometry = self.store.geometry();

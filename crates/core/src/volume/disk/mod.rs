@@ -4,7 +4,7 @@
 //! it is told by the [volume](super), which routes what has ended.
 //!
 //! [`commit`] writes the journal, [`checkpoints`] the map, and [`recording`] hands out receipts. [`overwriting`] knows
-//! which writes over dead bytes a sync has yet to cover, [`paging`] which part of the map is in memory, [`outstanding`]
+//! which writes over dead bytes a sync has yet to cover, [`purging`] what dies with its keys, [`paging`] which part of the map is in memory, [`outstanding`]
 //! which I/O operations are under way. [`schedule`] says what is due by now, [`shortage`] what lacked space, and [`remaining`]
 //! what the medium would not erase. What dies, and what leaves its place, is noted by [`dying`] and [`leaving`].
 
@@ -15,6 +15,7 @@ pub(super) mod leaving;
 pub(super) mod outstanding;
 pub(super) mod overwriting;
 pub(super) mod paging;
+pub(super) mod purging;
 pub(super) mod recording;
 pub(super) mod remaining;
 pub(super) mod schedule;
@@ -27,6 +28,7 @@ use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
+use crate::volume::disk::purging::Purging;
 use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::{Command, Config};
@@ -43,6 +45,8 @@ pub(super) struct Disk {
     pub(super) commits: Commits,
     /// The writes over dead bytes that no sync covers yet.
     pub(super) overwriting: Overwriting,
+    /// What a purge pays for.
+    pub(super) purging: Purging,
     /// The checkpoint under way.
     pub(super) checkpoints: Checkpoints,
     /// The I/O operations under way.

@@ -111,11 +111,19 @@ impl Disk {
         self.io(Purpose::InvalidateNotes, place, IoOp::Zero, out);
     }
 
-    /// Whether a write of `extent` destroys all that is owed there, and may begin.
+    /// Whether a write of `extent` destroys all that is owed there, or goes under other keys, and may begin.
     pub(in crate::volume) fn can_overwrite(&self, extent: Extent<Addr>) -> bool {
+        let extent = self.with_gone(extent);
         let is_dead = || self.state.ledger.within(extent).all(|(_, it)| it.is_dead());
         let has_room = || self.overwriting.notes.has_room() && self.has_room_for(ENTRIES_NEEDED);
-        self.overwriting_destroys() && is_dead() && !self.commits.undurable.overlaps(extent) && has_room()
+        let is_possible = || self.overwriting_destroys() || self.can_renew(extent);
+        is_dead() && !self.commits.undurable.overlaps(extent) && has_room() && is_possible()
+    }
+
+    /// Whether a write over dead bytes is noted, so that a kill undoes nothing that was shown. One under another key is lost with the
+    /// memory that has the key.
+    pub(in crate::volume) fn takes_notes(&self) -> bool {
+        !self.dies_by_key()
     }
 
     /// Notes that a write of `extent` begins.
@@ -125,8 +133,9 @@ impl Disk {
             self.overwriting.under_way.insert(extent, ());
             let after = self.overwriting.under_way.bytes();
             assert!(after == before + extent.len, "one write at a time goes over the same bytes");
+            let is_noted = self.takes_notes();
             let notes = &mut self.overwriting.notes;
-            notes.awaited += 1;
+            notes.awaited += u64::from(is_noted);
             assert!(
                 notes.next - notes.done + notes.awaited <= NOTES,
                 "each write over dead bytes has its note"
@@ -140,6 +149,9 @@ impl Disk {
     /// The write to `extent` has ended. Whether it went over dead bytes, and is to be noted.
     pub(in crate::volume) fn overwrite_ended(&mut self, extent: Extent<Addr>) -> bool {
         let is_over_dead = self.overwriting.under_way.overlaps(extent);
+        if !self.takes_notes() {
+            return is_over_dead;
+        }
         let notes = &mut self.overwriting.notes;
         assert!(!is_over_dead || notes.awaited > 0, "a write over dead bytes awaits its note until it ends");
         notes.awaited -= u64::from(is_over_dead);
@@ -153,6 +165,9 @@ impl Disk {
 
     /// Notes that a sync begins.
     pub(in crate::volume) fn begin_overwritten_sync(&mut self) {
+        if mutant::is(Mutant::NameUnended) {
+            self.overwriting.under_way.iter().for_each(|(run, ())| self.state.ledger.overwrite(run));
+        }
         self.state.ledger.begin_sync();
         let notes = &mut self.overwriting.notes;
         notes.syncing = notes.under_way.first().copied().unwrap_or(notes.next);
@@ -185,13 +200,20 @@ impl Disk {
         for run in runs {
             let owed = self.state.ledger.overwritten_within(*run).map(|(part, _)| part.len).sum::<u64>();
             assert!(owed == run.len, "only what was written over is completed so");
-            let seq = self.change(Change::Complete(*run, Done::Overwritten, 1));
+            let seq = if self.dies_by_key() {
+                self.owe_keys(*run)
+            } else {
+                self.state.counters.destroyed_bytes += run.len;
+                self.change(Change::Complete(*run, Done::Overwritten, 1))
+            };
             assert!(
                 self.overwriting.completed_seq <= seq,
                 "a completion is in the last commit, or in a later one"
             );
             self.overwriting.completed_seq = seq;
-            self.state.counters.destroyed_bytes += run.len;
+        }
+        if !runs.is_empty() && self.dies_by_key() {
+            self.note_keys();
         }
     }
 

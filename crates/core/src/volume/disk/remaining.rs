@@ -30,7 +30,7 @@ pub(in crate::volume) struct Remaining {
     /// Whether tasks work block by block, to find the one that remains.
     is_careful: bool,
     /// When all of it is tried again.
-    until: Millis,
+    pub(in crate::volume) until: Millis,
     /// The medium's answer, the last time.
     pub(in crate::volume) why: Option<MediumError>,
 }
@@ -105,6 +105,10 @@ impl Disk {
 
     /// Whether all that is queued remains, and rests.
     pub(in crate::volume) fn all_remains(&self) -> bool {
+        if self.dies_by_key() {
+            // Without the end of a purge nothing else is destroyed.
+            return self.is_purging() && self.jobs_remain();
+        }
         let remaining = &self.remaining;
         let whole = Extent::new(0, self.store.geometry().size);
         !remaining.is_empty()
@@ -124,6 +128,10 @@ impl Disk {
 
     /// How many bytes are owed that remain.
     pub(in crate::volume) fn remaining_bytes(&self) -> u64 {
+        if self.dies_by_key() {
+            let owed = self.state.ledger.dead().bytes() + self.state.owed.bytes();
+            return if self.all_remains() { owed } else { 0 };
+        }
         if self.remaining.is_empty() {
             return 0;
         }

@@ -98,14 +98,14 @@ impl Requests {
 
     /// Whether the task that `it` calls for may begin: the obligation is durable, and no request uses bytes
     /// that the task would change.
-    fn is_ready(&self, disk: &Disk, extent: Extent<Addr>, it: &Obligation) -> bool {
+    pub(super) fn is_ready(&self, disk: &Disk, extent: Extent<Addr>, it: &Obligation) -> bool {
         let durable = mutant::is(Mutant::TaskBeforeCommit) || !disk.commits.undurable.overlaps(extent);
         let busy = if it.is_dead() { self.running.reads(extent) } else { self.is_busy(extent) };
         it.is_queued() && durable && !busy && !disk.remaining.covers(extent)
     }
 
     /// The runs within `extent` that are ready for `due`, as many as one task takes.
-    fn gather(&self, disk: &Disk, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
+    pub(super) fn gather(&self, disk: &Disk, extent: Extent<Addr>, due: Due) -> Vec<Extent<Addr>> {
         let dead = disk.state.ledger.dead().within(extent).take(RUNS_MAX);
         let ready = dead.filter(|(extent, it)| it.due == due && self.is_ready(disk, *extent, it));
         let erasable = ready.flat_map(|(extent, _)| disk.remaining.runs.gaps(extent));
@@ -187,13 +187,24 @@ impl Erasing {
     /// The next of the tasks that are due. Residue owed by place and by address take turns; when only the
     /// ledger fills, places come first, since no write waits for the task over them.
     fn due(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
+        if disk.dies_by_key() {
+            return self.due_by_key(disk, requests);
+        }
         let by_place = self.takes_turns() || !self.is_due(disk);
         let first = if by_place { self.destroy_owed(disk) } else { None };
         first.or_else(|| self.swept(disk, requests)).or_else(|| self.destroy_owed(disk))
     }
 
     /// The task that the first write waits for.
-    fn demanded(&self, disk: &Disk, requests: &mut Requests, watching: &Watching) -> Option<EraseTask> {
+    fn demanded(
+        &mut self,
+        disk: &mut Disk,
+        requests: &mut Requests,
+        watching: &Watching,
+    ) -> Option<EraseTask> {
+        if disk.dies_by_key() {
+            return self.demanded_by_key(disk, requests, watching);
+        }
         let extent = requests.waiting.demands().next()?.request.extent;
         let window = disk.config.run_bytes_max * DEMAND_RUNS;
         let from = extent.start.0 / window * window;

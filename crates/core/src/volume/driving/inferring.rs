@@ -141,7 +141,7 @@ impl Volume {
     /// Gives the first part of `extent`, which has died, its obligation. Returns the rest. Parts of blocks that
     /// cannot die alone are purged, as a guest would do it.
     fn infer(&mut self, extent: Extent<Addr>, out: &mut Vec<Command>) -> Option<Extent<Addr>> {
-        let edge = self.disk.store.geometry().merged(extent).next();
+        let edge = self.disk.store.geometry().merged(extent, true).next();
         self.requests.closes.note_change();
         self.requests.note_death(&mut self.disk, extent);
         let (Some(part), Some(watching)) = (edge.and_then(|it| it.overlap(extent)), &mut self.watching.watch)

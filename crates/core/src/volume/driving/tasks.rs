@@ -10,6 +10,7 @@ use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
 use crate::volume::erasing::jobs::method;
+use crate::volume::erasing::restaging::checksums;
 use crate::volume::erasing::task::{EraseTask, Kind};
 use crate::volume::requests::Requests;
 use crate::volume::{Command, Volume};
@@ -30,7 +31,8 @@ impl Erasing {
         }
         let runs = if let Job::Move { contents, .. } = &job { contents.clone() } else { Vec::new() };
         let method = method(&job, disk.limits());
-        Some(disk.erase_task(Kind::Job, runs, method, Priority::Background))
+        let kind = if matches!(job, Job::Turn(_)) { Kind::Turn } else { Kind::Job };
+        Some(disk.erase_task(kind, runs, method, Priority::Background))
     }
 
     /// Ends the task under way, which is over or given up. Requests that it excluded are tried again.
@@ -49,15 +51,20 @@ impl Erasing {
             return;
         };
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
+        let read = renewing(task, disk, read);
         task.steps.done(read);
         if !task.steps.is_over() {
             return;
         }
         let Some(task) = self.end_task(requests) else { return };
         match task.kind {
-            Kind::Job => {
+            Kind::Job | Kind::Turn => {
                 let read = task.steps.contents().first().map_or(&[][..], |read| read);
                 disk.store.background_done(JobEnd::Done(read));
+                if disk.end_purge() {
+                    // The log of keys has room again.
+                    requests.waiting.retry_demands();
+                }
             }
             _ => self.gave_back(&task.runs),
         }
@@ -86,6 +93,20 @@ impl Erasing {
     }
 }
 
+/// Notes what a step of a task has done that puts blocks under fresh keys. Returns the content as it is to be.
+fn renewing(task: &mut EraseTask, disk: &Disk, read: Buf) -> Buf {
+    let Kind::Restage { patches, staged, logging } = &mut task.kind else { return read };
+    *logging = None;
+    if task.steps.is_reading() {
+        let block = task.runs[task.steps.contents().len()];
+        return disk.renewed(block, read, patches);
+    }
+    if task.steps.is_saving() {
+        *staged = checksums(&task.runs, &read);
+    }
+    read
+}
+
 impl Volume {
     pub(in crate::volume) fn drive_task(&mut self, out: &mut Vec<Command>) {
         if self.disk.config.read_only {
@@ -101,7 +122,7 @@ impl Volume {
             if !self.erasing.task.as_ref().is_some_and(|task| task.steps.is_at_rest()) {
                 return;
             }
-            if let Some(EraseTask { kind: Kind::Job, remains, .. }) =
+            if let Some(EraseTask { kind: Kind::Job | Kind::Turn, remains, .. }) =
                 self.erasing.end_task(&mut self.requests)
             {
                 let is_refused = !remains.is_empty();
@@ -127,7 +148,10 @@ impl Volume {
         while let Some(task) = &self.erasing.task {
             let sites = task.steps.next_sites(foreground).to_vec();
             let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
+            // What dies by key is zeroed, and forgotten, at its address.
+            let is_shred = is_shred && !self.disk.dies_by_key();
             let is_known = |site: Site| match site {
+                Site::Run(_) if self.disk.dies_by_key() && task.needs_no_keys() => true,
                 Site::Run(run) => {
                     self.disk.has_map(run, out) && (!is_shred || self.disk.has_map_space(run, out))
                 }
@@ -155,6 +179,12 @@ impl Volume {
             }
             Point::Forget(_) | Point::Rebind { .. } => unreachable!("the map is by address"),
             Point::Checkpoint => return self.disk.want_checkpoint(Waiter::Task, out),
+            Point::Record(Record::Saved) if self.disk.dies_by_key() => {
+                return self.erasing.record_restaged(&mut self.disk);
+            }
+            Point::Record(Record::Restored) if self.disk.dies_by_key() => {
+                return self.erasing.record_renewed(&mut self.disk);
+            }
             Point::Record(Record::Saved) => return self.erasing.record_staged(&mut self.disk),
             Point::Record(Record::Restored) => return self.erasing.record_restored(&mut self.disk),
             Point::Record(Record::Erased) => return self.erasing.record_met(&mut self.disk),
@@ -173,20 +203,26 @@ impl Volume {
         };
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let is_job = matches!(task.kind, Kind::Job);
+        let may_wait = no_space || error.kind == MediumErrorKind::Busy;
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
         }
-        if no_space && matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.is_reserving() {
+        let keeps = matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Turn);
+        if may_wait && keeps && !task.steps.is_reserving() {
             task.steps.postponed();
             return self.disk.rest_tasks();
         }
-        if !(no_space || is_job && task.steps.is_reading()) {
+        if !(may_wait || is_job && task.steps.is_reading()) {
             return self.disk.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
         if is_job {
-            self.erasing.jobs.put_off(self.disk.retry_at())
+            self.erasing.jobs.put_off(self.disk.retry_at());
+            if no_space && self.disk.dies_by_key() {
+                // What waits for a purge would wait for space.
+                self.on_requests(out, |requests, others| requests.refuse_demands(others, error));
+            }
         } else {
             self.on_requests(out, |requests, others| requests.put_off_tasks(others, error))
         }
@@ -222,7 +258,8 @@ impl Volume {
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
         let sites = task.steps.destroys(part).map(<[Site]>::to_vec).unwrap_or_default();
         // Each task would put live content into the same staging slots.
-        let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back();
+        let is_staging = matches!(task.kind, Kind::Rewrite { .. }) && !task.steps.puts_back()
+            || matches!(task.kind, Kind::Restage { .. });
         if sites.is_empty() || is_staging {
             return self.disk.latch(&format!("destroying: {error}"), out);
         }
@@ -246,10 +283,11 @@ impl Volume {
                     self.erasing.pending_punch.remove(*run);
                 }
             }),
-            Kind::Job if sites.len() == 1 || task.is_careful => {
+            Kind::Restage { .. } => unreachable!("a fresh key destroys nothing"),
+            Kind::Job | Kind::Turn if sites.len() == 1 || task.is_careful => {
                 task.remains.extend(sites.into_iter().filter_map(Site::place));
             }
-            Kind::Job => self.disk.remaining.be_careful(),
+            Kind::Job | Kind::Turn => self.disk.remaining.be_careful(),
         }
         task.steps.failed();
     }

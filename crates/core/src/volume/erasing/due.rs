@@ -26,7 +26,8 @@ impl Disk {
     pub(in crate::volume) fn is_filling(&self) -> bool {
         let entries = self.state.ledger.queued_len() + self.state.owed.len();
         let fills = |owed: u64, max: u64| owed > max / 4 * FILLING_QUARTERS;
-        fills(entries as u64, self.commits.journal.shape().entries_max() as u64)
+        self.store.keyed().is_some_and(|it| it.is_filling())
+            || fills(entries as u64, self.commits.journal.shape().entries_max() as u64)
             || fills(self.state.owed.bytes(), self.owed_bytes_max())
     }
 

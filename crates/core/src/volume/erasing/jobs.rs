@@ -81,14 +81,15 @@ pub(in crate::volume) fn method(job: &Job, limits: Limits) -> Method<Site> {
         Job::Renew(places, fresh) => {
             Method::Renew(destroy_all(places, limits, Zeros::Holes(Vec::new())), fresh.clone().into())
         }
-        Job::Rekey(Rekey { keys, content, old }) => {
-            let put = |(places, bytes): &(Vec<Place>, Vec<u8>)| Put {
-                at: places.iter().copied().map(Site::Place).collect(),
-                bytes: bytes.clone().into(),
-                medium: Site::medium_of(places),
-            };
-            Method::Rekey([put(keys), put(content)], destroy_all(old, limits, Zeros::Always))
-        }
+        Job::Put(places, bytes) => Method::Put(put(places, bytes)),
+        Job::Rekey(Rekey { keys, content, old }) => Method::Rekey(
+            [put(&keys.0, &keys.1), put(&content.0, &content.1)],
+            destroy_all(old, limits, Zeros::Always),
+        ),
+        Job::Turn(Rekey { keys, content, old }) => Method::Turn(
+            [put(&keys.0, &keys.1), put(&content.0, &content.1)],
+            destroy_all(old, limits, Zeros::Always),
+        ),
         Job::Read(places) => Method::Read(places.iter().copied().map(Site::Place).collect()),
         Job::Punch(slots) => Method::Punch(Site::data(slots.clone())),
         Job::Shrink(to) => {
@@ -99,6 +100,11 @@ pub(in crate::volume) fn method(job: &Job, limits: Limits) -> Method<Site> {
             Method::CopyLive(CopyLive { from, to, medium })
         }
     }
+}
+
+fn put(places: &[Place], bytes: &[u8]) -> Put<Site> {
+    let at = places.iter().copied().map(Site::Place).collect();
+    Put { at, bytes: bytes.to_vec().into(), medium: Site::medium_of(places) }
 }
 
 /// How `places` of one medium are destroyed.

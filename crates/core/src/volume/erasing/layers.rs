@@ -62,6 +62,10 @@ impl Layers {
     /// or is about to be written once more.
     pub(in crate::volume) fn rewritten(&mut self, run: Extent<Addr>, suspicious: bool) {
         self.forget(run);
+        if !suspicious && self.0.len() >= PARTS_MAX {
+            // What is bare has to be known: a write waits for that.
+            self.0 = ExtentMap::default();
+        }
         self.note(run, if suspicious { Layer::Single } else { Layer::Bare });
     }
 
@@ -91,6 +95,21 @@ impl Erasing {
         lone.extend(bare.map(|(part, _)| part));
         self.layers.forget(extent);
         lone.into_iter().for_each(|part| self.layers.note(part, Layer::Single));
+    }
+
+    /// The parts of `extent` with live content that a write is not to replace under the key that it has.
+    pub(in crate::volume) fn kept_from_overwriting(
+        &self,
+        disk: &Disk,
+        extent: Extent<Addr>,
+    ) -> Vec<Extent<Addr>> {
+        if !disk.config.overwrites_kill || !disk.dies_by_key() {
+            return Vec::new();
+        }
+        let bare = self.layers.0.within(extent).filter(|(_, it)| **it == Layer::Bare).map(|(part, _)| part);
+        let alive = disk.data_runs(extent).flat_map(|run| disk.state.ledger.dead().gaps(run));
+        let bare: Vec<_> = bare.collect();
+        alive.flat_map(|run| run.without(bare.iter().filter_map(|it| it.overlap(run)))).collect()
     }
 
     /// Gives the first part of `extent` its obligation: its content, or what lies below, may be dead.

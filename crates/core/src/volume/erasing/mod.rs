@@ -2,15 +2,17 @@
 //!
 //! [`due`] says whether a task may go on, [`task`] takes its steps, [`jobs`] are those that a store asks for, [`owed`] the one that
 //! destroys what is owed by place, and [`space`] gives back what destroyed content took. [`obliging`] gives dead bytes their
-//! obligation, around what is under way; below which content nothing lies, [`layers`] knows. How bytes are destroyed,
+//! obligation, around what is under way. What dies by key has its tasks in [`by_key`] and [`restaging`]; below which content nothing lies, [`layers`] knows. How bytes are destroyed,
 //! [`crate::erase`] alone knows. Which task is next depends on all owners: [`super::driving`].
 
+pub(super) mod by_key;
 pub(super) mod due;
 pub(super) mod forgetting;
 pub(super) mod jobs;
 pub(super) mod layers;
 pub(super) mod obliging;
 pub(super) mod owed;
+pub(super) mod restaging;
 pub(super) mod space;
 pub(super) mod task;
 

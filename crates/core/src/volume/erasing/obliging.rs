@@ -19,6 +19,11 @@ impl Erasing {
         due: Due,
     ) -> Vec<(Extent<Addr>, Due)> {
         let (mut parts, mut from) = (Vec::new(), extent.start.0);
+        let due = if due.is_plain() && disk.cuts_sector(extent) {
+            due.and(Due::Shred { no_hole: due.keeps_space() })
+        } else {
+            due
+        };
         let edges = disk.store.geometry().edges(extent).filter(|_| due.is_dead()).collect::<Vec<_>>();
         for edge in edges {
             let owed: Vec<(Extent<Addr>, Obligation)> =
@@ -114,6 +119,14 @@ impl Erasing {
         for (part, due) in self.by_block(disk, extent, due) {
             out.push(Command::Died(cause, part, due.class()));
             disk.change(Change::Oblige(part, due, cause));
+        }
+        if disk.dies_by_key() {
+            let edges = disk.store.geometry().edges(extent);
+            let along: Vec<_> = edges.flat_map(|edge| disk.dies_with(edge)).collect();
+            for gap in along {
+                disk.commits.undurable.note(gap);
+                disk.change(Change::Oblige(gap, Due::Shred { no_hole: false }, cause));
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Only [`crate::erase`] knows the steps that destroy bytes. This module connects those steps with the
 //! store, the journal, and the requests.
 
+use crate::base::buf::Buf;
 use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, Extent};
 use crate::erase::policy::Policy;
@@ -19,6 +20,9 @@ use crate::volume::disk::Disk;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
 use crate::volume::{Command, Done, Purpose, Receipt, io::IoOp};
+
+/// The content that writes are about to put into blocks, by what they write.
+pub(in crate::volume) type Patches = Vec<(Extent<Addr>, Buf)>;
 
 /// An erase task under way.
 #[derive(Debug)]
@@ -49,10 +53,14 @@ pub(in crate::volume) enum Kind {
     /// Destroy what lies below, then put content there: the content that was read, which is suspicious
     /// from then on, or the content that a request is about to write.
     Rewrite { suspicious: bool },
+    /// Put blocks under fresh keys, with what `patches` are about to write; once they are `staged`, the checksum of each.
+    Restage { patches: Patches, staged: Vec<Crc>, logging: Option<(Places, Vec<u8>)> },
     /// Give back the space of destroyed content.
     GiveBack,
     /// A background job of the store.
     Job,
+    /// One that is never given up ([`Job::Turn`](crate::store::Job::Turn)).
+    Turn,
     /// Destroy what is owed at these places, unless kept epochs show it, or only free it if it is plain. The runs are the
     /// addresses that named them, and each run died for the cause at its index.
     DestroyOwed { places: Vec<Place>, causes: Vec<Cause>, are_kept: bool, are_plain: bool },
@@ -75,7 +83,7 @@ impl EraseTask {
             Kind::Shred | Kind::Free | Kind::GiveBack => {
                 matches!(request.op, Op::Write(_) | Op::Zero { no_hole: true, .. })
             }
-            Kind::Rewrite { .. } | Kind::Job => request.op != Op::Flush,
+            Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Job | Kind::Turn => request.op != Op::Flush,
             Kind::DestroyOwed { .. } => false,
         };
         concerns && self.area.overlaps(request.extent)
@@ -83,7 +91,7 @@ impl EraseTask {
 
     /// Whether the task overwrites content of `extent` that it will put back.
     pub(in crate::volume) fn hides(&self, extent: Extent<Addr>) -> bool {
-        matches!(self.kind, Kind::Rewrite { .. }) && self.area.overlaps(extent)
+        matches!(self.kind, Kind::Rewrite { .. } | Kind::Restage { .. }) && self.area.overlaps(extent)
     }
 
     /// Whether the task works on bytes of `extent` where they lie now.
@@ -133,7 +141,9 @@ impl Disk {
         priority: Priority,
     ) -> EraseTask {
         let is_plain = matches!(kind, Kind::Free | Kind::DestroyOwed { are_plain: true, .. });
-        let policy = if is_plain { &Policy::none() } else { &self.config.policy };
+        // Where keys die, only they get passes, as the store asks for them.
+        let is_content = self.dies_by_key() && !matches!(kind, Kind::Job | Kind::Turn);
+        let policy = if is_plain || is_content { &Policy::none() } else { &self.config.policy };
         let task = EraseTask::new(kind, runs, Task::new(method, policy, priority));
         EraseTask { is_careful: self.limits().one_by_one, ..task }
     }
@@ -158,11 +168,15 @@ impl Erasing {
         assert!(self.task.is_some(), "an operation of an erase task is of the task under way");
         let part = self.task.as_ref().map_or(0, |task| task.steps.last_part());
         let seed = self.seeds.draw();
+        if let Some((at, op)) = self.keyed_io(disk, &verb) {
+            return disk.io(Purpose::Task(part), at, op, out);
+        }
         let at: Places = at.into_iter().map(|site| disk.places_of(site)).collect();
         let op = match verb {
             Verb::Reserve => IoOp::Reserve,
             Verb::Read => IoOp::Read,
             Verb::Write(data) => IoOp::Write { data, durable: false },
+            Verb::Log(_) => unreachable!("only what dies by key has a log of keys"),
             Verb::Save => {
                 let data = self.task.as_ref().map(EraseTask::slot_bytes).unwrap_or_default();
                 assert!(
@@ -236,7 +250,8 @@ impl Erasing {
                 disk.state.counters.destroyed_bytes += bytes;
                 runs.into_iter().for_each(|run| self.shredded(disk, run));
             }
-            Kind::GiveBack | Kind::Job => unreachable!("the task completes no obligation"),
+            Kind::Restage { .. } => changes = vec![Change::Clean],
+            Kind::GiveBack | Kind::Job | Kind::Turn => unreachable!("the task completes no obligation"),
             Kind::Rewrite { suspicious } => {
                 runs.iter().for_each(|run| self.layers.rewritten(*run, suspicious));
                 disk.state.counters.rewritten_bytes += bytes;
@@ -255,7 +270,7 @@ impl Erasing {
         }
     }
 
-    fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
+    pub(in crate::volume) fn record(&mut self, disk: &mut Disk, changes: &[Change]) {
         assert!(!changes.is_empty(), "a record has a change, whose commit the task goes on with");
         let (mut seq, next) = (0, disk.commits.journal.position().seq + 1);
         for change in changes {
@@ -277,6 +292,7 @@ impl Erasing {
             Kind::Rewrite { .. } => Done::Rewritten,
             Kind::DestroyOwed { are_kept: true, .. } => Done::Retired,
             Kind::Free | Kind::DestroyOwed { are_plain: true, .. } => Done::Plain,
+            _ if disk.dies_by_key() => Done::Rekeyed,
             _ if passes == 0 && !disk.store.same_place() => Done::Freed,
             _ => Done::Shredded,
         };
@@ -319,6 +335,6 @@ impl Erasing {
     /// Drops the task under way: the medium failed. A task that keeps content stays, because that content
     /// may be in the staging slots only: its bytes stay closed.
     pub(in crate::volume) fn abandon_task(&mut self) {
-        self.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. }));
+        self.task.take_if(|task| !matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. }));
     }
 }

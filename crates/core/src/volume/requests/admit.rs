@@ -36,7 +36,7 @@ impl Disk {
 
     /// Whether something is owed at bytes that a write of `extent` changes.
     fn owes_before(&self, extent: Extent<Addr>) -> bool {
-        self.state.ledger.overlaps(self.store.geometry().changed(extent))
+        self.state.ledger.overlaps(self.with_gone(self.store.geometry().changed(extent)))
     }
 }
 
@@ -222,9 +222,10 @@ impl Requests {
         let obliged = needs.is_empty()
             && matches!(request.op, Op::Write(_))
             && !mutant::is(Mutant::ForgetRevocation)
-            && disk.owes_before(request.extent)
-            && !self.can_leave(disk, erasing, request.extent)
-            && !disk.can_overwrite(request.extent);
+            && (!erasing.kept_from_overwriting(disk, request.extent).is_empty()
+                || disk.owes_before(request.extent)
+                    && !self.can_leave(disk, erasing, request.extent)
+                    && !disk.can_overwrite(request.extent));
         if obliged {
             return Err(Obstacle::Ledger);
         }

@@ -6,7 +6,7 @@ use crate::media::MediumId;
 use crate::media::place::Place;
 use crate::request::{Op, Request};
 use crate::store::WritePlan;
-use crate::volume::bytes::{is_all, padded, zero_blocks};
+use crate::volume::bytes::{is_all, padded, surrounded, zero_blocks};
 use crate::volume::disk::Disk;
 use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::erasing::Erasing;
@@ -154,6 +154,8 @@ impl Requests {
             deaths => deaths,
         };
         let again = |data| Request { op: Op::Write(data), extent, fua };
+        let (asked, extent) = (extent, others.disk.renew(extent));
+        let data = surrounded(data, asked, extent);
         let places = match self.allocate(others.disk, others.erasing, id, extent) {
             WritePlan::To(places) => places,
             WritePlan::CopyUp(block) => return self.copy_up(others, id, again(data), block),

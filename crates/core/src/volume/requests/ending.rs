@@ -86,7 +86,9 @@ impl Requests {
             }
             Ok(done) => self.running.get_mut(id).buf = done.buf,
         }
-        if is_over_dead {
+        if is_over_dead && !others.disk.takes_notes() {
+            self.written_over(others, id, deaths, durable);
+        } else if is_over_dead {
             self.note_overwrite(others, id, deaths, durable);
         } else if durable && !others.disk.store.is_durable(extent) {
             self.running.get_mut(id).stage = Stage::Checkpoint(deaths);

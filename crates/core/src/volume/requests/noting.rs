@@ -9,6 +9,7 @@ use crate::mutant::{self, Mutant};
 use crate::owed::journal::Note;
 use crate::volume::Purpose;
 use crate::volume::disk::Disk;
+use crate::volume::disk::checkpoints::Waiter;
 use crate::volume::io::IoOp;
 use crate::volume::origin::Origin;
 use crate::volume::requests::running::{Deaths, Stage};
@@ -77,8 +78,22 @@ impl Requests {
         }
         if others.disk.latched.is_some() {
             others.disk.zero_notes(others.out);
+        }
+        self.written_over(others, id, deaths, durable);
+    }
+
+    /// The write of `id` over dead bytes has ended, and that is noted where it has to be: what it wrote is alive, and owed until a sync.
+    pub(in crate::volume) fn written_over(
+        &mut self,
+        others: &mut Others<'_>,
+        id: Origin,
+        deaths: Option<Deaths>,
+        durable: bool,
+    ) {
+        if others.disk.latched.is_some() {
             return self.give_up_noting(others, id);
         }
+        let extent = self.running.get_mut(id).extent;
         let before = others.disk.overwriting.under_way.bytes();
         others.disk.overwriting.under_way.remove(extent);
         let after = others.disk.overwriting.under_way.bytes();
@@ -87,6 +102,11 @@ impl Requests {
             others.disk.overwriting.since = others.disk.schedule.now;
         }
         others.disk.state.ledger.overwrite(extent);
+        if durable && others.disk.dies_by_key() {
+            // The key has to be durable, too.
+            self.running.get_mut(id).stage = Stage::Checkpoint(deaths);
+            return others.disk.want_checkpoint(Waiter::Request(id), others.out);
+        }
         self.end_write(others, id, deaths, durable);
     }
 

@@ -3,7 +3,8 @@
 //! Where dead content leaves its place at once, no task waits for the readers of a version that is given up. What such a reader gets
 //! does not open any more: it looks again where the content lies. Where nothing is sealed, or not authenticated, a
 //! reader could take passes, or another block's content, for its own: if an erase task has begun meanwhile, it looks again
-//! too, and what it got counts if that still lies there, in slots that were not free meanwhile.
+//! too, and what it got counts if that still lies there, in slots that were not free meanwhile. Where content dies with its keys, a write over
+//! dead blocks waits for no reader either: one that has begun before the death may get what lies under the new key.
 
 use crate::base::units::{Addr, Extent};
 use crate::media::places::Places;
@@ -43,6 +44,13 @@ impl Disk {
     }
 }
 
+impl Others<'_> {
+    /// How often places, or keys, may have changed below a reader: with each erase task, or each write under fresh keys.
+    fn changes(&self) -> u64 {
+        if self.disk.dies_by_key() { self.disk.purging.renewed } else { self.erasing.begun }
+    }
+}
+
 impl Requests {
     /// Reads `extent`, which lies `at` these places, for request `id`. The operation `op` reads the same content.
     pub(in crate::volume) fn read(
@@ -54,8 +62,8 @@ impl Requests {
         at: Places,
     ) {
         assert!(at.bytes() == extent.len, "a read has places for all its bytes");
-        if others.disk.dead_leave() {
-            let (tasks, reuses) = (others.erasing.begun, others.disk.reuses());
+        if others.disk.dead_leave() || others.disk.dies_by_key() {
+            let (tasks, reuses) = (others.changes(), others.disk.reuses());
             let reading = Reading { op, extent, at: at.clone(), tasks, reuses };
             self.running.get_mut(id).reading = Some(Box::new(reading));
         }
@@ -71,7 +79,8 @@ impl Requests {
         has_failed: bool,
     ) -> bool {
         let Some(reading) = self.running.get_mut(id).reading.take() else { return false };
-        let is_doubtful = reading.reuses.is_some() && reading.tasks != others.erasing.begun;
+        let may_doubt = reading.reuses.is_some() || others.disk.dies_by_key();
+        let is_doubtful = may_doubt && reading.tasks != others.changes();
         if !has_failed && !is_doubtful {
             return false;
         }

@@ -86,7 +86,7 @@ pub(in crate::volume) struct Reading {
     pub(in crate::volume) op: Op,
     pub(in crate::volume) extent: Extent<Addr>,
     pub(in crate::volume) at: Places,
-    /// When it began: how many erase tasks had begun, and [`Mapped::reuses`](crate::store::Mapped::reuses).
+    /// When it began: how many erase tasks had begun, or writes under fresh keys, and [`Mapped::reuses`](crate::store::Mapped::reuses).
     pub(in crate::volume) tasks: u64,
     pub(in crate::volume) reuses: Option<u64>,
 }

@@ -160,6 +160,11 @@ impl Queue {
         self.tries.extend(self.owed.within(run).map(|(_, turn)| *turn));
     }
 
+    /// Has all writes tried again that need an erase task first: they may go on without one.
+    pub(in crate::volume) fn retry_demands(&mut self) {
+        self.tries.extend(&self.demands);
+    }
+
     /// Has the requests tried again that waited for `page`, which is in memory or has its space.
     pub(in crate::volume) fn page_ready(&mut self, page: Obstacle) {
         self.tries.extend(self.pages.remove(&page).into_iter().flatten());

@@ -71,9 +71,10 @@ impl Disk {
         extent.runs(|rest| self.store.first(store::Content::Discardable, rest))
     }
 
-    /// Whether one write is not enough to destroy content. Where dead content leaves at once, a write destroys nothing.
+    /// Whether one write is not enough to destroy content. Where dead content leaves at once, a write destroys nothing; where it dies
+    /// with its key, no write does.
     pub(super) fn has_layers(&self) -> bool {
-        self.config.policy.passes().len() > 1 && !self.dead_leave()
+        self.dies_by_key() || self.config.policy.passes().len() > 1 && !self.dead_leave()
     }
 
     /// Makes the first part of `extent` without an obligation suspicious: it may have dead content, and is

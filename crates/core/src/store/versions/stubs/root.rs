@@ -10,8 +10,8 @@ use crate::base::zeros::is_zeros;
 use crate::media::MediumId;
 use crate::media::medium::{Medium, MediumError};
 use crate::media::place::Place;
-use crate::store::versions::stubs::label;
-use crate::store::versions::stubs::label::{LABEL_BYTES, Wrong};
+use crate::store::label;
+use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::versions::stubs::{Entry, HomePage, Sector, bytes_at};
 
 pub(in super::super) const MAGIC: [u8; 8] = *b"QUIETROT";

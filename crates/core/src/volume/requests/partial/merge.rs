@@ -20,8 +20,12 @@ use crate::volume::{Purpose, io::IoOp, no_place, refusal};
 impl Disk {
     /// Whether `request` changes a block in part, and the store cannot.
     pub(in crate::volume) fn needs_merge(&self, request: &Request) -> bool {
-        let changes = matches!(request.op, Op::Write(_) | Op::Trim | Op::Zero { .. } | Op::Purge);
-        changes && self.store.geometry().merged(request.extent).next().is_some()
+        let dies = match request.op {
+            Op::Write(_) => false,
+            Op::Trim | Op::Zero { .. } | Op::Purge => true,
+            _ => return false,
+        };
+        self.store.geometry().merged(request.extent, dies).next().is_some()
     }
 
     /// The blocks that have to be read first: `request` changes a part of each, and something else is left there.
@@ -29,7 +33,7 @@ impl Disk {
         if !self.needs_merge(request) {
             return Vec::new();
         }
-        let edges = self.store.geometry().merged(request.extent);
+        let edges = self.store.geometry().merged(request.extent, !matches!(request.op, Op::Write(_)));
         edges.filter(|block| self.has_rest(*block, request.extent)).collect()
     }
 
@@ -45,7 +49,8 @@ impl Disk {
 impl Requests {
     /// Begins to make `request` one of whole blocks.
     pub(in crate::volume) fn merge(&mut self, others: &mut Others<'_>, id: Origin, request: Request) {
-        let whole = others.disk.store.geometry().together(request.extent);
+        let dies = !matches!(request.op, Op::Write(_));
+        let whole = others.disk.store.geometry().units(request.extent, dies);
         let unread = others.disk.to_merge(&request);
         self.run(id, whole, true, Stage::Merge(Merge { request, unread, read: Vec::new() }));
         self.merge_more(others, id);

@@ -133,7 +133,12 @@ impl Inner {
 
 impl Store for Book {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.get().size, block_bytes: BLOCK_BYTES, change_bytes: BLOCK_BYTES }
+        Geometry {
+            size: self.get().size,
+            block_bytes: BLOCK_BYTES,
+            write_bytes: BLOCK_BYTES,
+            death_bytes: BLOCK_BYTES,
+        }
     }
 
     fn destruction(&self) -> Destruction {

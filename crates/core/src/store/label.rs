@@ -6,11 +6,11 @@ const VERSION: u32 = 1;
 /// Bytes of a label, without its checksum.
 const BODY_BYTES: usize = 28;
 /// Bytes of a label.
-pub(in super::super) const LABEL_BYTES: usize = BODY_BYTES + 4;
+pub(super) const LABEL_BYTES: usize = BODY_BYTES + 4;
 
 /// Why a medium is not the one that it should be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in super::super) enum Wrong {
+pub(super) enum Wrong {
     /// There is no label, or a damaged one.
     Label,
     /// The medium belongs to the disk with this uuid.
@@ -18,7 +18,7 @@ pub(in super::super) enum Wrong {
 }
 
 /// The label of a medium of `disk`.
-pub(in super::super) fn to_bytes(magic: [u8; 8], disk: [u8; 16]) -> Vec<u8> {
+pub(super) fn to_bytes(magic: [u8; 8], disk: [u8; 16]) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend(disk);
@@ -28,7 +28,7 @@ pub(in super::super) fn to_bytes(magic: [u8; 8], disk: [u8; 16]) -> Vec<u8> {
 }
 
 /// Checks the label that a medium of `disk` begins with.
-pub(in super::super) fn check(label: &[u8], magic: [u8; 8], disk: [u8; 16]) -> Result<(), Wrong> {
+pub(super) fn check(label: &[u8], magic: [u8; 8], disk: [u8; 16]) -> Result<(), Wrong> {
     let (body, crc) = label.split_at_checked(BODY_BYTES).ok_or(Wrong::Label)?;
     let mut fields = Fields(body);
     let is_label = fields.array() == Some(magic)
@@ -43,7 +43,7 @@ pub(in super::super) fn check(label: &[u8], magic: [u8; 8], disk: [u8; 16]) -> R
 
 #[cfg(test)]
 mod tests {
-    use crate::store::versions::stubs::label::*;
+    use crate::store::label::*;
 
     const DISK: [u8; 16] = [5; 16];
 
