@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod guests;
+pub mod keylife;
 mod machine;
 pub mod marked;
 pub mod rules;

@@ -3,6 +3,8 @@
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use quietus_sim::Watchers::Both;
+use quietus_sim::keylife::Fault;
+use quietus_sim::keylife::graph::{self, Against, Limits};
 use quietus_sim::marked::graph::Graph;
 use quietus_sim::marked::lives::{self, Enumerated, Failure, enumerated};
 use quietus_sim::rules::rule_e::trial::{Part, parts, searched, walked};
@@ -38,6 +40,9 @@ struct Cli {
     /// Print the whole history too, of bare requests.
     #[arg(long, requires = "seed")]
     list: bool,
+    /// Do not shrink the history if it fails.
+    #[arg(long, requires = "seed")]
+    whole: bool,
     #[command(subcommand)]
     command: Option<Job>,
 }
@@ -83,6 +88,9 @@ enum Job {
     /// state, the product beside the page, in lives that together take every transition. All lives of one file take half
     /// an hour on two processors; `--every 200` takes half a minute.
     MarkedBlock(MarkedBlock),
+    /// Enumerate the life of a key of a sealed disk (docs/decisions/0037-life-of-a-key.md): every event in every state of
+    /// the page, a literal machine of media, sectors and keys beside it.
+    KeyLife(KeyLife),
     /// Check that each deliberate defect of the core and of the rules is found.
     #[cfg(debug_assertions)]
     Mutants {
@@ -114,6 +122,31 @@ struct MarkedBlock {
     life: Option<u64>,
 }
 
+#[derive(Args)]
+struct KeyLife {
+    /// Blocks that the guest uses, 1 to 3; the others are live and stay so.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3))]
+    blocks: u8,
+    /// Explore this many states, nearest to the first state first [default: all].
+    #[arg(long)]
+    states: Option<u64>,
+    /// Play this many random walks instead, with three blocks in use.
+    #[arg(long, conflicts_with_all = ["blocks", "states"])]
+    walks: Option<u64>,
+    /// Begin with the walk of this seed.
+    #[arg(long, default_value_t = 0, requires = "walks")]
+    from: u64,
+    /// Tell states apart by the literal machine too, of which there are more.
+    #[arg(long, conflicts_with_all = ["walks", "page"])]
+    joint: bool,
+    /// Explore the page alone.
+    #[arg(long)]
+    page: bool,
+    /// Leave a rule out of the literal machine, and look for a promise that it breaks: KeepPageCell, for example.
+    #[arg(long, conflicts_with = "page")]
+    fault: Option<String>,
+}
+
 fn main() -> ExitCode {
     silence_panics();
     let cli = Cli::parse();
@@ -123,12 +156,50 @@ fn main() -> ExitCode {
         (Some(Job::Differential { transitions, walks }), _) => trial(transitions, walks),
         (Some(Job::Vault { seeds, from }), _) => soak_vault(from, seeds),
         (Some(Job::MarkedBlock(args)), _) => marked_block(&args),
+        (Some(Job::KeyLife(args)), _) => key_life(&args),
         #[cfg(debug_assertions)]
         (Some(Job::Mutants { seeds_max, only }), _) => all_found(seeds_max, &only),
-        (None, Some(seed)) => repeat(seed, cli.pair, cli.list),
+        (None, Some(seed)) => repeat(seed, (cli.pair, cli.list, cli.whole)),
         (None, None) => soak_pairs(None, 0, None),
     };
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn key_life(args: &KeyLife) -> bool {
+    let fault = |name: &String| Fault::ALL.into_iter().find(|it| format!("{it:?}") == *name);
+    let against = match args.fault.as_ref().map(fault) {
+        Some(Some(fault)) => Against::Faulty(fault),
+        Some(None) => {
+            println!("unknown fault; expected one of {:?}", Fault::ALL);
+            return false;
+        }
+        None if args.page => Against::Nothing,
+        None => Against::Literal,
+    };
+    let (start, told) = (Instant::now(), Cell::new(Instant::now()));
+    let all = if let Some(walks) = args.walks {
+        graph::walks(args.from..args.from.saturating_add(walks), against)
+    } else {
+        let (blocks, states_max) = (args.blocks.into(), args.states.unwrap_or(u64::MAX));
+        let joint = args.joint || args.fault.is_some();
+        graph::enumerated(Limits { blocks, states_max, joint }, against, |it| {
+            if told.get().elapsed() >= PROGRESS_EVERY {
+                told.set(Instant::now());
+                println!("{} states, {} transitions, {} events deep", it.states, it.transitions, it.depth);
+            }
+        })
+    };
+    let (seconds, end) = (start.elapsed().as_secs_f64(), if all.left == 0 { "no more" } else { "more" });
+    let (transitions, illegal, depth) = (all.transitions, all.illegal, all.depth);
+    println!("{} states, and {end} to explore, in {seconds:.0} s", all.states);
+    println!("{transitions} transitions, {illegal} of them illegal; {depth} events deep");
+    let Some(failure) = all.failure else {
+        println!("0 differences");
+        return true;
+    };
+    println!("{}; after", failure.broken);
+    failure.path.iter().for_each(|step| println!("    {step:?}"));
+    false
 }
 
 fn marked_block(args: &MarkedBlock) -> bool {
@@ -180,14 +251,14 @@ fn is_one(failure: Option<&Failure>) -> bool {
     false
 }
 
-fn repeat(seed: u64, pair: usize, list: bool) -> bool {
+fn repeat(seed: u64, (pair, list, whole): (usize, bool, bool)) -> bool {
     let pair = &PAIRS[pair.min(PAIRS.len() - 1)];
     if list && pair.guest == Guest::Bare {
         println!("{}", pair.history(seed));
     } else if list {
         println!("{pair}: only histories of bare requests are listed");
     }
-    let (part, figures) = pair.played(seed);
+    let (part, figures) = if whole { pair.judged(seed) } else { pair.played(seed) };
     if part.failure.is_none() {
         println!("{}: every promise was kept; {figures:?}", part.name);
     }

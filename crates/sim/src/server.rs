@@ -8,11 +8,14 @@
 //! Two axes are free: the store ([`disk`]) and the guest above. A guest implements [`Above`]:
 //! requests that know no file system ([`crate::guests::world`]), or file systems ([`crate::guests::files`]).
 
+mod attacker;
+mod cipher;
 pub mod disk;
 mod forensic;
 mod keys;
 mod life;
 mod log;
+mod sealed;
 mod stubs;
 
 pub use keys::Made;
@@ -32,6 +35,7 @@ use quietus_core::request::{Outcome, Refusal, RequestId};
 use quietus_core::volume::{Checkpoint, Command, Event, Io, IoId, Performed, Receipt, Volume};
 use quietus_detect::formats::format::Prober;
 use quietus_detect::rules::options::Options;
+use std::cell::RefCell;
 
 /// Most turns and ticks until a disk that is left alone has done what a caller waits for; a hundred
 /// times what any history was seen to need.
@@ -71,6 +75,9 @@ pub struct Server {
     pub(crate) keys: keys::Keys,
     /// Places where the guest keeps copies of content, by its own leave: no receipt says a word of those.
     pub(crate) copies: Vec<Extent<Addr>>,
+    /// What an attacker has of a disk whose content dies with its keys, and what has died in this life.
+    attacker: RefCell<attacker::Attacker>,
+    deaths: Vec<sealed::Death>,
     /// Initial content of the part of the disk that has content on a medium at first.
     origin: Vec<u8>,
     pub(crate) volume: Volume,
@@ -209,11 +216,13 @@ impl Server {
                 }
                 Command::Receipt(number, receipt) => self.log_receipt(number, receipt)?,
                 Command::Latched(reason) => self.latched(&reason)?,
-                Command::Died(Cause::Map, extent, _) => {
-                    self.figures.inferred += 1;
-                    self.say(Said::Died(extent));
+                Command::Died(cause, extent, _) => {
+                    self.note_death(extent);
+                    if cause == Cause::Map {
+                        self.figures.inferred += 1;
+                        self.say(Said::Died(extent));
+                    }
                 }
-                Command::Died(..) => {}
             }
         }
         self.out = out;
@@ -232,9 +241,9 @@ impl Server {
         Ok(())
     }
 
-    /// Whether a medium has failed; a medium on a full host has not, nor one that will not erase a place.
+    /// Whether a medium has failed; a medium on a full host has not, nor one that is busy, or will not erase a place.
     pub(crate) fn has_failed(&self) -> bool {
-        self.trouble.iter().any(|it| !matches!(it, FaultKind::Full | FaultKind::Remains))
+        self.trouble.iter().any(|it| !matches!(it, FaultKind::Full | FaultKind::Remains | FaultKind::Busy))
     }
 
     pub fn pass(&mut self, ms: u64) -> Judged {
@@ -291,7 +300,7 @@ impl Server {
 
     fn perform(&mut self, io: Io) {
         self.figures.acts += 1;
-        self.done.push(io.perform(&self.media.get(), self.keys.sealer(), &mut self.scratch));
+        self.done.push(io.perform(&self.media.get(), self.keys.of_content(), &mut self.scratch));
         let journal = self.media.journal.take_fired();
         let content: Vec<_> = self.media.all().flat_map(SimMedium::take_fired).collect();
         self.has_sync_failed |= content.contains(&FaultKind::Sync);

@@ -184,7 +184,12 @@ impl Spent {
 
 impl Store for Spent {
     fn geometry(&self) -> Geometry {
-        Geometry { size: self.size, block_bytes: BLOCK_BYTES, change_bytes: BLOCK_BYTES }
+        Geometry {
+            size: self.size,
+            block_bytes: BLOCK_BYTES,
+            write_bytes: BLOCK_BYTES,
+            death_bytes: BLOCK_BYTES,
+        }
     }
 
     fn destruction(&self) -> Destruction {

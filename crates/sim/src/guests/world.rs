@@ -214,6 +214,8 @@ impl World {
         self.pending.clear();
         match () {
             () if is_clean => self.model.restarted(),
+            // Dead bytes that are written lie under keys that only the process knows yet.
+            () if self.server.is_keyed() => self.model.forgotten(|died| died),
             () if !self.server.setup.is_in_place() => self.model.forgotten(|_| true),
             () => self.model.forgotten(|died| died && was_latched),
         }

@@ -102,6 +102,8 @@ pub enum Store {
     },
     /// Slots that are written once, and erased in units: see [`crate::spent`].
     Spent,
+    /// In place, under keys that content dies with.
+    Sealed,
 }
 
 /// Initial content of a medium on which a disk is created.

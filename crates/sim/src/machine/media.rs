@@ -2,8 +2,8 @@
 
 use crate::machine::medium::{Host, Power, SimMedium};
 use quietus_core::erase::policy::Scratch;
+use quietus_core::media::cipher::Keys;
 use quietus_core::media::medium::MediumError;
-use quietus_core::media::sealing::Sealer;
 use quietus_core::media::{Media, MediumId};
 use quietus_core::volume::{Io, IoOp};
 
@@ -45,7 +45,7 @@ impl SimMedia {
     }
 
     /// Leaves `io` torn, as the power or the process went: it may be done in part.
-    pub fn tear(&self, mut io: Io, sealer: Option<&dyn Sealer>, scratch: &mut Scratch) {
+    pub fn tear(&self, mut io: Io, keys: Option<Keys<'_>>, scratch: &mut Scratch) {
         let each = |act: &dyn Fn(&SimMedium, quietus_core::base::units::Pos, std::ops::Range<usize>)| {
             for (place, part) in io.at.parts().filter(|(place, _)| place.on.is_changed()) {
                 act(self.on(place.on), place.extent.start, part);
@@ -53,7 +53,7 @@ impl SimMedia {
         };
         match &mut io.op {
             IoOp::Write { data, .. } => {
-                let torn = io.at.write::<MediumError>(data, sealer, |place, part| {
+                let torn = io.at.write::<MediumError>(data, keys, |place, part| {
                     if place.on.is_changed() {
                         self.on(place.on).tear(place.extent.start, part);
                     }
@@ -68,7 +68,7 @@ impl SimMedia {
             }
             IoOp::Sync => each(&|medium, _, _| medium.destage(8)),
             IoOp::Punch | IoOp::Zero | IoOp::Reserve | IoOp::Shrink => {
-                drop(io.perform(&self.get(), sealer, scratch));
+                drop(io.perform(&self.get(), keys, scratch));
             }
             IoOp::Read | IoOp::Prefetch => {}
         }

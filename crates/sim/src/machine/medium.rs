@@ -14,6 +14,7 @@
 //!   fail too. Without that, of two syncs that overlap the one that fails may be
 //!   reported after the other that then succeeds, and no layer above could know.
 
+pub mod record;
 mod remaining;
 
 use crate::machine::content::indices;
@@ -21,6 +22,7 @@ use crate::machine::remanence::{Layers, Mask, Remains, SECTOR_BYTES};
 use crate::machine::rng::Rng;
 use quietus_core::base::units::{BLOCK_BYTES, Extent, Pos};
 use quietus_core::media::medium::{Capabilities, Medium, MediumError, MediumErrorKind};
+use record::Record;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -39,6 +41,8 @@ pub enum FaultKind {
     Full,
     /// A pass or a hole, which finds a sector that will not be erased before [`SimMedium::mend`].
     Remains,
+    /// A write or a pass, which is certainly not done.
+    Busy,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +101,8 @@ struct Platter {
     remains: Remains,
     /// The traces byte by byte, where content is hidden under keys, or is such keys.
     layers: Option<Layers>,
+    /// All writes, of a medium of which copies are kept.
+    record: Option<Record>,
     punch: bool,
     faults: Vec<Fault>,
     fired: Vec<FaultKind>,
@@ -218,7 +224,9 @@ impl SimMedium {
     /// Leaves a write of `from` at `pos` torn, as the power or the process went: any subset of its
     /// sectors has changed.
     pub fn tear(&self, pos: Pos, from: &[u8]) {
-        self.inner.borrow_mut().write_some(pos, from);
+        let mut inner = self.inner.borrow_mut();
+        inner.note(pos, from);
+        inner.write_some(pos, from);
     }
 
     /// Changes a bit, as a failing medium does: no write tells of it.
@@ -393,6 +401,7 @@ impl Platter {
             self.remains.give_back(sector);
         }
         self.durable[range.clone()].copy_from_slice(&self.cache[range.clone()]);
+        self.note_settled(sector);
         self.remains.layer(sector, &self.durable[range.clone()], touched);
         if let Some(layers) = &mut self.layers {
             layers.layer(sector, &self.durable[range], touched);
@@ -475,6 +484,8 @@ impl Medium for SimMedium {
         let mut inner = self.inner.borrow_mut();
         inner.admit(FaultKind::Space)?;
         inner.find_space(Extent::new(pos.0, from.len() as u64))?;
+        inner.be_ready()?;
+        inner.note(pos, from);
         inner.admit(FaultKind::Write).inspect_err(|_| inner.write_some(pos, from))?;
         inner.write(pos, from);
         if !durable {

@@ -157,6 +157,11 @@ impl Trace {
     }
 }
 
+/// The traces of all content that can be recognised in a sector.
+pub fn traces(sector: &[u8]) -> Vec<Trace> {
+    marks(sector).map(|mark| Trace::new(mark, sector, CELL_BYTES as usize)).collect()
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Remains {
     passes_min: u8,

@@ -42,8 +42,8 @@ const MARKED_STATES_MAX: u64 = 20_000;
 
 /// Whether each defect whose name contains `name` is found; one of the core or a vault within `seeds_max` histories.
 pub fn all_found(seeds_max: u64, name: &str) -> bool {
-    let core =
-        Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(Mutant::OF_VERSIONS).chain(Mutant::OF_REMAINS);
+    let of_stores = Mutant::OF_VERSIONS.into_iter().chain(Mutant::OF_REMAINS).chain(Mutant::OF_SEALED);
+    let core = Mutant::ALL.into_iter().chain(Mutant::WATCHED).chain(of_stores);
     hunt_all(vault_mutant::Mutant::EVERY.iter().copied(), name, |it| hunt_vault(it, seeds_max))
         & hunt_rules(name)
         & hunt_pairs(name)
@@ -65,6 +65,7 @@ fn hunt(mutant: Mutant, seeds_max: u64) -> Caught {
     let needs: &[Store] = match mutant {
         it if Mutant::OF_VERSIONS.contains(&it) => &[Store::Versions],
         it if Mutant::OF_REMAINS.contains(&it) => &[Store::Stubborn, Store::Spent],
+        it if Mutant::OF_SEALED.contains(&it) => &[Store::Sealed],
         _ => &[],
     };
     let may_show = |it: &&Pair| {

@@ -28,6 +28,8 @@ pub enum Store {
     Stubborn,
     /// Slots that are written once and erased in units, on such media.
     Spent,
+    /// In place, under keys that content dies with, on media that may be busy, or will not erase some places.
+    Sealed,
 }
 
 /// Sender of the requests.
@@ -54,7 +56,7 @@ pub struct Pair {
 }
 
 /// All pairs.
-pub const PAIRS: [Pair; 23] = [
+pub const PAIRS: [Pair; 34] = [
     Pair { guest: Guest::Bare, store: Store::Any, histories: 10_000 },
     files(&[Ext2], Store::InPlace, 3_000),
     files(&[Ext2], Store::Overlay, 3_000),
@@ -78,6 +80,17 @@ pub const PAIRS: [Pair; 23] = [
     files(&[Ext4Reserving], Store::Overlay, 2_000),
     Pair { guest: Guest::Bare, store: Store::Stubborn, histories: 4_000 },
     Pair { guest: Guest::Bare, store: Store::Spent, histories: 5_000 },
+    Pair { guest: Guest::Bare, store: Store::Sealed, histories: 10_000 },
+    files(&[Ext2], Store::Sealed, 2_000),
+    files(&[Ext2, Ext2], Store::Sealed, 1_000),
+    files(&[Fat], Store::Sealed, 1_000),
+    files(&[Ext4], Store::Sealed, 1_000),
+    files(&[Ext4, Fat, Ext2], Store::Sealed, 500),
+    Pair { guest: Guest::Cached(Ext2), store: Store::Sealed, histories: 1_000 },
+    Pair { guest: Guest::Cached(Fat), store: Store::Sealed, histories: 500 },
+    files(&[ExFat], Store::Sealed, 500),
+    files(&[Ext4Unjournaled], Store::Sealed, 1_000),
+    files(&[Ext4Reserving], Store::Sealed, 1_000),
 ];
 
 const fn files(parts: &'static [FileSystem], store: Store, histories: u64) -> Pair {
@@ -98,6 +111,7 @@ impl fmt::Display for Pair {
             Store::Versions => "versions",
             Store::Stubborn => "in place or overlay, places that remain",
             Store::Spent => "slots that are written once, places that remain",
+            Store::Sealed => "sealed",
         };
         write!(f, "{guest}, {store}")
     }
@@ -147,6 +161,7 @@ impl Pair {
         match self.store {
             Store::Versions => History::of_versions(seed),
             Store::Stubborn | Store::Spent => History::of_stubborn(seed, self.store == Store::Spent),
+            Store::Sealed => History::of_sealed(seed),
             Store::InPlace | Store::Overlay | Store::Any => History::from_seed(seed),
         }
     }
@@ -162,6 +177,7 @@ impl Pair {
             tells_holes: true,
             store: match self.store {
                 Store::Overlay => history::Store::Overlay(mode),
+                Store::Sealed => history::Store::Sealed,
                 _ => history::Store::InPlace,
             },
             ..disk

@@ -115,7 +115,7 @@ fn setups(setup: &Setup) -> Vec<Setup> {
     let mut all = plainer!(policy punch run_bytes_max batch_bytes_max deadline_ms detect_zeroes half_bytes
         slots in_flight_max destage_percent tells_holes origin store base_bytes);
     let store = match setup.store {
-        Store::InPlace | Store::Spent => setup.store,
+        Store::InPlace | Store::Spent | Store::Sealed => setup.store,
         Store::Overlay(_) => Store::Overlay(Mode::Lazy),
         Store::Versions { .. } => Store::Versions { seal: Seal::RandomKey, log_bytes: LOG_BYTES_MAX },
     };

@@ -14,7 +14,7 @@ use quietus_core::erase::policy::Policy;
 use quietus_core::media::MediumId;
 use quietus_core::media::medium::Medium;
 use quietus_core::owed::journal::Shape;
-use quietus_core::store::{Kind, overlay, versions};
+use quietus_core::store::{Kind, overlay, sealed, versions};
 use quietus_core::volume::{Checkpoint, Config, Opening, Volume};
 use quietus_seal::Seal;
 use std::error::Error;
@@ -59,6 +59,7 @@ pub(super) fn opening(
     let size = setup.disk_bytes;
     let store = match setup.store {
         Store::InPlace => Kind::InPlace,
+        Store::Sealed => Kind::Sealed,
         Store::Spent => Kind::Other(Arc::new(spent::Units(SLOTS * BLOCK_BYTES / spent::UNIT_BYTES))),
         Store::Overlay(mode) => Kind::Overlay(overlay::Setup { mode, base_data: Arc::new(base_data(setup)) }),
         Store::Versions { seal, log_bytes } => {
@@ -95,6 +96,15 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
             let map = fixed(BLOCK_BYTES).on_host(&host);
             (growing(SLOTS * BLOCK_BYTES, false), vec![(MediumId::Map, map)])
         }
+        Store::Sealed => {
+            // An attacker has copies of all that was ever on these, and of the root what lacks passes.
+            let map = fixed(sealed::map_bytes(setup.disk_bytes)).recorded().on_host(&host);
+            let root = fixed(sealed::ROOT_BYTES).with_layers(passes);
+            let data = SimMedium::new(setup.disk_bytes, passes, setup.punch, power.clone()).recorded();
+            let (data, journal) = (data.on_host(&host), journal.recorded().on_host(&host));
+            let others = vec![(MediumId::Map, map), (MediumId::Root, root)];
+            return SimMedia { data, journal, others, power, host };
+        }
         Store::Versions { seal, log_bytes } => {
             let map = fixed(INDEX_BYTES).on_host(&host);
             let end = layout(seal, log_bytes).home(Slot(SLOTS)).end() + versions::ROOM_BYTES;
@@ -114,7 +124,7 @@ pub(super) fn media(setup: &Setup, passes: usize) -> SimMedia {
 /// The part of the disk whose content is on a medium at first.
 pub fn original(setup: &Setup) -> Extent<Addr> {
     let bytes = match setup.store {
-        Store::InPlace => setup.disk_bytes,
+        Store::InPlace | Store::Sealed => setup.disk_bytes,
         Store::Overlay(_) => setup.base_bytes,
         Store::Versions { .. } | Store::Spent => 0,
     };
@@ -136,6 +146,11 @@ pub(super) fn create(setup: &Setup, content: &[u8], media: &SimMedia) -> Result<
             overlay::format_map(media.on(MediumId::Map), DISK, setup.disk_bytes)?;
         }
         Store::Spent => spent::format_map(media.on(MediumId::Map))?,
+        // The content is written once the disk is open.
+        Store::Sealed => {
+            let (map, root) = (media.on(MediumId::Map), media.on(MediumId::Root));
+            sealed::format(map, root, DISK, setup.disk_bytes, Cells::new([6; 32]))?;
+        }
         Store::Versions { seal, log_bytes } => {
             let stubs = media.on(MediumId::Stubs);
             stubs.reserve(Extent::between(0, layout(seal, log_bytes).half(1).end()))?;

@@ -46,7 +46,7 @@ impl Server {
     }
 
     pub(super) fn count(&mut self, receipt: &Receipt) -> Judged {
-        let is_shred = receipt.act == Done::Shredded;
+        let is_shred = matches!(receipt.act, Done::Shredded | Done::Rekeyed);
         *(if is_shred { &mut self.figures.shredded } else { &mut self.figures.rewritten }) += 1;
         let passes = if receipt.act == Done::Overwritten { 1 } else { self.passes() };
         if usize::from(receipt.passes) == passes {
@@ -74,6 +74,7 @@ impl Server {
             StoreStatus::Overlay(overlay) => self.judge_space(&overlay),
             StoreStatus::InPlace => self.judge_dead(whole).and_then(|()| self.judge_taken()),
             StoreStatus::Versions(_) => self.judge_sealed(),
+            StoreStatus::Sealed(_) => self.judge_keyed(whole),
         }
     }
 
@@ -82,7 +83,8 @@ impl Server {
     /// # Errors
     /// If more is owed, or if less was reported.
     pub fn judge_remaining(&self) -> Judged {
-        if self.is_latched || self.is_stuck() {
+        // What the root will not erase keeps all that the disk owes.
+        if self.is_latched || self.is_stuck() || self.is_keyed() {
             return Ok(());
         }
         let unit = if self.setup.store == Store::Spent { spent::UNIT_BYTES } else { BLOCK_BYTES };
@@ -126,21 +128,30 @@ impl Server {
         if is_whole { Ok(()) } else { Err(found("the base was changed".into())) }
     }
 
-    /// The first trace on the data medium that `is_owed` finds part of lacking.
+    /// The first trace on the data medium, or that an attacker can open, that `is_owed` finds part of lacking.
     pub fn survivor(
         &self,
         is_owed: impl Fn(&Trace) -> Option<Extent<Addr>>,
     ) -> Option<(Trace, Extent<Addr>)> {
-        self.media.data.inspect(|remains| {
-            let mut traces = remains.iter().filter(|(sector, _)| !self.is_copy(*sector)).map(|it| it.1);
+        self.left(|traces| {
+            let mut traces = traces.filter(|(sector, _)| !self.is_copy(*sector)).map(|it| it.1);
             traces.find_map(|trace| Some((trace.clone(), is_owed(trace)?)))
         })
     }
 
-    /// Whether `sector`, of a disk in place, is one where the guest keeps copies.
-    fn is_copy(&self, sector: Option<usize>) -> bool {
+    /// Hands `look` all traces on the data medium, or that an attacker can open, each with its sector; `None` if its space was given back.
+    pub fn left<T>(&self, look: impl FnOnce(&mut dyn Iterator<Item = (Option<usize>, &Trace)>) -> T) -> T {
+        if self.is_keyed() {
+            let open = self.openable_content();
+            return look(&mut open.iter().map(|(sector, trace)| (Some(*sector), trace)));
+        }
+        self.media.data.inspect(|remains| look(&mut remains.iter()))
+    }
+
+    /// Whether `sector`, of a disk whose byte n lies at n, is one where the guest keeps copies.
+    pub(super) fn is_copy(&self, sector: Option<usize>) -> bool {
         let there = |it: usize| Extent::new((it * SECTOR_BYTES) as u64, SECTOR_BYTES as u64);
-        let there = sector.filter(|_| self.setup.is_in_place()).map(there);
+        let there = sector.filter(|_| self.setup.is_in_place() || self.is_keyed()).map(there);
         there.is_some_and(|there| self.copies.iter().any(|it| it.overlaps(there)))
     }
 
@@ -165,6 +176,9 @@ impl Server {
 
     /// Whether `part` of the disk's medium now has the content of write `tag`.
     pub fn is_current(&self, tag: Tag, part: Extent<Addr>) -> bool {
+        if self.is_keyed() {
+            return is_content(tag, part.start.0, &self.decrypted(part, false));
+        }
         let Some(places) = self.place(part) else { return false };
         places.parts().all(|(place, range)| {
             let start = part.start.0 + range.start as u64;
@@ -175,13 +189,17 @@ impl Server {
 
     /// The writes whose content can be read in `block`.
     pub fn visible_tags(&self, block: Extent<Addr>) -> Vec<Tag> {
-        let bytes = self.place(block).map_or_else(Vec::new, |it| self.read(&it, false));
+        let read = || self.place(block).map_or_else(Vec::new, |it| self.read(&it, false));
+        let bytes = if self.is_keyed() { self.shown(block) } else { read() };
         marks(&bytes).map(|it| it.tag).collect()
     }
 
     /// All contents that `block`, one of the store's, may have after a crash: at its place, or by
     /// any map that may be read then.
     pub fn possible_contents(&self, block: Extent<Addr>) -> Vec<Vec<u8>> {
+        if self.is_keyed() {
+            return vec![self.decrypted(block, false), self.decrypted(block, true), self.shown(block)];
+        }
         let in_map = [false, true].map(|durable| self.place_in_map(block, durable));
         let places = self.volume.place(block).into_iter().chain(in_map.into_iter().flatten());
         places.flat_map(|it| [self.read(&it, false), self.read(&it, true)]).collect()
@@ -234,11 +252,13 @@ impl Server {
     }
 
     /// Checks that bytes that the disk calls dead are zeros.
-    fn judge_dead(&self, whole: Extent<Addr>) -> Judged {
+    pub(super) fn judge_dead(&self, whole: Extent<Addr>) -> Judged {
         let mut at = 0;
         for (len, liveness) in self.volume.liveness(whole, usize::MAX) {
             let place = Extent::<Pos>::new(at, len);
-            let zeros = self.media.data.peek(place, is_zeros);
+            // In a block that is alive the rest may be ciphertext of zeros.
+            let shown = || is_zeros(&self.decrypted(Extent::new(at, len), false));
+            let zeros = self.media.data.peek(place, is_zeros) || self.is_keyed() && shown();
             if liveness == Liveness::Dead && !zeros {
                 return Err(found(format!("{len} bytes at {at} are called dead, but are not zeros")));
             }

@@ -5,9 +5,11 @@
 //! sealings are on record, and each stub says whose it is, so that it is recognised wherever it turns up
 //! ([`crate::machine::content`]).
 
+use super::cipher::IdealCipher;
 use crate::machine::content::{Cell, Tag};
 use crate::machine::rng::mix;
 use quietus_core::base::units::Session;
+use quietus_core::media::cipher;
 use quietus_core::media::sealing::{Context, Sealer, Sealing, Stub, Unauthentic};
 use quietus_seal::Seal;
 use std::collections::BTreeSet;
@@ -21,6 +23,8 @@ const STUBS_FROM: u32 = 1 << 31;
 pub(crate) struct Keys {
     /// The session under way, and its way of sealing; `None` if the disk seals nothing.
     session: Option<(Session, Seal)>,
+    /// The cipher of a disk whose blocks lie under cells.
+    cipher: Option<IdealCipher>,
     record: Mutex<Record>,
 }
 
@@ -46,9 +50,20 @@ impl Keys {
         session
     }
 
-    /// The sealer of the present session.
-    pub(super) fn sealer(&self) -> Option<&dyn Sealer> {
-        self.session.map(|_| self as &dyn Sealer)
+    /// What the disk's content is sealed and opened with in the present session.
+    pub(super) fn of_content(&self) -> Option<cipher::Keys<'_>> {
+        let cipher = self.cipher().map(|it| cipher::Keys::Cipher(it));
+        cipher.or_else(|| self.session.map(|_| cipher::Keys::Sealer(self)))
+    }
+
+    /// The keys of a disk whose blocks lie under cells.
+    pub(super) fn with_cipher() -> Self {
+        Self { cipher: Some(IdealCipher::default()), ..Self::default() }
+    }
+
+    /// The cipher of such a disk.
+    pub(super) fn cipher(&self) -> Option<&IdealCipher> {
+        self.cipher.as_ref()
     }
 
     /// The sealings of which something is among these stubs.

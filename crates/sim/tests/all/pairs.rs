@@ -21,7 +21,9 @@ fn every_promise_is_kept_by_every_store_to_every_guest() {
         let own = if pair.guest == Guest::Bare { tally.figures.failures } else { tally.figures.inferred };
         // Where versions are kept, the host has space; there and where slots are written once, nothing lies below what is there.
         let keeps = pair.store == Store::Versions;
-        let rewritten = if keeps || pair.store == Store::Spent { shredded } else { rewritten };
+        // What lies below content that dies with its key has a receipt as all has that does.
+        let never_rewrites = keeps || matches!(pair.store, Store::Spent | Store::Sealed);
+        let rewritten = if never_rewrites { shredded } else { rewritten };
         let no_space = if keeps { shredded } else { no_space };
         let remains = matches!(pair.store, Store::Stubborn | Store::Spent);
         let remained = if remains { tally.figures.remained } else { done };

@@ -50,6 +50,7 @@ impl Files {
         if !self.parts.iter().all(|it| self.server.watches(it.extent())) {
             return Err("inference stopped although the guest did nothing wrong".into());
         }
+        self.server.judge_attacker()?;
         self.judge_remains()
     }
 
@@ -87,8 +88,8 @@ impl Files {
 
     fn judge_layers(&self, named: &Named) -> Result<(), String> {
         let (whole, passes) = (self.extent(), self.server.passes());
-        self.server.media.data.inspect(|remains| {
-            let mut lacking = remains.iter().filter_map(|(sector, trace)| {
+        self.server.left(|traces| {
+            let mut lacking = traces.filter_map(|(sector, trace)| {
                 Some((sector.is_some(), trace, trace.lacking(whole, passes).next()?))
             });
             lacking.try_for_each(|(is_placed, trace, word)| {
@@ -134,7 +135,8 @@ impl Files {
             return true;
         }
         let top = self.visible(block);
-        if self.server.passes() == 1 {
+        // One write over content is a pass, unless the key is what has to go.
+        if self.server.passes() == 1 && !self.server.is_keyed() {
             return is_placed && top.is_some();
         }
         if top.is_some_and(|tag| self.is_dead(tag)) && named.contains_key(&block) {

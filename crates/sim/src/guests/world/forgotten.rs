@@ -169,6 +169,7 @@ impl World {
     /// Checks that nothing can be opened but what was opened since that was last asked: everything was read, and nothing is
     /// owed.
     pub(super) fn judge_opened(&self) -> Judged {
+        self.server.judge_attacker()?;
         if self.server.is_latched || !self.server.has_stubs() {
             return Ok(());
         }

@@ -13,6 +13,8 @@ use quietus_seal::Seal;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// Chosen so that the seeds that found a defect before histories had epochs stay the same histories, without epochs.
 const EPOCHS_SALT: u64 = 5490 << 32;
+/// Blocks of disks with two leaves, or three, of which the last one is short.
+const LEAVES_BLOCKS: [(u64, u64); 2] = [(113, 120), (225, 229)];
 const POLICIES: [&str; 5] = ["clear", "purge-2", "purge-2", "4", "dod-3"];
 
 impl History {
@@ -38,6 +40,11 @@ impl History {
         Self::made(seed, 0, if spends { spent } else { stubborn })
     }
 
+    /// The history of `seed` of a disk whose content dies with its keys.
+    pub fn of_sealed(seed: u64) -> Self {
+        Self::made(seed, 0, Setup::sealed)
+    }
+
     fn made(seed: u64, epochs_weight: u64, stored: fn(Setup, &mut Rng) -> Setup) -> Self {
         let mut rng = Rng::new(seed);
         let setup = stored(Setup::roll(&mut rng), &mut Rng::new(!seed));
@@ -48,8 +55,13 @@ impl History {
         if setup.remains {
             mood.remains_weight = Rng::new(seed.rotate_left(32)).pick(&[2, 6, 15]);
         }
+        if setup.store == Store::Sealed {
+            mood.busy_weight = Rng::new(seed.rotate_left(16)).pick(&[0, 0, 3, 8]);
+        }
         let count = rng.range(5, 70) as u32;
-        let steps = (1..=count).map(|n| mood.step(n, &mut rng)).collect();
+        let steps = (1..=count).map(|n| mood.step(n, &mut rng));
+        let steps =
+            if setup.store == Store::Sealed { hurried(steps, seed.rotate_left(8)) } else { steps.collect() };
         Self { seed, setup, steps }
     }
 }
@@ -83,6 +95,15 @@ impl Setup {
         Self { store, origin: Origin::Empty, ..self }
     }
 
+    /// The same disk, sealed; perhaps larger, and with a root of which some places will not be erased.
+    fn sealed(self, rng: &mut Rng) -> Self {
+        let (least, most) = rng.pick(&LEAVES_BLOCKS);
+        let bytes = rng.range(least, most) * BLOCK_BYTES + self.disk_bytes % BLOCK_BYTES;
+        let origin = if self.origin == Origin::Foreign { Origin::Empty } else { self.origin };
+        let disk_bytes = if rng.chance(30) { bytes } else { self.disk_bytes };
+        Self { store: Store::Sealed, disk_bytes, origin, remains: rng.chance(15), ..self }
+    }
+
     /// The same disk as an overlay, more often than not.
     fn perhaps_overlay(self, rng: &mut Rng) -> Self {
         let [packed, lazy, punch] = [Mode::Packed, Mode::Lazy, Mode::Punch].map(Store::Overlay);
@@ -111,6 +132,9 @@ struct Mood {
     epochs_weight: u64,
     /// Weight of a place that will not be erased.
     remains_weight: u64,
+    /// Weight of a root that is busy.
+    busy_weight: u64,
+    is_sealed: bool,
     turns_max: u64,
     targets: &'static [MediumId],
 }
@@ -127,10 +151,12 @@ impl Mood {
             crash_weight: rng.pick(&[0, 1, 5]),
             fault_weight: rng.pick(&[0, 0, 0, 2]),
             turns_max: rng.pick(&[2, 8, 40]),
+            is_sealed: setup.store == Store::Sealed,
             targets: match setup.store {
                 Store::InPlace => &[MediumId::Data, MediumId::Journal],
                 Store::Overlay(_) => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Base],
                 Store::Spent => &[MediumId::Data, MediumId::Journal, MediumId::Map],
+                Store::Sealed => &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Root],
                 Store::Versions { .. } => {
                     &[MediumId::Data, MediumId::Journal, MediumId::Map, MediumId::Stubs, MediumId::Root]
                 }
@@ -148,7 +174,8 @@ impl Mood {
     fn action(&self, rng: &mut Rng) -> Action {
         let [crash, full] = [self.crash_weight, self.full_weight];
         let [epochs, remains] = [self.epochs_weight, self.remains_weight];
-        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains];
+        let busy = self.busy_weight;
+        let weights = [70, 4, 4, 2, 1, crash, crash, self.fault_weight, full, full, epochs, remains, busy];
         match weighted(rng, &weights) {
             0 => self.request(rng),
             1 => Action::Wait { ms: rng.pick(&[1, 100, 300, 2_000, 700_000]) },
@@ -161,9 +188,13 @@ impl Mood {
             8 => Action::Full,
             9 => Action::Room,
             10 => self.epoch_request(rng),
+            11 => {
+                let target = if self.is_sealed { MediumId::Root } else { MediumId::Data };
+                Action::Fault { target, kind: FaultKind::Remains, after: rng.below(8) as u32 }
+            }
             _ => {
-                let (target, after) = (MediumId::Data, rng.below(8) as u32);
-                Action::Fault { target, kind: FaultKind::Remains, after }
+                let (target, after) = (MediumId::Root, rng.below(4) as u32);
+                Action::Fault { target, kind: FaultKind::Busy, after }
             }
         }
     }
@@ -215,7 +246,9 @@ impl Mood {
     fn fault(&self, rng: &mut Rng) -> Action {
         let target = rng.pick(self.targets);
         let kinds = [FaultKind::Read, FaultKind::Write, FaultKind::Sync, FaultKind::Sync, FaultKind::Space];
-        Action::Fault { target, kind: rng.pick(&kinds), after: rng.below(8) as u32 }
+        let (kind, after) = (rng.pick(&kinds), rng.below(8) as u32);
+        let is_busy = self.is_sealed && target == MediumId::Root && kind == FaultKind::Space;
+        Action::Fault { target, kind: if is_busy { FaultKind::Busy } else { kind }, after }
     }
 
     fn extent(&self, rng: &mut Rng) -> Extent<Addr> {
@@ -234,6 +267,37 @@ impl Mood {
         let len = (rng.range(1, longest).div_ceil(grain) * grain).min(self.disk_bytes - start);
         Extent::new(start, len)
     }
+}
+
+/// The same steps, with crashes soon after what makes keys durable, or destroys them: the moments that matter there are a few acts
+/// long. And what is written is trimmed before at times, so that writes go over dead blocks.
+fn hurried(steps: impl Iterator<Item = Step>, seed: u64) -> Vec<Step> {
+    let mut rng = Rng::new(seed);
+    let (crash_percent, trim_percent) = (rng.pick(&[0, 0, 10, 40]), rng.pick(&[0, 20, 60]));
+    let mut all = Vec::new();
+    for step in steps {
+        let Step { tag, action, .. } = step;
+        let trims = matches!(action, Action::Send { ask: Ask::Write, .. }) && rng.chance(trim_percent);
+        // Each second number is free.
+        let own = Step { tag: Tag(2 * tag.0), ..step };
+        if let (true, Action::Send { extent, .. }) = (trims, action) {
+            let whole = Extent::between(extent.start.0 / BLOCK_BYTES * BLOCK_BYTES, extent.end());
+            let trim = Action::Send { ask: Ask::Trim, extent: whole, fua: false };
+            all.push(Step { tag: Tag(2 * tag.0 - 1), turns: 0, salt: rng.roll(), action: trim });
+        }
+        all.push(own);
+        let is_near = match action {
+            Action::Send { ask, fua, .. } => fua || matches!(ask, Ask::Flush | Ask::ConservativeOverwrite),
+            Action::ShredNow | Action::Kill | Action::Wait { .. } => true,
+            _ => false,
+        };
+        if is_near && rng.chance(crash_percent) {
+            let crash = if rng.chance(50) { Action::Kill } else { Action::PowerCut { again_after: None } };
+            let turns = rng.below(20) as u8;
+            all.push(Step { tag: Tag(2 * tag.0), turns, salt: rng.roll(), action: crash });
+        }
+    }
+    all
 }
 
 /// An index, as often as its weight says.

@@ -1,4 +1,4 @@
-//! Sectors that will not be erased.
+//! Sectors that will not be erased, and media that take no write for a moment.
 
 use crate::machine::content::indices;
 use crate::machine::medium::{FaultKind, Platter, SimMedium, error};
@@ -20,6 +20,15 @@ impl SimMedium {
 }
 
 impl Platter {
+    /// Refuses a write, or a pass, that was to find the medium busy.
+    pub(super) fn be_ready(&mut self) -> Result<(), MediumError> {
+        if !self.comes(FaultKind::Busy) {
+            return Ok(());
+        }
+        self.fired.push(FaultKind::Busy);
+        Err(error(MediumErrorKind::Busy, "planned: it is busy"))
+    }
+
     /// Refuses a pass or a hole in `extent` where a sector will not be erased; some of the other sectors get the bytes of the pass.
     pub(super) fn erase(&mut self, extent: Extent<Pos>, pass: Option<&[u8]>) -> Result<(), MediumError> {
         let sectors = || Self::parts(extent.start, extent.len as usize);
