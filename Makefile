@@ -41,6 +41,9 @@ soak: build
 	cargo run --release --locked -p quietus-sim -- differential
 	cargo run --release --locked -p quietus-sim -- marked-block
 	cargo run --release --locked -p quietus-sim -- marked-block --files 2
+	cargo run --release --locked -p quietus-sim -- key-life --states 800000
+	cargo run --release --locked -p quietus-sim -- key-life --blocks 3 --states 100000
+	cargo run --release --locked -p quietus-sim -- key-life --walks 100000
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000

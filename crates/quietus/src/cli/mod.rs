@@ -17,6 +17,7 @@ mod stop;
 
 use crate::base::signed::Signed;
 use crate::disk::keys::Source;
+use crate::disk::pace::pace;
 use crate::disk::{CreateOptions, DiskDir, Step};
 use crate::evidence::audit_log::{self, Directory, HostDirectory};
 use crate::front::control::{
@@ -197,6 +198,9 @@ fn good(good: bool) -> Result<(), Failure> {
 }
 
 fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
+    let versions = args.versions.options(&args.credential);
+    let root = versions.root_kind().map_err(|error| Failure::Usage(format!("create: --root: {error}")))?;
+    let pace = pace(root.as_ref(), &args.policy, args.deadline);
     let options = CreateOptions {
         size: args.size.map(whole_blocks),
         medium: args.adopt.clone().or_else(|| args.medium.clone()),
@@ -206,10 +210,10 @@ fn create(args: &CreateArgs, out: &Report) -> Result<(), Failure> {
         from: args.from.clone(),
         mode: args.mode.map(Into::into),
         policy: args.policy.clone(),
-        idle_after_ms: args.idle_after,
-        deadline_ms: args.deadline,
+        idle_after_ms: args.idle_after.unwrap_or(pace.idle_after_ms),
+        deadline_ms: pace.deadline_ms,
         detect_zeroes: args.detect_zeroes,
-        versions: args.versions.options(&args.credential),
+        versions,
     };
     let devices = DiskDir::plan(&args.disk, &options)?;
     let plan = || Ok(consent::making(&args.disk, &devices));

@@ -1,6 +1,6 @@
 //! Making a disk.
 
-use super::config::names::{BASE_RAW, DATA_FILE, KEYS_FILE, ROOT_FILE, STUBS_FILE};
+use super::config::names::{BASE_RAW, DATA_FILE, KEYS_FILE, KEYTREE_FILE, ROOT_FILE, STUBS_FILE};
 use super::config::{CreateOptions, DiskToml, StoreKind, VersionsOptions};
 use super::epochs::NAMES_FILE;
 use super::overlay::settle_base;
@@ -9,6 +9,7 @@ use crate::base::naming;
 use crate::host::directory::{
     Access, DirectoryErrorKind, Draft, Plan, lock_storage, make_key, parent_of, replace, sync_dir, write_new,
 };
+use crate::host::media::root::RootKind;
 use crate::host::paths;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
@@ -24,6 +25,7 @@ pub(super) const PLAN: Plan = Plan {
     files: &[
         DATA_FILE,
         "map",
+        KEYTREE_FILE,
         STUBS_FILE,
         ROOT_FILE,
         KEYS_FILE,
@@ -89,7 +91,7 @@ impl DiskDir {
         check_paths(path, options)?;
         let mut draft = Draft::begin(path, PLAN)?;
         let toml = build(&mut draft, options, step)?;
-        fill(draft.dir(), step)?;
+        fill(draft.dir(), step).inspect_err(|_| super::sealed::discard_root(&toml))?;
         draft.keep(path)?;
         Ok(toml)
     }
@@ -104,6 +106,9 @@ fn check_name(path: &Path) -> Result<(), DiskErrorKind> {
 /// Refuses options that do not go together.
 fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
     let (is_overlay, keeps) = (options.store == StoreKind::Overlay, options.store.keeps_versions());
+    let (is_sealed, has_root) = (options.store == StoreKind::Sealed, options.store.has_root());
+    let wanted = &options.versions;
+    let of_versions = [wanted.seal.is_some(), wanted.epoch.is_some(), wanted.retention.is_some()];
     let what = match options {
         _ if is_overlay && options.base.is_none() => "--base is missing; name the image below the overlay",
         _ if is_overlay && options.adopt => {
@@ -117,19 +122,39 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         _ if keeps && options.adopt => {
             "--adopt cannot be used with --store versions, whose content is sealed; copy the image with --from"
         }
+        _ if is_sealed && options.adopt => {
+            "--adopt cannot be used with --store sealed, whose content is encrypted; copy the image with --from"
+        }
         _ if !is_overlay && options.policy == "none" => {
             "--policy none destroys nothing, and is for overlays only; choose clear, or another policy"
         }
-        _ if !keeps && options.from.is_some() => {
-            "--from needs --store versions; use --adopt for an image in place, or --base for one below an overlay"
+        _ if !has_root && options.from.is_some() => {
+            "--from needs --store sealed or versions; use --adopt for an image in place, or --base for one below an overlay"
         }
         _ if [&options.base, &options.medium, &options.from].iter().all(|it| it.is_none())
             && options.size.is_none() =>
         {
             "--size is missing; give the size of the disk, such as --size 20G"
         }
-        _ if !keeps && options.versions != VersionsOptions::default() => {
-            "--seal, --epoch, --retention, --stub-medium, --root and credentials need --store versions"
+        _ if !keeps && (of_versions.contains(&true) || wanted.stub_medium.is_some()) => {
+            "--seal, --epoch, --retention and --stub-medium need --store versions"
+        }
+        _ if !is_sealed && wanted.no_credential => {
+            "--no-credential needs --store sealed; a disk that keeps versions has no keys with --seal none"
+        }
+        _ if !has_root && *wanted != VersionsOptions::default() => {
+            "--root and credentials need --store sealed or versions"
+        }
+        _ if !is_sealed
+            && wanted.root_kind().is_ok_and(|it| it.is_some_and(|root| root.path().is_none())) =>
+        {
+            "--root tpm:, mtd: and memory need --store sealed; any other root is a file or a block device"
+        }
+        _ if matches!(wanted.root_kind(), Ok(Some(RootKind::Memory))) => {
+            "--root memory is not supported yet; name a file, a block device, tpm:INDEX or mtd:/dev/mtdN"
+        }
+        _ if wanted.no_credential && wanted.source.is_some() => {
+            "--no-credential cannot be used with a credential; leave one of them out"
         }
         _ => return Ok(()),
     };
@@ -153,8 +178,10 @@ fn check_paths(path: &Path, options: &CreateOptions) -> Result<(), DiskError> {
         None => {}
     }
     let versions = &options.versions;
-    for (option, medium) in [("--root", &versions.root), ("--stub-medium", &versions.stub_medium)] {
-        medium.as_deref().map(|it| paths::check_new_medium(option, it, home)).transpose()?;
+    let root = versions.root_kind().map_err(|error| DiskErrorKind::Usage(error).at(path))?;
+    let root = root.as_ref().and_then(RootKind::path);
+    for (option, medium) in [("--root", root), ("--stub-medium", versions.stub_medium.as_deref())] {
+        medium.map(|it| paths::check_new_medium(option, it, home)).transpose()?;
     }
     Ok(())
 }
@@ -166,6 +193,10 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
         StoreKind::Overlay => overlay(draft, options, step)?,
         StoreKind::Versions => {
             Beginning { toml: super::versions::make(draft, options)?, held: None, dead: None }
+        }
+        StoreKind::Sealed => {
+            let (toml, dead) = super::sealed::make(draft, options)?;
+            Beginning { toml, held: None, dead }
         }
     };
     let dir = draft.dir();

@@ -3,13 +3,18 @@
 //! Opening, locking, checking and accounting go through these tables. A medium that a store gains is a
 //! row here, and a name in [`MediumId`].
 
-use super::config::names::{BASE_RAW, DATA_FILE, ROOT_FILE, STUBS_FILE};
-use super::{DiskDir, DiskError, DiskToml, StoreKind};
-use crate::host::directory::{Access, DirectoryErrorKind, Draft, make_file, opened};
+use super::config::names::{BASE_RAW, DATA_FILE, KEYTREE_FILE, ROOT_FILE, STUBS_FILE};
+use super::{DiskDir, DiskError, DiskErrorKind, DiskToml, StoreKind};
+use crate::host::directory::{
+    Access, DirectoryError, DirectoryErrorKind, Draft, lock_storage, make_file, opened,
+};
 use crate::host::guarantees::{Holds, Part};
-use crate::host::media::FileMedium;
+use crate::host::media::root::RootKind;
+use crate::host::media::{DiskMedium, FileMedium};
 use quietus_core::media::{MediaTable, MediumId};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,6 +53,9 @@ enum Opened {
     Growing,
     /// With the disk, for all disks of the process at once: it is only read.
     Shared,
+    /// As [`Opened::Locked`], or in a TPM, on NOR flash or in memory, if that is named: a root of fixed size. Other media lock
+    /// themselves.
+    Root,
 }
 
 const DATA: MediumRow = MediumRow {
@@ -111,7 +119,7 @@ const ROOT: MediumRow = MediumRow {
     name: "root",
     title: "the root",
     file: ROOT_FILE,
-    elsewhere: |toml| Some(&toml.versions.as_ref()?.root),
+    elsewhere: DiskToml::root,
     opened: Opened::Growing,
     part: Some(Part::Root),
     checked: Some(|_| "of this disk"),
@@ -128,6 +136,19 @@ const VERSIONS: &[MediumRow] = &[
     STUBS,
     ROOT,
 ];
+const SEALED: &[MediumRow] = &[
+    DATA,
+    JOURNAL,
+    MediumRow {
+        name: "keytree",
+        title: "the key tree",
+        file: KEYTREE_FILE,
+        checked: Some(|_| "opens under the root"),
+        is_counted: false,
+        ..MAP
+    },
+    MediumRow { opened: Opened::Root, is_counted: false, ..ROOT },
+];
 
 impl StoreKind {
     /// The media of a disk with this store.
@@ -136,6 +157,7 @@ impl StoreKind {
             Self::InPlace => IN_PLACE,
             Self::Overlay => OVERLAY,
             Self::Versions => VERSIONS,
+            Self::Sealed => SEALED,
         }
     }
 
@@ -145,19 +167,37 @@ impl StoreKind {
         let made = make_file(dir, row.file, bytes);
         let path =
             made.map_err(|error| DirectoryErrorKind::Io("make the file").of(&dir.join(row.file), error))?;
-        row.open(&path, Access::ReadWrite)
+        Ok(opened(&path, row.title, row.open_file(&path, Access::ReadWrite))?)
     }
 }
 
 impl MediumRow {
     /// The path of the medium of the disk in `dir` that `toml` describes.
     pub(crate) fn path(&self, toml: &DiskToml, dir: &Path) -> PathBuf {
-        dir.join((self.elsewhere)(toml).unwrap_or(Path::new(self.file)))
+        let place = (self.elsewhere)(toml).unwrap_or(Path::new(self.file));
+        // A root that is neither file nor device has its name for a path.
+        if self.is_file(place) { dir.join(place) } else { place.into() }
     }
 
-    /// Whether the file has a lock of its own, beside the directory's.
-    pub(crate) fn is_locked(&self) -> bool {
-        matches!(self.opened, Opened::Locked | Opened::Growing)
+    /// Whether the medium is a file or block device, if its place is called so.
+    fn is_file(&self, place: &Path) -> bool {
+        self.opened != Opened::Root || RootKind::of(place).is_ok_and(|root| root.path().is_some())
+    }
+
+    /// Whether the file of the disk in `dir` has a lock of its own, beside the directory's.
+    pub(crate) fn is_locked(&self, toml: &DiskToml) -> bool {
+        let place = (self.elsewhere)(toml).unwrap_or(Path::new(self.file));
+        matches!(self.opened, Opened::Locked | Opened::Growing | Opened::Root) && self.is_file(place)
+    }
+
+    /// Keeps other processes from what is at `path`, which is this medium.
+    pub(super) fn lock(&self, path: &Path, access: Access) -> Result<Option<File>, DirectoryError> {
+        lock_storage(path, access).map_err(|mut error| {
+            if let DirectoryErrorKind::Missing(what) = &mut error.kind {
+                *what = self.title;
+            }
+            error
+        })
     }
 
     /// Whether the disk has the medium for itself.
@@ -165,18 +205,27 @@ impl MediumRow {
         self.opened != Opened::Shared
     }
 
-    /// Opens the file at `path`, which is this medium.
-    pub(super) fn open(&self, path: &Path, access: Access) -> Result<FileMedium, DiskError> {
+    /// Opens what is at `path`, which is this medium.
+    pub(super) fn open(&self, path: &Path, access: Access) -> Result<DiskMedium, DiskError> {
+        if !self.is_file(path) {
+            let root = RootKind::of(path).map_err(|what| DiskErrorKind::Invalid(what).at(path))?;
+            let medium = DiskMedium::open_root(&root, access == Access::ReadOnly);
+            let medium = opened(path, self.title, medium)?;
+            return Ok(medium.expect("the root is no file"));
+        }
+        Ok(opened(path, self.title, self.open_file(path, access))?.into())
+    }
+
+    fn open_file(&self, path: &Path, access: Access) -> io::Result<FileMedium> {
         let read_only = access == Access::ReadOnly;
         let is_device = || std::fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
-        let medium = match self.opened {
+        match self.opened {
             Opened::Growing if is_device() => FileMedium::open(path, read_only),
             Opened::Growing => FileMedium::open_growing(path, read_only),
-            Opened::Whole | Opened::Locked | Opened::Shared => {
+            Opened::Whole | Opened::Locked | Opened::Shared | Opened::Root => {
                 FileMedium::open(path, read_only || !self.is_own())
             }
-        };
-        Ok(opened(path, self.title, medium)?)
+        }
     }
 }
 
@@ -201,7 +250,7 @@ impl DiskDir {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open_medium(&self, id: MediumId) -> Result<Option<FileMedium>, DiskError> {
+    pub fn open_medium(&self, id: MediumId) -> Result<Option<DiskMedium>, DiskError> {
         let row = self.own_media().find(|row| row.id == id);
         row.map(|row| row.open(&row.path(&self.toml, self.path()), self.access())).transpose()
     }
@@ -210,7 +259,7 @@ impl DiskDir {
     ///
     /// # Errors
     /// A file cannot be opened.
-    pub(crate) fn open_media(&self) -> Result<MediaTable<Arc<FileMedium>>, DiskError> {
+    pub(crate) fn open_media(&self) -> Result<MediaTable<Arc<DiskMedium>>, DiskError> {
         let open = |row: &MediumRow| row.open(&row.path(&self.toml, self.path()), self.access());
         let media = self.own_media().map(|row| Ok((row.id, Arc::new(open(row)?))));
         let media = media.collect::<Result<HashMap<_, _>, DiskError>>()?;
@@ -242,9 +291,23 @@ impl DiskToml {
         parts.map(move |(part, row)| (part, self.holds(part), row.path(self, dir)))
     }
 
-    /// What a part holds: where content dies with its stub, and that with the cell above it, only the root has to be overwritten. The
-    /// journal of a disk that keeps versions has no content: nothing is overwritten in place there.
+    /// The place of the root, of a disk that has one.
+    fn root(&self) -> Option<&Path> {
+        let of_versions = self.versions.as_ref().map(|it| &*it.root);
+        of_versions.or(self.sealed.as_ref().map(|it| &*it.root))
+    }
+
+    /// What a part holds: where content dies with its stub or its key, and that with the cell above it, only the root has to be overwritten.
+    /// The journal of a disk that keeps versions has no content, as nothing is overwritten in place there; that of a sealed disk has
+    /// content in flight under the keys.
     fn holds(&self, part: Part) -> Holds {
+        if self.store == StoreKind::Sealed {
+            return match part {
+                Part::Medium => Holds::Ciphertext,
+                Part::Root => Holds::Keys,
+                Part::Journal | Part::Map | Part::Stubs => Holds::Sealed,
+            };
+        }
         let dies_with_stub = self.versions.as_ref().map(|it| it.seal.dies_with_stub());
         match (part, dies_with_stub) {
             (Part::Medium, Some(true)) | (Part::Stubs, Some(true)) => Holds::Sealed,

@@ -6,6 +6,7 @@
 //! | credentials, the key file, how blocks are sealed | `keys` |
 //! | names and holds of epochs, also when their file is lost | `epochs` |
 //! | the image below an overlay | `base` |
+//! | how often the root of a sealed disk is written | `pace` |
 
 mod base;
 mod config;
@@ -15,7 +16,9 @@ mod error;
 pub mod keys;
 pub(crate) mod media;
 mod overlay;
+pub mod pace;
 mod qemu_img;
+mod sealed;
 mod sizes;
 mod stamp;
 #[cfg(test)]
@@ -25,6 +28,7 @@ mod versions;
 pub use crate::host::directory::Access;
 pub use base::Base;
 pub use config::overlay::{Committing, OverlayToml};
+pub use config::sealed::SealedToml;
 pub use config::versions::{EpochEnd, VersionsToml};
 pub use config::{CreateOptions, DiskToml, MediumToml, StoreKind, VersionsOptions, parse_size};
 pub use error::{DiskError, DiskErrorKind};
@@ -33,16 +37,16 @@ pub use sizes::Size;
 
 use crate::base::locked::keep_secrets;
 use crate::base::signed::SigningKey;
+use crate::disk::keys::content::ContentKeys;
 use crate::disk::keys::sealing::Unsealed;
-use crate::host::directory::{Directory, DirectoryErrorKind, lock_storage, opened};
-use crate::host::guarantees::{DiskGuarantees, session};
+use crate::host::directory::{Directory, DirectoryErrorKind, opened};
+use crate::host::guarantees::{DiskGuarantees, Part, session};
 use crate::host::media::FileMedium;
 use keys::{KeyFileOf, Keys, KeysError, Source};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::memory;
 use quietus_core::base::units::Millis;
 use quietus_core::media::MediumId;
-use quietus_core::media::sealing::Sealer;
 use quietus_core::store::{self, overlay::Setup, versions::Sessions};
 use quietus_core::volume::{Checkpoint, Config, Opening};
 use quietus_seal::DiskId;
@@ -63,8 +67,8 @@ pub struct DiskDir {
     base: Option<Arc<Base>>,
     /// Blocks in which the base counts as holding data, if not those in which it does.
     base_data: Option<Arc<BlockSet>>,
-    /// The sealer of a disk that keeps versions, and the sessions up to this opening.
-    sealer: Option<Arc<dyn Sealer>>,
+    /// The keys of a disk whose content is ciphertext, and the sessions up to this opening.
+    content_keys: Option<ContentKeys>,
     sessions: Sessions,
     /// The file that the keys were opened from: without it the disk is lost.
     keys: Option<Arc<FileMedium>>,
@@ -100,11 +104,12 @@ impl DiskDir {
         let directory = Directory::open(path, access)?;
         // The holder of the lock until now may have changed the description.
         let toml = DiskToml::read(path)?;
-        let locked = toml.store.media().iter().filter(|row| row.is_locked());
-        let locks = locked.map(|row| lock_storage(&row.path(&toml, path), access));
+        let locked = toml.store.media().iter().filter(|row| row.is_locked(&toml));
+        let locks = locked.map(|row| row.lock(&row.path(&toml, path), access));
         let locks = locks.collect::<Result<_, _>>()?;
-        let (base, base_data, sealer, sessions, keys) = (None, None, None, Sessions::default(), None);
-        Ok(Self { directory, toml, base, base_data, sealer, sessions, keys, _media_locks: locks })
+        let content_keys = toml.sealed.as_ref().and_then(sealed::opened);
+        let (base, base_data, sessions, keys) = (None, None, Sessions::default(), None);
+        Ok(Self { directory, toml, base, base_data, content_keys, sessions, keys, _media_locks: locks })
     }
 
     /// The present configuration of the disk in directory `path`, which may be open.
@@ -155,9 +160,14 @@ impl DiskDir {
     /// The key file, if the disk has keys.
     #[must_use]
     pub fn key_file(&self) -> Option<KeyFileOf> {
+        let (versions, sealed) = (self.toml.versions.as_ref(), self.toml.sealed.as_ref());
+        let path = match versions {
+            Some(versions) => versions.keys_path(self.path()),
+            None => sealed.and_then(|it| it.keys_path(self.path())),
+        };
         Some(KeyFileOf {
-            path: self.toml.versions.as_ref()?.keys_path(self.path())?,
-            index: self.medium_of(MediumId::Map)?,
+            path: path?,
+            index: versions.and_then(|_| self.medium_of(MediumId::Map)),
             disk: DiskId(*self.toml.uuid.as_bytes()),
             name: self.name(),
             is_read_only: self.is_read_only(),
@@ -186,7 +196,10 @@ impl DiskDir {
         let disk = *self.toml.uuid.as_bytes();
         let view = std::fs::read(self.directory.file("view")).unwrap_or_default();
         let entropy = entropy()?;
-        let files: Vec<_> = self.toml.parts(self.path()).map(|(_, _, path)| path).collect();
+        // A root that is no file has no cache that could be lost.
+        let parts =
+            self.toml.parts(self.path()).filter(|(part, _, path)| *part != Part::Root || path.exists());
+        let files: Vec<_> = parts.map(|(_, _, path)| path).collect();
         // An unknown session is unlike any other.
         let unknown = |_| u64::from_le_bytes(*entropy.first_chunk().expect("there are 32 bytes"));
         Ok(Opening {
@@ -204,26 +217,34 @@ impl DiskDir {
     /// Opens the keys of a disk whose content is sealed, with the credential of `source`. Without them, content can
     /// be neither read nor written; dead content can be destroyed.
     pub fn unlock(&mut self, source: &Source) -> Result<(), KeysError> {
-        let Some(versions) = &self.toml.versions else { return Ok(()) };
-        let seal = versions.seal;
+        let is_sealed = self.toml.sealed.is_some();
+        let seal = self.toml.versions.as_ref().map(|it| it.seal);
         let Some(file) = self.key_file() else {
-            self.sealer = Some(Arc::new(Unsealed));
+            // A sealed disk without a credential got its keys when it was opened.
+            if seal.is_some() {
+                self.content_keys = Some(ContentKeys::Sealer(Arc::new(Unsealed)));
+            }
             return Ok(());
         };
         keep_secrets();
-        let keys = Keys::unlock(&file, source)?;
+        let keys = if is_sealed { Keys::open(&file, source)? } else { Keys::unlock(&file, source)? };
         self.sessions = keys.sessions();
         self.keys = Some(Arc::new(opened(&file.path, "the key file", FileMedium::open(&file.path, true))?));
-        let sealer = Arc::new(keys.into_sealer(seal)?);
-        memory::keep(&*sealer);
-        self.sealer = Some(sealer);
+        self.content_keys = Some(match seal {
+            Some(seal) => {
+                let sealer = Arc::new(keys.into_sealer(seal)?);
+                memory::keep(&*sealer);
+                ContentKeys::Sealer(sealer)
+            }
+            None => sealed::content_keys(keys.into_cipher()),
+        });
         Ok(())
     }
 
-    /// The sealer of the disk's content, if that is sealed and the keys were [opened](Self::unlock).
+    /// The keys of the disk's content, if that is ciphertext and the keys were [opened](Self::unlock).
     #[must_use]
-    pub fn sealer(&self) -> Option<Arc<dyn Sealer>> {
-        self.sealer.clone()
+    pub fn content_keys(&self) -> Option<ContentKeys> {
+        self.content_keys.clone()
     }
 
     /// The file of the keys, if they were opened.
@@ -236,6 +257,9 @@ impl DiskDir {
         let versions =
             versions.map(|it| store::versions::Setup { layout: it.layout(), sessions: self.sessions });
         let overlay = || self.setup().map(store::Kind::Overlay);
+        if self.toml.store == StoreKind::Sealed {
+            return store::Kind::Sealed;
+        }
         versions.map(store::Kind::Versions).or_else(overlay).unwrap_or(store::Kind::InPlace)
     }
 

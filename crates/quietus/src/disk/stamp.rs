@@ -9,7 +9,7 @@
 
 use super::{DiskDir, DiskError, DiskErrorKind};
 use crate::host::directory::DirectoryErrorKind;
-use crate::host::media::FileMedium;
+use crate::host::media::DiskMedium;
 use quietus_core::base::units::{Extent, Pos};
 use quietus_core::base::zeros::is_zeros;
 use quietus_core::media::MediumId;
@@ -42,9 +42,12 @@ impl DiskDir {
     /// # Errors
     /// [`DiskError`], which costs nothing but a check at the next start.
     pub fn stamp(&self) -> Result<(), DiskError> {
-        // The pages of an index have checksums of their own.
-        let map = if self.toml().overlay.is_some() { self.open_medium(MediumId::Map)? } else { None };
-        let (Some(data), Some(map)) = (self.open_medium(MediumId::Data)?, map) else { return Ok(()) };
+        // The pages of an index and of a key tree have checksums of their own.
+        if self.toml().overlay.is_none() {
+            return Ok(());
+        }
+        let media = (self.open_medium(MediumId::Data)?, self.open_medium(MediumId::Map)?);
+        let (Some(data), Some(map)) = media else { return Ok(()) };
         let path = self.path().join("stamp");
         let failed = |error| DirectoryErrorKind::Io("write the file").of(&path, error);
         let stamp = Stamp::of(&data, &map).map_err(|error| failed(io::Error::other(error)))?;
@@ -63,7 +66,7 @@ impl DiskDir {
     ///
     /// # Errors
     /// [`DiskErrorKind::Changed`]: the fault, and its place.
-    pub(crate) fn check_stamp(&self, data: &FileMedium, map: &FileMedium) -> Result<(), DiskError> {
+    pub(crate) fn check_stamp(&self, data: &DiskMedium, map: &DiskMedium) -> Result<(), DiskError> {
         // A torn stamp is no loss, and the core refuses a shorter map.
         let bytes = std::fs::read(self.path().join("stamp")).unwrap_or_default();
         let stamp = Stamp::from_bytes(&bytes, *self.toml().uuid.as_bytes());
@@ -139,7 +142,7 @@ fn what_differs(page: u64) -> String {
 }
 
 impl Stamp {
-    fn of(data: &FileMedium, map: &FileMedium) -> Result<Self, MediumError> {
+    fn of(data: &DiskMedium, map: &DiskMedium) -> Result<Self, MediumError> {
         let mut pages = Vec::new();
         let mut bytes = vec![0; READ_BYTES as usize];
         let entries = Extent::<Pos>::between(MAP_HEAD_BYTES.min(map.size()), map.size());

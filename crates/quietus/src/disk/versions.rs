@@ -81,7 +81,7 @@ fn make_stubs(draft: &mut Draft, disk: [u8; 16], versions: &VersionsToml) -> Res
 
 /// A medium of at least `bytes` bytes at the path that `option` may have named: a file, which is made, or a block device.
 /// Whether the file is new; and a lock.
-fn made_or_device(
+pub(super) fn made_or_device(
     draft: &mut Draft,
     option: &str,
     path: &Path,
@@ -103,7 +103,7 @@ fn made_or_device(
     Ok((medium, false, lock))
 }
 
-fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
+pub(super) fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
     let zeros = vec![0; PIECE_BYTES as usize];
     for piece in Extent::<Pos>::new(0, bytes).pieces(PIECE_BYTES) {
         medium.write(piece.start, &zeros[..piece.len as usize], false)?;
@@ -111,7 +111,7 @@ fn clear(medium: &FileMedium, bytes: u64) -> Result<(), MediumError> {
     Ok(())
 }
 
-fn make_keys(dir: &Path, toml: &DiskToml, options: &CreateOptions) -> Result<(), DiskError> {
+pub(super) fn make_keys(dir: &Path, toml: &DiskToml, options: &CreateOptions) -> Result<(), DiskError> {
     let path = dir.join(KEYS_FILE);
     let source = options.versions.source.clone().unwrap_or_default();
     let refused = |error: KeysError| match error {

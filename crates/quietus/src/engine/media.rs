@@ -2,13 +2,13 @@
 
 use super::StartError;
 use crate::disk::DiskDir;
-use crate::host::media::{FileMedium, SharedMedium};
+use crate::host::media::{DiskMedium, SharedMedium};
 use quietus_core::media::{MediaTable, MediumId};
 use std::sync::Arc;
 
 /// The media of a disk, and which of them are its own.
 pub(super) struct Opened {
-    pub(super) own: MediaTable<Arc<FileMedium>>,
+    pub(super) own: MediaTable<Arc<DiskMedium>>,
     pub(super) all: MediaTable<Arc<dyn SharedMedium>>,
 }
 

@@ -27,17 +27,18 @@ pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
 use crate::base::buffers;
 use crate::disk::DiskDir;
+use crate::disk::keys::content::ContentKeys;
 use crate::engine::export::ReplyTo;
 use crate::host::attached::Attachment;
-use crate::host::media::{FileMedium, SharedMedium};
+use crate::host::media::{DiskMedium, FileMedium, SharedMedium};
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::buf::Buf;
 use quietus_core::base::numbers::Numbered;
 use quietus_core::base::units::{Addr, Epoch, Extent, Millis, Pos, Scope};
 use quietus_core::erase::policy::Scratch;
+use quietus_core::media::cipher::Keys;
 use quietus_core::media::medium::{Medium, MediumError};
 use quietus_core::media::place::Place;
-use quietus_core::media::sealing::Sealer;
 use quietus_core::media::{Media, MediaTable, MediumId};
 use quietus_core::owed::ledger::Obligation;
 use quietus_core::request::{Op, Outcome, Request, RequestId};
@@ -74,12 +75,12 @@ struct Shared {
     read_only: bool,
     multi_connection: bool,
     disk: [u8; 16],
-    data: Arc<FileMedium>,
+    data: Arc<DiskMedium>,
     /// The media that the disk has for itself.
-    own: MediaTable<Arc<FileMedium>>,
+    own: MediaTable<Arc<DiskMedium>>,
     media: MediaTable<Arc<dyn SharedMedium>>,
-    /// The keys of a disk whose content is sealed, and their file.
-    sealer: Option<Arc<dyn Sealer>>,
+    /// The keys of a disk whose content is ciphertext, and their file.
+    content_keys: Option<ContentKeys>,
     keys: Option<Arc<FileMedium>>,
     started: Instant,
     inner: Mutex<Inner>,
@@ -168,7 +169,7 @@ impl Engine {
             data: Arc::clone(own.data()),
             own,
             media,
-            sealer: dir.sealer(),
+            content_keys: dir.content_keys(),
             keys: dir.keys(),
             started: Instant::now(),
             inner: Mutex::new(inner),
@@ -218,13 +219,13 @@ impl Engine {
 
     /// The medium, for a proof to read.
     #[must_use]
-    pub fn data(&self) -> &FileMedium {
+    pub fn data(&self) -> &DiskMedium {
         &self.shared.data
     }
 
     /// A medium that the disk has for itself, to be read as it is.
     #[must_use]
-    pub fn medium(&self, id: MediumId) -> Option<&FileMedium> {
+    pub fn medium(&self, id: MediumId) -> Option<&DiskMedium> {
         self.shared.own.get(id).map(|medium| &**medium)
     }
 
@@ -437,8 +438,8 @@ impl Shared {
         self.media.view(|it| &**it as &dyn Medium)
     }
 
-    fn sealer(&self) -> Option<&dyn Sealer> {
-        self.sealer.as_deref()
+    fn content_keys(&self) -> Option<Keys<'_>> {
+        self.content_keys.as_ref().map(ContentKeys::keys)
     }
 
     /// Checks every file. Of the first change that is found the volume learns, and latches.
@@ -473,14 +474,15 @@ impl Shared {
     /// Does `io` if it does not block, else leaves it to a worker. Returns the actions that follow.
     fn perform_here(&self, io: Io) -> Vec<Action> {
         if io.op != IoOp::Read {
-            let (id, result) = io.perform(&self.media(), self.sealer(), &mut Scratch::default());
+            let (id, result) = io.perform(&self.media(), self.content_keys(), &mut Scratch::default());
             return self.apply(Event::Completed(id, result));
         }
         let mut buf = buffers::take(io.at.bytes() as usize);
-        let read = io.at.read(&mut buf, self.sealer(), |place, into| match self.read_cached(place, into) {
-            Some(read) => read.map_err(|error| Some(error.into())),
-            None => Err(None),
-        });
+        let read =
+            io.at.read(&mut buf, self.content_keys(), |place, into| match self.read_cached(place, into) {
+                Some(read) => read.map_err(|error| Some(error.into())),
+                None => Err(None),
+            });
         match read {
             Ok(()) => self.apply(Event::Completed(io.id, Ok(Buf::from(buf).into()))),
             Err(Some(error)) => self.apply(Event::Completed(io.id, Err(error))),
@@ -502,7 +504,7 @@ impl Shared {
                 let at_work = self.lock().volume.is_at_work();
                 self.data.be_gentle(at_work);
             }
-            let (id, result) = io.perform(&self.media(), self.sealer(), scratch);
+            let (id, result) = io.perform(&self.media(), self.content_keys(), scratch);
             let mut actions = self.apply(Event::Completed(id, result));
             let own =
                 actions.iter().position(|action| matches!(action, Action::Io(io) if is_pass(io) == kind));

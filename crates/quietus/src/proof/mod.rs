@@ -6,15 +6,18 @@
 //! | --- | --- |
 //! | what `status` and `quietus sensitive` say of marks | `sensitivity` |
 //! | stubs and their keys on the medium | `stubs`, `stub_medium` |
+//! | the root of a sealed disk | `top_cell` |
 //! | `quietus verify` | `verify` |
 
 mod receipts;
 pub mod sensitivity;
 mod stub_medium;
 mod stubs;
+mod top_cell;
 mod verify;
 
 pub use stubs::{RootFound, StubsFound};
+pub use top_cell::SealedFound;
 pub use verify::{CheckLine, Checks};
 
 use crate::base::hex::{hex, sha256};
@@ -76,7 +79,8 @@ pub struct Proof {
     pub read_ways: BTreeMap<String, u64>,
     /// Dead bytes without space on the medium, where there is nothing to read.
     pub hole_bytes: u64,
-    /// The dead bytes with a receipt in the audit log: overwritten before their space was given back.
+    /// Those of the bytes without space with a receipt in the audit log: they, or their keys, were overwritten before their space was
+    /// given back.
     pub destroyed_bytes: u64,
     /// Dead bytes that are not zeros: first byte and length. Of an overlay: on its medium.
     pub violations: Vec<Extent<Addr>>,
@@ -95,6 +99,9 @@ pub struct Proof {
     /// Findings on the stub medium and in the root of a disk whose content dies with its stubs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stubs: Option<StubsFound>,
+    /// Findings in the root of a sealed disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<SealedFound>,
     /// Which content had to be destroyed ([`Sensitivity`]), if that was not all, as it was signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sensitive: Option<AsSigned<Sensitivity>>,
@@ -145,10 +152,10 @@ impl Proof {
     /// Whether no dead byte holds content, and no obligation is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        let stubs = self.stubs.as_ref();
         !self.has_dead_content()
             && self.bytes.get("queued").is_none_or(|bytes| *bytes == 0)
-            && stubs.is_none_or(|found| found.owed + found.root.owed == 0)
+            && self.stubs.as_ref().is_none_or(|found| found.owed + found.root.owed == 0)
+            && self.sealed.as_ref().is_none_or(|found| found.root.owed == 0 && found.root.cells == 1)
     }
 
     /// Whether dead content was found.
@@ -161,7 +168,8 @@ impl Proof {
     #[must_use]
     pub fn places_found(&self) -> u64 {
         let stubs = self.stubs.as_ref().map_or(0, |found| found.residue.len() + found.root.residue.len());
-        (self.violations.len() + stubs) as u64
+        let sealed = self.sealed.as_ref().map_or(0, |found| found.root.residue.len());
+        (self.violations.len() + stubs + sealed) as u64
     }
 }
 
@@ -187,6 +195,7 @@ pub fn prove(
     let mut search = Search::new(engine, dies_with_stub, destroyed, step);
     search.run()?;
     let stubs = if dies_with_stub { Some(search.look_at_stubs(dir)?) } else { None };
+    let sealed = dir.toml().sealed.as_ref().map(|_| search.look_at_top_cell(dir)).transpose()?;
     let Search { mut bytes, read_ways, hole_bytes, destroyed_bytes, violations, digest, .. } = search;
     let (status, waiting) = engine.ask(|volume| (volume.status(), volume.waiting_bytes()));
     for (cause, amount) in waiting.by_cause.into_iter().filter(|(_, amount)| *amount > 0) {
@@ -214,6 +223,7 @@ pub fn prove(
         guarantees: AsSigned::new(&dir.guarantees()),
         epochs: epochs(&status.store, status.live_bytes),
         stubs,
+        sealed,
         sensitive: sensitive.map(AsSigned::new),
     };
     let receipt = Signed::sign(proof, &key);

@@ -25,7 +25,7 @@ struct How {
     act: String,
 }
 
-/// The whole blocks whose last receipt in the audit log of the disk in `dir` says that their content was overwritten. The oldest
+/// The whole blocks whose last receipt in the audit log of the disk in `dir` says that their content, or its key, was overwritten. The oldest
 /// lines may be gone from there: then the set is smaller than the truth.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ fn note(line: &[u8], size: u64, all: &mut BlockSet<Addr>) {
     for run in batch.all() {
         let Some(extent) = Extent::<Addr>::within(run.start, run.len, size) else { continue };
         match run.kind.act.as_str() {
-            "shredded" => {
+            "shredded" | "rekeyed" => {
                 let end = extent.end() / BLOCK_BYTES * BLOCK_BYTES;
                 let start = extent.start.0.next_multiple_of(BLOCK_BYTES);
                 all.insert(Extent::between(start.min(end), end));
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_blocks_whose_last_receipt_is_of_passes_count_as_destroyed() {
+    fn whole_blocks_whose_last_receipt_is_of_passes_or_of_a_key_count_as_destroyed() {
         let receipt = |act: &str, start: u64, len: u64| {
             format!(
                 "{{\"event\":\"receipt\",\"n\":1,\"from_ms\":0,\"bytes\":{},\"unit\":512,\"kinds\":[{{\"act\":\"{act}\",\"passes\":1}}],\
@@ -82,9 +82,10 @@ mod tests {
         say(receipt("plain", 8, 8));
         say(receipt("retired", 16, 8));
         say(receipt("shredded", 100, 7));
+        say(receipt("rekeyed", 104, 9));
         say("{\"event\":\"opened\"}".into());
         say("half a li".into());
         let runs: Vec<_> = all.runs().map(|run| (run.start.0, run.len)).collect();
-        assert_eq!(runs, [(0, 4096), (8192, 4096)]);
+        assert_eq!(runs, [(0, 4096), (8192, 4096), (104 * 512, 4096)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::epochs;
-use crate::host::media::FileMedium;
+use crate::host::media::DiskMedium;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::units::{BLOCK_BYTES, Extent, Pos, Session};
 use quietus_core::base::zeros::is_zeros;
@@ -42,8 +42,8 @@ pub(crate) struct StubScan {
 /// Why a stub medium cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// The disk has no stub medium.
-    #[error("the disk has no stub medium")]
+    /// The disk has no such medium.
+    #[error("the disk has no stub medium or root")]
     None,
     /// The medium cannot be read.
     #[error(transparent)]
@@ -105,7 +105,7 @@ impl StubScan {
 /// The medium that is looked at, and whom to ask what lies there.
 struct Looked<'a> {
     engine: &'a Engine,
-    medium: &'a FileMedium,
+    medium: &'a DiskMedium,
     /// Whole sectors that lie somewhere, as a question about the stubs or the cells in them.
     question: fn(Pos, Vec<u8>) -> Question,
 }

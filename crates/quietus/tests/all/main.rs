@@ -7,5 +7,6 @@ mod damage;
 mod nbd;
 mod program;
 mod schemas;
+mod sealed;
 mod vault;
 mod versions;

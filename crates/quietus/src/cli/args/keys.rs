@@ -8,7 +8,7 @@ use quietus_core::retention::Retention;
 use quietus_seal::Seal;
 use std::path::PathBuf;
 
-/// How `create --store versions` keeps versions.
+/// How `create` keeps versions, or seals content.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "With --store versions")]
 pub struct VersionsArgs {
@@ -27,10 +27,19 @@ pub struct VersionsArgs {
     /// Default: `stubs` in the directory.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub stub_medium: Option<PathBuf>,
-    /// Medium for the root, whose keys hide the stubs: a block device, whose first 8 KiB are overwritten, or a file to
-    /// create. Choose a medium that overwrites in place, such as a magnetic disk. Default: `root` in the directory.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    /// Medium for the root, whose keys hide all others: a block device, whose first 12 KiB are overwritten, or a file to
+    /// create. Choose a medium that overwrites in place, such as a magnetic disk. A sealed disk also takes tpm:INDEX, such as
+    /// tpm:0x01800150, or mtd:/dev/mtdN (NOR flash). Default: `root` in the directory.
+    #[arg(
+        long,
+        value_name = "PATH",
+        value_hint = ValueHint::FilePath,
+        help_heading = "With --store sealed or versions"
+    )]
     pub root: Option<PathBuf>,
+    /// Seal the disk without a credential: deleted content dies with its keys, and the files of the disk alone open the rest.
+    #[arg(long, conflicts_with_all = ["passphrase_file", "key_file", "key_command"], help_heading = "With --store sealed or versions")]
+    pub no_credential: bool,
 }
 
 fn seals() -> impl TypedValueParser<Value = Seal> {
@@ -38,7 +47,7 @@ fn seals() -> impl TypedValueParser<Value = Seal> {
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Seal>())
 }
 
-/// Where the credential comes from that opens the keys of a disk that keeps versions.
+/// Where the credential comes from that opens the keys of a disk.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Keys (default: ask for a passphrase)")]
 #[group(id = "credential", multiple = false)]
@@ -98,8 +107,9 @@ fn named(passphrase: &Option<PathBuf>, key: &Option<PathBuf>, command: &Option<S
 impl VersionsArgs {
     /// The options for a new disk with this credential.
     pub(in crate::cli) fn options(&self, credential: &CredentialArgs) -> VersionsOptions {
-        let Self { seal, epoch, retention, stub_medium, root } = self.clone();
-        VersionsOptions { seal, epoch, retention, stub_medium, root, source: credential.named() }
+        let Self { seal, epoch, retention, stub_medium, root, no_credential } = self.clone();
+        let source = credential.named();
+        VersionsOptions { seal, epoch, retention, stub_medium, root, source, no_credential }
     }
 }
 
@@ -137,8 +147,8 @@ pub enum KeyAction {
         #[command(flatten)]
         credential: CredentialArgs,
     },
-    /// Create a new master key, which seals new content from the next start on. Older versions keep their
-    /// keys.
+    /// Create a new master key of a disk that keeps versions, which seals new content from the next start on. Older versions keep
+    /// their keys.
     Rotate {
         /// A credential that opens the disk.
         #[command(flatten)]

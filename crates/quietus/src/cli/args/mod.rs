@@ -129,7 +129,7 @@ pub struct DoctorArgs {
     /// Place to examine: a directory, a block device, or a file, which need not exist yet.
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
-    /// Place for the root of a disk with `--store versions`. Default: beside the disk.
+    /// Place for the root of a disk with `--store sealed` or `versions`. Default: beside the disk.
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub root: Option<PathBuf>,
 }
@@ -143,7 +143,7 @@ pub struct DiskArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = help!("quietus create vm1 --size 20G", "quietus create vm2 --adopt image.raw --dry-run", "quietus create vm3 --store overlay --base golden.img", "quietus create vm4 --size 20G --store versions --root /mnt/hdd/vm4.root"))]
+#[command(after_help = help!("quietus create vm1 --size 20G", "quietus create vm2 --adopt image.raw --dry-run", "quietus create vm3 --store overlay --base golden.img", "quietus create vm4 --size 20G --store sealed --root /mnt/hdd/vm4.root --no-credential", "quietus create vm5 --size 20G --store versions --root /mnt/hdd/vm5.root"))]
 pub struct CreateArgs {
     /// Directory to create for the disk.
     #[arg(value_hint = ValueHint::DirPath)]
@@ -167,7 +167,8 @@ pub struct CreateArgs {
     /// once, to a copy in the directory.
     #[arg(long, value_hint = ValueHint::FilePath)]
     pub base: Option<PathBuf>,
-    /// Raw image to copy into a disk with `--store versions`. Holes and blocks of zeros take up no space.
+    /// Raw image to copy into a disk with `--store sealed` or `versions`; the image itself stays as it is. Holes and blocks of zeros take
+    /// up no space.
     /// Default of --size: the size of the image.
     #[arg(long, value_name = "IMAGE", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
@@ -178,19 +179,20 @@ pub struct CreateArgs {
     /// random,ff,zero. For an overlay also `none`, which frees space and destroys nothing.
     #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
-    /// Time without a request after which queued content is destroyed.
-    #[arg(long, default_value = "250ms", value_parser = parse_duration_ms)]
-    pub idle_after: u64,
-    /// Longest time that queued content waits while the disk is busy.
-    #[arg(long, default_value = "10m", value_parser = parse_duration_ms)]
-    pub deadline: u64,
+    /// Time without a request after which queued content is destroyed. Default: 250ms, or the deadline where the root of the disk
+    /// wears out.
+    #[arg(long, value_parser = parse_duration_ms)]
+    pub idle_after: Option<u64>,
+    /// Longest time that queued content waits while the disk is busy. Default: 10m, or 1h with a root in a TPM, which wears out.
+    #[arg(long, value_parser = parse_duration_ms)]
+    pub deadline: Option<u64>,
     /// Treat a 4 KiB block that is overwritten with zeros as deleted.
     #[arg(long)]
     pub detect_zeroes: bool,
     /// Whether to go on.
     #[command(flatten)]
     pub consent: ConsentArgs,
-    /// How versions are kept.
+    /// How versions are kept, or content is sealed.
     #[command(flatten)]
     pub versions: VersionsArgs,
     /// The first credential.
@@ -234,7 +236,7 @@ pub struct ServeArgs {
     #[arg(long)]
     pub read_only: bool,
     /// Memory for all disks and clients together: 256M, 4G [default: 128M for each disk].
-    /// A disk that keeps versions uses half of its share for its index and stubs; the rest is
+    /// A disk that keeps versions or is sealed uses half of its share for its index or keys; the rest is
     /// for the content that clients read and write. Requests wait for memory. The program itself
     /// takes about 20 MiB more, and half a MiB for each client.
     #[arg(long, help_heading = "Limits", value_name = "SIZE", value_parser = parse_memory)]
@@ -368,7 +370,7 @@ pub struct VerifyArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// On a disk that keeps versions, also read and authenticate the content of every version.
+    /// Also read all content of a sealed disk, or read and authenticate that of every version of a disk that keeps versions.
     #[arg(long)]
     pub read_data: bool,
     /// The credential that opens the keys of a disk that is not served.

@@ -38,7 +38,8 @@ fn every_help_has_an_example_that_is_understood() {
 
 /// The headings of groups of options, and the options that belong below each.
 const HEADINGS: &[(&str, &str)] = &[
-    ("With --store versions", "seal epoch retention stub_medium root"),
+    ("With --store versions", "seal epoch retention stub_medium"),
+    ("With --store sealed or versions", "root no_credential"),
     ("Keys (default: ask for a passphrase)", "passphrase_file key_file key_command"),
     ("New credential (default: ask for a passphrase)", "new_passphrase_file new_key_file new_key_command"),
     ("TLS", "tls_cert tls_key tls_client_ca tls_optional"),
@@ -58,7 +59,7 @@ fn options_stand_under_the_heading_of_their_kind() {
             let id = option.get_id().as_str();
             // An option has a heading of its own where it has a special meaning.
             let is_special = |heading: &str| match heading {
-                "With --store versions" => name == "quietus create",
+                "With --store versions" | "With --store sealed or versions" => name == "quietus create",
                 "What is inferred" | "Limits" => name == "quietus serve",
                 _ => true,
             };

@@ -15,7 +15,10 @@ const IN_PLACE: &str = "deletion overwrites content in place";
 const OVERLAY: &str = "deletion overwrites content in the overlay's file; the base image is never changed";
 const ROOT_HERE: &str = "deletion destroys a key in the root, which lies here; with --seal none or aes-xts, deletion overwrites content";
 const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; unless --seal is none or aes-xts, the rest may lie anywhere";
-const ADVICE: &str = "with `--store versions --root PATH` only the root has to be overwritten: put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
+const KEYS_HERE: &str = "deletion destroys the keys of blocks, in the root, which lies here";
+const KEYS_THERE: &str =
+    "deletion destroys the keys of blocks, in the root, at --root; the rest may lie anywhere";
+const ADVICE: &str = "with `--root PATH`, and `--store sealed` or `versions`, only the root has to be overwritten: put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
 const ADVICE_ROOT: &str =
     "put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here";
 
@@ -26,6 +29,7 @@ pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Fail
     let mut diagnosis = diagnose(here, root, is_device);
     if diagnosis.most != Level::Clear {
         diagnosis.roots = guarantees::overwriting_mounts(&Roots::default());
+        diagnosis.root_media = Some(guarantees::root_media(&Roots::default()));
     }
     out.doctor(&diagnosis);
     good(diagnosis.promises.iter().any(|it| it.level == Level::Clear))
@@ -46,6 +50,7 @@ pub(in crate::cli) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_de
         promise(StoreKind::InPlace, here.level, if is_device { ON_DEVICE } else { IN_PLACE }),
         promise(StoreKind::Overlay, here.level, OVERLAY),
         promise(StoreKind::Versions, root_level, if root.is_some() { ROOT_THERE } else { ROOT_HERE }),
+        promise(StoreKind::Sealed, root_level, if root.is_some() { KEYS_THERE } else { KEYS_HERE }),
     ];
     let most = promises.iter().map(|it| it.level).min().unwrap_or(Level::NotReached);
     let best = promises.iter().filter(|it| it.level == most).map(|it| it.store).collect();
@@ -54,7 +59,7 @@ pub(in crate::cli) fn diagnose(here: Guarantees, root: Option<Guarantees>, is_de
         (_, None) => Some(ADVICE.into()),
         (_, Some(_)) => Some(ADVICE_ROOT.into()),
     };
-    Doctor { most, best, promises, advice, roots: Vec::new(), here, root }
+    Doctor { most, best, promises, advice, roots: Vec::new(), root_media: None, here, root }
 }
 
 #[cfg(test)]
@@ -67,8 +72,8 @@ mod tests {
     }
 
     #[test]
-    fn a_root_makes_versions_the_store_that_promises_more_or_less() {
-        let all = [StoreKind::InPlace, StoreKind::Overlay, StoreKind::Versions];
+    fn a_root_makes_the_stores_that_have_one_promise_more_or_less() {
+        let all = [StoreKind::InPlace, StoreKind::Overlay, StoreKind::Versions, StoreKind::Sealed];
         for (here, root, best, advises_a_root) in [
             (Level::NotAssured, None, &all[..], true),
             (Level::NotAssured, Some(Level::Clear), &all[2..], false),
@@ -77,7 +82,8 @@ mod tests {
             let found = diagnose(of(here), root.map(of), false);
             let levels: Vec<_> = found.promises.iter().map(|it| it.level).collect();
             let advises = found.advice.is_some_and(|it| it.contains("--root PATH"));
-            let expected = (vec![here, here, root.unwrap_or(here)], best, advises_a_root);
+            let of_root = root.unwrap_or(here);
+            let expected = (vec![here, here, of_root, of_root], best, advises_a_root);
             assert_eq!((levels, &found.best[..], advises), expected, "{here:?}, {root:?}");
         }
     }

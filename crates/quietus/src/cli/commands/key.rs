@@ -21,6 +21,9 @@ pub(in crate::cli) fn key(args: &KeyArgs, out: &Report) -> Result<(), Failure> {
             out.key_added(keys.add(&secret)?);
         }
         KeyAction::Remove { slot, credential } => remove(&dir, &file, (*slot, &credential.source()), out)?,
+        KeyAction::Rotate { .. } if dir.toml().sealed.is_some() => {
+            return Err(KeysError::OneMaster(dir.path().into()).into());
+        }
         KeyAction::Rotate { credential } => {
             out.key_rotated(Keys::open(&file, &credential.source())?.rotate()?.0);
         }

@@ -14,6 +14,7 @@ use crate::host::guarantees::Roots;
 use crate::host::paths;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use clap::ValueEnum;
+use quietus_core::volume;
 use quietus_core::watch::Watcher;
 use quietus_detect::Disk;
 use quietus_detect::formats::format::Prober;
@@ -95,6 +96,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let mut config = dir.config()?;
     config.trust_discard = args.detect.trust_discard;
     config.store_bytes_max = store_bytes(args);
+    config.overwrites_kill = args.detect.grade == GradeArg::Content;
     let watcher = watcher(&args.detect, dir.toml().size_bytes);
     let (mode, hold_ms) = (args.detect.attached, args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
@@ -115,9 +117,9 @@ fn store_bytes(args: &ServeArgs) -> u64 {
     memory_bytes(args) / args.disks.len().max(1) as u64 / 2
 }
 
-/// Memory for what clients read and write, in bytes: all but what stores of versions have.
+/// Memory for what clients read and write, in bytes: all but what stores have that cache their metadata.
 fn payload_bytes(args: &ServeArgs, disks: &[Arc<OpenDisk>]) -> u64 {
-    let stores = disks.iter().filter(|disk| disk.keeps_epochs()).count() as u64;
+    let stores = disks.iter().filter(|disk| disk.dir.toml().store.caches_metadata()).count() as u64;
     memory_bytes(args) - stores * store_bytes(args)
 }
 
@@ -277,8 +279,10 @@ fn reload(disks: &[Arc<OpenDisk>], services: &Services) {
         let fresh = DiskDir::behaviour(disk.dir.path());
         match fresh {
             Ok(fresh) => disk.engine.reconfigure(|config| {
-                let quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, .. } = *config;
-                *config = quietus_core::volume::Config { read_only, trust_discard, store_bytes_max, ..fresh };
+                let volume::Config { read_only, trust_discard, store_bytes_max, overwrites_kill, .. } =
+                    *config;
+                let given = volume::Config { read_only, trust_discard, store_bytes_max, ..fresh };
+                *config = volume::Config { overwrites_kill, ..given };
             }),
             Err(error) => {
                 tracing::error!(%error, "cannot reload [behaviour]");

@@ -11,7 +11,7 @@ use crate::front::control::{
     BlocksForgotten, BlocksWeighed, Closed, Compacted, Diff, Forgotten, Held, Owed, PurgeWeighed, Purged,
     Released, Restored, Shredded, StatusAnswer, Versions, Waiting, Weighed,
 };
-use crate::host::guarantees::{DiskGuarantees, Guarantees, Level};
+use crate::host::guarantees::{DiskGuarantees, Guarantees, Level, RootMedia};
 use crate::offline::{Committed, Exported, Rebased, Repaired};
 use crate::proof::sensitivity::Sensitivity;
 use crate::proof::{Checks, Proof};
@@ -273,6 +273,8 @@ pub enum HomeKind {
     Overlay,
     /// A disk that keeps versions.
     Versions,
+    /// A sealed disk.
+    Sealed,
     /// A vault.
     Vault,
 }
@@ -285,6 +287,7 @@ impl HomeKind {
             StoreKind::InPlace => Self::InPlace,
             StoreKind::Overlay => Self::Overlay,
             StoreKind::Versions => Self::Versions,
+            StoreKind::Sealed => Self::Sealed,
         }
     }
 
@@ -296,6 +299,7 @@ impl HomeKind {
             Self::InPlace => StoreKind::InPlace.name(),
             Self::Overlay => StoreKind::Overlay.name(),
             Self::Versions => StoreKind::Versions.name(),
+            Self::Sealed => StoreKind::Sealed.name(),
             Self::Vault => "vault",
         }
     }
@@ -314,6 +318,8 @@ pub struct Doctor {
     pub advice: Option<String>,
     /// Mount points of this host where the root of a disk would be overwritten; empty if a store needs no other place.
     pub roots: Vec<PathBuf>,
+    /// The TPM and the NOR flash of this host, on which the root of a sealed disk can lie; `None` if a store needs no other place.
+    pub root_media: Option<RootMedia>,
     /// What was found at the path.
     pub here: Guarantees,
     /// What was found at the path of the root, if one was given.

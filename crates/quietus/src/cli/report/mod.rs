@@ -4,6 +4,7 @@ mod audit;
 mod epochs;
 mod past;
 mod places;
+mod sealed;
 mod sensitive;
 mod status;
 mod vault;
@@ -124,13 +125,15 @@ impl Report {
                     "note: the disk lies in memory ({memory}), and is lost when the machine stops"
                 )?;
             }
-            match (guarantees.level, guarantees.advice()) {
-                (level, Some(advice)) => {
-                    writeln!(out, "note: {level}; `quietus status {disk}` says why")?;
-                    writeln!(out, "note: {advice}")
+            if let Some(advice) = guarantees.advice() {
+                let level = guarantees.level;
+                writeln!(out, "note: {level}; `quietus status {disk}` says why")?;
+                if guarantees.root_lies_beside_content() {
+                    writeln!(out, "note: the root lies on the device of the content, where old copies of its keys may stay")?;
                 }
-                _ => Ok(()),
+                writeln!(out, "note: {advice}")?;
             }
+            sealed::created(out, toml)
         });
     }
 
@@ -373,6 +376,9 @@ fn guarantees_text(
 fn result(proof: &Proof) -> String {
     let verdict = verdict::headline(&Verdict::of_proof(proof));
     match (proof.is_clean(), &proof.stubs) {
+        (true, _) if proof.sealed.is_some() => {
+            format!("{verdict}: no key of dead content is left, and no dead byte holds ciphertext")
+        }
         (true, Some(_)) => {
             format!(
                 "{verdict}: no stub is left of content that no epoch shows, so that it cannot be read again"
@@ -401,7 +407,8 @@ fn signature_text(out: &mut String, key: &str, checked: Checked, subject: Subjec
 fn found_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
     let stubs = proof.stubs.as_ref();
     let residue = stubs.map_or(&[][..], |found| &found.residue);
-    let cells = stubs.map_or(&[][..], |found| &found.root.residue);
+    let cells = stubs.map(|found| &found.root).or(proof.sealed.as_ref().map(|found| &found.root));
+    let cells = cells.map_or(&[][..], |root| &root.residue);
     for Extent { start, len } in proof.violations.iter().take(10) {
         writeln!(out, "DEAD CONTENT at {}, {len} bytes", start.0)?;
     }
@@ -418,10 +425,11 @@ fn found_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
 fn holes_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
     if proof.destroyed_bytes > 0 {
         let destroyed = bytes(proof.destroyed_bytes);
-        writeln!(
-            out,
-            "destroyed    {destroyed:>12}  of the dead bytes: overwritten, then given back to the host"
-        )?;
+        let how = match proof.sealed {
+            Some(_) => "their keys destroyed, and given back to the host",
+            None => "overwritten, then given back to the host",
+        };
+        writeln!(out, "destroyed    {destroyed:>12}  of the dead bytes: {how}")?;
     }
     let never = bytes(proof.hole_bytes.saturating_sub(proof.destroyed_bytes));
     writeln!(
@@ -439,6 +447,9 @@ fn epochs_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
             "epochs       {kept} kept, {forgotten} forgotten; they show {}",
             bytes(epochs.shown_bytes)
         )?;
+    }
+    if let Some(found) = &proof.sealed {
+        sealed::proof(out, found)?;
     }
     let Some(found) = &proof.stubs else { return Ok(()) };
     writeln!(

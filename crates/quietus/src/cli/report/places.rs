@@ -33,6 +33,8 @@ fn diagnosis(out: &mut String, it: &Doctor) -> fmt::Result {
     it.roots
         .iter()
         .try_for_each(|point| writeln!(out, "a root       {} overwrites in place", point.display()))?;
+    let media = it.root_media.as_ref().map(ToString::to_string).unwrap_or_default();
+    media.lines().try_for_each(|medium| writeln!(out, "a root       {medium}"))?;
     for promise in &it.promises {
         writeln!(out, "{:<12} {}: {}", promise.store.name(), promise.level, promise.how)?;
     }
@@ -63,7 +65,7 @@ fn findings(out: &mut String, title: &str, findings: &[Finding]) -> fmt::Result 
 mod tests {
     use super::*;
     use crate::cli::commands::doctor::diagnose;
-    use crate::host::guarantees::{DeviceFacts, DeviceKind, Facts, Layer, Transport, judge};
+    use crate::host::guarantees::{DeviceFacts, DeviceKind, Facts, Layer, RootMedia, Transport, judge};
 
     fn drive(name: &str, rotational: bool) -> crate::host::guarantees::Guarantees {
         let device = DeviceFacts {
@@ -80,11 +82,13 @@ mod tests {
     fn the_doctor_names_the_places_for_a_root_below_its_advice() {
         let mut found = diagnose(drive("sda", false), None, false);
         found.roots = vec!["/mnt/hdd".into()];
+        found.root_media = Some(RootMedia::default());
         let mut told = String::new();
         diagnosis(&mut told, &found).expect("text");
         let lines: Vec<_> = told.lines().collect();
         assert!(lines[1].starts_with("advice "), "{told}");
         assert_eq!(lines[2], "a root       /mnt/hdd overwrites in place");
+        assert_eq!(lines[3], "a root       no TPM, and no NOR flash");
     }
 
     #[test]
@@ -92,10 +96,11 @@ mod tests {
         let mut told = String::new();
         diagnosis(&mut told, &diagnose(drive("sda", false), Some(drive("sdb", true)), true)).expect("text");
         let expected = "\
-at best      overwriting reaches the bytes, as far as this host can tell (store versions)
+at best      overwriting reaches the bytes, as far as this host can tell (store versions, sealed)
 in-place     overwriting does NOT reach every copy of the bytes: deletion overwrites content in place, if the journal, in the disk's directory, lies on an equally good medium
 overlay      overwriting does NOT reach every copy of the bytes: deletion overwrites content in the overlay's file; the base image is never changed
 versions     overwriting reaches the bytes, as far as this host can tell: deletion destroys a key in the root, at --root; unless --seal is none or aes-xts, the rest may lie anywhere
+sealed       overwriting reaches the bytes, as far as this host can tell: deletion destroys the keys of blocks, in the root, at --root; the rest may lie anywhere
 here         !  solid-state drive (sda). The controller writes changed blocks elsewhere, and the old ones stay in the chips, out of reach, until they are erased; to erase the whole device, use its own command: `nvme sanitize` or `hdparm --security-erase`.
 root         ok magnetic disk (sdb). Overwriting works in place, except for sectors that the firmware has replaced.
 ";

@@ -44,6 +44,9 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, doubts_max: usize) -
     if let (Some(epochs), Some(store)) = (&now.epochs, it.store.versions()) {
         versions(out, now, epochs, store)?;
     }
+    if let Some(store) = it.store.sealed() {
+        super::sealed::summary(out, now, store)?;
+    }
     line(out, "medium", &medium(now))?;
     let doubts = now.guarantees.doubts();
     for doubt in doubts.iter().take(doubts_max) {
@@ -63,7 +66,11 @@ fn medium(now: &StatusAnswer) -> String {
     match root {
         Some(root) => {
             let path = root.found.facts.path.display();
-            format!("root, {path}: {}; all else may lie anywhere", now.guarantees.level)
+            let beside = match now.guarantees.root_lies_beside_content() {
+                true => ", on the device of the content",
+                false => "",
+            };
+            format!("root, {path}{beside}: {}; all else may lie anywhere", now.guarantees.level)
         }
         None => format!("{}: {}", now.medium, now.guarantees.level),
     }

@@ -5,12 +5,14 @@
 
 pub(super) mod names;
 pub(super) mod overlay;
+pub(super) mod sealed;
 pub(super) mod versions;
 
 use super::{DiskError, DiskErrorKind};
 use crate::disk::keys::Source;
 use crate::host::directory::{DirectoryErrorKind, replace};
 use crate::host::guarantees::{self, DiskGuarantees};
+use crate::host::media::root::RootKind;
 use crate::host::paths::{Subject, absent};
 use clap::ValueEnum;
 use names::{DATA_FILE, ROOT_FILE, STUBS_FILE};
@@ -22,6 +24,7 @@ use quietus_core::store::overlay::Mode;
 use quietus_core::volume::Config;
 use quietus_seal::Seal;
 use schemars::JsonSchema;
+use sealed::SealedToml;
 use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -55,6 +58,9 @@ pub struct DiskToml {
     /// How versions are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub versions: Option<VersionsToml>,
+    /// How content is sealed in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<SealedToml>,
     /// Behaviour, which may be edited while the disk is not served.
     pub behaviour: BehaviourToml,
 }
@@ -70,12 +76,24 @@ pub enum StoreKind {
     Overlay,
     /// Every epoch of the disk is kept, encrypted, until it is forgotten.
     Versions,
+    /// Byte n of the disk is byte n of the medium, encrypted; deletion destroys keys, and works on SSDs.
+    Sealed,
 }
 
 impl StoreKind {
     /// Whether the store keeps versions.
     pub(super) fn keeps_versions(self) -> bool {
         self == Self::Versions
+    }
+
+    /// Whether content is encrypted, so that its keys decide: the disk has a root, and may have credentials.
+    pub(super) fn has_root(self) -> bool {
+        matches!(self, Self::Versions | Self::Sealed)
+    }
+
+    /// Whether metadata of the store is read part by part, and kept in memory.
+    pub(crate) fn caches_metadata(self) -> bool {
+        matches!(self, Self::Versions | Self::Sealed)
     }
 
     /// The name, as in the file and in JSON.
@@ -85,6 +103,7 @@ impl StoreKind {
             Self::InPlace => "in-place",
             Self::Overlay => "overlay",
             Self::Versions => "versions",
+            Self::Sealed => "sealed",
         }
     }
 }
@@ -140,11 +159,11 @@ pub struct CreateOptions {
     pub store: StoreKind,
     /// Image below an overlay, of any format that `qemu-img` knows.
     pub base: Option<PathBuf>,
-    /// Raw image whose content is copied to a disk that keeps versions.
+    /// Raw image whose content is copied to a disk that encrypts it.
     pub from: Option<PathBuf>,
     /// How the file of an overlay stays small.
     pub mode: Option<Mode>,
-    /// How versions are kept.
+    /// How versions are kept, or content is sealed.
     pub versions: VersionsOptions,
     /// Policy: the passes.
     pub policy: String,
@@ -156,7 +175,7 @@ pub struct CreateOptions {
     pub detect_zeroes: bool,
 }
 
-/// How a new disk keeps versions; what is not said is the default.
+/// How a new disk keeps versions, or seals its content; what is not said is the default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VersionsOptions {
     /// How blocks are sealed.
@@ -171,6 +190,18 @@ pub struct VersionsOptions {
     pub root: Option<PathBuf>,
     /// Where the first credential comes from, if not from the person at the terminal.
     pub source: Option<Source>,
+    /// A sealed disk has no credential: its root is its only secret.
+    pub no_credential: bool,
+}
+
+impl VersionsOptions {
+    /// The kind of medium that was chosen for the root.
+    ///
+    /// # Errors
+    /// What is wrong with its name, and what is right.
+    pub(crate) fn root_kind(&self) -> Result<Option<RootKind>, String> {
+        self.root.as_deref().map(RootKind::of).transpose()
+    }
 }
 
 /// Default size of all files of an audit log: one GiB.
@@ -183,6 +214,14 @@ const OVERLAY_BYTES_MAX: u64 = (u32::MAX as u64 - 1) * BLOCK_BYTES;
 /// Policy of an overlay that destroys nothing: dead space is only freed.
 const NO_PASSES: &str = "none";
 
+/// The tables of a description that say more of its store.
+#[derive(Default)]
+struct Tables {
+    overlay: Option<OverlayToml>,
+    versions: Option<VersionsToml>,
+    sealed: Option<SealedToml>,
+}
+
 impl MediumToml {
     /// The file in the disk's own directory.
     fn own() -> Self {
@@ -193,21 +232,22 @@ impl MediumToml {
 impl DiskToml {
     /// The description of a new disk in place.
     pub(super) fn in_place(options: &CreateOptions) -> Result<Self, DiskError> {
-        let here = Path::new("disk.toml");
-        let foreign = options.medium.as_deref().filter(|path| path.exists());
-        let found = foreign.map(size_of).transpose()?;
-        let size_bytes = match (found, options.size) {
-            (Some(found), Some(size)) if size > found => {
-                let what = format!("--size is {size} bytes, and the medium has {found}; use {found} or less");
-                return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
-            }
-            (_, Some(size)) => size,
-            (Some(found), None) => found,
-            (None, None) => return Err(size_missing()),
+        let (size_bytes, medium) = placed(options, 512)?;
+        Self::of(options, size_bytes, medium, Tables::default())
+    }
+
+    /// The description of a new sealed disk.
+    pub(super) fn sealed(options: &CreateOptions) -> Result<Self, DiskError> {
+        let (size_bytes, medium) = placed(options, BLOCK_BYTES)?;
+        let wanted = &options.versions;
+        let kind = wanted.root_kind().map_err(|error| DiskErrorKind::Usage(error).at(Path::new("--root")))?;
+        let root = match kind {
+            None => ROOT_FILE.into(),
+            Some(RootKind::Path(path)) => absolute(&path)?,
+            Some(elsewhere) => elsewhere.to_string().into(),
         };
-        let path = options.medium.as_deref().map_or_else(|| Ok(DATA_FILE.into()), absolute)?;
-        let medium = MediumToml { path, adopted: options.adopt };
-        Self::of(options, size_bytes, medium, None, None)
+        let sealed = SealedToml { root, credential: !wanted.no_credential };
+        Self::of(options, size_bytes, medium, Tables { sealed: Some(sealed), ..Tables::default() })
     }
 
     /// The description of a new overlay above `base`.
@@ -220,7 +260,7 @@ impl DiskToml {
             );
             return Err(DiskErrorKind::Invalid(what).at(&base.base));
         }
-        Self::of(options, size_bytes, MediumToml::own(), Some(base), None)
+        Self::of(options, size_bytes, MediumToml::own(), Tables { overlay: Some(base), ..Tables::default() })
     }
 
     /// The description of a new disk that keeps versions.
@@ -232,15 +272,14 @@ impl DiskToml {
         let (stubs, root) = (path(STUBS_FILE, &wanted.stub_medium)?, path(ROOT_FILE, &wanted.root)?);
         let versions = VersionsToml::new(wanted.seal.unwrap_or_default(), stubs, root);
         let medium = MediumToml { path: path(DATA_FILE, &options.medium)?, adopted: false };
-        Self::of(options, size_bytes, medium, None, Some(versions))
+        Self::of(options, size_bytes, medium, Tables { versions: Some(versions), ..Tables::default() })
     }
 
     fn of(
         options: &CreateOptions,
         size_bytes: u64,
         medium: MediumToml,
-        overlay: Option<OverlayToml>,
-        versions: Option<VersionsToml>,
+        Tables { overlay, versions, sealed }: Tables,
     ) -> Result<Self, DiskError> {
         let wanted = &options.versions;
         let toml = Self {
@@ -262,6 +301,7 @@ impl DiskToml {
             },
             overlay,
             versions,
+            sealed,
         };
         let toml = toml.summed();
         toml.check().map_err(|kind| kind.at(Path::new("disk.toml")))?;
@@ -318,23 +358,35 @@ impl DiskToml {
         }
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
         self.versions.as_ref().map_or(Ok(()), |versions| self.check_versions(versions))?;
+        self.sealed.as_ref().map_or(Ok(()), |_| self.check_sealed())?;
         self.policy().map(drop)
     }
 
     /// Whether the tables and fields fit the store.
     fn check_parts(&self) -> Result<(), DiskErrorKind> {
-        let (is_overlay, versions) = (self.store == StoreKind::Overlay, self.store.keeps_versions());
         let behaviour = &self.behaviour;
-        if self.overlay.is_some() != is_overlay || behaviour.mode.is_some() != is_overlay {
-            return Err(invalid(
-                "field `store` contradicts the rest: an overlay has a table [overlay] and a field `mode`, no other disk has them",
-            ));
-        }
-        let has = [self.versions.is_some(), behaviour.epoch.is_some(), behaviour.retention.is_some()];
-        if has != [versions; 3] {
-            return Err(invalid(
-                "field `store` contradicts the rest: a disk with the store `versions` has a table [versions] and fields `epoch` and `retention`, no other disk has them",
-            ));
+        let overlay = [self.overlay.is_some(), behaviour.mode.is_some()];
+        let versions = [self.versions.is_some(), behaviour.epoch.is_some(), behaviour.retention.is_some()];
+        for (store, has, rule) in [
+            (
+                StoreKind::Overlay,
+                &overlay[..],
+                "an overlay has a table [overlay] and a field `mode`, no other disk has them",
+            ),
+            (
+                StoreKind::Versions,
+                &versions,
+                "a disk with the store `versions` has a table [versions] and fields `epoch` and `retention`, no other disk has them",
+            ),
+            (
+                StoreKind::Sealed,
+                &[self.sealed.is_some()],
+                "a disk with the store `sealed` has a table [sealed], no other disk has one",
+            ),
+        ] {
+            if has.iter().any(|has| *has != (self.store == store)) {
+                return Err(invalid(format!("field `store` contradicts the rest: {rule}")));
+            }
         }
         Ok(())
     }
@@ -392,12 +444,13 @@ impl DiskToml {
     }
 
     pub(super) fn sum(&self) -> String {
-        let Self { version, uuid, size_bytes, store, medium, overlay, versions, .. } = self;
+        let Self { version, uuid, size_bytes, store, medium, overlay, versions, sealed, .. } = self;
         let facts = (version, uuid, size_bytes, store, &medium.path, medium.adopted);
-        let text = match (overlay, versions) {
-            (Some(overlay), _) => serde_json::to_string(&(facts, overlay.facts())),
-            (None, Some(versions)) => serde_json::to_string(&(facts, versions.facts())),
-            (None, None) => serde_json::to_string(&facts),
+        let text = match (overlay, versions, sealed) {
+            (Some(overlay), ..) => serde_json::to_string(&(facts, overlay.facts())),
+            (_, Some(versions), _) => serde_json::to_string(&(facts, versions.facts())),
+            (.., Some(sealed)) => serde_json::to_string(&(facts, sealed.facts())),
+            (None, None, None) => serde_json::to_string(&facts),
         };
         format!("crc32c:{:08x}", crc32c::crc32c(text.unwrap_or_default().as_bytes()))
     }
@@ -452,6 +505,24 @@ fn invalid(what: impl ToString) -> DiskErrorKind {
 fn unreadable(error: toml::de::Error) -> DiskErrorKind {
     let error = error.to_string();
     invalid(format!("{}; correct that, or restore the file from a backup", error.trim_end()))
+}
+
+/// The size of a disk whose byte n lies at byte n of its medium, and that medium, of which the disk uses whole units of `unit` bytes.
+fn placed(options: &CreateOptions, unit: u64) -> Result<(u64, MediumToml), DiskError> {
+    let here = Path::new("disk.toml");
+    let foreign = options.medium.as_deref().filter(|path| path.exists());
+    let found = foreign.map(size_of).transpose()?.map(|found| found / unit * unit);
+    let size_bytes = match (found, options.size) {
+        (Some(found), Some(size)) if size > found => {
+            let what = format!("--size is {size} bytes, and the medium has {found}; use {found} or less");
+            return Err(DiskErrorKind::Invalid(what).at(foreign.unwrap_or(here)));
+        }
+        (_, Some(size)) => size,
+        (Some(found), None) => found,
+        (None, None) => return Err(size_missing()),
+    };
+    let path = options.medium.as_deref().map_or_else(|| Ok(DATA_FILE.into()), absolute)?;
+    Ok((size_bytes, MediumToml { path, adopted: options.adopt }))
 }
 
 fn size_missing() -> DiskError {

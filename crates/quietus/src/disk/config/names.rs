@@ -10,3 +10,5 @@ pub(in crate::disk) const STUBS_FILE: &str = "stubs";
 pub(in crate::disk) const ROOT_FILE: &str = "root";
 /// Name of the key file.
 pub(in crate::disk) const KEYS_FILE: &str = "keys";
+/// Name of the file with the key tree of a sealed disk.
+pub(in crate::disk) const KEYTREE_FILE: &str = "keytree";

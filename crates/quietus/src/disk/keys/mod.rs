@@ -6,6 +6,7 @@
 //! 3. A session is durable before anything is sealed under it, in the key file and in the index ([`sessions`]).
 //! 4. A key file that lacks a session which the index notes changes nothing, and seals nothing.
 
+pub mod content;
 mod file;
 mod prompt;
 pub mod sealing;
@@ -30,7 +31,7 @@ use quietus_seal::keys::{
     BadKeyFile, ChangeError, CredentialKind, KeyFile, SessionIndex, SlotNumber, Stretch, UnlockError,
     Unlocked,
 };
-use quietus_seal::{DiskId, Generation, Generator, NoSession, SEED_BYTES, Seal, Session};
+use quietus_seal::{DiskId, Generation, Generator, NoSession, SEED_BYTES, Seal, SectorCipher, Session};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -39,8 +40,8 @@ use zeroize::Zeroizing;
 pub struct KeyFileOf {
     /// Path of the file.
     pub path: PathBuf,
-    /// Path of the disk's index, which notes the sessions.
-    pub index: PathBuf,
+    /// Path of the disk's index, which notes the sessions; `None` of a sealed disk, whose keys have no sessions.
+    pub index: Option<PathBuf>,
     /// The disk.
     pub disk: DiskId,
     /// The name of the disk, as a person is asked for its passphrase.
@@ -56,8 +57,13 @@ pub enum KeysError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// The disk has no keys.
-    #[error("{}: the disk has no keys; only a disk with `--store versions` and a seal other than `none` has keys", .0.display())]
+    #[error("{}: the disk has no keys; only a disk with `--store versions` and a seal other than `none`, or a sealed disk with a credential, has keys", .0.display())]
     NoKeys(PathBuf),
+    /// The master key cannot change.
+    #[error(
+        "{}: the master key of a sealed disk cannot be rotated, as all content lies under it; change who opens the disk with `quietus key DISK add` and `remove`", .0.display()
+    )]
+    OneMaster(PathBuf),
     /// A key file has a fault, or refuses what is asked.
     #[error("{}: {fault}", path.display())]
     File {
@@ -257,6 +263,12 @@ impl Keys {
         let (session, random) = (self.session(), Generators::new(&mut *self.random));
         let made = DiskSealer::new(seal, self.stored.file(), self.unlocked, session, random);
         made.map_err(|error| Fault::from(error).at(self.stored.path()))
+    }
+
+    /// The cipher of a sealed disk, whose only master key never changes.
+    #[must_use]
+    pub fn into_cipher(self) -> SectorCipher {
+        SectorCipher::new(self.unlocked.newest().1)
     }
 
     /// Lets one more credential open the disk.

@@ -11,9 +11,10 @@ use quietus_seal::keys::{KeyFile, SessionIndex};
 
 /// The sessions that the index of the disk notes.
 pub(super) fn noted(file: &KeyFileOf) -> Result<Sessions, KeysError> {
-    let medium = opened(&file.index, "the index", FileMedium::open(&file.index, true))?;
+    let Some(index) = &file.index else { return Ok(Sessions::default()) };
+    let medium = opened(index, "the index", FileMedium::open(index, true))?;
     let noted = Sessions::noted(&medium, file.disk.0);
-    noted.map_err(|error| KeysError::Index { path: file.index.clone(), error })
+    noted.map_err(|error| KeysError::Index { path: index.clone(), error })
 }
 
 impl<M: Medium> StoredKeys<M> {

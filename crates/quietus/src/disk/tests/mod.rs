@@ -122,7 +122,7 @@ fn every_flipped_bit_of_what_a_disk_is_gets_noticed() {
 
 #[test]
 fn a_missing_file_is_named() {
-    for (file, what) in [("disk.toml", "disk.toml"), ("data", "the file")] {
+    for (file, what) in [("disk.toml", "disk.toml"), ("data", "the medium")] {
         let (_dir, path) = made(&options());
         std::fs::remove_file(path.join(file)).expect("it was there");
         assert_eq!(kind(&path), DirectoryErrorKind::Missing(what).into());

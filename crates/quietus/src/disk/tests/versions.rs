@@ -1,6 +1,7 @@
 //! Disks that keep versions: what is made, and what is refused.
 
 use super::*;
+use crate::host::directory::lock_storage;
 use quietus_seal::Seal;
 
 /// A disk with stubs, but without keys to ask for.

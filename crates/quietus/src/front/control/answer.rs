@@ -7,15 +7,16 @@ use super::reports::{Compacted, DueName, Owed, OwedRange, PurgeWeighed, Purged, 
 use super::verdict::Verdict;
 use super::waiting;
 use crate::base::rfc3339::now_ms;
-use crate::disk::{Size, Step};
+use crate::disk::{Size, Step, pace};
 use crate::engine::export::{Export, carry_out, liveness_runs};
 use crate::open_disk::copy::copy;
 use crate::open_disk::{OpenDisk, backlog_bytes};
 use crate::proof::{self, ProofError, Receipt};
 use quietus_core::base::units::{Addr, Extent};
+use quietus_core::media::MediumId;
 use quietus_core::owed::ledger::Due;
 use quietus_core::request::{Liveness, Op, Request};
-use quietus_core::volume::Status;
+use quietus_core::volume::{Config, Status};
 use quietus_detect::rules::options::Sensitive;
 use std::fs::File;
 
@@ -94,6 +95,7 @@ impl OpenDisk {
             read_only: config.read_only,
             idle_after_ms: config.idle_after_ms,
             deadline_ms: config.deadline_ms,
+            root_life_ms: self.root_life_ms(&config),
             verdict: Verdict::of_status(&status, &waiting, &guarantees),
             waiting,
             status,
@@ -104,6 +106,13 @@ impl OpenDisk {
             space: self.space(),
             guarantees,
         }
+    }
+
+    /// How long the root of a sealed disk lasts; `None` if writes do not wear it out.
+    fn root_life_ms(&self, config: &Config) -> Option<u64> {
+        let root = self.engine.medium(MediumId::Root).filter(|_| self.dir.toml().sealed.is_some())?;
+        let wear = root.wear(pace::passes(&config.policy.to_string()));
+        pace::life_ms(wear, config.idle_after_ms, config.deadline_ms)
     }
 
     fn space(&self) -> Option<Space> {

@@ -120,7 +120,7 @@ pub enum Call {
     },
     /// Check every file.
     Verify {
-        /// Whether to read the content of every version of a disk that keeps them.
+        /// Whether to read all content of a sealed disk, or that of every version of a disk that keeps them.
         #[serde(default)]
         read_data: bool,
     },
@@ -174,6 +174,9 @@ pub struct StatusAnswer {
     pub idle_after_ms: u64,
     /// Time after which queued content is destroyed at the latest, ms.
     pub deadline_ms: u64,
+    /// How long the root of a sealed disk lasts at that pace, ms; absent if writes do not wear it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_life_ms: Option<u64>,
     /// Whether everything that is known to be deleted is gone.
     pub verdict: Verdict,
     /// Content that was deleted and is not destroyed yet.

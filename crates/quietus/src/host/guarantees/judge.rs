@@ -18,7 +18,7 @@ pub fn judge(facts: Facts) -> Guarantees {
 }
 
 /// The level of these findings. No finding at all is no evidence.
-fn level(findings: &[Finding]) -> Level {
+pub(super) fn level(findings: &[Finding]) -> Level {
     match findings.iter().map(|finding| finding.severity).max() {
         Some(Severity::Note) => Level::Clear,
         Some(Severity::Doubt) | None => Level::NotAssured,

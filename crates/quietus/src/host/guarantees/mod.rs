@@ -12,6 +12,7 @@ mod facts;
 mod file_system;
 pub mod gather;
 mod judge;
+mod root;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use device::DeviceNumber;
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
+pub use root::{RootMedia, TpmFound, root_media};
 pub use session::session;
 pub use whole::{DiskGuarantees, Holds, Part, PartFound, inspect_disk};
 pub use words::Code;
@@ -118,11 +120,13 @@ pub fn overwriting_mounts(roots: &Roots) -> Vec<PathBuf> {
     once.map(|it| it.point).filter(is_clear).collect()
 }
 
-/// As [`inspect`]; a path that cannot be examined is a finding.
+/// As [`inspect`], also of a root that is neither file nor device; a path that cannot be examined is a finding.
 fn inspect_or_doubt(path: &Path) -> Guarantees {
-    inspect(path).unwrap_or_else(|error| {
-        let unknown = vec![format!("cannot inspect it: {error}")];
-        judge(Facts { path: path.into(), unknown, ..Facts::default() })
+    root::inspect_root(path).unwrap_or_else(|| {
+        inspect(path).unwrap_or_else(|error| {
+            let unknown = vec![format!("cannot inspect it: {error}")];
+            judge(Facts { path: path.into(), unknown, ..Facts::default() })
+        })
     })
 }
 

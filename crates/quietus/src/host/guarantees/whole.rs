@@ -1,6 +1,6 @@
 //! The guarantees of a whole disk: overwriting must reach each of its parts that may hold content.
 
-use super::{Finding, Guarantees, Level, Severity, inspect_or_doubt, name_of};
+use super::{Finding, Guarantees, Layer, Level, Severity, inspect_or_doubt, name_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -16,11 +16,11 @@ pub enum Part {
     Medium,
     /// The journal.
     Journal,
-    /// The map of an overlay, or the index of versions.
+    /// The map of an overlay, the index of versions, or the key tree of a sealed disk.
     Map,
     /// The stubs of versions, without which their content is lost.
     Stubs,
-    /// The root: the keys above the stubs.
+    /// The root: the keys above the stubs, or above the keys of blocks.
     Root,
 }
 
@@ -34,6 +34,8 @@ pub enum Holds {
     ContentInFlight,
     /// Keys, with which sealed content dies.
     Keys,
+    /// Content in its place, each block under a key that lasts until the block dies: lost with the keys.
+    Ciphertext,
     /// Sealed content, and what hides it: lost with the keys.
     Sealed,
     /// Addresses and times.
@@ -48,7 +50,7 @@ impl Holds {
     pub fn decides(self) -> bool {
         match self {
             Self::Content | Self::ContentInFlight | Self::Keys => true,
-            Self::Sealed | Self::Addresses | Self::Nothing => false,
+            Self::Ciphertext | Self::Sealed | Self::Addresses | Self::Nothing => false,
         }
     }
 }
@@ -75,7 +77,7 @@ pub struct DiskGuarantees {
     pub parts: BTreeMap<Part, PartFound>,
 }
 
-/// Finds out what this host guarantees for a disk with these files. A file that cannot be examined
+/// Finds out what this host guarantees for something with these files. A file that cannot be examined
 /// is a finding.
 #[must_use]
 pub fn inspect_disk(parts: impl IntoIterator<Item = (Part, Holds, PathBuf)>) -> DiskGuarantees {
@@ -108,6 +110,28 @@ impl DiskGuarantees {
         self.parts.values().any(|it| it.holds == Holds::Keys)
     }
 
+    /// A limit of deletion that no medium has: what can be read of content that was overwritten and is not dead.
+    #[must_use]
+    pub fn while_live(&self) -> Option<&'static str> {
+        let lies_under_keys = self.parts.values().any(|it| it.holds == Holds::Ciphertext);
+        lies_under_keys.then_some(
+            "overwritten content can be read until its block dies: an older copy that the medium keeps opens under the block's present key",
+        )
+    }
+
+    /// Whether the root, which overwriting does not reach for certain, lies on the device that holds the content.
+    #[must_use]
+    pub fn root_lies_beside_content(&self) -> bool {
+        let device = |part: Part| {
+            self.parts.get(&part)?.found.facts.layers.iter().rev().find_map(|layer| match layer {
+                Layer::Device(device) => Some(&*device.name),
+                Layer::File(_) => None,
+            })
+        };
+        let root = device(Part::Root).filter(|_| self.level != Level::Clear);
+        root.is_some() && root == device(Part::Medium)
+    }
+
     /// What keeps overwriting from reaching every copy, as a noun; `None` if nothing does.
     #[must_use]
     pub fn limit(&self) -> Option<&'static str> {
@@ -127,8 +151,8 @@ impl DiskGuarantees {
                 "deletion is assured with --root PATH on a medium that overwrites in place, such as a magnetic disk",
             ),
             _ => Some(
-                "deletion is assured with `create --store versions --root PATH`, PATH on a medium that overwrites in \
-                 place, such as a magnetic disk; the rest may stay here",
+                "deletion is assured with `create --store sealed --root PATH`, or `--store versions` to keep the past too, PATH on a \
+                 medium that overwrites in place, such as a magnetic disk; the rest may stay here",
             ),
         }
     }
@@ -186,6 +210,7 @@ impl fmt::Display for Holds {
             Self::Content => "content",
             Self::ContentInFlight => "content in flight",
             Self::Keys => "keys that content dies with",
+            Self::Ciphertext => "ciphertext, lost with the key of its block",
             Self::Sealed => "sealed, lost with the keys",
             Self::Addresses => "addresses, no content",
             Self::Nothing => "no content",
@@ -203,6 +228,7 @@ impl fmt::Display for DiskGuarantees {
             let grade = if holds.decides() { found.level.to_string() } else { "may lie anywhere".into() };
             write!(f, "\n- {part} ({holds}): {grade}")?;
         }
-        self.findings().iter().try_for_each(|(_, line)| write!(f, "\n- {line}"))
+        self.findings().iter().try_for_each(|(_, line)| write!(f, "\n- {line}"))?;
+        self.while_live().map_or(Ok(()), |limit| write!(f, "\n- {limit}"))
     }
 }

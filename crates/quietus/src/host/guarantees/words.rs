@@ -150,6 +150,30 @@ codes! {
     MagneticDisk: Note,
         "Overwriting works in place, except for sectors that the firmware has replaced",
         "";
+    /// A TPM that is a chip of its own.
+    TpmChip: Note,
+        "A key that is written over is gone as far as its maker promises: what the chip stores below its interface cannot be seen",
+        "";
+    /// A TPM in the firmware of a processor.
+    TpmFirmware: Doubt,
+        "Its keys lie encrypted in the flash of the board, where old copies of them may stay",
+        "use a TPM that is a chip of its own, or a medium that overwrites in place";
+    /// A TPM in software.
+    TpmVirtual: Doubt,
+        "Its keys lie in a file of the host, which may keep old copies of them",
+        "put the root on a medium that overwrites in place, or run Quietus on the host";
+    /// A TPM of a maker that is not known here.
+    TpmUnknown: Doubt,
+        "Whether the TPM is a chip that its maker promises to overwrite cannot be seen",
+        "ask the maker, or put the root on a medium that overwrites in place";
+    /// NOR flash.
+    NorFlash: Note,
+        "Keys are programmed to zeros or erased where they lie, and read back",
+        "";
+    /// The root lies in memory.
+    MemoryRoot: Note,
+        "All content is lost when the server stops",
+        "";
     /// A disk of which not enough is known.
     UnknownDevice: Doubt,
         "The device may not overwrite in place",
@@ -172,9 +196,11 @@ impl Finding {
             | Code::SharingUnknown
             | Code::OverlayFileSystem
             | Code::UnknownFileSystem => "file system",
-            Code::MemoryFileSystem | Code::MemorySwapped | Code::MemoryDevice | Code::CompressedMemory => {
-                "memory"
-            }
+            Code::MemoryFileSystem
+            | Code::MemorySwapped
+            | Code::MemoryDevice
+            | Code::CompressedMemory
+            | Code::MemoryRoot => "memory",
             Code::RemoteFileSystem | Code::RemoteDevice => "remote storage",
             Code::ThinPool => "thin pool",
             Code::Snapshot => "volume with snapshots",
@@ -185,11 +211,14 @@ impl Finding {
             Code::Flash if self.what.contains("card") => "memory card",
             Code::Flash => "SSD",
             Code::RotationUnsure => "USB disk",
+            Code::TpmChip | Code::TpmFirmware | Code::TpmUnknown => "TPM",
+            Code::TpmVirtual => "virtual TPM",
             Code::DeviceUnknown
             | Code::Encrypted
             | Code::Raid
             | Code::UnknownMapping
             | Code::MagneticDisk
+            | Code::NorFlash
             | Code::UnknownDevice
             | Code::NotFoundOut => "storage",
         }

@@ -20,11 +20,14 @@
 
 mod allocated;
 mod direct;
+mod disk_medium;
 mod identity;
 mod probe;
+pub mod root;
 mod shadow;
 mod uncached;
 
+pub use disk_medium::DiskMedium;
 pub use shadow::Shadow;
 pub use uncached::Way;
 

@@ -13,16 +13,16 @@ const PAGE_BYTES: u64 = 4096;
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub struct Shadow {
-    below: Arc<FileMedium>,
+pub struct Shadow<M = FileMedium> {
+    below: Arc<M>,
     /// Pages that were written, by number.
     pages: Mutex<BTreeMap<u64, Vec<u8>>>,
 }
 
-impl Shadow {
+impl<M: Medium> Shadow<M> {
     /// A shadow of the medium, which is not written to.
     #[must_use]
-    pub fn new(below: Arc<FileMedium>) -> Self {
+    pub fn new(below: Arc<M>) -> Self {
         Self { below, pages: Mutex::default() }
     }
 }
@@ -37,7 +37,7 @@ fn parts(pos: Pos, length: usize) -> impl Iterator<Item = (u64, usize, std::ops:
     })
 }
 
-impl Medium for Shadow {
+impl<M: Medium> Medium for Shadow<M> {
     fn size(&self) -> u64 {
         self.below.size()
     }

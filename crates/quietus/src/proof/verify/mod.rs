@@ -1,5 +1,6 @@
 //! Checks of all files of an open disk.
 
+mod sealed;
 mod versions;
 
 use crate::disk::Step;
@@ -38,7 +39,7 @@ impl CheckLine {
 
 impl OpenDisk {
     /// Checks every file. The journal, the map of an overlay and the base were checked when the disk was opened, and
-    /// `disk.toml` before. With `read_data`, all content of a disk that keeps versions is opened.
+    /// `disk.toml` before. With `read_data`, all content of a disk that keeps versions, or is sealed, is opened.
     pub(crate) fn verify(&self, read_data: bool, step: Step<'_>) -> Checks {
         let media = self.engine.check_media().map_err(|error| error.to_string());
         let latched = self.engine.status().latched;
@@ -52,7 +53,8 @@ impl OpenDisk {
             CheckLine::new("audit.jsonl", self.verify_record()),
             CheckLine::new("medium", latched.map_or_else(|| media.map(|()| "no failure"), Err)),
         ]);
-        checks.extend(versions::verify(self, read_data, step));
+        checks.extend(versions::verify(self, read_data, &mut *step));
+        checks.extend(sealed::verify(self, read_data, step));
         Checks { ok: checks.iter().all(|check| check.ok), checks }
     }
 

@@ -174,7 +174,7 @@ fn the_doctor_examines_what_is_there_or_where_it_would_be() {
     assert_eq!(diagnosed(dir, "")["promises"], here["promises"], "the current directory by default");
     let stores: Vec<_> =
         here["promises"].as_array().expect("a list").iter().map(|it| it["store"].clone()).collect();
-    assert_eq!(stores, ["in-place", "overlay", "versions"]);
+    assert_eq!(stores, ["in-place", "overlay", "versions", "sealed"]);
     let status = bench.json("status", &[]);
     assert_eq!(here["promises"][0]["level"], status["guarantees"]["level"], "as the disk itself says");
 }

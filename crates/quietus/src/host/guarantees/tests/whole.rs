@@ -51,7 +51,7 @@ fn a_part_that_holds_no_content_does_not_weaken_a_root_that_overwrites() {
     assert_eq!((together.level, together.limit()), (Level::NotReached, Some("SSD")));
     assert!(together.advice().is_some_and(|it| it.contains("--root PATH on a medium that overwrites")));
     let in_place = both(on_ssd("/srv/disk/data"), on_ssd("/srv/disk/journal"));
-    assert!(in_place.advice().is_some_and(|it| it.contains("create --store versions --root PATH")));
+    assert!(in_place.advice().is_some_and(|it| it.contains("create --store sealed --root PATH")));
 }
 
 #[test]

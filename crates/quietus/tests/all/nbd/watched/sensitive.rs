@@ -208,7 +208,7 @@ fn where_versions_are_kept_what_is_marked_dies_with_its_file_and_the_epochs_that
 
 #[test]
 fn without_a_file_system_that_has_marks_all_content_is_sensitive_and_status_says_so() {
-    let disk = Disk::new(&["--size", "1M", "--policy", "purge-2"]);
+    let disk = Disk::new(&["--size", "1M", "--policy", "purge-2", "--idle-after", "1h"]);
     let said = disk.shown("sensitive", &[]);
     assert!(said.contains("all content: disk is not served"), "{said}");
     let server = disk.serve(&["--sensitive", "marked"]);

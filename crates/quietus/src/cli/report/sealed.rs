@@ -1,0 +1,75 @@
+//! What is said of sealed disks.
+
+use super::bytes;
+use super::waiting::{duration, line};
+use crate::disk::DiskToml;
+use crate::front::control::StatusAnswer;
+use crate::proof::SealedFound;
+use quietus_core::store::sealed::SealedStatus;
+use std::fmt::{self, Write};
+
+/// How far the keys of a sealed disk are, and how often its root is written.
+pub(super) fn summary(out: &mut String, now: &StatusAnswer, store: &SealedStatus) -> fmt::Result {
+    let purging = if store.is_purging { ", the next one is under way" } else { "" };
+    let (early, most) = (store.early_entries, store.early_entries_max);
+    let purge = store.purge;
+    line(out, "sealed", &format!("purge {purge}{purging}; {early} of {most} entries of early keys in use"))?;
+    line(out, "purges", &pace(now.deadline_ms, now.root_life_ms))?;
+    now.guarantees.while_live().map_or(Ok(()), |limit| line(out, "", &format!("- {limit}")))
+}
+
+/// What the owner of a new sealed disk has to know.
+pub(super) fn created(out: &mut String, toml: &DiskToml) -> fmt::Result {
+    let Some(sealed) = &toml.sealed else { return Ok(()) };
+    let behaviour = &toml.behaviour;
+    writeln!(out, "note: purges: {}", pace(behaviour.deadline_ms, toml.root_life_ms()))?;
+    if !sealed.credential {
+        writeln!(
+            out,
+            "note: the disk has no credential: its files together, with the root, open all that is not deleted"
+        )?;
+    }
+    writeln!(
+        out,
+        "note: a copy of the directory is no backup, as it does not open after the next purge; without its root the disk is lost: \
+         back up with `quietus export`"
+    )
+}
+
+/// What a proof says of the root of a sealed disk.
+pub(super) fn proof(out: &mut String, found: &SealedFound) -> fmt::Result {
+    let (root, purge) = (&found.root, found.purge);
+    let read = bytes(root.read_bytes);
+    let (cells, owed) = (root.cells, root.owed);
+    writeln!(
+        out,
+        "root         {cells} key of purge {purge}, which opens all that lives, {owed} to be destroyed, in {read} of {}",
+        root.medium
+    )
+}
+
+/// When purges begin, and how long the root lasts then.
+fn pace(deadline_ms: u64, life_ms: Option<u64>) -> String {
+    let begins = format!("deleted content dies within {} at the latest", duration(deadline_ms));
+    match life_ms {
+        Some(life_ms) => {
+            format!("{begins}; the root, which wears out, lasts {} at that pace", duration(life_ms))
+        }
+        None => begins,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_names_the_life_of_a_root_that_wears_out() {
+        assert_eq!(pace(600_000, None), "deleted content dies within 10 min at the latest");
+        let tpm = pace(3_600_000, Some(100_000 * 3_600_000));
+        assert_eq!(
+            tpm,
+            "deleted content dies within 1 h at the latest; the root, which wears out, lasts 11 years at that pace"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! The table `sealed` of `disk.toml`: where the root of a sealed disk lies, and whether a credential opens the disk.
+
+use super::names::KEYS_FILE;
+use super::{DiskToml, MediumToml, invalid};
+use crate::disk::DiskErrorKind;
+use crate::host::media::root::RootKind;
+use quietus_core::base::units::BLOCK_BYTES;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Size of the largest disk in bytes: the number of a block has 40 bits.
+const SEALED_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
+
+/// How a disk seals its content, from its creation on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SealedToml {
+    /// Where the root lies: a path, relative to the directory or absolute, or another medium, as `--root` names it.
+    pub root: PathBuf,
+    /// Whether a credential opens the disk. Without one the root is the only secret.
+    pub credential: bool,
+}
+
+impl SealedToml {
+    /// The fields that the checksum covers.
+    pub(in crate::disk) fn facts(&self) -> impl Serialize + '_ {
+        (&self.root, self.credential)
+    }
+
+    /// The kind of medium on which the root lies.
+    ///
+    /// # Errors
+    /// What is wrong with its name, and what is right.
+    pub fn root_kind(&self) -> Result<RootKind, String> {
+        RootKind::of(&self.root)
+    }
+
+    /// Path of the key file of the disk in `dir`, if a credential opens the disk.
+    #[must_use]
+    pub fn keys_path(&self, dir: &Path) -> Option<PathBuf> {
+        self.credential.then(|| dir.join(KEYS_FILE))
+    }
+}
+
+impl DiskToml {
+    /// Whether the fields of a sealed disk make sense.
+    pub(super) fn check_sealed(&self) -> Result<(), DiskErrorKind> {
+        if self.size_bytes > SEALED_BYTES_MAX {
+            let size = self.size_bytes;
+            return Err(invalid(format!(
+                "field `size_bytes` is {size}; a sealed disk has at most {SEALED_BYTES_MAX}"
+            )));
+        }
+        self.sealed.as_ref().map_or(Ok(()), |it| it.root_kind().map(drop).map_err(invalid))?;
+        if self.medium.adopted {
+            return Err(invalid("field `medium.adopted` of a sealed disk is true"));
+        }
+        if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
+            return Err(invalid(
+                "field `medium.path` of a sealed disk is neither `data` nor an absolute path",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bytes of the medium of a sealed disk: whole blocks, as the last one lies there as a whole.
+    pub(in crate::disk) fn sealed_medium_bytes(&self) -> u64 {
+        self.size_bytes.next_multiple_of(BLOCK_BYTES)
+    }
+}

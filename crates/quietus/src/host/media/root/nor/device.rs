@@ -1,0 +1,249 @@
+//! NOR flash as the kernel's MTD devices have it (`include/uapi/mtd/mtd-abi.h`).
+
+use super::log::{BLOCKS, Chip, Geometry};
+use rustix::fs::FlockOperation;
+use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const MEMGETINFO: Opcode = opcode::read::<Info>(b'M', 1);
+const MEMERASE64: Opcode = opcode::write::<Erase>(b'M', 20);
+const MTD_RAM: u8 = 1;
+const MTD_NORFLASH: u8 = 3;
+const MTD_WRITEABLE: u32 = 0x400;
+/// Longest block: two of them are in memory at a start.
+const BLOCK_BYTES_MAX: u32 = 4 << 20;
+/// Fewest records of a block: the slots, their labels, and room to go on.
+const RECORDS_MIN: usize = 8;
+/// Most devices that are listed.
+const DEVICES_MAX: usize = 64;
+
+/// `struct mtd_info_user`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Info {
+    kind: u8,
+    flags: u32,
+    size: u32,
+    erasesize: u32,
+    writesize: u32,
+    oobsize: u32,
+    padding: u64,
+}
+
+const _: () = assert!(size_of::<Info>() == 32);
+
+/// `struct erase_info_user64`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Erase {
+    start: u64,
+    length: u64,
+}
+
+const _: () = assert!(size_of::<Erase>() == 16);
+
+impl Info {
+    /// The sizes, if a root can lie on such a device.
+    fn geometry(&self) -> Result<Geometry, String> {
+        let Self { kind, flags, size, erasesize, writesize, .. } = *self;
+        if !matches!(kind, MTD_NORFLASH | MTD_RAM) {
+            return Err(format!("an MTD device of type {kind}, and not NOR flash; use one that is"));
+        }
+        if flags & MTD_WRITEABLE == 0 {
+            return Err("the device cannot be written to; use one that can".into());
+        }
+        if erasesize > BLOCK_BYTES_MAX || u64::from(size) < BLOCKS as u64 * u64::from(erasesize) {
+            return Err(format!(
+                "{size} bytes in blocks of {erasesize}; a root needs {BLOCKS} blocks of at most {BLOCK_BYTES_MAX} bytes"
+            ));
+        }
+        let geometry = Geometry { block_bytes: erasesize as usize, write_bytes: writesize.max(1) as usize };
+        if geometry.records() < RECORDS_MIN {
+            return Err(format!(
+                "blocks of {erasesize} bytes, written {writesize} at once, have no room for {RECORDS_MIN} records"
+            ));
+        }
+        Ok(geometry)
+    }
+}
+
+/// An MTD device. Its name is open for one process at a time.
+#[derive(Debug)]
+pub(super) struct Mtd {
+    file: File,
+    geometry: Geometry,
+}
+
+impl Mtd {
+    pub(super) fn open(path: &Path, read_only: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(!read_only).open(path);
+        let file = file.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(
+                "the host has no such device; name one that is there, as `quietus doctor` shows it",
+            ),
+            _ => error,
+        })?;
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        let how = if read_only { FlockOperation::NonBlockingLockShared } else { exclusive };
+        rustix::fs::flock(&file, how)
+            .map_err(|_| io::Error::other("another process uses the device; stop it first"))?;
+        // SAFETY: MEMGETINFO fills a `struct mtd_info_user`, which `Info` is.
+        let info = unsafe { ioctl(&file, Getter::<MEMGETINFO, Info>::new()) };
+        let info = info.map_err(|_| io::Error::other("not an MTD device; name one such as /dev/mtd3"))?;
+        let geometry = info.geometry().map_err(io::Error::other)?;
+        Ok(Self { file, geometry })
+    }
+
+    fn at(&self, block: usize, at: usize) -> u64 {
+        (block * self.geometry.block_bytes + at) as u64
+    }
+}
+
+impl Chip for Mtd {
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn read(&mut self, block: usize, at: usize, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, self.at(block, at))
+    }
+
+    fn program(&mut self, block: usize, at: usize, from: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(from, self.at(block, at))
+    }
+
+    fn erase(&mut self, block: usize) -> io::Result<()> {
+        let erase = Erase { start: self.at(block, 0), length: self.geometry.block_bytes as u64 };
+        // SAFETY: MEMERASE64 reads a `struct erase_info_user64`, which `Erase` is.
+        Ok(unsafe { ioctl(&self.file, Setter::<MEMERASE64, Erase>::new(erase)) }?)
+    }
+}
+
+/// An MTD device on which a root can lie.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct MtdAbout {
+    /// The device, such as `/dev/mtd3`.
+    pub device: String,
+    /// The name of the partition.
+    pub name: String,
+    /// Bytes of the device.
+    pub bytes: u64,
+    /// Bytes that are erased together. A root needs two such blocks.
+    pub block_bytes: u64,
+    /// Whether bits can be programmed one by one: what dies is then programmed to zeros, and a block is erased when it is full.
+    pub clears_bits: bool,
+}
+
+impl MtdAbout {
+    /// The NOR flash of the machine whose `/sys` is at `sys`. Nothing is opened.
+    #[must_use]
+    pub fn all(sys: &Path) -> Vec<Self> {
+        let folder = sys.join("class/mtd");
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(DEVICES_MAX * 2);
+        let mut found: Vec<_> =
+            entries.filter_map(|entry| Self::of(&entry.path())).take(DEVICES_MAX).collect();
+        found.sort_by_key(|it| (it.device.len(), it.device.clone()));
+        found
+    }
+
+    /// The device that a folder of `/sys/class/mtd` describes, if it is NOR flash with room for a root.
+    fn of(folder: &Path) -> Option<Self> {
+        let text = |name: &str| Some(std::fs::read_to_string(folder.join(name)).ok()?.trim().to_string());
+        let number = |name: &str| text(name)?.parse::<u64>().ok();
+        let device = folder.file_name()?.to_str()?;
+        // Each device has a second name for reading.
+        let is_device = device.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
+        let (bytes, block_bytes) = (number("size")?, number("erasesize")?);
+        let is_fit = text("type")? == "nor" && bytes >= BLOCKS as u64 * block_bytes;
+        (is_device && is_fit).then_some(Self {
+            device: format!("/dev/{device}"),
+            name: text("name")?,
+            bytes,
+            block_bytes,
+            clears_bits: number("writesize")? == 1,
+        })
+    }
+}
+
+impl fmt::Display for MtdAbout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, name, bytes, block_bytes, .. } = self;
+        write!(f, "NOR flash {device} ({name}), {bytes} bytes in blocks of {block_bytes}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOR: Info = Info {
+        kind: MTD_NORFLASH,
+        flags: 0xc00,
+        size: 1 << 20,
+        erasesize: 65536,
+        writesize: 1,
+        oobsize: 0,
+        padding: 0,
+    };
+
+    #[test]
+    fn the_requests_have_the_numbers_of_the_kernel() {
+        assert_eq!((MEMGETINFO as u64, MEMERASE64 as u64), (0x8020_4d01, 0x4010_4d14));
+    }
+
+    #[test]
+    fn a_device_that_cannot_hold_a_root_is_refused_with_what_is_wrong() {
+        assert_eq!(NOR.geometry(), Ok(Geometry { block_bytes: 65536, write_bytes: 1 }));
+        for (info, what) in [
+            (Info { kind: 4, ..NOR }, "not NOR flash"),
+            (Info { flags: 0x800, ..NOR }, "cannot be written"),
+            (Info { size: 131_071, ..NOR }, "2 blocks"),
+            (Info { erasesize: 8 << 20, size: 64 << 20, ..NOR }, "2 blocks"),
+            (Info { erasesize: 0, ..NOR }, "no room"),
+            (Info { erasesize: 4096, writesize: 1024, ..NOR }, "no room"),
+        ] {
+            let error = info.geometry().expect_err(what);
+            assert!(error.contains(what), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_nor_flash_of_a_machine_is_listed_and_other_flash_is_not() {
+        let sys = tempfile::tempdir().expect("a directory");
+        for (name, kind, size, writesize) in [
+            ("mtd10", "nor", 1 << 20, 1),
+            ("mtd2", "nor", 1 << 20, 16),
+            ("mtd2ro", "nor", 1 << 20, 16),
+            ("mtd3", "nand", 1 << 20, 2048),
+            ("mtd4", "nor", 65536, 1),
+        ] {
+            let folder = sys.path().join("class/mtd").join(name);
+            std::fs::create_dir_all(&folder).expect("a folder");
+            let facts = [
+                ("type", kind.to_string()),
+                ("size", format!("{size}\n")),
+                ("erasesize", "65536\n".into()),
+                ("writesize", format!("{writesize}\n")),
+                ("name", "root\n".into()),
+            ];
+            facts.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).expect("a fact"));
+        }
+        let found: Vec<_> =
+            MtdAbout::all(sys.path()).into_iter().map(|it| (it.device, it.clears_bits)).collect();
+        assert_eq!(found, [("/dev/mtd2".into(), false), ("/dev/mtd10".into(), true)]);
+        assert!(MtdAbout::all(&sys.path().join("none")).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_is_no_mtd_device_is_refused() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let error = Mtd::open(file.path(), true).expect_err("it is a file");
+        assert!(error.to_string().contains("not an MTD device"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Roots and keys that are not of the disk, or not of its time.
+
+use super::{BLOCK, SLOT_BYTES, SLOTS, assert_filled, client, fill, made, purged, serve, trim};
+use crate::program::{Disk, copy, flip, overwrite};
+use std::path::Path;
+
+/// Checks that no command opens the disk, and that the error says `why`.
+#[track_caller]
+fn assert_lost(disk: &Disk, why: &str) {
+    let output = disk.server(&["--run", "true"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains(why), "{why}: {output:?}");
+    disk.assert_refused("shred", &["--now"], 1, why);
+}
+
+/// Purges blocks of the disk that were written for that.
+fn purge_again(disk: &Disk) {
+    let server = serve(disk);
+    let mut of = client(&server);
+    fill(&mut of, 100, 0x42, BLOCK);
+    trim(&mut of, 100, 1);
+    disk.json("shred", &["--now"]);
+    drop(of);
+    server.stop();
+}
+
+#[test]
+fn without_its_root_or_with_another_disks_a_disk_is_lost_and_says_so() {
+    let (disk, other) = (purged(), purged());
+    let root = disk.path().join("root");
+    let whole = std::fs::read(&root).expect("a root");
+    std::fs::copy(other.path().join("root"), &root).expect("a copy");
+    assert_lost(&disk, "that of another disk");
+    std::fs::write(&root, vec![0; whole.len()]).expect("zeros");
+    assert_lost(&disk, "no valid head");
+    std::fs::write(&root, &whole[..8192]).expect("a shorter root");
+    assert_lost(&disk, "12288");
+    let mut empty = whole.clone();
+    empty[SLOTS[0]..].fill(0);
+    std::fs::write(&root, &empty).expect("a root without cells");
+    assert_lost(&disk, "no whole top cell");
+    std::fs::remove_file(&root).expect("it was there");
+    assert_lost(&disk, "the root is missing");
+    std::fs::write(&root, &whole).expect("a root");
+    assert_filled(&mut client(&serve(&disk)), 0, 0x41, 8 * BLOCK);
+}
+
+#[test]
+fn a_root_from_before_a_purge_does_not_bring_dead_content_back() {
+    let disk = purged();
+    let root = disk.path().join("root");
+    let old = std::fs::read(&root).expect("a root");
+    purge_again(&disk);
+    purge_again(&disk);
+    let new = std::fs::read(&root).expect("a root");
+    std::fs::write(&root, &old).expect("the old root");
+    assert_lost(&disk, "the root");
+    std::fs::write(&root, &new).expect("the new root");
+    assert_filled(&mut client(&serve(&disk)), 0, 0x41, 8 * BLOCK);
+}
+
+#[test]
+fn what_a_purge_left_in_the_other_slot_is_destroyed_at_the_next_start() {
+    let disk = purged();
+    let root = disk.path().join("root");
+    let old = std::fs::read(&root).expect("a root");
+    purge_again(&disk);
+    let new = std::fs::read(&root).expect("a root");
+    let is_used = |root: &[u8], at: usize| root[at..at + SLOT_BYTES].iter().any(|byte| *byte != 0);
+    let of_old = SLOTS.into_iter().find(|at| is_used(&old, *at) && !is_used(&new, *at));
+    if let Some(at) = of_old {
+        overwrite(&root, at as u64, &old[at..at + SLOT_BYTES]);
+        let server = serve(&disk);
+        assert_filled(&mut client(&server), 0, 0x41, 8 * BLOCK);
+        server.stop();
+        let now = std::fs::read(&root).expect("a root");
+        assert!(!is_used(&now, at), "the old key is still there");
+    }
+}
+
+#[test]
+fn a_copy_of_the_directory_from_before_a_purge_is_no_backup() {
+    let disk = purged();
+    let copied = disk.beside("copied");
+    copy(&disk.path(), &copied);
+    // The root is where it was: outside of the copy.
+    purge_again(&disk);
+    std::fs::copy(disk.path().join("root"), copied.join("root")).expect("the root");
+    let old = Disk { dir: tempfile::tempdir().expect("a directory") };
+    std::fs::rename(&copied, old.path()).expect("a new name");
+    assert_lost(&old, "top page");
+}
+
+#[test]
+fn a_flipped_bit_in_the_key_tree_is_noticed_and_never_shows_other_content() {
+    let whole = purged();
+    let keytree = std::fs::read(whole.path().join("keytree")).expect("a key tree");
+    let places: Vec<u64> = (0..keytree.len() as u64)
+        .step_by(512)
+        .filter(|at| keytree[*at as usize..].iter().take(512).any(|byte| *byte != 0))
+        .collect();
+    assert!(places.len() > 8, "{places:?}");
+    for at in places.iter().step_by(places.len() / 8).chain([&0, &8]) {
+        let disk = Disk { dir: tempfile::tempdir().expect("a directory") };
+        copy(&whole.path(), &disk.path());
+        flip(&disk.path().join("keytree"), *at + 20);
+        look(&disk, *at);
+    }
+}
+
+/// Checks that the disk shows what it had, or refuses.
+fn look(disk: &Disk, at: u64) {
+    let out = disk.beside("out");
+    let exported = disk.run("export", &[crate::program::text(&out)]);
+    if exported.status.success() {
+        let image = std::fs::read(&out).expect("an image");
+        assert!(image[..8 * BLOCK].iter().all(|byte| *byte == 0x41), "byte {at}");
+        assert!(image[8 * BLOCK..12 * BLOCK].iter().all(|byte| *byte == 0), "byte {at}");
+    } else {
+        let said = String::from_utf8_lossy(&exported.stderr).into_owned();
+        assert!(said.contains("key") || said.contains("page"), "byte {at}: {said}");
+    }
+}
+
+#[test]
+fn repair_mends_the_journal_of_a_sealed_disk_and_names_what_it_cannot_mend() {
+    let disk = purged();
+    assert_eq!(disk.json("repair", &[])["left"], serde_json::Value::Null);
+    let head: &Path = &disk.path().join("keytree");
+    flip(head, 3);
+    let repaired = disk.run("repair", &[]);
+    let said = String::from_utf8_lossy(&repaired.stdout).into_owned();
+    assert!(said.contains("key tree"), "{repaired:?}");
+}
+
+#[test]
+fn a_sealed_disk_is_not_made_over_content() {
+    let disk = made(&["--size", "1M"]);
+    let image = disk.beside("image");
+    std::fs::write(&image, [7; 8192]).expect("an image");
+    let create = |args: &[&str]| {
+        let mut quietus = crate::program::quietus();
+        let output = quietus.arg("create").arg(disk.beside("other")).args(args).output().expect("it runs");
+        crate::program::error(&output)
+    };
+    let image = crate::program::text(&image);
+    let (status, said) = create(&["--store", "sealed", "--no-credential", "--adopt", image]);
+    assert!(status == Some(2) && said.contains("copy the image with --from"), "{said}");
+    let (status, said) = create(&["--store", "sealed", "--no-credential", "--medium", image, "--size", "1M"]);
+    assert!(status == Some(1) && said.contains("already exists"), "{said}");
+    assert_eq!(std::fs::read(image).expect("it"), [7; 8192]);
+}
