@@ -132,8 +132,7 @@ impl Geometry {
     /// The bytes that change their place together with those of `extent`.
     #[must_use]
     pub fn together(&self, extent: Extent<Addr>) -> Extent<Addr> {
-        let whole = outward(extent, self.block_bytes);
-        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
+        self.outward(extent, self.block_bytes)
     }
 
     /// The blocks that `extent` covers in part only, at most two. The last block ends with the disk.
@@ -143,20 +142,29 @@ impl Geometry {
 
     /// The units that a write of `extent`, or with `dies` its death, changes in part only, at most two.
     pub fn merged(&self, extent: Extent<Addr>, dies: bool) -> impl Iterator<Item = Extent<Addr>> + use<> {
-        self.edges_of(extent, if dies { self.death_bytes } else { self.write_bytes })
+        self.edges_of(extent, self.unit_bytes(dies))
     }
 
     /// The units that a write of `extent`, or with `dies` its death, changes.
     #[must_use]
     pub fn units(&self, extent: Extent<Addr>, dies: bool) -> Extent<Addr> {
-        let whole = outward(extent, if dies { self.death_bytes } else { self.write_bytes });
-        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
+        self.outward(extent, self.unit_bytes(dies))
     }
 
     /// The bytes that change when those of `extent` do.
     #[must_use]
     pub fn changed(&self, extent: Extent<Addr>) -> Extent<Addr> {
         if self.death_bytes < self.block_bytes { extent } else { self.together(extent) }
+    }
+
+    fn unit_bytes(&self, dies: bool) -> u64 {
+        if dies { self.death_bytes } else { self.write_bytes }
+    }
+
+    /// The units of so many bytes that `extent` touches, as far as the disk goes.
+    fn outward(&self, extent: Extent<Addr>, bytes: u64) -> Extent<Addr> {
+        let whole = outward(extent, bytes);
+        Extent::between(whole.start.0, whole.end().min(self.size).max(extent.end()))
     }
 
     fn edges_of(&self, extent: Extent<Addr>, bytes: u64) -> impl Iterator<Item = Extent<Addr>> + use<> {

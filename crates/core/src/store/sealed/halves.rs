@@ -110,14 +110,13 @@ impl Halves {
             return Vec::new();
         }
         let mut writes = Vec::new();
-        let (all, staying): (Vec<_>, Vec<_>) =
-            entries.into_iter().map(|(entry, stays)| (entry.clone(), stays.then_some(entry))).unzip();
-        let staying: Vec<_> = staying.into_iter().flatten().collect();
-        for (half, entries) in self.all_mut().zip([&all, &staying]).take(halves_used()) {
-            if entries.is_empty() {
+        for (n, half) in self.all_mut().enumerate().take(halves_used()) {
+            let own = entries.iter().filter(|(_, stays)| n == 0 || *stays);
+            let own: Vec<_> = own.map(|(entry, _)| entry.clone()).collect();
+            if own.is_empty() {
                 continue;
             }
-            half.append(entries, cells);
+            half.append(&own, cells);
             let (place, bytes) = half.since(half.written);
             half.written = half.writer.sectors();
             let parts = place.extent.pieces(WRITE_BYTES_MAX).zip(bytes.chunks(WRITE_BYTES_MAX as usize));

@@ -212,7 +212,7 @@ impl Disk {
             );
             self.overwriting.completed_seq = seq;
         }
-        if !runs.is_empty() && self.dies_by_key() {
+        if !runs.is_empty() {
             self.note_keys();
         }
     }

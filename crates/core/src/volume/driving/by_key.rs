@@ -181,7 +181,7 @@ impl Erasing {
         let dies = |it: &Waiting| disk.commits.undurable.overlaps(disk.with_gone(it.request.extent));
         if !requests.waiting.demands().all(dies) {
             let gone = requests.gone(disk);
-            self.begin_purge(disk, gone);
+            disk.begin_purge(gone);
         }
         None
     }
@@ -195,7 +195,7 @@ impl Erasing {
         let task = task.or_else(|| requests.restage_due(disk));
         if task.is_none() {
             let gone = requests.gone(disk);
-            self.begin_purge(disk, gone);
+            disk.begin_purge(gone);
         }
         task
     }

@@ -149,9 +149,9 @@ impl Volume {
             let sites = task.steps.next_sites(foreground).to_vec();
             let is_shred = matches!(task.kind, Kind::Shred | Kind::Free);
             // What dies by key is zeroed, and forgotten, at its address.
-            let is_shred = is_shred && !self.disk.dies_by_key();
+            let needs_no_map = is_shred && self.disk.dies_by_key();
             let is_known = |site: Site| match site {
-                Site::Run(_) if self.disk.dies_by_key() && task.needs_no_keys() => true,
+                Site::Run(_) if needs_no_map => true,
                 Site::Run(run) => {
                     self.disk.has_map(run, out) && (!is_shred || self.disk.has_map_space(run, out))
                 }

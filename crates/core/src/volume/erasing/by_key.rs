@@ -1,9 +1,9 @@
 //! The erase tasks of a disk whose content dies with its keys, and when a purge begins.
 
-use crate::base::extents::ExtentMap;
 use crate::base::units::{Addr, Extent};
 use crate::erase::{Destroy, Logged, Method, Priority, RUNS_MAX, Verb, Zeros};
 use crate::media::MediumId;
+use crate::media::place::Place;
 use crate::media::places::Places;
 use crate::owed::ledger::Due;
 use crate::volume::disk::Disk;
@@ -12,13 +12,6 @@ use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
 use crate::volume::erasing::task::{EraseTask, Kind};
 use crate::volume::io::IoOp;
-
-impl EraseTask {
-    /// Whether no step of the task reads or writes content.
-    pub(in crate::volume) fn needs_no_keys(&self) -> bool {
-        matches!(self.kind, Kind::Shred | Kind::Free)
-    }
-}
 
 impl Erasing {
     /// The task that completes what the last purge has paid for.
@@ -32,7 +25,7 @@ impl Erasing {
         for blocks in blocks {
             let owed = disk.state.owed.data().within(at_place(blocks).extent);
             for (part, content) in owed {
-                places.push(crate::media::place::Place { on: MediumId::Data, extent: part });
+                places.push(Place { on: MediumId::Data, extent: part });
                 addresses.push((content.address(part), content.cause));
             }
         }
@@ -75,13 +68,6 @@ impl Erasing {
         });
         let kind = if due.is_plain() { Kind::Free } else { Kind::Shred };
         disk.erase_task(kind, runs, method, priority)
-    }
-
-    /// Begins a purge of the dead bytes `ready`, and of what is owed by key, if there is any. Its jobs follow.
-    pub(in crate::volume) fn begin_purge(&mut self, disk: &mut Disk, ready: ExtentMap<Addr, ()>) {
-        if !disk.is_purging() {
-            disk.begin_purge(ready);
-        }
     }
 
     /// The operation of a step of a task that puts blocks under fresh keys, where that differs from other tasks.
