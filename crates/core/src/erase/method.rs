@@ -98,8 +98,6 @@ pub struct Rewrite<S> {
 pub struct Restage<S> {
     /// Where the content lies.
     pub sites: Vec<S>,
-    /// The content of each site, in order; `None` to keep what is there.
-    pub contents: Option<Vec<Buf>>,
     /// The medium of the sites.
     pub medium: S,
     /// The staging area, large enough for all the content.
@@ -131,7 +129,7 @@ impl<S: Clone> Method<S> {
             Self::Rekey(puts, old) | Self::Turn(puts, old) => (rekeyed(puts, old.steps(policy)), Vec::new()),
             Self::Put(put) => (put.steps().into_iter().take(1).collect(), Vec::new()),
             Self::Rewrite(it) => it.steps(policy),
-            Self::Restage(it) => it.steps(),
+            Self::Restage(it) => (it.steps(), Vec::new()),
             Self::CopyLive(it) => (it.steps(), Vec::new()),
             Self::Punch(sites) => (vec![Step::at(Action::Punch, sites)], Vec::new()),
             Self::Shrink(site) => (vec![Step::at(Action::Shrink, [site])], Vec::new()),
@@ -226,17 +224,13 @@ impl<S: Clone> Rewrite<S> {
 impl<S: Clone> Restage<S> {
     /// A key is durable before the record that content lies under it, and is in use only once all of that content does: until then
     /// a start finds the content, whole, in the staging area.
-    fn steps(self) -> (Vec<Step<S>>, Vec<Buf>) {
-        let has_all = |contents: &Vec<Buf>| contents.len() == self.sites.len();
-        assert!(self.contents.as_ref().is_none_or(has_all), "each site has its content");
+    fn steps(self) -> Vec<Step<S>> {
         let sites = Step::at(Action::Read, self.sites);
         let sync = |medium: &S| Step::at(Action::Sync, [medium.clone()]);
         let log = |logged| Step::at(Action::Log(logged), [self.log_medium.clone()]);
         let save = Step::at(Action::Save, [self.staging]);
         let mut steps = vec![sites.with(Action::Reserve).by(sites.sites().len().max(1))];
-        if self.contents.is_none() {
-            steps.push(sites.clone());
-        }
+        steps.push(sites.clone());
         steps.extend([log(Logged::Prepared), sync(&self.log_medium), save.clone()]);
         if !mutant::is(Mutant::FreshUnderLive) {
             steps.push(Step::once(Action::Record(Record::Saved)));
@@ -246,7 +240,7 @@ impl<S: Clone> Restage<S> {
         steps.push(Step::once(Action::Record(Record::Restored)));
         steps.extend([save.with(Action::Fill(Pattern::zeros())), sync(&self.staging_medium)]);
         steps.push(Step::once(Action::Record(Record::Erased)));
-        (steps, self.contents.unwrap_or_default())
+        steps
     }
 }
 

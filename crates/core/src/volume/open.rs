@@ -20,12 +20,12 @@ use crate::volume::disk::checkpoints::Checkpoints;
 use crate::volume::disk::commit::Commits;
 use crate::volume::disk::outstanding::Outstanding;
 use crate::volume::disk::overwriting::Overwriting;
-use crate::volume::disk::purging::{Purging, at_place};
+use crate::volume::disk::purging::Purging;
 use crate::volume::disk::recording::Recording;
 use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::erasing::Erasing;
-use crate::volume::erasing::restaging::{cause_of, restaged};
+use crate::volume::erasing::restaging::restaged;
 use crate::volume::requests::Requests;
 use crate::volume::requests::past::epochs::Closes;
 use crate::volume::watching::Watching;
@@ -356,10 +356,9 @@ fn restore_ciphertext(
     map.sync()?;
     found.state.apply(Change::Release, Millis(0));
     for (block, _) in staged.into_values() {
-        let (cause, changes) = (cause_of(&found.state, block), restaged(&found.state, block, &[]));
-        let place = at_place(Extent::new(block.start.0, block.len.next_multiple_of(BLOCK_BYTES)));
-        found.state.apply(Change::Owe(place, block.start, cause), Millis(0));
-        changes.into_iter().for_each(|change| found.state.apply(change, Millis(0)));
+        restaged(&found.state, block, &[])
+            .into_iter()
+            .for_each(|change| found.state.apply(change, Millis(0)));
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ impl Undurable {
     }
 
     /// Notes that the content of `place` is owed.
-    pub(in crate::volume) fn note_place(&mut self, place: Place) {
+    fn note_place(&mut self, place: Place) {
         if place.on == MediumId::Data {
             self.next.places.insert(place.extent, ());
         }
@@ -170,6 +170,9 @@ impl Disk {
         assert!(!self.config.read_only, "the journal of a disk that is read-only stays as it is");
         if let Change::Complete(run, ..) | Change::Clear(run) = change {
             self.remaining.runs.remove(run);
+        }
+        if let Change::Owe(place, ..) = change {
+            self.commits.undurable.note_place(place);
         }
         self.purging.changed(change);
         assert!(change.is_within(self.store.geometry().size), "{change:?} is one that a start takes");

@@ -75,7 +75,6 @@ impl Disk {
         for place in left.unwrap_or_default() {
             assert!(place.extent.len == BLOCK_BYTES, "a block leaves whole places");
             self.change(Change::Owe(place, block.start, cause));
-            self.commits.undurable.note_place(place);
         }
     }
 

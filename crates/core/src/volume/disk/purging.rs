@@ -14,7 +14,7 @@
 
 use crate::base::blocks::BlockSet;
 use crate::base::extents::ExtentMap;
-use crate::base::units::{Addr, Extent, Millis};
+use crate::base::units::{Addr, BLOCK_BYTES, Extent, Millis};
 use crate::media::MediumId;
 use crate::media::cipher::SECTOR_BYTES;
 use crate::media::place::Place;
@@ -60,6 +60,17 @@ impl Purging {
 /// Where blocks lie that have a fixed place.
 pub(in crate::volume) fn at_place(blocks: Extent<Addr>) -> Place {
     Place { on: MediumId::Data, extent: Extent::new(blocks.start.0, blocks.len) }
+}
+
+/// The old keys of the blocks of `run` are owed, at the places of these blocks.
+pub(in crate::volume) fn owe_key(run: Extent<Addr>, cause: Cause) -> Change {
+    let blocks = whole_blocks(run);
+    Change::Owe(at_place(blocks), blocks.start, cause)
+}
+
+/// The blocks that `run` touches. The last one may end behind the disk.
+fn whole_blocks(run: Extent<Addr>) -> Extent<Addr> {
+    Extent::between(run.start.0 / BLOCK_BYTES * BLOCK_BYTES, run.end().next_multiple_of(BLOCK_BYTES))
 }
 
 fn at_address(place: Place) -> Extent<Addr> {
@@ -164,20 +175,11 @@ impl Disk {
                 self.state.counters.plain_bytes += part.len;
                 continue;
             }
-            self.owe_key(self.store.geometry().together(part), it.cause);
+            self.change(owe_key(part, it.cause));
             seq = self.change(Change::Clear(part));
         }
         assert!(seq > 0, "something was written over");
         seq
-    }
-
-    /// Notes that the old keys of `blocks` are owed.
-    pub(in crate::volume) fn owe_key(&mut self, blocks: Extent<Addr>, cause: Cause) -> u64 {
-        let block_bytes = self.store.geometry().block_bytes;
-        let whole = Extent::between(blocks.start.0, blocks.end().next_multiple_of(block_bytes));
-        let place = at_place(whole);
-        self.commits.undurable.note_place(place);
-        self.change(Change::Owe(place, blocks.start, cause))
     }
 
     /// Has the journal know how far the keys are.
@@ -192,17 +194,13 @@ impl Disk {
     /// The blocks whose old keys a purge of the `dead` bytes ends, of those that are durably owed. A block that is dead, or was written
     /// over, is one of them only if it is in the batch: its last key is out of use, so that the next tree has the one before.
     fn owed_keys(&self, dead: &ExtentMap<Addr, ()>) -> ExtentMap<Addr, ()> {
-        let (block_bytes, ledger) = (self.store.geometry().block_bytes, &self.state.ledger);
-        let whole = |run: Extent<Addr>| {
-            let from = run.start.0 / block_bytes * block_bytes;
-            Extent::between(from, run.end().next_multiple_of(block_bytes))
-        };
+        let ledger = &self.state.ledger;
         let mut owed = ExtentMap::default();
         let durably = self.state.owed.iter().filter(|(place, _)| !self.commits.undurable.has(*place));
         durably.for_each(|(place, _)| owed.insert(at_address(place), ()));
         let others = ledger.dead().iter().flat_map(|(run, _)| dead.gaps(run));
         let others = others.chain(ledger.overwritten().map(|(run, _)| run));
-        others.for_each(|run| owed.remove(whole(run)));
+        others.for_each(|run| owed.remove(whole_blocks(run)));
         owed
     }
 

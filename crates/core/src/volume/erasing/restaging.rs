@@ -13,7 +13,9 @@ use crate::media::place::Place;
 use crate::media::places::Places;
 use crate::owed::journal::{Change, Crc, SLOT_BYTES, Slot, State};
 use crate::owed::ledger::{Cause, Due, Obligation};
+use crate::volume::bytes::slice;
 use crate::volume::disk::Disk;
+use crate::volume::disk::purging::owe_key;
 use crate::volume::disk::site::Site;
 use crate::volume::erasing::Erasing;
 use crate::volume::erasing::task::{EraseTask, Kind, Patches};
@@ -31,7 +33,6 @@ impl Disk {
         let slots = Extent::new(shape.slot(Slot(0)).0, blocks.len() as u64 * SLOT_BYTES);
         let method = Method::Restage(Restage {
             sites: Site::runs(&blocks),
-            contents: None,
             medium: Site::all_of(MediumId::Data),
             staging: Site::Place(Place { on: MediumId::Journal, extent: slots }),
             staging_medium: Site::all_of(MediumId::Journal),
@@ -51,7 +52,7 @@ impl Disk {
         self.masks(block).into_iter().for_each(|dead| content[at(dead)].fill(0));
         for (extent, data) in patches {
             if let Some(part) = extent.overlap(block) {
-                content[at(part)].copy_from_slice(crate::volume::bytes::slice(data, *extent, part));
+                content[at(part)].copy_from_slice(slice(data, *extent, part));
             }
         }
         content.into()
@@ -94,7 +95,7 @@ pub(in crate::volume) fn restaged(
         state.ledger.within(block).map(|(part, it)| (part, *it)).collect();
     // What was written over is durable with the rest of its block.
     let over = state.ledger.overwritten_within(block).map(|(part, _)| Change::Clear(part));
-    let mut changes: Vec<_> = over.collect();
+    let mut changes: Vec<_> = [owe_key(block, cause_of(state, block))].into_iter().chain(over).collect();
     for (part, it) in &owed {
         match it.due {
             Due::Shred { .. } | Due::Free { .. } => changes.push(Change::Clear(*part)),
@@ -111,7 +112,7 @@ pub(in crate::volume) fn restaged(
 }
 
 /// Why the old key of `block` is owed.
-pub(in crate::volume) fn cause_of(state: &State, block: Extent<Addr>) -> Cause {
+fn cause_of(state: &State, block: Extent<Addr>) -> Cause {
     let owed = state.ledger.within(block).chain(state.ledger.overwritten_within(block));
     let first = owed.min_by_key(|(_, it)| !it.is_dead());
     first.map_or(Cause::ConservativeOverwrite, |(_, it)| it.cause)
@@ -141,9 +142,7 @@ impl Erasing {
         let written: Vec<_> = patches.iter().map(|(extent, _)| *extent).collect();
         let runs = task.runs.clone();
         for block in &runs {
-            let (cause, changes) = (cause_of(&disk.state, *block), restaged(&disk.state, *block, &written));
-            disk.owe_key(*block, cause);
-            changes.into_iter().for_each(|change| {
+            restaged(&disk.state, *block, &written).into_iter().for_each(|change| {
                 disk.change(change);
             });
             self.layers.forget(*block);
