@@ -10,7 +10,9 @@ use crate::base::memory::{wipe, wipe_stack};
 use crate::base::units::Session;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use chacha20::{ChaCha20, Key};
+use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of a cell, of which the last four are a checksum: so a start knows a cell from what passes have left.
@@ -36,13 +38,43 @@ pub struct Cells(Arc<Secret>);
 #[derive(PartialEq, Eq)]
 struct Secret([u8; CELL_BYTES]);
 
+thread_local! {
+    /// Wiped secrets that are used again: the memory of each is kept from being swapped out already, which would cost a system call.
+    static SPARE: RefCell<Vec<Arc<Secret>>> = const { RefCell::new(Vec::new()) };
+}
+/// Most of them.
+const SPARE_MAX: usize = 1024;
+
 impl Secret {
     /// A secret whose bytes `fill` makes where they stay.
     fn made(fill: impl FnOnce(&mut [u8; CELL_BYTES])) -> Arc<Self> {
-        let mut secret = Arc::new(Self([0; CELL_BYTES]));
-        memory::keep(&*secret);
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten();
+        let mut secret = spare.unwrap_or_else(|| {
+            let secret = Arc::new(Self([0; CELL_BYTES]));
+            memory::keep(&*secret);
+            secret
+        });
         fill(&mut Arc::get_mut(&mut secret).expect("it has one owner yet").0);
         secret
+    }
+
+    /// Wipes `secret`, if this is the last of its owners, and has it used again.
+    fn spare(secret: &mut Arc<Self>) {
+        let Some(last) = Arc::get_mut(secret) else { return };
+        wipe(&mut last.0);
+        // At the end of a thread nothing is used again.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(Arc::clone(secret));
+            }
+        });
+    }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        Secret::spare(&mut self.0);
     }
 }
 
@@ -81,11 +113,39 @@ impl Cell {
     /// If the number is 2³² - 1 or more: the cipher's counter of blocks ends there.
     #[must_use]
     pub fn child(&self, number: u64) -> Self {
-        assert!(number < CHILDREN, "the keystream of a cell has no block {number}");
         Self(Secret::made(|child| {
-            encrypt_from(&self.0.0, DERIVED_NONCE, number * STREAM_BLOCK_BYTES, child);
+            derive(&self.0.0, number, child);
             wipe_stack();
         }))
+    }
+
+    /// Calls `each` with these numbers, in order, and the cells with them that are [derived](Cell::child) from the one that `path` leads to:
+    /// a child of this one, a child of that, and so on.
+    ///
+    /// # Panics
+    /// As [`Cell::child`].
+    pub fn children(
+        &self,
+        path: impl Iterator<Item = u64>,
+        numbers: Range<u64>,
+        mut each: impl FnMut(u64, Self),
+    ) {
+        let mut stream = vec![0; (numbers.end - numbers.start) as usize * STREAM_BLOCK_BYTES as usize];
+        let mut seed = self.0.0;
+        for number in path {
+            let mut next = [0; CELL_BYTES];
+            derive(&seed, number, &mut next);
+            seed = next;
+            wipe(&mut next);
+        }
+        derive(&seed, numbers.start, &mut stream);
+        assert!(numbers.end <= CHILDREN, "the keystream of a cell has no block {}", numbers.end - 1);
+        wipe(&mut seed);
+        wipe_stack();
+        for (number, block) in numbers.zip(stream.chunks(STREAM_BLOCK_BYTES as usize)) {
+            each(number, Self(Secret::made(|child| child.copy_from_slice(&block[..CELL_BYTES]))));
+        }
+        wipe(&mut stream);
     }
 
     /// Hides the stub of a sealing, or reveals it. The number of a sealing never repeats within its session, and so
@@ -158,6 +218,12 @@ fn split_into(entropy: &mut [u8; CELL_BYTES], split: &mut [u8; CELL_BYTES]) {
     entropy.copy_from_slice(next);
     split.copy_from_slice(other);
     wipe(&mut stream);
+}
+
+/// The keystream of derived cells from that of this number on, to where there are zeros.
+fn derive(seed: &[u8; CELL_BYTES], number: u64, stream: &mut [u8]) {
+    assert!(number < CHILDREN, "the keystream of a cell has no block {number}");
+    encrypt_from(seed, DERIVED_NONCE, number * STREAM_BLOCK_BYTES, stream);
 }
 
 fn apply(key: &[u8; CELL_BYTES], nonce: [u8; 12], bytes: &mut [u8]) {
@@ -247,6 +313,20 @@ mod tests {
         for (number, start) in expected {
             assert_eq!(hex(cell.child(number).bytes()), start, "child {number}");
         }
+        let (below, mut found) = (cell.child(7).child(3).child(5), Vec::new());
+        cell.child(7).children([3, 5].into_iter(), 109..113, |number, child| found.push((number, child)));
+        assert_eq!(found, [109, 110, 111, 112].map(|number| (number, below.child(number))));
+    }
+
+    #[test]
+    fn the_memory_of_a_cell_is_wiped_with_its_last_owner_before_it_is_used_again() {
+        let secret = Secret::made(|bytes| *bytes = [7; CELL_BYTES]);
+        let at = Arc::as_ptr(&secret);
+        let (one, mut other) = (Cell(Arc::clone(&secret)), Cell(secret));
+        drop(one);
+        assert_eq!(*other.bytes(), [7; CELL_BYTES], "it has another owner");
+        Secret::spare(&mut other.0);
+        assert_eq!((*other.bytes(), Arc::as_ptr(&other.0)), ([0; CELL_BYTES], at));
     }
 
     #[test]

@@ -246,6 +246,12 @@ impl<S: Clone> Task<S> {
         self.steps.last().is_some_and(|step| matches!(step.action, Action::Reserve))
     }
 
+    /// Whether bytes are still to be put somewhere: nothing that was there before is destroyed yet.
+    #[must_use]
+    pub fn is_putting(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.action, Action::Put(_)))
+    }
+
     /// Whether the present step puts content into the staging area.
     #[must_use]
     pub fn is_saving(&self) -> bool {

@@ -93,7 +93,7 @@ impl Places {
     }
 
     /// Appends a place within the slot of a sealed block: the whole slot, or a part of it to be read. A slot begins at
-    /// a multiple of [`BLOCK_BYTES`].
+    /// a multiple of [`BLOCK_BYTES`](crate::base::units::BLOCK_BYTES).
     ///
     /// # Panics
     /// If the place is empty, or leaves its slot.

@@ -1,8 +1,8 @@
 //! A disk whose content dies with its keys.
 //!
 //! Byte n lies at n. Each block lies under a *cell*, which changes when the block dies and never when it is written. The cells are those of
-//! the [key tree](tree), and, for blocks that got one since the last purge, [early](early) ones, which are in the [log](halves). A
-//! [purge](purge) writes the next tree, and destroys the one cell that opens the old one.
+//! the [key tree](tree), and, for blocks that got one since the last purge, [early] ones, which are in the [log](halves). A
+//! [purge] writes the next tree, and destroys the one cell that opens the old one.
 
 mod aead;
 mod cache;
@@ -19,7 +19,7 @@ mod root;
 mod tests;
 mod tree;
 
-pub use layout::ROOT_BYTES;
+pub use layout::{LEAF_BYTES, ROOT_BYTES};
 pub use opening::{SealedError, format};
 pub use root::RootError;
 
@@ -37,6 +37,7 @@ use crate::store::{
 };
 use early::Early;
 use halves::Halves;
+use layout::PageId;
 use purge::{Ended, Purge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,6 +77,8 @@ pub struct Sealed {
     halves: Halves,
     purge: Option<Purge>,
     cells: Cells,
+    /// The places of pages that have space on the host, as far as this run knows. A purge then needs none.
+    spacious: BlockSet<Pos>,
     /// Why no purge runs any more: damage.
     stopped: Option<String>,
 }
@@ -235,11 +238,24 @@ impl Mapped for Sealed {
         false
     }
 
-    fn lacks_space(&self, _: Extent<Addr>, _: bool) -> Option<Place> {
-        None
+    fn lacks_space(&self, extent: Extent<Addr>, _: bool) -> Option<Place> {
+        let lacks = |page: &PageId| {
+            let pair = self.tree.layout.pair(*page).extent;
+            self.spacious.first_run(pair) != Some(pair)
+        };
+        let mut levels = 0..=self.tree.layout.top().level;
+        levels.find_map(|level| {
+            let mut pages = self.tree.layout.above(blocks_of(extent), level);
+            let first = pages.find(lacks)?;
+            let last = pages.take_while(lacks).last().unwrap_or(first);
+            let (first, last) = (self.tree.layout.pair(first), self.tree.layout.pair(last));
+            Some(Place { on: first.on, extent: Extent::between(first.extent.start.0, last.extent.end()) })
+        })
     }
 
-    fn reserved(&mut self, _: Place) {}
+    fn reserved(&mut self, place: Place) {
+        self.spacious.insert(place.extent);
+    }
 
     fn leave(&mut self, _: Extent<Addr>, _: Epoch) -> Vec<Place> {
         Vec::new()
@@ -291,10 +307,7 @@ impl Mapped for Sealed {
                 self.purge.take_if(|_| is_over);
             }
             Ended::Over => self.purge = None,
-            Ended::Damaged(what) => {
-                self.stopped =
-                    Some(format!("{what}; nothing is destroyed any more. Restore the disk from a backup"));
-            }
+            Ended::Damaged(what) => self.stopped = Some(what),
         }
     }
 

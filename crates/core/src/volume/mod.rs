@@ -202,6 +202,8 @@ impl Volume {
             Event::ShredNow => {
                 self.disk.schedule.all_due = true;
                 self.disk.remaining.clear();
+                self.disk.end_rests();
+                self.erasing.jobs.not_before = Millis(0);
             }
             Event::Stop { drain } => {
                 self.disk.schedule.stop(drain);

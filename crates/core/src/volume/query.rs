@@ -133,7 +133,7 @@ impl Erasing {
             entries_max: disk.commits.journal.shape().entries_max(),
             forgets: disk.state.forgets.clone(),
             destroying: self.task.is_some(),
-            pauses: disk.pause().map(str::to_string),
+            pauses: disk.pause().or(disk.shortage()).map(str::to_string),
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) fn whole(place: Place, under: &[(usize, Under)]) -> Extent<Pos> {
     Extent::between(place.extent.start.0 - first.before(place), place.extent.end() + last.behind(place))
 }
 
-/// What each of these is over, of the bytes of a [whole](whole) place.
+/// What each of these is over, of the bytes of a [whole] place.
 pub(super) fn cut<'a>(
     under: &'a [(usize, Under)],
     bytes: &'a mut [u8],

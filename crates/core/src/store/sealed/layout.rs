@@ -20,6 +20,8 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 pub(super) const PAIR_BYTES: u64 = 2 * PAGE_BYTES;
 /// Number of entries of a page: blocks of a leaf, children of any other page.
 pub(super) const ENTRIES: usize = 112;
+/// Bytes of the disk whose cells are in one leaf.
+pub const LEAF_BYTES: u64 = ENTRIES as u64 * BLOCK_BYTES;
 /// Number of sectors in a half of the log.
 pub(super) const LOG_SECTORS: u32 = 5464;
 /// Bytes of a half of the log.
@@ -147,6 +149,16 @@ impl Layout {
         (PageId { level, index: block / span(level) }, entry as usize)
     }
 
+    /// The pages of a level above `blocks`, in order.
+    ///
+    /// # Panics
+    /// If the disk has not all of the blocks.
+    pub(super) fn above(&self, blocks: Range<u64>, level: u8) -> impl Iterator<Item = PageId> + use<> {
+        assert!(blocks.end <= self.blocks && level < self.height, "{blocks:?} at level {level} of {self:?}");
+        (blocks.start / span(level)..blocks.end.div_ceil(span(level)))
+            .map(move |index| PageId { level, index })
+    }
+
     /// Where a half of the log lies in the map medium: half 0 or 1.
     pub(super) fn log_half(&self, half: u8) -> Extent<Pos> {
         assert!(half < 2, "the log has two halves");
@@ -194,8 +206,6 @@ fn entry_span(level: u8) -> u64 {
 #[cfg(test)]
 mod tests {
     use crate::store::sealed::layout::*;
-
-    const LEAF_BYTES: u64 = 448 << 10;
 
     /// Sizes around those where a level is added, and others.
     const SIZES: [u64; 8] = [

@@ -1,5 +1,6 @@
 //! Making the keys of a disk, and opening them after a stop or a crash.
 
+use crate::base::blocks::BlockSet;
 use crate::base::cell::{self, Cell, Cells};
 use crate::base::units::{Addr, BLOCK_BYTES, Extent, Pos};
 use crate::erase::policy::{Policy, Seed};
@@ -201,6 +202,7 @@ impl Sealed {
             tree,
             early,
             cells: Cells::split_off(opening.entropy),
+            spacious: BlockSet::default(),
             stopped: None,
         })
     }
@@ -270,7 +272,7 @@ fn check_staged(early: &Early, staged: &[Extent<Addr>]) -> Result<(), SealedErro
     }
 }
 
-/// Makes the top cell durable, and destroys what the other slot has. Whether that was destroyed.
+/// Makes the top cell durable, and destroys what else lies on the root. Whether what the other slot has was destroyed.
 fn settle(
     root: &dyn Medium,
     layout: &Layout,
@@ -284,6 +286,7 @@ fn settle(
         false,
     )?;
     sync(root)?;
+    root::clear_head(root, layout.disk())?;
     match destroy(root, root::area(1 - slot).extent, opening.policy, opening.entropy) {
         Err(MediumError { kind: MediumErrorKind::Remains | MediumErrorKind::Busy, .. }) => Ok(false),
         other => Ok(other.map(|()| true)?),

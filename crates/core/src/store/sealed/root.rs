@@ -93,6 +93,17 @@ pub(super) fn read(root: &dyn Medium, disk: [u8; 16]) -> Result<[Slot; 2], RootE
     Ok(slots?)
 }
 
+/// Writes the head anew if anything lies behind its label: a start leaves nothing that may be the copy of a cell.
+pub(super) fn clear_head(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
+    let mut head = label::to_bytes(MAGIC, disk);
+    head.resize(AREA_BYTES as usize, 0);
+    let mut found = vec![0; AREA_BYTES as usize];
+    root.read(Pos(0), &mut found)?;
+    let is_clear = found == head;
+    wipe(&mut found);
+    if is_clear { Ok(()) } else { root.overwrite(Pos(0), &head).and_then(|()| root.sync()) }
+}
+
 /// The slot of the top cell that `purge` leaves.
 pub(super) fn slot_of(purge: u32) -> u8 {
     (purge % 2) as u8

@@ -1,7 +1,7 @@
 //! The key tree of the last purge: the cell of each block as it was then.
 
 use crate::base::cell::Cell;
-use crate::base::units::Pos;
+use crate::base::units::{BLOCK_BYTES, Pos};
 use crate::media::place::Place;
 use crate::store::sealed::cache::{Cache, PAGE_MEMORY_BYTES};
 use crate::store::sealed::layout::{Layout, PAIR_BYTES, PageId};
@@ -26,8 +26,8 @@ pub(super) struct Tree {
 enum Leaf<'a> {
     /// The page.
     Stored(&'a Page),
-    /// The leaf is no page; its entries are derived from this cell.
-    Derived(Cell),
+    /// The leaf is no page; its entries are derived from what this entry of this page has for a seed.
+    Derived(&'a Page, PageId, usize),
 }
 
 impl Tree {
@@ -76,8 +76,16 @@ impl Tree {
                 .find(next)
                 .unwrap_or_else(|id| panic!("page {id:?} is loaded before its cells are asked for"));
             let end = self.layout.blocks_of(leaf_id).end.min(blocks.end);
-            for (block, n) in (next..end).zip(first..) {
-                each(block, leaf.cell(n));
+            match leaf {
+                Leaf::Stored(page) => {
+                    (next..end).zip(first..).for_each(|(block, n)| each(block, page.entry(n).cell));
+                }
+                Leaf::Derived(page, above, n) => {
+                    let path = (1..above.level).rev().map(|level| self.layout.slot_of(next, level).1 as u64);
+                    let numbers = first as u64..first as u64 + (end - next);
+                    let seed = page.entry(n).cell;
+                    seed.children(path, numbers, |n, cell| each(next + n - first as u64, cell));
+                }
             }
             next = end;
         }
@@ -91,11 +99,7 @@ impl Tree {
             let (_, n) = self.layout.slot_of(block, id.level);
             let (entry, child) = (page.entry(n), self.layout.child(id, n));
             if !entry.is_stored {
-                let end = self.layout.blocks_of(child).end;
-                let levels = (1..id.level).rev();
-                let seed = levels
-                    .fold(entry.cell, |seed, level| seed.child(self.layout.slot_of(block, level).1 as u64));
-                return Ok((Leaf::Derived(seed), end));
+                return Ok((Leaf::Derived(page, id, n), self.layout.blocks_of(child).end));
             }
             (id, page) = (child, &self.cache.get(child, &entry).ok_or(child)?.page);
         }
@@ -156,20 +160,14 @@ impl Tree {
 
 /// What is wrong with a page whose cell opens neither of its places.
 pub(super) fn damaged(layout: &Layout, id: PageId) -> String {
+    let blocks = layout.blocks_of(id);
     format!(
-        "page {} of level {} of the key tree, at byte {} of the key file, is damaged",
+        "page {} of level {} of the key tree, at byte {} of the file `keytree`, is damaged: nobody can read bytes {} to {} of the disk any more. Copy \
+         what else can be read to another disk, with the server started --read-only, or restore a backup of the content",
         id.index,
         id.level,
-        layout.pair(id).extent.start.0
+        layout.pair(id).extent.start.0,
+        blocks.start * BLOCK_BYTES,
+        blocks.end * BLOCK_BYTES - 1
     )
-}
-
-impl Leaf<'_> {
-    /// The cell of entry `n`.
-    fn cell(&self, n: usize) -> Cell {
-        match self {
-            Self::Stored(page) => page.entry(n).cell,
-            Self::Derived(seed) => seed.child(n as u64),
-        }
-    }
 }

@@ -8,6 +8,7 @@
 //!    stays owed, and is tried again after [`RETRY_MS`].
 
 use crate::base::units::{Addr, Extent, Millis};
+use crate::media::medium::MediumError;
 use crate::mutant::{self, Mutant};
 use crate::request::{Op, Request};
 use crate::volume::bytes::all_zeros;
@@ -26,6 +27,8 @@ pub(in crate::volume) struct Shortage {
     pub(in crate::volume) map: Millis,
     /// Whether nothing else is due.
     pub(in crate::volume) is_all: bool,
+    /// What the last work lacked that no request asked for, and until when all such work rests.
+    why: Option<(Millis, String)>,
 }
 
 impl Disk {
@@ -62,19 +65,36 @@ impl Disk {
 
     /// When work may begin again, if all due work waits for space.
     pub(in crate::volume) fn shortage_ends(&self) -> Millis {
-        let Shortage { tasks, map, is_all } = self.schedule.shortage;
+        let Shortage { tasks, map, is_all, .. } = self.schedule.shortage;
         let ends = [tasks, map].into_iter().filter(|end| is_all && *end > self.schedule.now);
         ends.min().unwrap_or_default()
     }
 
-    /// The same without a refusal: the task under way cannot be given up, and goes on once it has rested.
-    pub(in crate::volume) fn rest_tasks(&mut self) {
-        let until = self.retry_at();
-        assert!(self.schedule.shortage.tasks <= until, "a rest is made longer, and not shorter");
-        self.schedule.shortage.tasks = until;
+    /// What work lacks that rests now.
+    pub(in crate::volume) fn shortage(&self) -> Option<&str> {
+        let (until, why) = self.schedule.shortage.why.as_ref()?;
+        (self.schedule.now < *until).then_some(why)
     }
 
-    pub(in crate::volume) fn retry_at(&self) -> Millis {
-        Millis(self.schedule.now.0.saturating_add(RETRY_MS))
+    /// Has everything tried again that rests.
+    pub(in crate::volume) fn end_rests(&mut self) {
+        self.schedule.shortage = Shortage::default();
+    }
+
+    /// Lets erase tasks that no request waits for rest. A task under way that cannot be given up goes on after that.
+    pub(in crate::volume) fn rest_tasks(&mut self, error: &MediumError) {
+        self.schedule.shortage.tasks = self.rest(error);
+    }
+
+    /// Lets changes of the map that no request waits for rest.
+    pub(in crate::volume) fn rest_map(&mut self, error: &MediumError) {
+        self.schedule.shortage.map = self.rest(error);
+    }
+
+    /// Until when work rests that has met `error`.
+    pub(in crate::volume) fn rest(&mut self, error: &MediumError) -> Millis {
+        let until = Millis(self.schedule.now.0.saturating_add(RETRY_MS));
+        self.schedule.shortage.why = Some((until, error.message.clone()));
+        until
     }
 }

@@ -192,9 +192,9 @@ impl Volume {
         self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
     }
 
-    /// A job that cannot read gives up, and whatever there is no space for is tried again later: the whole
-    /// task, or only its present step where content may be in the staging slots alone. Any other failure
-    /// latches, but for what [remains](crate::volume::disk::remaining).
+    /// A job that cannot read gives up, and whatever there is no space for is tried again later, or what a medium is too busy for: the whole
+    /// task, or only its present step where content may be in the staging slots alone, or the keys of the whole disk are written. Any
+    /// other failure latches, but for what [remains](crate::volume::disk::remaining).
     pub(in crate::volume) fn task_failed(&mut self, error: &MediumError, out: &mut Vec<Command>) {
         let no_space = error.kind == MediumErrorKind::NoSpace;
         let Some(task) = &mut self.erasing.task else {
@@ -202,23 +202,25 @@ impl Volume {
             return;
         };
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
-        let is_job = matches!(task.kind, Kind::Job);
+        let is_job =
+            matches!(task.kind, Kind::Job) || matches!(task.kind, Kind::Turn) && task.steps.is_putting();
         let may_wait = no_space || error.kind == MediumErrorKind::Busy;
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
         }
-        let keeps = matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Turn);
+        let keeps = matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Turn) && !is_job;
         if may_wait && keeps && !task.steps.is_reserving() {
             task.steps.postponed();
-            return self.disk.rest_tasks();
+            return self.disk.rest_tasks(error);
         }
         if !(may_wait || is_job && task.steps.is_reading()) {
             return self.disk.latch(&format!("destroying: {error}"), out);
         }
         task.steps.failed();
         if is_job {
-            self.erasing.jobs.put_off(self.disk.retry_at());
+            let until = self.disk.rest(error);
+            self.erasing.jobs.put_off(until);
             if no_space && self.disk.dies_by_key() {
                 // What waits for a purge would wait for space.
                 self.on_requests(out, |requests, others| requests.refuse_demands(others, error));

@@ -32,6 +32,11 @@ impl Jobs {
         self.since = None;
     }
 
+    /// Whether jobs rest: the last one lacked space, or its medium was busy.
+    pub(in crate::volume) fn rest(&self, now: Millis) -> bool {
+        now < self.not_before
+    }
+
     /// No job begins before `until`: there was no space for one.
     pub(in crate::volume) fn put_off(&mut self, until: Millis) {
         assert!(self.not_before <= until, "a rest is made longer, and not shorter");

@@ -11,16 +11,14 @@ use crate::volume::requests::{Others, Requests};
 impl Requests {
     /// Lets erase tasks rest: one lacked space.
     pub(in crate::volume) fn put_off_tasks(&mut self, others: &mut Others<'_>, error: &MediumError) {
-        others.disk.rest_tasks();
+        others.disk.rest_tasks(error);
         self.refuse_demands(others, error);
         self.refuse_obliging(others, error);
     }
 
     /// Lets changes of the map rest: a page lacked space.
     pub(in crate::volume) fn put_off_map(&mut self, others: &mut Others<'_>, error: &MediumError) {
-        let until = others.disk.retry_at();
-        assert!(others.disk.schedule.shortage.map <= until, "a rest is made longer, and not shorter");
-        others.disk.schedule.shortage.map = until;
+        others.disk.rest_map(error);
         self.refuse_obliging(others, error);
         if !others.disk.state.ledger.dead().is_empty() || !others.disk.can_close() {
             self.refuse_closes(others, error);

@@ -252,14 +252,25 @@ fn a_busy_root_keeps_nothing_from_being_served_and_the_purge_goes_on_later() {
     disk.write(0, 8, 4096);
     disk.done(Op::Flush, 0, 0);
     assert_eq!(disk.reads(0, 8192), [[8; 4096], [7; 4096]].concat());
+    assert!(disk.volume().status().owed.pauses.is_some_and(|why| why.contains("busy")));
+    // A block that needs a fresh key before it is written gets that all the same.
+    disk.write(16384, 7, 8192);
+    disk.done(Op::Trim, 16384, 1024);
+    disk.done(Op::ConservativeOverwrite, 20480, 4096);
+    disk.write(16384, 9, 512);
+    disk.write(20480, 6, 512);
+    let part = [&[9; 512][..], &[0; 512], &[7; 3072], &[6; 512], &[7; 3584]].concat();
+    assert_eq!(disk.reads(16384, 8192), part);
     disk.root.busy.set(false);
     for _ in 0..30 {
         disk.idle();
     }
     assert!(disk.acts().contains(&(0, 4096, Done::Rekeyed)));
     assert!(disk.volume().is_drained());
+    assert_eq!(disk.volume().status().owed.pauses, None);
     disk.kill(SIZE);
     assert_eq!(disk.reads(0, 8192), [[8; 4096], [7; 4096]].concat());
+    assert_eq!(disk.reads(16384, 8192), part);
 }
 
 #[test]
@@ -398,8 +409,12 @@ fn life(seed: u64) {
                     disk.step(which);
                 }
             }
-            17 => disk.idle(),
+            17 => {
+                disk.root.busy.set(roll(3) == 0);
+                disk.idle();
+            }
             18 => {
+                disk.root.busy.set(false);
                 for _ in 0..roll(10) {
                     disk.step(0);
                 }
@@ -414,7 +429,8 @@ fn life(seed: u64) {
         }
         assert_eq!(disk.latched, None, "seed {seed}, step {n}");
     }
-    for _ in 0..3 {
+    disk.root.busy.set(false);
+    for _ in 0..15 {
         disk.idle();
     }
     assert!(disk.volume().is_drained() || disk.volume().status().owed.suspicious_bytes > 0, "seed {seed}");

@@ -1,6 +1,7 @@
 //! Starts, and why some are refused.
 
 use super::*;
+use crate::store::label::LABEL_BYTES;
 use crate::store::sealed::layout::Layout;
 use crate::store::sealed::{RootError, SealedError, root};
 
@@ -154,4 +155,15 @@ fn the_view_of_a_clean_stop_says_what_has_data() {
     let (store, knows) = Sealed::open(&mut opening, media).expect("the disk opens");
     assert!(!knows);
     assert_eq!(store.allocated_bytes(), SIZE);
+}
+
+#[test]
+fn what_lies_behind_the_label_of_the_root_is_destroyed_at_the_start() {
+    let bench = Bench::new(SIZE);
+    let whole = bench.root.content();
+    for at in [LABEL_BYTES as u64, 511, 512, 4095] {
+        bench.root.flip(at);
+        assert_eq!(open(SIZE, [&bench.data, &bench.map, &bench.root], None, &[], 2).map(|_| ()), Ok(()));
+        assert_eq!(bench.root.content(), whole, "byte {at}");
+    }
 }

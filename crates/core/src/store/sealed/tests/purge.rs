@@ -273,12 +273,15 @@ fn a_damaged_page_stops_all_purges_and_is_named() {
         "a purge may have ended since the page was asked for"
     );
     let error = bench.store.loaded(place, &bytes).expect_err("the page is damaged");
-    assert!(error.contains("page 0 of level 1") && error.ends_with("is damaged"), "{error}");
+    assert!(
+        error.contains("page 0 of level 1") && error.contains("is damaged: nobody can read bytes 0 to"),
+        "{error}"
+    );
     bench.begin_purge(&[701..702]);
     while bench.step().is_some() {}
     let StoreStatus::Sealed(status) = bench.store.status() else { panic!("another store") };
     let stopped = status.stopped.expect("the purge has stopped");
-    assert!(stopped.contains("page 0 of level 1") && stopped.contains("from a backup"), "{stopped}");
+    assert!(stopped.contains("page 0 of level 1") && stopped.contains("restore a backup"), "{stopped}");
     assert_eq!(bench.store.status().trouble(), Some(stopped));
     assert!(status.is_purging && !bench.store.has_room(bytes_of(0..1)));
     assert_eq!(bench.store.backlog(true), Backlog::Nothing);
@@ -296,4 +299,36 @@ fn pages_of_the_old_tree_leave_the_memory_and_those_of_the_new_one_stay() {
     assert_eq!(bench.store.missing(bytes_of(701..702)), None, "what was in memory is there in its new form");
     bench.purge(&[0..12_544]);
     assert_eq!(bench.store.tree.cache.len(), 0, "the pages of a subtree that died are gone");
+}
+
+#[test]
+fn a_purge_writes_only_pages_for_which_the_writes_of_its_blocks_have_taken_space() {
+    for (size, seed) in [(100, 1), (3000, 2), (200_000, 3), (100 * GIB / BLOCK_BYTES, 4)] {
+        let (mut bench, mut dice) = (Bench::new(size * BLOCK_BYTES), Dice(seed));
+        let runs: Vec<_> = (0..20).map(|_| random_runs(&mut dice, size)).map(|it| it[0].clone()).collect();
+        let short = runs.iter().filter(|run| run.end - run.start < 5000);
+        for run in short.clone() {
+            let extent = Extent::between(run.start * BLOCK_BYTES, run.end * BLOCK_BYTES);
+            while let Some(place) = bench.store.lacks_space(extent, false) {
+                bench.store.reserved(place);
+            }
+        }
+        let spacious = bench.store.spacious.clone();
+        bench.begin_purge(&short.cloned().collect::<Vec<_>>());
+        let mut pages = 0;
+        while let Some(job) = bench.store.background(false) {
+            let places = match &job {
+                Job::Put(places, _) => places.clone(),
+                Job::Turn(it) => it.keys.0.clone(),
+                _ => Vec::new(),
+            };
+            for place in &places {
+                assert_eq!(spacious.first_run(place.extent), Some(place.extent), "{size} blocks");
+            }
+            pages += places.len();
+            let read = bench.perform(&job, usize::MAX);
+            bench.store.background_done(JobEnd::Done(&read));
+        }
+        assert!(pages > 0);
+    }
 }
