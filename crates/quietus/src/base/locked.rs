@@ -9,6 +9,11 @@ use std::ptr::NonNull;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether this process has tried to lock memory.
+static TRIED: AtomicBool = AtomicBool::new(false);
+/// Whether the host has refused that at least once.
+static UNLOCKED: AtomicBool = AtomicBool::new(false);
+
 /// A value in pages of its own, locked in memory. Secrets that it keeps elsewhere, in a list for example, are not.
 pub struct Locked<T> {
     at: NonNull<T>,
@@ -36,6 +41,7 @@ impl<T> Locked<T> {
         let protected = unsafe {
             rustix::mm::mlock(at, bytes).and(rustix::mm::madvise(at, bytes, Advice::LinuxDontDump))
         };
+        TRIED.store(true, Ordering::Relaxed);
         if let Err(errno) = protected {
             warn_of_swap(errno.into());
         }
@@ -85,6 +91,7 @@ fn keep(at: *const (), bytes: usize) {
     if REFUSED.load(Ordering::Relaxed) {
         return;
     }
+    TRIED.store(true, Ordering::Relaxed);
     // SAFETY: the call changes no byte, and fails for memory that is not mapped.
     if let Err(errno) = unsafe { rustix::mm::mlock(at.cast_mut().cast(), bytes) } {
         REFUSED.store(true, Ordering::Relaxed);
@@ -97,7 +104,15 @@ pub fn keep_secrets() {
     quietus_core::base::memory::keep_secrets(keep);
 }
 
+/// Whether all secrets of this process so far are locked in memory; `None` if it has not tried to lock any.
+#[must_use]
+pub fn is_locked() -> Option<bool> {
+    let tried = TRIED.load(Ordering::Relaxed);
+    tried.then(|| !UNLOCKED.load(Ordering::Relaxed))
+}
+
 fn warn_of_swap(error: io::Error) {
+    UNLOCKED.store(true, Ordering::Relaxed);
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         tracing::warn!(%error, "cannot lock keys in memory, so they may be swapped out; raise the limit \

@@ -15,7 +15,7 @@ use quietus_core::base::units::{Addr, Extent};
 use quietus_core::media::MediumId;
 use quietus_core::owed::journal::Shape;
 use quietus_core::store::overlay::{format_map, map_bytes};
-use quietus_core::volume::Volume;
+use quietus_core::volume::{Checkpoint, Volume};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -150,8 +150,9 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         {
             "--root tpm:, mtd: and memory need --store sealed; any other root is a file or a block device"
         }
-        _ if matches!(wanted.root_kind(), Ok(Some(RootKind::Memory))) => {
-            "--root memory is not supported yet; name a file, a block device, tpm:INDEX or mtd:/dev/mtdN"
+        _ if options.from.is_some() && matches!(wanted.root_kind(), Ok(Some(RootKind::Memory))) => {
+            "--from cannot be used with --root memory, whose disk is empty at each start of its server; leave out --from, and \
+             copy the image in over NBD"
         }
         _ if wanted.no_credential && wanted.source.is_some() => {
             "--no-credential cannot be used with a credential; leave one of them out"
@@ -202,18 +203,29 @@ fn build(draft: &mut Draft, options: &CreateOptions, step: Step<'_>) -> Result<D
     let dir = draft.dir();
     let toml = beginning.toml;
     let io = |act| move |error| DirectoryErrorKind::Io(act).of(dir, error);
-    let shape = Shape::of_disk(toml.size_bytes);
-    let journal = toml.store.make(dir, MediumId::Journal, shape.bytes())?;
-    let disk = *toml.uuid.as_bytes();
-    let formatted = Volume::format(&journal, shape, disk, beginning.held, beginning.dead);
-    let view = formatted.map_err(|error| io("make the journal")(io::Error::other(error)))?;
+    let view = make_journal(dir, &toml, beginning.held, beginning.dead)?;
     make_key(dir).map_err(io("make the key"))?;
     if !options.adopt {
-        replace(dir, "view", &view.to_bytes(disk)).map_err(io("write the file view"))?;
+        replace(dir, "view", &view.to_bytes(*toml.uuid.as_bytes())).map_err(io("write the file view"))?;
     }
     write_new(dir, "disk.toml", toml.to_text().as_bytes()).map_err(io("write disk.toml"))?;
     sync_dir(dir).map_err(io("sync the directory"))?;
     Ok(toml)
+}
+
+/// Makes the journal of the disk in `dir`, and the checkpoint that goes with it. The addresses `held` may hold data; what the addresses
+/// `dead` hold belongs to no file system.
+pub(super) fn make_journal(
+    dir: &Path,
+    toml: &DiskToml,
+    held: Option<Extent<Addr>>,
+    dead: Option<Extent<Addr>>,
+) -> Result<Checkpoint, DiskError> {
+    let shape = Shape::of_disk(toml.size_bytes);
+    let journal = toml.store.make(dir, MediumId::Journal, shape.bytes())?;
+    let formatted = Volume::format(&journal, shape, *toml.uuid.as_bytes(), held, dead);
+    let failed = |error| DirectoryErrorKind::Io("make the journal").of(dir, io::Error::other(error));
+    Ok(formatted.map_err(failed)?)
 }
 
 fn in_place(draft: &mut Draft, options: &CreateOptions) -> Result<Beginning, DiskError> {

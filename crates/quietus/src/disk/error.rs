@@ -36,6 +36,12 @@ pub enum DiskErrorKind {
     /// The overlay was being written to its base.
     #[error("a commit to the base image was interrupted; finish it with `quietus commit`")]
     Committing,
+    /// The root was in the memory of a server that has stopped.
+    #[error(
+        "all content is gone: the root was in the memory of a server, and no server runs; `quietus serve` begins the disk \
+         anew, empty"
+    )]
+    Ended,
 }
 
 impl DiskErrorKind {

@@ -6,8 +6,10 @@
 //! | credentials, the key file, how blocks are sealed | `keys` |
 //! | names and holds of epochs, also when their file is lost | `epochs` |
 //! | the image below an overlay | `base` |
+//! | a disk that is empty with each server | `anew` |
 //! | how often the root of a sealed disk is written | `pace` |
 
+mod anew;
 mod base;
 mod config;
 mod create;

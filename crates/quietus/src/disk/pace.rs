@@ -1,7 +1,7 @@
 //! How often the root of a sealed disk is written: each purge writes it, and some media take only so many writes.
 
 use super::DiskToml;
-use crate::host::media::root::{RootKind, Wear};
+use crate::host::media::root::{MtdMedium, RootKind, Wear};
 use quietus_core::erase::policy::Policy;
 
 /// When a purge begins, unless the disk's owner chose otherwise.
@@ -43,12 +43,12 @@ pub fn passes(policy: &str) -> u32 {
     policy.parse::<Policy>().map_or(1, |it| u32::try_from(it.passes().len()).unwrap_or(u32::MAX))
 }
 
-/// How such a root wears out, as far as that is known before it is opened.
+/// How such a root wears out. Flash that cannot be asked counts as lasting: whoever opens it says what is wrong.
 fn wear(root: Option<&RootKind>, policy: &str) -> Wear {
     match root {
         Some(RootKind::Tpm(_)) => Wear::of_tpm(passes(policy)),
-        // Flash that is erased a block at a time lasts longer than any deadline asks for; the open medium says how long.
-        Some(RootKind::Mtd(_) | RootKind::Memory | RootKind::Path(_)) | None => Wear::None,
+        Some(RootKind::Mtd(device)) => MtdMedium::wear_of(device).unwrap_or(Wear::None),
+        Some(RootKind::Memory | RootKind::Path(_)) | None => Wear::None,
     }
 }
 

@@ -52,23 +52,22 @@ pub(super) fn make(
         None => toml.make_medium(draft, toml.sealed_medium_bytes())?,
     }
     let root = seal.root_kind().map_err(|error| DiskErrorKind::Usage(error).at(Path::new("--root")))?;
-    make_keytree(draft, &toml, &root)?;
+    let (root, _lock) = make_root(draft, &root)?;
+    make_keytree(draft.dir(), &toml, &root)?;
+    root.keep();
     let dead = device.map(|_| Extent::new(0, toml.size_bytes));
     Ok((toml, dead))
 }
 
-/// Makes the key tree, and the root that opens it.
-fn make_keytree(draft: &mut Draft, toml: &DiskToml, root: &RootKind) -> Result<(), DiskError> {
-    let map = toml.store.make(draft.dir(), MediumId::Map, sealed::map_bytes(toml.size_bytes))?;
-    let place = draft.dir().join(KEYTREE_FILE);
+/// Makes the key tree of the disk in `dir`, and in `root` the key that opens it.
+pub(super) fn make_keytree(dir: &Path, toml: &DiskToml, root: &DiskMedium) -> Result<(), DiskError> {
+    let map = toml.store.make(dir, MediumId::Map, sealed::map_bytes(toml.size_bytes))?;
+    let place = dir.join(KEYTREE_FILE);
     let failed = |error| DirectoryErrorKind::Io("make the key tree").of(&place, io::Error::other(error));
     // A flush may need the log, and must not fail because the host is full.
     map.reserve(sealed::log_extent()).map_err(failed)?;
-    let (root, _lock) = make_root(draft, root)?;
     let (disk, cells) = (*toml.uuid.as_bytes(), Cells::new(entropy()?));
-    sealed::format(&map, &root, disk, toml.size_bytes, cells).map_err(failed)?;
-    root.keep();
-    Ok(())
+    Ok(sealed::format(&map, root, disk, toml.size_bytes, cells).map_err(failed)?)
 }
 
 /// Makes the medium of a root, which holds zeros; and locks it if another directory may name it too.

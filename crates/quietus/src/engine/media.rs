@@ -14,7 +14,7 @@ pub(super) struct Opened {
 
 /// Opens the media of the disk in `dir`, and compares them with the last clean stop.
 pub(super) fn open(dir: &DiskDir) -> Result<Opened, StartError> {
-    let own = dir.open_media()?;
+    let own = if dir.begins_anew() { dir.begin_anew()? } else { dir.open_media()? };
     if let Some(map) = own.get(MediumId::Map).filter(|_| dir.base().is_some()) {
         dir.check_stamp(own.data(), map)?;
     }

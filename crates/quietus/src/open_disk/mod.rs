@@ -51,6 +51,7 @@ impl OpenDisk {
     ) -> Result<Self, StartError> {
         let mut open = |access| {
             let mut dir = DiskDir::open_with(path, access, step)?;
+            dir.check_lasts()?;
             source.map_or(Ok(()), |source| dir.unlock(source)).map_err(StartError::Keys)?;
             Self::start(dir)
         };

@@ -29,7 +29,8 @@ pub struct VersionsArgs {
     pub stub_medium: Option<PathBuf>,
     /// Medium for the root, whose keys hide all others: a block device, whose first 12 KiB are overwritten, or a file to
     /// create. Choose a medium that overwrites in place, such as a magnetic disk. A sealed disk also takes tpm:INDEX, such as
-    /// tpm:0x01800150, or mtd:/dev/mtdN (NOR flash). Default: `root` in the directory.
+    /// tpm:0x01800150, mtd:/dev/mtdN (NOR flash), or memory: the disk is empty at each start
+    /// of its server, and all content is gone when that stops. Default: `root` in the directory.
     #[arg(
         long,
         value_name = "PATH",

@@ -24,9 +24,17 @@ const ADVICE_ROOT: &str =
 
 pub(in crate::cli) fn doctor(args: &DoctorArgs, out: &Report) -> Result<(), Failure> {
     let here = examined("PATH", &args.path)?;
-    let root = args.root.as_deref().map(|root| examined("--root", root)).transpose()?;
+    // A TPM, NOR flash or memory.
+    let other = args.root.as_deref().and_then(guarantees::inspect_root);
+    let for_sealed_only = other.is_some();
+    let at_path = args.root.as_deref().filter(|_| !for_sealed_only);
+    let root = at_path.map(|root| examined("--root", root)).transpose()?.or(other);
     let is_device = paths::Kind::of(&args.path).is_ok_and(|it| it == paths::Kind::BlockDevice);
     let mut diagnosis = diagnose(here, root, is_device);
+    if for_sealed_only {
+        diagnosis.promises.retain(|it| it.store != StoreKind::Versions);
+        diagnosis.best.retain(|it| *it != StoreKind::Versions);
+    }
     if diagnosis.most != Level::Clear {
         diagnosis.roots = guarantees::overwriting_mounts(&Roots::default());
         diagnosis.root_media = Some(guarantees::root_media(&Roots::default()));

@@ -449,7 +449,7 @@ fn epochs_text(out: &mut String, proof: &Proof) -> std::fmt::Result {
         )?;
     }
     if let Some(found) = &proof.sealed {
-        sealed::proof(out, found)?;
+        sealed::proof(out, found, proof.guarantees.read().as_ref())?;
     }
     let Some(found) = &proof.stubs else { return Ok(()) };
     writeln!(

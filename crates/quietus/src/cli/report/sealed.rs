@@ -4,6 +4,7 @@ use super::bytes;
 use super::waiting::{duration, line};
 use crate::disk::DiskToml;
 use crate::front::control::StatusAnswer;
+use crate::host::guarantees::{DiskGuarantees, Finding};
 use crate::proof::SealedFound;
 use quietus_core::store::sealed::SealedStatus;
 use std::fmt::{self, Write};
@@ -15,6 +16,9 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, store: &SealedStatus
     let purge = store.purge;
     line(out, "sealed", &format!("purge {purge}{purging}; {early} of {most} entries of early keys in use"))?;
     line(out, "purges", &pace(now.deadline_ms, now.root_life_ms))?;
+    if let Some(root) = now.guarantees.root_in_memory() {
+        line(out, "root", &in_memory(root))?;
+    }
     now.guarantees.while_live().map_or(Ok(()), |limit| line(out, "", &format!("- {limit}")))
 }
 
@@ -23,6 +27,13 @@ pub(super) fn created(out: &mut String, toml: &DiskToml) -> fmt::Result {
     let Some(sealed) = &toml.sealed else { return Ok(()) };
     let behaviour = &toml.behaviour;
     writeln!(out, "note: purges: {}", pace(behaviour.deadline_ms, toml.root_life_ms()))?;
+    if sealed.root_kind().is_ok_and(|root| root.begins_anew()) {
+        return writeln!(
+            out,
+            "note: the root is in the memory of the server: when the server stops, all content is gone, and each server begins \
+             with an empty disk"
+        );
+    }
     if !sealed.credential {
         writeln!(
             out,
@@ -37,7 +48,7 @@ pub(super) fn created(out: &mut String, toml: &DiskToml) -> fmt::Result {
 }
 
 /// What a proof says of the root of a sealed disk.
-pub(super) fn proof(out: &mut String, found: &SealedFound) -> fmt::Result {
+pub(super) fn proof(out: &mut String, found: &SealedFound, host: Option<&DiskGuarantees>) -> fmt::Result {
     let (root, purge) = (&found.root, found.purge);
     let read = bytes(root.read_bytes);
     let (cells, owed) = (root.cells, root.owed);
@@ -45,7 +56,14 @@ pub(super) fn proof(out: &mut String, found: &SealedFound) -> fmt::Result {
         out,
         "root         {cells} key of purge {purge}, which opens all that lives, {owed} to be destroyed, in {read} of {}",
         root.medium
-    )
+    )?;
+    host.and_then(DiskGuarantees::root_in_memory)
+        .map_or(Ok(()), |root| writeln!(out, "             {}", in_memory(root)))
+}
+
+/// What is said of a root that ends with its server.
+fn in_memory(root: &Finding) -> String {
+    format!("{}: all content is gone when the server stops", root.what)
 }
 
 /// When purges begin, and how long the root lasts then.

@@ -105,17 +105,21 @@ fn health(now: &StatusAnswer) -> String {
     if let Some(why) = now.status.store.trouble().filter(|_| now.status.latched.is_none()) {
         return format!("DAMAGED: {why}");
     }
+    let pauses = &now.status.owed.pauses;
     match (&now.status.latched, &record.trouble) {
         (Some(reason), _) => format!("READ-ONLY, nothing is destroyed any more: {reason}"),
         (None, Some(trouble)) => {
-            let pauses = if now.status.owed.pauses.is_some() { "destruction pauses, as " } else { "" };
+            let pauses = if pauses.is_some() { "destruction pauses, as " } else { "" };
             let waiting = record.receipts_waiting;
             format!("{pauses}the audit log cannot be written, {waiting} receipts wait: {trouble}")
         }
         (None, None) if now.status.holes_unknown => {
             "good; scanning for the holes of the medium after a crash".into()
         }
-        (None, None) => "good".into(),
+        (None, None) => pauses.as_ref().map_or_else(
+            || "good".into(),
+            |why| format!("destruction pauses, and is tried again by itself: {why}"),
+        ),
     }
 }
 

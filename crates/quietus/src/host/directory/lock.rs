@@ -52,14 +52,24 @@ pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T, DirectoryError>) -
 /// there.
 pub(super) fn lock(path: &Path, access: Access) -> Result<File, DirectoryError> {
     let lock_path = path.join("lock");
-    let lock = open_lock(path, &lock_path, access)
-        .map_err(|error| DirectoryErrorKind::Io("open the lock").of(&lock_path, error))?;
+    let lock = open_lock(path, &lock_path, access).map_err(|error| unopened(access, &lock_path, error))?;
     patiently(|| take_lock(&lock, access, path))?;
     if access == Access::ReadWrite {
         write_pid(&lock)
             .map_err(|error| DirectoryErrorKind::Io("write to the lock").of(&lock_path, error))?;
     }
     Ok(lock)
+}
+
+/// The error for a lock that cannot be opened.
+fn unopened(access: Access, lock: &Path, error: io::Error) -> DirectoryError {
+    let what = match (access, error.kind()) {
+        (Access::ReadWrite, io::ErrorKind::ReadOnlyFilesystem) => {
+            "open the lock to write; mount the file system to be written, or only read: `serve --read-only`"
+        }
+        _ => "open the lock",
+    };
+    DirectoryErrorKind::Io(what).of(lock, error)
 }
 
 /// The file to lock. Where no file can be made, no process can have opened the directory to write to

@@ -23,6 +23,7 @@ pub use device::DeviceNumber;
 pub use facts::{DeviceFacts, DeviceKind, Facts, FileFacts, Layer, Transport};
 pub use gather::{Roots, gather};
 pub use judge::judge;
+pub(crate) use root::inspect_root;
 pub use root::{RootMedia, TpmFound, root_media};
 pub use session::session;
 pub use whole::{DiskGuarantees, Holds, Part, PartFound, inspect_disk};

@@ -2,6 +2,7 @@
 
 use super::judge::level;
 use super::{Code, Facts, Finding, Guarantees, Level, Roots};
+use crate::base::locked;
 use crate::host::media::root::{MtdAbout, RootKind, TpmAbout, TpmMaker, TpmWay};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,15 +45,28 @@ fn found(way: &TpmWay, about: io::Result<TpmAbout>) -> TpmFound {
     TpmFound { device: name(way), about: about.ok(), level: level(std::slice::from_ref(&finding)), finding }
 }
 
+/// What the finding on such a root is about. No file or device has this name, as those are absolute paths.
+pub(super) const MEMORY: &str = "memory";
+
+/// The finding on a root in the memory of a server, which is locked or not; `None` where that is not known, outside of the server.
+fn in_memory(is_locked: Option<bool>) -> Finding {
+    let found = |code: Code, how| code.found(MEMORY, format!("root in the memory of the server{how}"));
+    match is_locked {
+        None => found(Code::MemoryRoot, ""),
+        Some(true) => found(Code::MemoryRoot, ", which is locked"),
+        Some(false) => found(Code::MemorySwapped, ", which the host does not let it lock"),
+    }
+}
+
 /// The guarantees of the root that `path` names, if that is neither a file nor a block device.
-pub(super) fn inspect_root(path: &Path) -> Option<Guarantees> {
+pub(crate) fn inspect_root(path: &Path) -> Option<Guarantees> {
     let root = RootKind::of(path).ok().filter(|root| root.path().is_none())?;
     let finding = match &root {
         RootKind::Path(_) => return None,
         RootKind::Tpm(place) => of_tpm(&place.way, &ask(&place.way)),
         RootKind::Mtd(device) => Code::NorFlash
             .found(&device.display().to_string(), "NOR flash, without a translation layer".into()),
-        RootKind::Memory => Code::MemoryRoot.found("memory", "root in locked memory".into()),
+        RootKind::Memory => in_memory(locked::is_locked()),
     };
     let findings = vec![finding];
     Some(Guarantees {
@@ -140,13 +154,26 @@ mod tests {
             ("tpm:socket:/run/tpm:0x01800150", Some((Code::TpmVirtual, Level::NotAssured))),
             ("tpm:/dev/no-tpm:0x01800150", Some((Code::NotFoundOut, Level::NotAssured))),
             ("mtd:/dev/mtd3", Some((Code::NorFlash, Level::Clear))),
-            ("memory", Some((Code::MemoryRoot, Level::Clear))),
             ("/mnt/hdd/root", None),
             ("tpm:0x0", None),
         ] {
             let judged = inspect_root(Path::new(root)).map(|it| (it.findings[0].code, it.level));
             assert_eq!(judged, found, "{root}");
         }
+    }
+
+    #[test]
+    fn a_root_in_memory_is_cleared_unless_that_memory_may_be_swapped_out() {
+        for (is_locked, code, level_of, words) in [
+            (None, Code::MemoryRoot, Level::Clear, "root in the memory of the server"),
+            (Some(true), Code::MemoryRoot, Level::Clear, "the server, which is locked"),
+            (Some(false), Code::MemorySwapped, Level::NotAssured, "which the host does not let it lock"),
+        ] {
+            let finding = in_memory(is_locked);
+            assert!(finding.to_string().contains(words), "{finding}");
+            assert_eq!((finding.code, level(&[finding])), (code, level_of), "{is_locked:?}");
+        }
+        assert!(inspect_root(Path::new("memory")).is_some());
     }
 
     #[test]

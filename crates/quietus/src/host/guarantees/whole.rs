@@ -1,6 +1,8 @@
 //! The guarantees of a whole disk: overwriting must reach each of its parts that may hold content.
 
-use super::{Finding, Guarantees, Layer, Level, Severity, inspect_or_doubt, name_of};
+use super::judge::level;
+use super::{Code, Finding, Guarantees, Layer, Level, Severity, inspect_or_doubt, name_of};
+use crate::base::locked;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -81,10 +83,36 @@ pub struct DiskGuarantees {
 /// is a finding.
 #[must_use]
 pub fn inspect_disk(parts: impl IntoIterator<Item = (Part, Holds, PathBuf)>) -> DiskGuarantees {
-    DiskGuarantees::of(parts.into_iter().map(|(part, holds, path)| (part, holds, inspect_or_doubt(&path))))
+    let parts = parts.into_iter().map(|(part, holds, path)| {
+        let mut found = inspect_or_doubt(&path);
+        if holds == Holds::Keys && locked::is_locked() == Some(false) {
+            found.add_unlocked();
+        }
+        (part, holds, found)
+    });
+    DiskGuarantees::of(parts)
+}
+
+impl Guarantees {
+    /// Adds the finding that the keys, which are destroyed here, are in memory that may be swapped out, too.
+    fn add_unlocked(&mut self) {
+        let is_known = |it: &Finding| it.code == Code::MemorySwapped;
+        if !self.findings.iter().any(is_known) {
+            let what = "the host does not let the server lock its keys in memory".into();
+            self.findings.push(Code::MemorySwapped.found("memory of the server", what));
+            self.level = level(&self.findings);
+        }
+    }
 }
 
 impl DiskGuarantees {
+    /// The finding on a root in the memory of the server; `None` if the root lasts.
+    #[must_use]
+    pub fn root_in_memory(&self) -> Option<&Finding> {
+        let root = self.parts.get(&Part::Root)?;
+        root.found.findings.iter().find(|it| it.at == super::root::MEMORY)
+    }
+
     /// The guarantees of all parts together.
     #[must_use]
     pub fn of(parts: impl IntoIterator<Item = (Part, Holds, Guarantees)>) -> Self {
@@ -230,5 +258,20 @@ impl fmt::Display for DiskGuarantees {
         }
         self.findings().iter().try_for_each(|(_, line)| write!(f, "\n- {line}"))?;
         self.while_live().map_or(Ok(()), |limit| write!(f, "\n- {limit}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::guarantees::Facts;
+
+    #[test]
+    fn keys_in_memory_that_is_not_locked_are_a_doubt_that_is_told_once() {
+        let mut found = Guarantees { level: Level::Clear, findings: Vec::new(), facts: Facts::default() };
+        found.add_unlocked();
+        found.add_unlocked();
+        assert_eq!((found.level, found.findings.len()), (Level::NotAssured, 1));
+        assert!(found.findings[0].to_string().contains("lock its keys in memory"));
     }
 }

@@ -30,7 +30,8 @@ pub(super) enum Change {
     #[error("moved away while in use: the next start will not find it; put it back under this name")]
     Moved,
     #[error(
-        "truncated from {had} to {has} bytes while in use; the content beyond is lost: restore it from a backup"
+        "truncated from {had} to {has} bytes while in use; the bytes beyond are lost; save what can be read with `quietus export`, or restore \
+         the file from a backup"
     )]
     CutOff {
         /// Bytes that the file should have.

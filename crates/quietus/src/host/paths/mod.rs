@@ -33,6 +33,8 @@ use std::path::Path;
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 /// Longest path of a socket: `sun_path` without its end (unix(7)).
 const SOCKET_BYTES_MAX: usize = 107;
+/// What the root of a disk begins with (`docs/formats/topcell.md` and `root.md`).
+const ROOT_MAGICS: [&[u8; 8]; 2] = [b"QUIETTOP", b"QUIETROT"];
 /// Smallest disk, bytes: a sector.
 const DISK_BYTES_MIN: u64 = 512;
 
@@ -159,6 +161,13 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
             check_parent(path)?;
             parent_of(path)
         }
+        Kind::BlockDevice if has_root(path) => {
+            return Err(unfit!(
+                path,
+                "{option} names the device of a disk's root, and that disk is lost without it; name another device, or overwrite \
+                 the first 12 KiB of this one if that disk is not used any more"
+            ));
+        }
         Kind::BlockDevice => path,
         Kind::File => {
             let adopt = if option == "--medium" { ", or keep its content with --adopt" } else { "" };
@@ -179,6 +188,13 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
     };
     check_lasting(option, path, there, home)?;
     Ok(found)
+}
+
+/// Whether the root of a disk lies at `path`.
+fn has_root(path: &Path) -> bool {
+    let mut magic = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && ROOT_MAGICS.contains(&&magic)
 }
 
 /// Refuses a part of a disk that is gone sooner than the disk's directory, which is to lie in `home`.

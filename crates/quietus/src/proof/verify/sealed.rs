@@ -7,11 +7,14 @@ use crate::open_disk::OpenDisk;
 use crate::proof::top_cell;
 use quietus_core::base::units::{Addr, Extent};
 use quietus_core::request::{Liveness, Op, Request};
+use quietus_core::store::sealed::LEAF_BYTES;
 
 /// Bytes of content that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Bytes that are encrypted together.
+const SECTOR_BYTES: u64 = 512;
 
-/// The checks of a sealed disk; empty for another disk. The key tree is read with the content that lies under it.
+/// The checks of a sealed disk; empty for another disk.
 pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<CheckLine> {
     if disk.dir.toml().sealed.is_none() {
         return Vec::new();
@@ -22,8 +25,9 @@ pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<Ch
         CheckLine::new("keys", found)
     });
     let root = CheckLine::new("top cell", root(disk));
+    let tree = CheckLine::new("key tree", tree(disk, &mut *step));
     let data = read_data.then(|| CheckLine::new("data", data(disk, step)));
-    keys.into_iter().chain([root]).chain(data).collect()
+    keys.into_iter().chain([root, tree]).chain(data).collect()
 }
 
 /// The top cell in the root, in words, or what else lies there.
@@ -44,22 +48,59 @@ fn root(disk: &OpenDisk) -> Result<String, String> {
     }
 }
 
-/// Reads all content that is not dead, with the part of the key tree above it.
-fn data(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
-    let (engine, size) = (&*disk.engine, disk.engine.size());
-    let mut read_bytes = 0;
-    for (run, liveness) in liveness_runs(engine, Extent::<Addr>::new(0, size)) {
-        if liveness == Liveness::Dead {
-            continue;
+/// Opens every page of the key tree that content which is not dead lies under, by a read of one sector under each leaf.
+fn tree(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
+    let (mut leaves, mut next) = (0_u64, 0);
+    read(disk, LEAF_BYTES, step, |piece| {
+        let is_new = piece.start.0 >= next;
+        if is_new {
+            leaves += 1;
+            next = piece.start.0 / LEAF_BYTES * LEAF_BYTES + LEAF_BYTES;
         }
-        for piece in run.pieces(PIECE_BYTES) {
-            let read = carry_out(engine, Request { op: Op::Read, extent: piece, fua: false });
-            read.map_err(|refusal| format!("bytes {} to {}: {refusal}", piece.start.0, piece.end() - 1))?;
-            read_bytes += piece.len;
-            if !step(piece.end(), size) {
+        is_new.then(|| Extent::new(piece.start.0, piece.len.min(SECTOR_BYTES)))
+    })?;
+    Ok(format!("whole, above {leaves} leaves that have content"))
+}
+
+/// Reads all content that is not dead.
+fn data(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
+    let mut read_bytes = 0;
+    read(disk, PIECE_BYTES, step, |piece| {
+        read_bytes += piece.len;
+        Some(piece)
+    })?;
+    Ok(format!("{read_bytes} bytes can be read; blocks of content have no checksums"))
+}
+
+/// Reads what `choose` says of each piece of content that is not dead; a piece does not cross a multiple of `piece_bytes`.
+fn read(
+    disk: &OpenDisk,
+    piece_bytes: u64,
+    step: Step<'_>,
+    mut choose: impl FnMut(Extent<Addr>) -> Option<Extent<Addr>>,
+) -> Result<(), String> {
+    let (engine, size) = (&*disk.engine, disk.engine.size());
+    let (mut first, mut others) = (None, 0_u64);
+    let runs = liveness_runs(engine, Extent::<Addr>::new(0, size));
+    for (run, _) in runs.filter(|(_, liveness)| *liveness != Liveness::Dead) {
+        let mut at = run.start.0;
+        while at < run.end() {
+            let end = ((at / piece_bytes + 1) * piece_bytes).min(run.end());
+            if let Some(extent) = choose(Extent::between(at, end))
+                && let Err(refusal) = carry_out(engine, Request { op: Op::Read, extent, fua: false })
+            {
+                others += u64::from(first.is_some());
+                first.get_or_insert_with(|| format!("bytes {at} to {}: {refusal}", end - 1));
+            }
+            if !step(end, size) {
                 return Err("interrupted".into());
             }
+            at = end;
         }
     }
-    Ok(format!("{read_bytes} bytes can be read; blocks of content have no checksums"))
+    match first {
+        None => Ok(()),
+        Some(first) if others == 0 => Err(first),
+        Some(first) => Err(format!("{first}; and {others} other pieces of the disk")),
+    }
 }

@@ -60,7 +60,7 @@ const USAGES: &str = r#"
 2 create d --size 1M --key-file text => d: --root and credentials need --store sealed or versions
 2 create d --size 1M --epoch 1h => d: --seal, --epoch, --retention and --stub-medium need --store versions
 2 create d --store versions --seal none --size 1M --root memory => d: --root tpm:, mtd: and memory need --store sealed; any other root is a file or a block device
-2 create d --store sealed --size 1M --root memory => d: --root memory is not supported yet; name a file, a block device, tpm:INDEX or mtd:/dev/mtdN
+2 create d --store sealed --root memory --no-credential --from raw => d: --from cannot be used with --root memory, whose disk is empty at each start of its server; leave out --from, and copy the image in over NBD
 2 create d --store sealed --size 1M --root tpm:1 => create: --root: invalid root "tpm:1": the index "1" is not from 0x01800000 to 0x01bffffe; write tpm:INDEX, tpm:/dev/tpmrm1:INDEX or tpm:socket:/PATH:INDEX, and ,auth=/FILE behind it if the owner of the TPM has an authorisation value
 2 create d --store overlay => d: --base is missing; name the image below the overlay
 1 create d --store overlay --base fifo => fifo: --base names a pipe; copy the image to a regular file, so that a change of it can be noticed

@@ -1,6 +1,7 @@
 //! Sealed disks: content in its place under keys that die with it.
 
 mod made;
+mod memory;
 mod proof;
 mod refused;
 mod served;

@@ -1,7 +1,8 @@
 //! Roots and keys that are not of the disk, or not of its time.
 
 use super::{BLOCK, SLOT_BYTES, SLOTS, assert_filled, client, fill, made, purged, serve, trim};
-use crate::program::{Disk, copy, flip, overwrite};
+use crate::program::{Disk, copy, error, flip, overwrite, private, quietus, text};
+use crate::vault::device::Loop;
 use std::path::Path;
 
 /// Checks that no command opens the disk, and that the error says `why`.
@@ -43,6 +44,34 @@ fn without_its_root_or_with_another_disks_a_disk_is_lost_and_says_so() {
     assert_lost(&disk, "the root is missing");
     std::fs::write(&root, &whole).expect("a root");
     assert_filled(&mut client(&serve(&disk)), 0, 0x41, 8 * BLOCK);
+}
+
+#[test]
+fn a_device_with_the_root_of_a_disk_does_not_become_the_root_of_another_one() {
+    let Some(device) = Loop::new(&[0; 64 << 10]) else { return };
+    let disk = made(&["--size", "1M", "--root", &device.name]);
+    let key = disk.beside("secret");
+    private(&key, &[7; 32]);
+    let key = ["--key-file", text(&key)];
+    for (store, option, key) in
+        [("sealed", "--root", &key[..]), ("versions", "--root", &key[..]), ("in-place", "--medium", &[])]
+    {
+        let mut create = quietus();
+        create.arg("create").arg(disk.beside("other")).args([
+            "--store",
+            store,
+            "--size",
+            "1M",
+            option,
+            &device.name,
+        ]);
+        let (status, said) = error(&create.args(key).arg("--yes").output().expect("it runs"));
+        assert!(status == Some(1) && said.contains("the device of a disk's root"), "{store}: {said}");
+    }
+    drop(serve(&disk));
+    // A device that is cleared is free.
+    std::fs::write(&device.name, [0; 12 << 10]).expect("zeros");
+    drop(serve(&made(&["--size", "1M", "--root", &device.name])));
 }
 
 #[test]

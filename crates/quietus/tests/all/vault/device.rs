@@ -10,14 +10,14 @@ use std::process::Command;
 const DEVICE_BYTES: usize = (16 << 20) + (68 << 10);
 
 /// A loop device above a file.
-struct Loop {
+pub(crate) struct Loop {
     file: tempfile::NamedTempFile,
-    name: String,
+    pub(crate) name: String,
 }
 
 impl Loop {
     /// One above this content; None, with a message, where that cannot be tested.
-    fn new(content: &[u8]) -> Option<Self> {
+    pub(crate) fn new(content: &[u8]) -> Option<Self> {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().write_all_at(content, 0).expect("content");
         let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output();

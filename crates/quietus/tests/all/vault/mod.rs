@@ -2,7 +2,7 @@
 
 mod catalog;
 mod damage;
-mod device;
+pub(crate) mod device;
 mod disk;
 mod files;
 mod finding;

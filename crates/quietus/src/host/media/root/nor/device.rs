@@ -15,7 +15,11 @@ const MEMGETINFO: Opcode = opcode::read::<Info>(b'M', 1);
 const MEMERASE64: Opcode = opcode::write::<Erase>(b'M', 20);
 const MTD_RAM: u8 = 1;
 const MTD_NORFLASH: u8 = 3;
+const MTD_NANDFLASH: u8 = 4;
+const MTD_MLCNANDFLASH: u8 = 8;
 const MTD_WRITEABLE: u32 = 0x400;
+/// Single bits can be cleared, also of bytes that were programmed before.
+const MTD_BIT_WRITEABLE: u32 = 0x800;
 /// Longest block: two of them are in memory at a start.
 const BLOCK_BYTES_MAX: u32 = 4 << 20;
 /// Fewest records of a block: the slots, their labels, and room to go on.
@@ -53,7 +57,11 @@ impl Info {
     fn geometry(&self) -> Result<Geometry, String> {
         let Self { kind, flags, size, erasesize, writesize, .. } = *self;
         if !matches!(kind, MTD_NORFLASH | MTD_RAM) {
-            return Err(format!("an MTD device of type {kind}, and not NOR flash; use one that is"));
+            let what = match kind {
+                MTD_NANDFLASH | MTD_MLCNANDFLASH => "raw NAND flash".to_string(),
+                _ => format!("an MTD device of type {kind}"),
+            };
+            return Err(format!("{what}; a root needs NOR flash"));
         }
         if flags & MTD_WRITEABLE == 0 {
             return Err("the device cannot be written to; use one that can".into());
@@ -63,7 +71,11 @@ impl Info {
                 "{size} bytes in blocks of {erasesize}; a root needs {BLOCKS} blocks of at most {BLOCK_BYTES_MAX} bytes"
             ));
         }
-        let geometry = Geometry { block_bytes: erasesize as usize, write_bytes: writesize.max(1) as usize };
+        let geometry = Geometry {
+            block_bytes: erasesize as usize,
+            write_bytes: writesize.max(1) as usize,
+            clears_bits: clears_bits(writesize.into(), flags.into()),
+        };
         if geometry.records() < RECORDS_MIN {
             return Err(format!(
                 "blocks of {erasesize} bytes, written {writesize} at once, have no room for {RECORDS_MIN} records"
@@ -71,6 +83,11 @@ impl Info {
         }
         Ok(geometry)
     }
+}
+
+/// Whether a device with these facts can program zeros over what was programmed.
+fn clears_bits(writesize: u64, flags: u64) -> bool {
+    writesize <= 1 && flags & u64::from(MTD_BIT_WRITEABLE) != 0
 }
 
 /// An MTD device. Its name is open for one process at a time.
@@ -86,6 +103,9 @@ impl Mtd {
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => io::Error::other(
                 "the host has no such device; name one that is there, as `quietus doctor` shows it",
+            ),
+            io::ErrorKind::PermissionDenied if !read_only => io::Error::other(
+                "the device cannot be written to, or not by this user; name one that can, as root, and not its name for reading, such as /dev/mtd3ro",
             ),
             _ => error,
         })?;
@@ -160,13 +180,14 @@ impl MtdAbout {
         // Each device has a second name for reading.
         let is_device = device.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
         let (bytes, block_bytes) = (number("size")?, number("erasesize")?);
+        let flags = text("flags").and_then(|it| u64::from_str_radix(it.strip_prefix("0x")?, 16).ok())?;
         let is_fit = text("type")? == "nor" && bytes >= BLOCKS as u64 * block_bytes;
         (is_device && is_fit).then_some(Self {
             device: format!("/dev/{device}"),
             name: text("name")?,
             bytes,
             block_bytes,
-            clears_bits: number("writesize")? == 1,
+            clears_bits: clears_bits(number("writesize")?, flags),
         })
     }
 }
@@ -199,9 +220,11 @@ mod tests {
 
     #[test]
     fn a_device_that_cannot_hold_a_root_is_refused_with_what_is_wrong() {
-        assert_eq!(NOR.geometry(), Ok(Geometry { block_bytes: 65536, write_bytes: 1 }));
+        let geometry = Geometry { block_bytes: 65536, write_bytes: 1, clears_bits: true };
+        assert_eq!(NOR.geometry(), Ok(geometry));
         for (info, what) in [
-            (Info { kind: 4, ..NOR }, "not NOR flash"),
+            (Info { kind: 4, ..NOR }, "raw NAND flash; a root needs NOR flash"),
+            (Info { kind: 6, ..NOR }, "type 6; a root needs NOR flash"),
             (Info { flags: 0x800, ..NOR }, "cannot be written"),
             (Info { size: 131_071, ..NOR }, "2 blocks"),
             (Info { erasesize: 8 << 20, size: 64 << 20, ..NOR }, "2 blocks"),
@@ -214,14 +237,28 @@ mod tests {
     }
 
     #[test]
+    fn a_chip_that_does_not_say_that_single_bits_can_be_cleared_is_not_programmed_twice() {
+        for (info, clears_bits) in [
+            (NOR, true),
+            (Info { flags: 0x400, ..NOR }, false),
+            (Info { writesize: 16, ..NOR }, false),
+            (Info { writesize: 16, flags: 0x400, ..NOR }, false),
+            (Info { kind: MTD_RAM, flags: 0x1c00, ..NOR }, true),
+        ] {
+            assert_eq!(info.geometry().map(|it| it.clears_bits), Ok(clears_bits), "{info:?}");
+        }
+    }
+
+    #[test]
     fn the_nor_flash_of_a_machine_is_listed_and_other_flash_is_not() {
         let sys = tempfile::tempdir().expect("a directory");
-        for (name, kind, size, writesize) in [
-            ("mtd10", "nor", 1 << 20, 1),
-            ("mtd2", "nor", 1 << 20, 16),
-            ("mtd2ro", "nor", 1 << 20, 16),
-            ("mtd3", "nand", 1 << 20, 2048),
-            ("mtd4", "nor", 65536, 1),
+        for (name, kind, size, writesize, flags) in [
+            ("mtd10", "nor", 1 << 20, 1, "0xc00"),
+            ("mtd11", "nor", 1 << 20, 1, "0x400"),
+            ("mtd2", "nor", 1 << 20, 16, "0x400"),
+            ("mtd2ro", "nor", 1 << 20, 16, "0x400"),
+            ("mtd3", "nand", 1 << 20, 2048, "0x400"),
+            ("mtd4", "nor", 65536, 1, "0xc00"),
         ] {
             let folder = sys.path().join("class/mtd").join(name);
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -231,12 +268,14 @@ mod tests {
                 ("erasesize", "65536\n".into()),
                 ("writesize", format!("{writesize}\n")),
                 ("name", "root\n".into()),
+                ("flags", format!("{flags}\n")),
             ];
             facts.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).expect("a fact"));
         }
         let found: Vec<_> =
             MtdAbout::all(sys.path()).into_iter().map(|it| (it.device, it.clears_bits)).collect();
-        assert_eq!(found, [("/dev/mtd2".into(), false), ("/dev/mtd10".into(), true)]);
+        let expected = [("/dev/mtd2", false), ("/dev/mtd10", true), ("/dev/mtd11", false)];
+        assert_eq!(found, expected.map(|(device, clears)| (device.to_string(), clears)));
         assert!(MtdAbout::all(&sys.path().join("none")).is_empty());
     }
 

@@ -38,8 +38,11 @@ pub(super) trait Chip: std::fmt::Debug + Send {
 pub(super) struct Geometry {
     /// Bytes that are erased together.
     pub(super) block_bytes: usize,
-    /// Bytes that are programmed together, once: 1 if bits can be cleared later.
+    /// Bytes that are programmed together.
     pub(super) write_bytes: usize,
+    /// Whether a place can be programmed a second time, to zeros. Chips that keep checksums of their own cannot do that, even if they
+    /// are programmed byte by byte.
+    pub(super) clears_bits: bool,
 }
 
 impl Geometry {
@@ -53,15 +56,10 @@ impl Geometry {
         self.block_bytes / self.stride()
     }
 
-    /// Whether a record can be programmed a second time.
-    pub(super) fn clears_bits(self) -> bool {
-        self.write_bytes == 1
-    }
-
     /// Purges between two erasures of a block.
     pub(super) fn purges_per_block(self) -> u64 {
         // A block begins with the slots that count and two labels.
-        if self.clears_bits() { self.records().saturating_sub(4).max(1) as u64 } else { 1 }
+        if self.clears_bits { self.records().saturating_sub(4).max(1) as u64 } else { 1 }
     }
 }
 
@@ -72,10 +70,14 @@ pub(super) enum NorError {
     #[error("{0}")]
     Chip(#[from] io::Error),
     /// What was read is not what was programmed.
-    #[error("block {block} does not hold what was programmed at byte {at}; the flash may be worn out")]
+    #[error(
+        "block {block} does not hold what was programmed at byte {at}; the flash may be locked (see flash_unlock) or worn out"
+    )]
     NotProgrammed { block: usize, at: usize },
     /// A block keeps what it held.
-    #[error("block {block} was erased, and still holds other bytes than 0xff; the flash may be worn out")]
+    #[error(
+        "block {block} was erased, and still holds other bytes than 0xff; the flash may be locked (see flash_unlock) or worn out"
+    )]
     NotErased { block: usize },
     /// The flash holds no root.
     #[error(
@@ -228,11 +230,11 @@ impl<C: Chip> Log<C> {
         let (block, at) = (self.state.active, number * self.geometry.stride());
         // Until the zeros have been read, something is left.
         let was_spoiled = std::mem::replace(&mut self.state.is_spoiled, true);
-        if self.geometry.clears_bits() {
+        if self.geometry.clears_bits {
             let zeros = [0; RECORD_BYTES];
-            self.chip.program(block, at, &zeros)?;
             // A block that does not take zeros is left, and erased.
-            self.state.is_spoiled = was_spoiled || !self.reads(block, at, &zeros)?;
+            let is_zero = self.chip.program(block, at, &zeros).is_ok() && self.reads(block, at, &zeros)?;
+            self.state.is_spoiled = was_spoiled || !is_zero;
         }
         Ok(())
     }

@@ -59,6 +59,14 @@ impl MtdMedium {
         Ok(Self::new(Nor { log: Mutex::new(log), device, read_only, wear }, name))
     }
 
+    /// How the flash of a device wears out that is not in use.
+    ///
+    /// # Errors
+    /// There is no such device, it cannot hold a root, or it is in use.
+    pub fn wear_of(device: &Path) -> io::Result<Wear> {
+        Ok(Wear::of_nor(Mtd::open(device, true)?.geometry().purges_per_block()))
+    }
+
     /// How the flash wears out.
     #[must_use]
     pub fn wear(&self) -> Wear {

@@ -14,6 +14,10 @@ struct Sim {
     /// Places that were programmed since they were erased, if that can be done once.
     programmed: BTreeSet<(usize, usize)>,
     write_bytes: usize,
+    /// Whether a place can be programmed twice; if not, a second time is an error of the chip if the chip claims that it can, and else
+    /// of the log.
+    clears_bits: bool,
+    claims_to_clear_bits: bool,
     /// Operations until the power is cut.
     left: Option<usize>,
     random: u64,
@@ -31,11 +35,18 @@ impl Sim {
             weak,
             programmed: BTreeSet::new(),
             write_bytes,
+            clears_bits: write_bytes == 1,
+            claims_to_clear_bits: write_bytes == 1,
             left: None,
             random: 1,
             operations: 0,
             stuck: None,
         }
+    }
+
+    /// A chip that is programmed byte by byte, each once.
+    fn once(claims_to_clear_bits: bool) -> Self {
+        Self { clears_bits: false, claims_to_clear_bits, ..Self::new(1) }
     }
 
     fn draw(&mut self) -> u64 {
@@ -95,7 +106,7 @@ impl Sim {
 
 impl Chip for Sim {
     fn geometry(&self) -> Geometry {
-        Geometry { block_bytes: BLOCK, write_bytes: self.write_bytes }
+        Geometry { block_bytes: BLOCK, write_bytes: self.write_bytes, clears_bits: self.claims_to_clear_bits }
     }
 
     fn read(&mut self, block: usize, at: usize, into: &mut [u8]) -> io::Result<()> {
@@ -110,9 +121,12 @@ impl Chip for Sim {
         );
         let is_cut = self.is_cut()?;
         // A place whose programming was cut off may look erased: it is tried, and read back.
-        if self.write_bytes > 1 && !is_cut {
+        if !self.clears_bits && !is_cut {
             for place in (at..at + from.len()).step_by(self.write_bytes) {
-                assert!(self.programmed.insert((block, place)), "a place is programmed once");
+                if !self.programmed.insert((block, place)) {
+                    assert!(self.claims_to_clear_bits, "a place is programmed once");
+                    return Err(io::Error::other("programmed twice"));
+                }
             }
         }
         // Bits are cleared, and never set.
@@ -148,7 +162,11 @@ fn secret(number: u64) -> SlotContent {
 }
 
 fn made(write_bytes: usize) -> Log<Sim> {
-    let mut log = Log::create(Sim::new(write_bytes)).expect("two erased blocks");
+    made_on(Sim::new(write_bytes))
+}
+
+fn made_on(chip: Sim) -> Log<Sim> {
+    let mut log = Log::create(chip).expect("two erased blocks");
     log.set_label(&LABEL).expect("the label");
     log.set_slot(1, &secret(1)).expect("the first secret");
     log
@@ -182,6 +200,19 @@ fn what_dies_is_nowhere_on_the_flash_and_what_lives_is_read_again() {
                     log = Log::open(log.into_chip(), false).expect("it opens");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn where_a_place_cannot_be_programmed_twice_each_purge_erases_a_block_even_if_the_chip_claims_that_it_can() {
+    for claims_to_clear_bits in [false, true] {
+        let mut log = made_on(Sim::once(claims_to_clear_bits));
+        for number in 2..40 {
+            purge(&mut log, number).expect("a purge");
+            assert_eq!(numbers(&log, 40), [number]);
+            assert!((1..number).all(|old| !log.chip.holds(&secret(old))), "purge {number}");
+            log = Log::open(log.into_chip(), false).expect("it opens");
         }
     }
 }
@@ -297,11 +328,12 @@ fn run(log: &mut Log<Sim>, from: u64, cut: usize) -> (u64, bool) {
 
 #[test]
 fn a_cut_at_any_operation_loses_no_secret_that_counts_and_leaves_none_that_is_dead() {
-    for write_bytes in [1, 16] {
+    for chip in [Sim::new(1), Sim::new(16), Sim::once(false), Sim::once(true)] {
         for cut in 1..60 {
             for seed in 0..6 {
-                let what = format!("{write_bytes}, cut {cut}, seed {seed}");
-                let mut log = made(write_bytes);
+                let kind = (chip.write_bytes, chip.clears_bits, chip.claims_to_clear_bits);
+                let what = format!("{kind:?}, cut {cut}, seed {seed}");
+                let mut log = made_on(chip.clone());
                 log.chip.random = seed * 977 + cut as u64;
                 let (number, ended) = run(&mut log, 2, cut);
                 let chip = start_with_cuts(log.into_chip(), &what);

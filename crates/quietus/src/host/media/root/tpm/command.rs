@@ -45,7 +45,11 @@ pub(super) mod codes {
     pub(in crate::host::media::root::tpm) const NV_UNINITIALIZED: u32 = 0x14a;
     pub(in crate::host::media::root::tpm) const NV_SPACE: u32 = 0x14b;
     pub(in crate::host::media::root::tpm) const NV_DEFINED: u32 = 0x14c;
+    pub(in crate::host::media::root::tpm) const OBJECT_MEMORY: u32 = 0x902;
+    pub(in crate::host::media::root::tpm) const SESSION_MEMORY: u32 = 0x903;
+    pub(in crate::host::media::root::tpm) const MEMORY: u32 = 0x904;
     pub(in crate::host::media::root::tpm) const YIELDED: u32 = 0x908;
+    pub(in crate::host::media::root::tpm) const CANCELED: u32 = 0x909;
     pub(in crate::host::media::root::tpm) const TESTING: u32 = 0x90a;
     pub(in crate::host::media::root::tpm) const NV_RATE: u32 = 0x920;
     pub(in crate::host::media::root::tpm) const LOCKOUT: u32 = 0x921;

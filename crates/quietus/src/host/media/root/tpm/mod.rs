@@ -104,7 +104,11 @@ fn is_busy(code: u32) -> bool {
     matches!(
         code,
         codes::RETRY
+            | codes::OBJECT_MEMORY
+            | codes::SESSION_MEMORY
+            | codes::MEMORY
             | codes::YIELDED
+            | codes::CANCELED
             | codes::TESTING
             | codes::NV_RATE
             | codes::NV_UNAVAILABLE

@@ -244,7 +244,7 @@ fn a_busy_tpm_is_asked_again_and_then_has_certainly_not_written() {
     let swtpm = Swtpm::start();
     drop(made(&swtpm.place(FIRST), 1));
     let inner = Arc::new(device::open(&swtpm.place(FIRST).way, FIRST, false).expect("a TPM"));
-    for code in [0x922, 0x908, 0x90a, 0x920, 0x921, 0x923] {
+    for code in [0x922, 0x902, 0x903, 0x904, 0x908, 0x909, 0x90a, 0x920, 0x921, 0x923] {
         let answering = Answering { inner: Arc::clone(&inner), code, left: Arc::default() };
         let tpm = Tpm { carrier: Box::new(answering.clone()), auth: Zeroizing::default() };
         let medium = TpmMedium::with(tpm, FIRST, false);
