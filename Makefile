@@ -47,6 +47,8 @@ soak: build
 	cargo run --release --locked -p quietus-sim -- soak --seeds 100000
 	cargo test --release --locked -p quietus-core -- --ignored
 	lab/kill9 --rounds 1000
+	lab/kill9 --store sealed --rounds 1000 --search-every 5 --size 16M
+	lab/purge-cuts --start
 	lab/power-cut-loop --fs ext2 --cut alternate --rounds 1000
 
 ## make lab       every client's suite, guests, power cuts
@@ -73,6 +75,9 @@ lab:
 	lab/epochs --fs ext2 --operations 3000
 	lab/epochs --fs vfat
 	lab/kill9 --store versions --rounds 100 --size 16M
+	lab/kill9 --store sealed --rounds 100 --size 16M
+	lab/purge-cuts
+	lab/mtd
 	lab/power-cut-loop --store versions --fs ext4 --cut alternate --rounds 5
 	lab/power-cut-loop --store versions-none --fs ext4 --cut alternate --rounds 5
 	lab/overlays
@@ -81,6 +86,7 @@ lab:
 	lab/facts
 	lab/facts --self-test
 	lab/judge
+	lab/remanence --fs ext4,ntfs --serve=--settle=3s --settle 6
 
 ## make bench     side by side with nbdkit and qemu-nbd
 bench:

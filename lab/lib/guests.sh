@@ -141,6 +141,9 @@ qemu_machine() {
 	host_dir root / ,readonly=on
 	host_dir run "$run" ''
 	[ -z "$share" ] || host_dir share "$share" ''
+	# The chip behind that of the firmware.
+	[ -z "$flash" ] || qemu+=(-drive if=pflash,format=raw,readonly=on,file=/usr/share/seabios/bios-256k.bin
+		-drive "if=pflash,format=raw,file=$flash")
 	if [ "$form" = kvm ]; then accel=(-accel kvm -cpu host); else accel=(-accel tcg -cpu max); fi
 	# The first serial line that Linux calls ttyS carries the command's input and output.
 	case $cpu in

@@ -338,7 +338,7 @@ class TablesTest(unittest.TestCase):
         del samples[profile, "qemu-nbd"]
         self.assertEqual(bench_io.compared(samples, profile), 1.5)
         del samples[profile, "nbdkit"]
-        it = SimpleNamespace(options=options(require=True), has_seals=False)
+        it = SimpleNamespace(options=options(require=True), has_seals=False, is_sealed=False)
         self.assertRaisesRegex(LabError, "no peer was measured", list, bench_io.Bench.missed(it, samples))
 
     def test_detection_is_held_against_the_same_without(self):

@@ -12,11 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from labkit import canaries, containers, extfs, fatfs, filesystems, forensics, guest, measure, recovery, replay, sectors  # noqa: E402
-from labkit import styles, tags, trace, verdicts, wire  # noqa: E402
+from labkit import (  # noqa: E402
+    canaries, cells, containers, extfs, fatfs, filesystems, flash, forensics, guest, measure, recovery, replay,
+)
+from labkit import sectors, styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.bases import Base, alive_bytes  # noqa: E402
 from labkit.checker import Check  # noqa: E402
+from labkit.cuts import Cut  # noqa: E402
 from labkit.epochs import Epochs  # noqa: E402
 from labkit.guest import Story  # noqa: E402
 from labkit.latencies import Destroyed, percentile  # noqa: E402
@@ -25,9 +28,10 @@ from labkit.model import Model  # noqa: E402
 from labkit.record import Record  # noqa: E402
 from labkit.relay import Kept, Relay, Write  # noqa: E402
 from labkit.servers import parse_size  # noqa: E402
-from labkit.shadow import FlushedShadow, Request, Shadow  # noqa: E402
+from labkit.shadow import BLOCK, FlushedShadow, Request, SealedShadow, Shadow  # noqa: E402
 from labkit.suite import Prepared, Skip, Stage, Suite  # noqa: E402
-from labkit.workspace import LabError  # noqa: E402
+from labkit.workspace import LabError, wait_until  # noqa: E402
+import test_keytree  # noqa: E402
 
 SIZE = 64 * 1024
 
@@ -660,6 +664,110 @@ class MeasureTest(unittest.TestCase):
             self.assertRaises(LabError, measure.publish, file.name, "y", "")
 
 
+class SealedShadowTest(unittest.TestCase):
+    """Content that may be found after a kill of a sealed disk's server."""
+
+    def setUp(self):
+        self.shadow = SealedShadow(SIZE)
+        self.first = write(self.shadow, 1, BLOCK, BLOCK)
+
+    def done(self, number, command, offset=0, length=0):
+        after = bytes(length) if command == wire.TRIM else b""
+        self.shadow.sent(number, Request(command, offset, length, after))
+        self.shadow.acknowledged(number, b"")
+
+    def wrong(self, content):
+        """How many sectors of the block may not be as in `content`."""
+        self.shadow.killed()
+        return len(self.shadow.check(BLOCK, content))
+
+    def test_a_write_over_dead_bytes_may_be_lost_until_a_flush(self):
+        self.assertEqual(self.wrong(bytes(BLOCK)), 0)
+
+    def test_a_flushed_write_may_not_be_lost(self):
+        self.done(2, wire.FLUSH)
+        self.assertEqual(self.wrong(bytes(BLOCK)), 8)
+
+    def test_a_write_that_the_flush_did_not_cover_may_be_lost(self):
+        self.shadow.sent(2, Request(wire.FLUSH, 0, 0))
+        write(self.shadow, 3, 2 * BLOCK, BLOCK)
+        self.shadow.acknowledged(2, b"")
+        self.assertEqual(self.wrong(bytes(BLOCK)), 8)
+        self.assertEqual(self.shadow.check(2 * BLOCK, bytes(BLOCK)), [])
+
+    def test_a_write_over_live_bytes_may_not_be_lost(self):
+        self.done(2, wire.FLUSH)
+        write(self.shadow, 3, BLOCK, BLOCK)
+        self.assertEqual(self.wrong(bytes(self.first)), 8)
+
+    def test_what_was_trimmed_may_not_come_back(self):
+        self.done(2, wire.FLUSH)
+        self.done(3, wire.TRIM, BLOCK, BLOCK)
+        write(self.shadow, 4, BLOCK, BLOCK)
+        self.assertEqual(self.wrong(bytes(self.first)), 8)
+        self.assertEqual(self.shadow.died, {1})
+
+    def test_blocks_that_had_no_content_have_not_died(self):
+        self.done(2, wire.TRIM, 0, 3 * BLOCK)
+        self.done(3, wire.TRIM, 0, 3 * BLOCK)
+        self.assertEqual(self.shadow.died, {1})
+
+
+class CellsTest(unittest.TestCase):
+    """What a root has, and what it opens."""
+
+    DISK = bytes(range(16))
+
+    def root(self, *slots):
+        root = bytearray(12288)
+        root[:28] = b"QUIETTOP" + bytes(4) + self.DISK
+        for slot in slots:
+            at, content = test_keytree.slot({"disk": self.DISK, **slot})
+            root[at:at + len(content)] = content
+        return root
+
+    def test_one_root_two_roots_and_remains_are_told_apart(self):
+        one, two = {"purge": 3, "cell": bytes([3]) * 32}, {"purge": 4, "cell": bytes([4]) * 32}
+        self.assertEqual(cells.slots(self.root(one)), ([(3, one["cell"])], True))
+        self.assertEqual(len(cells.slots(self.root(one, two))[0]), 2)
+        torn = self.root(one)
+        torn[4096 + 20] = 1
+        self.assertEqual(cells.slots(torn), ([(3, one["cell"])], False))
+        torn[8192 + 20] ^= 1
+        self.assertEqual(cells.slots(torn)[0], [])
+
+    def test_a_tree_opens_under_its_root_alone(self):
+        size, cell = 16 << 20, bytes([3]) * 32
+        page = {"disk": self.DISK, "size": size, "under": cell, "level": 1, "index": 0, "seed": bytes([5]) * 32, "birth": 1,
+                "stored": 0, "log": bytes([6]) * 32}
+        at, _, content = test_keytree.page(page)
+        tree = bytearray(at + 8192)
+        tree[at:at + 4096] = content
+        found = cells.Tree(self.root({"purge": 3, "cell": cell}), tree, size).cells
+        seed = test_keytree.derived(page["seed"], 36)
+        self.assertEqual((len(found), found[4095]), (4096, test_keytree.derived(seed, 4095 - 36 * 112)))
+        with self.assertRaises(LabError):
+            cells.Tree(self.root({"purge": 3, "cell": bytes(32)}), tree, size)
+
+
+class CutTest(unittest.TestCase):
+    """A process that is killed before one of its writes."""
+
+    def test_the_write_is_not_done_and_the_ones_before_are(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "file")
+            code = f"import os; f = os.open({path!r}, os.O_CREAT | os.O_WRONLY); input(); [os.pwrite(f, b'x', at) for at in range(5)]"
+            process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+            wait_until("the file", lambda: os.path.exists(path))
+            cut = Cut(process, directory, 3).start()
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            cut.join(20)
+            process.wait(20)
+            process.stdin.close()
+            self.assertEqual((cut.is_cut, len(cut.seen), os.path.getsize(path)), (True, 3, 2))
+
+
 class FlushedShadowTest(unittest.TestCase):
     """Content that may be found after a kill where only a flush is a promise."""
 
@@ -771,6 +879,53 @@ class SuiteTest(unittest.TestCase):
 
     def test_a_suite_of_another_server_is_skipped(self):
         self.assertRaisesRegex(Skip, "only nbdkit", self.stage(False).check_needs, Suite("thing", None, [], "nbdkit", False))
+
+
+class FlashTest(unittest.TestCase):
+    """The judge of raw NOR flash with a root."""
+
+    @staticmethod
+    def record(number, cell):
+        body = b"QNOR" + bytes([2 + number % 2, 0, 0, 0]) + bytes(8) + number.to_bytes(4, "little") + cell + bytes(4)
+        return body + flash.crc32c(body) + bytes(4)
+
+    def judge(self):
+        """One that saw purges 1 and 2, and a cell that opens only as the second."""
+        judge = flash.Judge(lambda cell: cell == self.cells[2])
+        judge.note(self.record(1, self.cells[1]) + self.record(2, self.cells[2]))
+        return judge
+
+    def setUp(self):
+        self.cells = {number: bytes(range(32 * number, 32 * number + 32)) for number in (1, 2, 3)}
+
+    def test_one_cell_that_opens_is_right_wherever_it_lies(self):
+        raw = b"\xff" * 100 + self.record(2, self.cells[2]) + bytes(64)
+        self.assertEqual(flash.cells(raw), {self.cells[2]: 2})
+        self.assertEqual(self.judge().complaints(raw), [])
+
+    def test_part_of_an_earlier_cell_is_found_outside_of_a_record(self):
+        for at in range(0, 32, 8):
+            raw = self.record(2, self.cells[2]) + b"\0\0\0" + self.cells[1][at:at + 8]
+            self.assertIn(f"bytes [{at}] of the cell of purge 1 are left", self.judge().complaints(raw))
+
+    def test_two_cells_none_and_one_that_does_not_open_are_wrong(self):
+        for numbers, what in (((2, 3), "purges [2, 3]"), ((), "purges []"), ((3,), "does not open")):
+            raw = b"".join(self.record(number, self.cells[number]) for number in numbers)
+            self.assertIn(what, str(self.judge().complaints(raw)))
+
+    def test_a_record_that_was_cut_off_has_no_cell(self):
+        self.assertEqual(flash.cells(self.record(2, self.cells[2])[:50] + b"\xff" * 14), {})
+
+    def test_a_cell_opens_the_top_page_under_it_in_either_place_and_no_other(self):
+        disk, size, page = bytes(16), 1 << 30, 4096
+        associated = b"QKEYPAGE" + disk + b"\2" + bytes(8)
+        tag, cipher = test_keytree.seal(self.cells[1], bytes(12), associated, bytes(page - 32))
+        sealed = b"QKEYPAGE" + tag + bytes(8) + cipher
+        for place in (0, 1):
+            tree = bytes(flash.PAGES_AT + place * page) + sealed + bytes(page)
+            self.assertTrue(flash.opens(self.cells[1], tree, disk, size))
+            self.assertFalse(flash.opens(self.cells[2], tree, disk, size))
+            self.assertFalse(flash.opens(self.cells[1], tree, disk, 1 << 20))
 
 
 class ContainersTest(unittest.TestCase):

@@ -94,10 +94,11 @@ class Server:
         """The command that serves the disk."""
         raise NotImplementedError
 
-    def launch(self):
-        """Starts the server and does not wait for it."""
+    def launch(self, stopped=False):
+        """Starts the server and does not wait for it; `stopped` before its first step, until it gets SIGCONT."""
+        first = ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh"] if stopped else []
         with open(self.log, "ab") as log:
-            self.process = self.work.spawn(self.argv(), stdout=log, stderr=log)
+            self.process = self.work.spawn([*first, *self.argv()], stdout=log, stderr=log)
 
     def start(self):
         """Starts the server; returns when it accepts connections."""
@@ -299,6 +300,38 @@ class Unsealed(Versions):
     seal = "none"
 
 
+class Sealed(Quietus):
+    """Our server, of a sealed disk without a credential. Its root is a file beside the content."""
+
+    is_raw = keeps_unflushed = False
+
+    def create(self, *words):
+        super().create("--store", "sealed", "--no-credential", *words)
+        self.root, self.map = (os.path.join(self.disk, name) for name in ("root", "keytree"))
+
+
+class QemuLuks(QemuNbd):
+    """qemu-nbd on an image that LUKS encrypts, as `qemu-img` makes them."""
+
+    kind = "qemu-nbd LUKS"
+    programs = ("qemu-nbd", "qemu-img")
+    is_raw = False
+
+    def create(self):
+        self.secret = ["--object", "secret,id=key,data=not-secret"]
+        argv = ["qemu-img", "create", "-q", "-f", "luks", *self.secret, "-o", "key-secret=key", self.medium, str(self.size)]
+        # It times how fast keys are derived, and fails now and then where the clock of processor time is coarse.
+        failed = 0
+        while subprocess.run(argv, capture_output=failed < 4).returncode != 0:
+            failed += 1
+            if failed == 5:
+                raise LabError(f"{' '.join(argv[:2])} failed five times")
+
+    def argv(self):
+        image = f"driver=luks,key-secret=key,file.driver=file,file.filename={self.medium},discard=unmap"
+        return ["qemu-nbd", "-t", "-e", "128", "-k", self.socket, *self.secret, "--image-opts", image]
+
+
 class QemuOverlay(QemuNbd):
     """qemu-nbd on a qcow2 file above such an image."""
 
@@ -337,8 +370,8 @@ def _last_json(text):
 
 KINDS = {cls.kind: cls for cls in (Quietus, Nbdkit, QemuNbd)}
 # Ours by where content lives, and what to compare it with.
-STORES = {"in-place": Quietus, "overlay": Overlay, "versions": Versions, "versions-none": Unsealed}
-PEERS = {"in-place": [Nbdkit, QemuNbd], "overlay": [QemuOverlay], "versions": [Overlay], "versions-none": [Overlay]}
+STORES = {"in-place": Quietus, "overlay": Overlay, "versions": Versions, "versions-none": Unsealed, "sealed": Sealed}
+PEERS = {"in-place": [Nbdkit, QemuNbd], "overlay": [QemuOverlay], "sealed": [QemuLuks], "versions": [Overlay], "versions-none": [Overlay]}
 
 
 def add_store_argument(parser):

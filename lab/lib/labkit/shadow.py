@@ -11,6 +11,8 @@ from . import tags
 from .tags import SECTOR
 from .wire import FLUSH, READ
 
+BLOCK = 4096
+
 
 class Request:
     """A request under way; `after` is what it makes of its range, which `is_durable` with its reply, if so told."""
@@ -50,6 +52,13 @@ class Shadow:
         if request.after:
             self.changed(request.offset, request.after)
         return []
+
+    def failed(self, cookie):
+        """Takes a reply with an error: the request, which may or may not have happened."""
+        request = self.in_flight.pop(cookie)
+        if request.after:
+            self.uncertain.append(request)
+        return request
 
     def changed(self, offset, content):
         """The disk holds `content` there now."""
@@ -142,6 +151,54 @@ class FlushedShadow(Shadow):
     def _may_be(self, offset, content):
         later = [it for _, it in self.since.get(offset // SECTOR, ())]
         return content in (self.kept[offset:offset + SECTOR], *later) or super()._may_be(offset, content)
+
+
+class SealedShadow(Shadow):
+    """The same of a sealed disk: writes over dead bytes may be lost until they are flushed. Zeros are found then.
+
+    `new` has, by sector, the number of the first write since its bytes were dead; `died` the blocks with content that died
+    as a whole since the account was last taken.
+    """
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.new, self.died, self.number = {}, set(), 0
+
+    def sent(self, cookie, request):
+        super().sent(cookie, request)
+        request.covers = self.number
+
+    def acknowledged(self, cookie, data):
+        request = self.in_flight[cookie]
+        complaints = super().acknowledged(cookie, data)
+        if request.command == FLUSH:
+            self.new = {sector: number for sector, number in self.new.items() if number > request.covers}
+        elif request.is_durable:
+            for sector in range(request.offset // SECTOR, request.end // SECTOR):
+                self.new.pop(sector, None)
+        return complaints
+
+    def changed(self, offset, content):
+        self.number += 1
+        for at in range(offset, offset + len(content), SECTOR):
+            if not any(content[at - offset:at - offset + SECTOR]):
+                self.new.pop(at // SECTOR, None)
+            elif not any(self.live[at:at + SECTOR]):
+                self.new.setdefault(at // SECTOR, self.number)
+        if not any(content):
+            whole = range(-(-offset // BLOCK), (offset + len(content)) // BLOCK)
+            self.died |= {block for block in whole if self.has_content(block)}
+        super().changed(offset, content)
+
+    def has_content(self, block):
+        return any(self.live[block * BLOCK:(block + 1) * BLOCK])
+
+    def settled(self):
+        super().settled()
+        self.new.clear()
+
+    def _may_be(self, offset, content):
+        return offset // SECTOR in self.new and not any(content) or super()._may_be(offset, content)
 
 
 def describe(content):

@@ -9,10 +9,13 @@ Where a job trims and writes, requests and latencies are those of the writes. Pl
 fair measure for those, since half of the requests are others; so each of the two jobs also runs beside the other one,
 at the same time, each at depth 16 on its own half of the disk: what makes the one wait and not the other is the TRIM.
 
+With --store sealed: a sealed disk beside one in place of the same binary, and beside qemu-nbd on an image of LUKS. `--serve '--grade content'`
+measures the sealed one so, and the one in place without.
+
 With --store versions: the seals of a store that keeps versions beside each other and beside an overlay above zeros,
 all of one binary; the overlay takes the place of a peer.
 
-The bar: as fast as the better peer; of versions, `none` as fast as the overlay in first writes, reads and flushes,
+The bar: as fast as the better peer; of a sealed disk those of `SEALED_BARS`; of versions, `none` as fast as the overlay in first writes, reads and flushes,
 and random-key and r-aon 85 % of `none`.
 """
 
@@ -23,7 +26,7 @@ from functools import partial
 from ..bases import Base
 from ..measure import fill, fio_nbd, random_file, seconds_of, table
 from ..options import add_more_options
-from ..servers import OFF, PEERS, STORES, Overlay, Quietus, Versions, parse_size
+from ..servers import OFF, PEERS, STORES, Overlay, QemuLuks, Quietus, Versions, parse_size
 from ..workspace import LabError
 from . import Benchmark, in_times, medians, ratio
 
@@ -55,6 +58,9 @@ FRESH = {
     "read of the base 4 KiB, depth 1": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=1"]),
     "read of the base 4 KiB, depth 32": ("iops", ["--rw=randread", "--bs=4k", "--iodepth=32"]),
 }
+# Requests a second of a sealed disk, at least, in times of those in place, and of LUKS.
+SEALED_BARS = {"random": (0.8, 2), "read 1 MiB": (0.5, 0), "write 1 MiB": (0.5, 0), "write 4 KiB and flush": (0.95, 1.2)}
+IN_PLACE = "in place"
 COPIES = {"nbdcopy out": ("mib_s", None), "nbdcopy in": ("mib_s", None)}
 SEALS = ["none", "random-key", "r-aon", "aon"]
 SEALED_BAR = {"random-key": 0.85, "r-aon": 0.85}
@@ -75,16 +81,18 @@ class Bench(Benchmark):
     def __init__(self, options, work):
         super().__init__(options, work)
         size = parse_size(options.size)
-        self.is_overlay, self.has_seals = options.store == "overlay", options.store == "versions"
+        self.is_overlay, self.has_seals, self.is_sealed = (options.store == it for it in ("overlay", "versions", "sealed"))
         self.kinds = {"overlay": Overlay, **{seal: partial(Versions, seal=seal) for seal in SEALS}} if self.has_seals \
             else {cls.kind: cls for cls in (STORES[options.store], *PEERS[options.store])}
+        if self.is_sealed:
+            self.kinds[IN_PLACE] = Quietus
         self.more = {"base": Base(random_file(work.file("base"), size)).path} if self.is_overlay else {}
         self.source = random_file(work.file("source"), min(size, 1 << 30))
         self.full = {}
 
     @staticmethod
     def add_arguments(parser):
-        add_more_options(parser, "create")
+        add_more_options(parser, "create", "serve")
         parser.add_argument("--first", default="256M", help="of a fresh overlay, how much is written (default %(default)s)")
 
     def peers(self):
@@ -97,7 +105,11 @@ class Bench(Benchmark):
 
     def start(self, kind):
         # The peers infer nothing; and with one connection at a time nbdcopy would compare that.
-        words = ([self.options.create, OFF] if self.has_seals or kind == Quietus.kind else [])
+        words = []
+        if self.has_seals or kind == Quietus.kind:
+            words = [self.options.create, [*OFF, *self.options.serve]]
+        elif kind == IN_PLACE:
+            words = [self.options.create, OFF]
         return self.server(self.kinds[kind], *words, **self.more)
 
     def sample(self, profile, kind):
@@ -138,14 +150,18 @@ class Bench(Benchmark):
         kinds = [kind for kind in self.kinds if any(case[1] == kind for case in samples)]
         if self.has_seals:
             return seals_table(samples, kinds)
+        compare = [kind for kind in kinds if kind != Quietus.kind] if self.is_sealed else []
         rows = [[profile, *(in_words(profile, samples.get((profile, kind))) for kind in kinds),
-                 in_times(compared(samples, profile))]
+                 *([in_times(over(samples, profile, kind)) for kind in compare] or [in_times(compared(samples, profile))])]
                 for profile in dict.fromkeys(case[0] for case in samples)]
-        return table(["profile", *kinds, "ours / better peer"], rows)
+        return table(["profile", *kinds, *([f"sealed / {kind}" for kind in compare] or ["ours / better peer"])], rows)
 
     def missed(self, samples):
         if self.has_seals:
             yield from seals_missed(samples)
+            return
+        if self.is_sealed:
+            yield from sealed_missed(samples)
             return
         for profile in dict.fromkeys(case[0] for case in samples):
             found = compared(samples, profile)
@@ -164,11 +180,25 @@ def in_words(profile, found):
     return f"{value / 1000:.1f} k/s, p99 {p99_us:.0f} us, CPU {cpu_us:.1f} us"
 
 
+def over(samples, profile, kind):
+    """Our median over that of `kind`; None where one was not measured."""
+    return ratio(samples, (profile, Quietus.kind), (profile, kind), "value")
+
+
 def compared(samples, profile):
     """Our median over that of the better peer; None without a peer."""
-    found = [ratio(samples, (profile, Quietus.kind), case, "value") for case in samples
-             if case[0] == profile and case[1] != Quietus.kind]
+    found = [over(samples, profile, kind) for at, kind in samples if at == profile and kind != Quietus.kind]
     return min((it for it in found if it is not None), default=None)
+
+
+def sealed_missed(samples):
+    """The bars of a sealed disk that are missed."""
+    for profile in dict.fromkeys(case[0] for case in samples):
+        bars = next((bars for begin, bars in SEALED_BARS.items() if profile.startswith(begin)), (0, 0))
+        for kind, bar in zip((IN_PLACE, QemuLuks.kind), bars):
+            found = over(samples, profile, kind)
+            if found is not None and found < bar:
+                yield f"{profile}: {found:.2f} of {kind}, the bar is {bar:g}"
 
 
 def seals_table(samples, kinds):
