@@ -77,7 +77,7 @@ pub struct Sealed {
     halves: Halves,
     purge: Option<Purge>,
     cells: Cells,
-    /// The places of pages that have space on the host, as far as this run knows. A purge then needs none.
+    /// The places of pages that have space on the host, as far as this run knows. A purge then needs no more.
     spacious: BlockSet<Pos>,
     /// Why no purge runs any more: damage.
     stopped: Option<String>,

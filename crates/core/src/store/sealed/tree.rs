@@ -162,7 +162,7 @@ impl Tree {
 pub(super) fn damaged(layout: &Layout, id: PageId) -> String {
     let blocks = layout.blocks_of(id);
     format!(
-        "page {} of level {} of the key tree, at byte {} of the file `keytree`, is damaged: nobody can read bytes {} to {} of the disk any more. Copy \
+        "page {} of level {} of the key tree, at byte {} of the file `keytree`, is damaged: bytes {} to {} of the disk cannot be read any more. Copy \
          what else can be read to another disk, with the server started --read-only, or restore a backup of the content",
         id.index,
         id.level,
