@@ -202,7 +202,7 @@ pub enum Job {
     Put(Vec<Place>, Vec<u8>),
     /// Write content under other keys, then destroy those that it had.
     Rekey(Rekey),
-    /// The same, and it is never given up between two steps once the content may be written: the keys are those of the whole disk.
+    /// The same, and it is never given up between two steps once the content may have been written: the keys are those of the whole disk.
     Turn(Rekey),
     /// Give this space back.
     Punch(Vec<Extent<Pos>>),

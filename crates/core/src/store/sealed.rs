@@ -21,7 +21,7 @@ mod tree;
 
 pub use layout::{LEAF_BYTES, ROOT_BYTES};
 pub use opening::{SealedError, format};
-pub use root::RootError;
+pub use root::{MAGIC as ROOT_MAGIC, RootError};
 
 use crate::base::blocks::BlockSet;
 use crate::base::cell::{Cell, Cells};
@@ -37,7 +37,7 @@ use crate::store::{
 };
 use early::Early;
 use halves::Halves;
-use layout::PageId;
+use layout::{PAIR_BYTES, PageId};
 use purge::{Ended, Purge};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -239,18 +239,17 @@ impl Mapped for Sealed {
     }
 
     fn lacks_space(&self, extent: Extent<Addr>, _: bool) -> Option<Place> {
-        let lacks = |page: &PageId| {
-            let pair = self.tree.layout.pair(*page).extent;
-            self.spacious.first_run(pair) != Some(pair)
+        let layout = &self.tree.layout;
+        let lacks = |page: &PageId| !self.spacious.contains(layout.pair(*page).extent.start.0 / BLOCK_BYTES);
+        let first_of = |level| {
+            let mut pages = layout.above(blocks_of(extent), level);
+            let first = layout.pair(pages.find(lacks)?);
+            let pairs = 1 + pages.take_while(lacks).count() as u64;
+            Some(Place { on: first.on, extent: Extent::new(first.extent.start.0, pairs * PAIR_BYTES) })
         };
-        let mut levels = 0..=self.tree.layout.top().level;
-        levels.find_map(|level| {
-            let mut pages = self.tree.layout.above(blocks_of(extent), level);
-            let first = pages.find(lacks)?;
-            let last = pages.take_while(lacks).last().unwrap_or(first);
-            let (first, last) = (self.tree.layout.pair(first), self.tree.layout.pair(last));
-            Some(Place { on: first.on, extent: Extent::between(first.extent.start.0, last.extent.end()) })
-        })
+        // A leaf gets its space last. Once it has that, a write looks no further.
+        let leaves = first_of(0)?;
+        (1..=layout.top().level).rev().find_map(first_of).or(Some(leaves))
     }
 
     fn reserved(&mut self, place: Place) {

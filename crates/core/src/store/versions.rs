@@ -50,7 +50,9 @@ pub use crate::store::versions::opening::rebuilding::{Media as RebuildMedia, Reb
 pub use crate::store::versions::space::room::ROOM_BYTES;
 use crate::store::versions::stubs::homes::Reader;
 use crate::store::versions::stubs::log::Stubs;
-pub use crate::store::versions::stubs::root::{ROOT_BYTES, RootError, format_root, halves};
+pub use crate::store::versions::stubs::root::{
+    MAGIC as ROOT_MAGIC, ROOT_BYTES, RootError, format_root, halves,
+};
 pub use crate::store::versions::stubs::sessions::Sessions;
 use crate::tree::{Absent, PAGE_BYTES};
 use catalog::Catalog;

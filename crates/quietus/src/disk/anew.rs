@@ -7,7 +7,7 @@
 
 use super::create::make_journal;
 use super::sealed::make_keytree;
-use super::{DiskDir, DiskError, DiskErrorKind};
+use super::{DiskDir, DiskError, DiskErrorKind, SealedToml};
 use crate::evidence::audit_log::{self, HostDirectory};
 use crate::host::directory::DirectoryErrorKind;
 use crate::host::media::DiskMedium;
@@ -21,7 +21,7 @@ impl DiskDir {
     /// Whether the root is in the memory of the server, so that all content ends with it.
     #[must_use]
     pub fn begins_anew(&self) -> bool {
-        self.toml.sealed.as_ref().is_some_and(|it| it.root_kind().is_ok_and(|root| root.begins_anew()))
+        self.toml.sealed.as_ref().is_some_and(SealedToml::begins_anew)
     }
 
     /// Refuses a disk of which nothing is left without its server.

@@ -43,7 +43,7 @@ pub fn passes(policy: &str) -> u32 {
     policy.parse::<Policy>().map_or(1, |it| u32::try_from(it.passes().len()).unwrap_or(u32::MAX))
 }
 
-/// How such a root wears out. Flash that cannot be asked counts as lasting: whoever opens it says what is wrong.
+/// How such a root wears out. Flash that cannot be looked at counts as if it did not: opening it will tell what is wrong.
 fn wear(root: Option<&RootKind>, policy: &str) -> Wear {
     match root {
         Some(RootKind::Tpm(_)) => Wear::of_tpm(passes(policy)),

@@ -178,7 +178,7 @@ impl Sealed {
         let size = opening.size;
         let layout = Layout::new(opening.disk, size);
         check_map(map, &layout)?;
-        let slots = root::read(root, opening.disk)?;
+        let (slots, is_head_clear) = root::read(root, opening.disk)?;
         if !opening.read_only && !mutant::is(Mutant::StartUnsynced) {
             // A kill leaves writes in the host's cache, where a crash could take them after this start relies on them.
             map.sync()?;
@@ -191,7 +191,7 @@ impl Sealed {
         let (early, writer) = replayed(map, &layout, &top, opening.staged)?;
         check_log(&writer, top.purge, known)?;
         check_staged(&early, opening.staged)?;
-        let is_left = !opening.read_only && !settle(root, &layout, &top, opening)?;
+        let is_left = !opening.read_only && !settle(root, &layout, &top, is_head_clear, opening)?;
         let Top { purge, page, .. } = top;
         let tree = Tree::new(layout, purge, page, opening.memory_bytes);
         Ok(Self {
@@ -277,6 +277,7 @@ fn settle(
     root: &dyn Medium,
     layout: &Layout,
     top: &Top,
+    is_head_clear: bool,
     opening: &mut Opening<'_>,
 ) -> Result<bool, SealedError> {
     let slot = root::slot_of(top.purge);
@@ -286,7 +287,9 @@ fn settle(
         false,
     )?;
     sync(root)?;
-    root::clear_head(root, layout.disk())?;
+    if !is_head_clear {
+        root::clear_head(root, layout.disk())?;
+    }
     match destroy(root, root::area(1 - slot).extent, opening.policy, opening.entropy) {
         Err(MediumError { kind: MediumErrorKind::Remains | MediumErrorKind::Busy, .. }) => Ok(false),
         other => Ok(other.map(|()| true)?),

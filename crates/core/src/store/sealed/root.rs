@@ -16,7 +16,8 @@ use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::sealed::layout::{ROOT_BYTES, SECTOR_BYTES};
 use crate::store::sealed::page::BIRTH_MAX;
 
-const MAGIC: [u8; 8] = *b"QUIETTOP";
+/// The first bytes of a root.
+pub const MAGIC: [u8; 8] = *b"QUIETTOP";
 /// Bytes that a slot has for itself: passes cover all of them, so that no other slot shares a unit of the medium.
 const AREA_BYTES: u64 = 4096;
 /// Bytes of a slot before its checksum.
@@ -67,7 +68,7 @@ pub enum RootError {
 /// Makes `root` the root of a new disk, durably: `top` is the cell that purge 1 left.
 pub(super) fn format(root: &dyn Medium, disk: [u8; 16], top: &Cell) -> Result<(), MediumError> {
     let purge = 1;
-    let mut bytes = label::to_bytes(MAGIC, disk);
+    let mut bytes = head(disk);
     bytes.resize(ROOT_BYTES as usize, 0);
     let at = slot_place(slot_of(purge)).extent;
     bytes[at.start.0 as usize..at.end() as usize].copy_from_slice(&slot_bytes(disk, purge, top));
@@ -76,8 +77,8 @@ pub(super) fn format(root: &dyn Medium, disk: [u8; 16], top: &Cell) -> Result<()
     written
 }
 
-/// The slots of the root of `disk`.
-pub(super) fn read(root: &dyn Medium, disk: [u8; 16]) -> Result<[Slot; 2], RootError> {
+/// The slots of the root of `disk`, and whether its head has nothing but the label.
+pub(super) fn read(root: &dyn Medium, disk: [u8; 16]) -> Result<([Slot; 2], bool), RootError> {
     if root.size() < ROOT_BYTES {
         return Err(RootError::Short { bytes: root.size() });
     }
@@ -89,19 +90,22 @@ pub(super) fn read(root: &dyn Medium, disk: [u8; 16]) -> Result<[Slot; 2], RootE
             Slot::of(&bytes[at.start.0 as usize..at.end() as usize], disk, n)
         })
     });
+    let is_head_clear = is_zeros(&bytes[LABEL_BYTES..AREA_BYTES as usize]);
     wipe(&mut bytes);
-    Ok(slots?)
+    Ok((slots?, is_head_clear))
 }
 
-/// Writes the head anew if anything lies behind its label: a start leaves nothing that may be the copy of a cell.
+/// Writes the head anew, durably: what lay behind its label may have been the copy of a cell.
 pub(super) fn clear_head(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
-    let mut head = label::to_bytes(MAGIC, disk);
-    head.resize(AREA_BYTES as usize, 0);
-    let mut found = vec![0; AREA_BYTES as usize];
-    root.read(Pos(0), &mut found)?;
-    let is_clear = found == head;
-    wipe(&mut found);
-    if is_clear { Ok(()) } else { root.overwrite(Pos(0), &head).and_then(|()| root.sync()) }
+    root.overwrite(Pos(0), &head(disk))?;
+    root.sync()
+}
+
+/// The label of the root of `disk`, and zeros up to the first slot.
+fn head(disk: [u8; 16]) -> Vec<u8> {
+    let mut bytes = label::to_bytes(MAGIC, disk);
+    bytes.resize(AREA_BYTES as usize, 0);
+    bytes
 }
 
 /// The slot of the top cell that `purge` leaves.
@@ -188,14 +192,14 @@ mod tests {
     /// Puts bytes over a root, and reads its slots.
     fn slots(root: &Memory, at: u64, bytes: &[u8]) -> [Slot; 2] {
         root.put(Pos(at), bytes).expect("it is written");
-        read(root, DISK).expect("it is a root")
+        read(root, DISK).expect("it is a root").0
     }
 
     #[test]
     fn a_new_root_has_the_cell_of_purge_1_durably() {
         let root = new_root();
         assert_eq!(root.syncs.get(), 1);
-        assert_eq!(read(&root, DISK), Ok([Slot::Empty, Slot::Top { purge: 1, cell: cell() }]));
+        assert_eq!(read(&root, DISK), Ok(([Slot::Empty, Slot::Top { purge: 1, cell: cell() }], true)));
         assert_eq!([0, 1].map(|n| area(n).extent), [Extent::new(4096, 4096), Extent::new(8192, 4096)]);
         assert_eq!([0, 1].map(|n| slot_place(n).extent), [Extent::new(4096, 512), Extent::new(8192, 512)]);
         assert!([0, 1].map(area).iter().all(|place| place.on == MediumId::Root));

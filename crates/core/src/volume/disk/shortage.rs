@@ -27,7 +27,7 @@ pub(in crate::volume) struct Shortage {
     pub(in crate::volume) map: Millis,
     /// Whether nothing else is due.
     pub(in crate::volume) is_all: bool,
-    /// What the last work lacked that no request asked for, and until when all such work rests.
+    /// Why the last work that no request asked for could not be done, and until when such work rests.
     why: Option<(Millis, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Disk {
         ends.min().unwrap_or_default()
     }
 
-    /// What work lacks that rests now.
+    /// Why work rests now, if any does.
     pub(in crate::volume) fn shortage(&self) -> Option<&str> {
         let (until, why) = self.schedule.shortage.why.as_ref()?;
         (self.schedule.now < *until).then_some(why)
@@ -94,6 +94,8 @@ impl Disk {
     /// Until when work rests that has met `error`.
     pub(in crate::volume) fn rest(&mut self, error: &MediumError) -> Millis {
         let until = Millis(self.schedule.now.0.saturating_add(RETRY_MS));
+        let Shortage { tasks, map, .. } = self.schedule.shortage;
+        assert!(tasks.max(map) <= until, "a rest is made longer, and not shorter");
         self.schedule.shortage.why = Some((until, error.message.clone()));
         until
     }

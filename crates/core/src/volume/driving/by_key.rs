@@ -189,7 +189,7 @@ impl Erasing {
     /// The next task that is due. If it is a purge, that begins.
     pub(super) fn due_by_key(&mut self, disk: &mut Disk, requests: &Requests) -> Option<EraseTask> {
         if disk.is_purging() {
-            // What dies plain gives space back, which may be what the purge lacks.
+            // The purge may lack space, and plain content that died may give some back.
             return self.jobs.rest(disk.schedule.now).then(|| requests.plain_task(disk, self)).flatten();
         }
         let task = self.paid(disk).or_else(|| requests.plain_task(disk, self));

@@ -202,14 +202,17 @@ impl Volume {
             return;
         };
         assert!(task.recording.is_none(), "a task that waits for a commit does nothing else");
-        let is_job =
-            matches!(task.kind, Kind::Job) || matches!(task.kind, Kind::Turn) && task.steps.is_putting();
+        let is_job = match task.kind {
+            Kind::Job => true,
+            Kind::Turn => task.steps.is_putting(),
+            _ => false,
+        };
         let may_wait = no_space || error.kind == MediumErrorKind::Busy;
         if no_space && is_job && task.steps.is_checkpointing() {
             // The content that moved is at its new place; the next checkpoint frees the old place.
             return self.erasing.task_done(&mut self.disk, &mut self.requests, Buf::new());
         }
-        let keeps = matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Turn) && !is_job;
+        let keeps = !is_job && matches!(task.kind, Kind::Rewrite { .. } | Kind::Restage { .. } | Kind::Turn);
         if may_wait && keeps && !task.steps.is_reserving() {
             task.steps.postponed();
             return self.disk.rest_tasks(error);

@@ -22,7 +22,7 @@ pub(in crate::volume) struct Jobs {
 impl Jobs {
     /// Since when there has been a job to do, if one may begin; there is if `has_any`.
     fn waiting_since(&mut self, now: Millis, has_any: bool) -> Option<Millis> {
-        self.since = (has_any && now >= self.not_before).then(|| self.since.unwrap_or(now));
+        self.since = (has_any && !self.rest(now)).then(|| self.since.unwrap_or(now));
         assert!(self.since.is_none_or(|since| since <= now), "a job waits since a time that has been");
         self.since
     }

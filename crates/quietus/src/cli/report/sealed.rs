@@ -27,7 +27,7 @@ pub(super) fn created(out: &mut String, toml: &DiskToml) -> fmt::Result {
     let Some(sealed) = &toml.sealed else { return Ok(()) };
     let behaviour = &toml.behaviour;
     writeln!(out, "note: purges: {}", pace(behaviour.deadline_ms, toml.root_life_ms()))?;
-    if sealed.root_kind().is_ok_and(|root| root.begins_anew()) {
+    if sealed.begins_anew() {
         return writeln!(
             out,
             "note: the root is in the memory of the server: when the server stops, all content is gone, and each server begins \
@@ -61,7 +61,7 @@ pub(super) fn proof(out: &mut String, found: &SealedFound, host: Option<&DiskGua
         .map_or(Ok(()), |root| writeln!(out, "             {}", in_memory(root)))
 }
 
-/// What is said of a root that ends with its server.
+/// The words for a root in the memory of the server.
 fn in_memory(root: &Finding) -> String {
     format!("{}: all content is gone when the server stops", root.what)
 }

@@ -36,6 +36,12 @@ impl SealedToml {
         RootKind::of(&self.root)
     }
 
+    /// Whether the root is in the memory of the server, so that all content ends with it.
+    #[must_use]
+    pub fn begins_anew(&self) -> bool {
+        self.root_kind().is_ok_and(|root| root.begins_anew())
+    }
+
     /// Path of the key file of the disk in `dir`, if a credential opens the disk.
     #[must_use]
     pub fn keys_path(&self, dir: &Path) -> Option<PathBuf> {

@@ -45,7 +45,7 @@ fn found(way: &TpmWay, about: io::Result<TpmAbout>) -> TpmFound {
     TpmFound { device: name(way), about: about.ok(), level: level(std::slice::from_ref(&finding)), finding }
 }
 
-/// What the finding on such a root is about. No file or device has this name, as those are absolute paths.
+/// The place that a finding on a root in memory names. No file or device has this name, as those are absolute paths.
 pub(super) const MEMORY: &str = "memory";
 
 /// The finding on a root in the memory of a server, which is locked or not; `None` where that is not known, outside of the server.

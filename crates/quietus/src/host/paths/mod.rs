@@ -22,6 +22,7 @@ pub(crate) use homes::{Found, Subject, absent};
 
 use crate::host::directory::{DirectoryError, DirectoryErrorKind, parent_of, sync_dir};
 use crate::host::guarantees;
+use quietus_core::store::{sealed, versions};
 use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -33,8 +34,6 @@ use std::path::Path;
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 /// Longest path of a socket: `sun_path` without its end (unix(7)).
 const SOCKET_BYTES_MAX: usize = 107;
-/// What the root of a disk begins with (`docs/formats/topcell.md` and `root.md`).
-const ROOT_MAGICS: [&[u8; 8]; 2] = [b"QUIETTOP", b"QUIETROT"];
 /// Smallest disk, bytes: a sector.
 const DISK_BYTES_MIN: u64 = 512;
 
@@ -194,7 +193,7 @@ pub(crate) fn check_new_medium(option: &str, path: &Path, home: &Path) -> Result
 fn has_root(path: &Path) -> bool {
     let mut magic = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && ROOT_MAGICS.contains(&&magic)
+    read.is_ok() && [sealed::ROOT_MAGIC, versions::ROOT_MAGIC].contains(&magic)
 }
 
 /// Refuses a part of a disk that is gone sooner than the disk's directory, which is to lie in `home`.

@@ -6,13 +6,12 @@ use crate::engine::export::{Export, carry_out, liveness_runs};
 use crate::open_disk::OpenDisk;
 use crate::proof::top_cell;
 use quietus_core::base::units::{Addr, Extent};
+use quietus_core::media::cipher::SECTOR_BYTES;
 use quietus_core::request::{Liveness, Op, Request};
 use quietus_core::store::sealed::LEAF_BYTES;
 
 /// Bytes of content that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Bytes that are encrypted together.
-const SECTOR_BYTES: u64 = 512;
 
 /// The checks of a sealed disk; empty for another disk.
 pub(super) fn verify(disk: &OpenDisk, read_data: bool, step: Step<'_>) -> Vec<CheckLine> {
@@ -50,13 +49,11 @@ fn root(disk: &OpenDisk) -> Result<String, String> {
 
 /// Opens every page of the key tree that content which is not dead lies under, by a read of one sector under each leaf.
 fn tree(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
-    let (mut leaves, mut next) = (0_u64, 0);
+    let (mut leaves, mut last) = (0_u64, None);
     read(disk, LEAF_BYTES, step, |piece| {
-        let is_new = piece.start.0 >= next;
-        if is_new {
-            leaves += 1;
-            next = piece.start.0 / LEAF_BYTES * LEAF_BYTES + LEAF_BYTES;
-        }
+        let leaf = piece.start.0 / LEAF_BYTES;
+        let is_new = last.replace(leaf) != Some(leaf);
+        leaves += u64::from(is_new);
         is_new.then(|| Extent::new(piece.start.0, piece.len.min(SECTOR_BYTES)))
     })?;
     Ok(format!("whole, above {leaves} leaves that have content"))

@@ -14,7 +14,8 @@ use crate::store::label;
 use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::versions::stubs::{Entry, HomePage, Sector, bytes_at};
 
-pub(in super::super) const MAGIC: [u8; 8] = *b"QUIETROT";
+/// The first bytes of a root.
+pub const MAGIC: [u8; 8] = *b"QUIETROT";
 /// Where the cells of the halves lie, each in a sector of its own: a write of one that is cut off must not harm the other.
 const HALVES_AT: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;
