@@ -1,7 +1,8 @@
 """An attacker of a sealed disk, written from docs/formats/keytree.md, topcell.md, keys.md and sealing.md alone: all cells that
 some roots open, in every page and sector that the medium of keys ever had, and what every block that was ever written holds under them.
 
-ChaCha20, ChaCha20-Poly1305 and AES-XTS are those of python3-cryptography; the rest is lab/lib/seal_reference.py.
+ChaCha20, ChaCha20-Poly1305 and AES-XTS are those of python3-cryptography; the rest is lab/lib/seal_reference.py, and
+the shape of the key tree test_keytree.py.
 """
 
 import hmac
@@ -16,11 +17,9 @@ from .writes import PAGE
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 from seal_reference import Aes, blake3_keyed, counter_mode, derive, little, siv_seal  # noqa: E402
+from test_keytree import ENTRIES, LOG_AT, LOG_BYTES, PAGES_AT, levels  # noqa: E402
 
 SECTOR = 512
-ENTRIES = 112
-LOG_AT, LOG_BYTES = 4096, 5464 * SECTOR
-PAGES_AT = LOG_AT + 2 * LOG_BYTES
 SEED_CELLS = 1 << 16
 _KINDS = (1, 2)
 
@@ -64,9 +63,7 @@ class Attacker:
     def __init__(self, size, uuid, pages, master):
         self.uuid, self.pages = uuid, pages
         self.blocks = -(-size // PAGE)
-        self.levels = [max(1, -(-self.blocks // ENTRIES))]
-        while self.levels[-1] > 1:
-            self.levels.append(-(-self.levels[-1] // ENTRIES))
+        self.levels = levels(size)
         self.secret = derive(master, b"", b"quietus sealed blocks v1", 32)
         self.sectors = self._log_sectors()
         self.cells, self.tried, self.opened = {}, set(), 0

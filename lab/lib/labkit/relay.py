@@ -76,7 +76,7 @@ class Relay:
     def _requests(self, client, server):
         """Client to server, message by message."""
         try:
-            server.sendall(_exactly(client, 4))
+            server.sendall(wire.exactly(client, 4))
             while True:
                 self._message(client, server)
         except (OSError, EOFError):
@@ -87,16 +87,16 @@ class Relay:
             _shut(end)
 
     def _message(self, client, server):
-        head = _exactly(client, 16)
+        head = wire.exactly(client, 16)
         option, _, length = struct.unpack(">QII", head)
         if option == wire.OPTION_MAGIC:
-            server.sendall(head + _exactly(client, length))
+            server.sendall(head + wire.exactly(client, length))
             return
-        head += _exactly(client, wire.REQUEST.size - 16)
+        head += wire.exactly(client, wire.REQUEST.size - 16)
         magic, flags, command, _, offset, length = wire.REQUEST.unpack(head)
         if magic != wire.REQUEST_MAGIC:
             raise ValueError(f"neither an option nor a request: {head.hex()}")
-        payload = _exactly(client, length) if command == wire.WRITE else b""
+        payload = wire.exactly(client, length) if command == wire.WRITE else b""
         self._note(Kept(time.time(), command, offset, length, payload, flags))
         server.sendall(head + payload)
 
@@ -136,18 +136,6 @@ def _carried(first, owner, piece):
         tag = sectors.parse(piece[at:at + sectors.RECORD])
         if tag and (tag.run, tag.file) != (owner.run, owner.file):
             yield first + at // sectors.SECTOR, tag
-
-
-def _exactly(source, count):
-    """`count` bytes from a socket; EOFError if it ends before."""
-    data = bytearray(count)
-    view = memoryview(data)
-    while view:
-        got = source.recv_into(view)
-        if not got:
-            raise EOFError
-        view = view[got:]
-    return bytes(data)
 
 
 def _shut(end):

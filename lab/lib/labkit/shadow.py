@@ -104,16 +104,15 @@ class Shadow:
         return (f"byte {offset}: expected {describe(expected)}, found {describe(found)}")
 
 
-class FlushedShadow(Shadow):
-    """The same of a disk that need not keep, over a kill, what was acknowledged and not flushed.
+class Unflushed(Shadow):
+    """The same of a disk that need not keep, over a kill, all that was acknowledged and not flushed.
 
-    Each sector then has what was `kept`, or any of what was acknowledged `since`: by
-    sector, (number of the request, content), the oldest first.
+    Changes are numbered: a flush covers those up to the `number` at the time when it was sent.
     """
 
     def __init__(self, size):
         super().__init__(size)
-        self.kept, self.since, self.number = bytearray(size), {}, 0
+        self.number = 0
 
     def sent(self, cookie, request):
         super().sent(cookie, request)
@@ -123,10 +122,36 @@ class FlushedShadow(Shadow):
         request = self.in_flight[cookie]
         complaints = super().acknowledged(cookie, data)
         if request.command == FLUSH:
-            self._keep(self.since, request.covers)
+            self._flushed(request.covers)
         elif request.is_durable:
-            self._keep(range(request.offset // SECTOR, request.end // SECTOR), self.number)
+            self._written_through(range(request.offset // SECTOR, request.end // SECTOR))
         return complaints
+
+    def _flushed(self, covered):
+        """The changes up to this number are durable."""
+        raise NotImplementedError
+
+    def _written_through(self, sectors):
+        """The present content of these sectors is durable."""
+        raise NotImplementedError
+
+
+class FlushedShadow(Unflushed):
+    """The same, where nothing that was not flushed need be kept.
+
+    Each sector then has what was `kept`, or any of what was acknowledged `since`: by
+    sector, (number of the request, content), the oldest first.
+    """
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.kept, self.since = bytearray(size), {}
+
+    def _flushed(self, covered):
+        self._keep(self.since, covered)
+
+    def _written_through(self, sectors):
+        self._keep(sectors, self.number)
 
     def changed(self, offset, content):
         super().changed(offset, content)
@@ -153,7 +178,7 @@ class FlushedShadow(Shadow):
         return content in (self.kept[offset:offset + SECTOR], *later) or super()._may_be(offset, content)
 
 
-class SealedShadow(Shadow):
+class SealedShadow(Unflushed):
     """The same of a sealed disk: writes over dead bytes may be lost until they are flushed. Zeros are found then.
 
     `new` has, by sector, the number of the first write since its bytes were dead; `died` the blocks with content that died
@@ -162,21 +187,14 @@ class SealedShadow(Shadow):
 
     def __init__(self, size):
         super().__init__(size)
-        self.new, self.died, self.number = {}, set(), 0
+        self.new, self.died = {}, set()
 
-    def sent(self, cookie, request):
-        super().sent(cookie, request)
-        request.covers = self.number
+    def _flushed(self, covered):
+        self.new = {sector: number for sector, number in self.new.items() if number > covered}
 
-    def acknowledged(self, cookie, data):
-        request = self.in_flight[cookie]
-        complaints = super().acknowledged(cookie, data)
-        if request.command == FLUSH:
-            self.new = {sector: number for sector, number in self.new.items() if number > request.covers}
-        elif request.is_durable:
-            for sector in range(request.offset // SECTOR, request.end // SECTOR):
-                self.new.pop(sector, None)
-        return complaints
+    def _written_through(self, sectors):
+        for sector in sectors:
+            self.new.pop(sector, None)
 
     def changed(self, offset, content):
         self.number += 1

@@ -1,11 +1,13 @@
 """A TPM in software, which can be busy."""
 
+import contextlib
 import os
 import socket
 import struct
 import subprocess
 import threading
 
+from . import wire
 from .servers import accepts
 from .workspace import need, wait_until
 
@@ -40,9 +42,10 @@ class Tpm:
             threading.Thread(target=self._carry, args=(client,), daemon=True).start()
 
     def _carry(self, client):
-        with client, socket.socket(socket.AF_UNIX) as inner:
+        with client, socket.socket(socket.AF_UNIX) as inner, contextlib.suppress(EOFError):
             inner.connect(self.inner)
-            while command := _message(client):
+            while True:
+                command = _message(client)
                 if self.is_busy and _HEAD.unpack(command[:_HEAD.size])[2] == NV_WRITE:
                     self.refused += 1
                     client.sendall(RETRY)
@@ -52,13 +55,6 @@ class Tpm:
 
 
 def _message(stream):
-    """A command or a response, whole; empty at the end of the stream."""
-    head = _exactly(stream, _HEAD.size)
-    return head + _exactly(stream, _HEAD.unpack(head)[1] - _HEAD.size) if head else b""
-
-
-def _exactly(stream, count):
-    found = b""
-    while len(found) < count and (part := stream.recv(count - len(found))):
-        found += part
-    return found if len(found) == count else b""
+    """A command or a response, whole; EOFError at the end of the stream."""
+    head = wire.exactly(stream, _HEAD.size)
+    return head + wire.exactly(stream, _HEAD.unpack(head)[1] - _HEAD.size)

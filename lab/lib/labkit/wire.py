@@ -120,3 +120,15 @@ class Client:
         _, error, _ = self.receive()
         if error:
             raise OSError(error, os.strerror(error))
+
+
+def exactly(source, count):
+    """`count` bytes from a socket; EOFError if it ends before."""
+    data = bytearray(count)
+    view = memoryview(data)
+    while view:
+        got = source.recv_into(view)
+        if not got:
+            raise EOFError
+        view = view[got:]
+    return bytes(data)
