@@ -38,8 +38,8 @@ pub enum DiskErrorKind {
     Committing,
     /// The root was in the memory of a server that has stopped.
     #[error(
-        "all content is gone: the root was in the memory of a server, and no server runs; `quietus serve` begins the disk \
-         anew, empty"
+        "all content is gone: the root was in the memory of a server, and no server runs; `quietus serve` begins with an \
+         empty disk"
     )]
     Ended,
 }

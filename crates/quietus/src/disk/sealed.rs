@@ -93,6 +93,6 @@ pub(super) fn discard_root(toml: &DiskToml) {
     if let Some(Ok(RootKind::Tpm(place))) = toml.sealed.as_ref().map(SealedToml::root_kind)
         && let Err(error) = TpmMedium::remove(&place, *toml.uuid.as_bytes())
     {
-        tracing::warn!(%error, "the TPM keeps the root of a disk that was not made");
+        tracing::warn!(%error, "cannot remove from the TPM the root of a disk that was not made");
     }
 }

@@ -44,7 +44,7 @@ pub enum SealedError {
     },
     /// The medium of the keys is too short.
     #[error(
-        "the key tree has {found} bytes, and needs {needed}; restore the disk's directory from a backup as a whole"
+        "the key tree has {found} bytes, and needs {needed}; put back the key tree of this disk, or restore a backup of the content"
     )]
     MapShort {
         /// Bytes of the medium.
@@ -54,7 +54,7 @@ pub enum SealedError {
     },
     /// The medium of the keys has no valid head.
     #[error(
-        "the key tree has no valid head at offset 0; restore the disk's directory from a backup as a whole"
+        "the key tree has no valid head at offset 0; put back the key tree of this disk, or restore a backup of the content"
     )]
     MapHead,
     /// The keys belong to another disk.
@@ -71,8 +71,8 @@ pub enum SealedError {
     NoTop,
     /// The root is older than the journal.
     #[error(
-        "the root is that of purge {root}, and the journal knows of purge {journal}: the root is older, and what died since would \
-         come back. Use the root that the last purge wrote"
+        "the root is that of purge {root}, but the journal knows of purge {journal}: with this older root, content that died since \
+         would come back. Use the root that the last purge wrote"
     )]
     Older {
         /// The purge of the root.
@@ -82,8 +82,8 @@ pub enum SealedError {
     },
     /// No top cell opens the top page.
     #[error(
-        "the top cell of purge {purge} does not open the top page of the key tree: root and keys are not of one time, or either is \
-         damaged. Restore root, keys, journal and data together"
+        "the top cell of purge {purge} does not open the top page of the key tree: root and key tree are of different times, or one \
+         is damaged. Put back root, key tree, journal and data of one time, or restore a backup of the content"
     )]
     TopPage {
         /// The purge of the newest top cell.
@@ -91,8 +91,9 @@ pub enum SealedError {
     },
     /// The log of cells is shorter than the journal says.
     #[error(
-        "the log of cells has {found} sectors, and the journal knows of {journal}: the key tree is older than the journal, or damaged, \
-         and what was written since cannot be read. Restore root, keys, journal and data together"
+        "the log of cells has {found} sectors, but the journal knows of {journal}: the key tree is older than the journal, or damaged, \
+         and content written since cannot be read. Put back root, key tree, journal and data of one time, or restore a backup of the \
+         content"
     )]
     ShortLog {
         /// Sectors that can be read.
@@ -102,8 +103,8 @@ pub enum SealedError {
     },
     /// The prepared cell of a staged block is missing.
     #[error(
-        "the journal keeps a copy of the block at byte {at}, and the log of cells does not have its key: keys and journal are not of one \
-         time. Restore root, keys, journal and data together"
+        "the journal keeps a copy of the block at byte {at}, but the log of cells does not have its key: key tree and journal are of \
+         different times. Put back root, key tree, journal and data of one time, or restore a backup of the content"
     )]
     Staged {
         /// Where the block begins.

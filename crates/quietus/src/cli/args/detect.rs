@@ -17,8 +17,8 @@ pub struct DetectArgs {
     #[arg(long, value_enum, default_value_t = Detect::Auto)]
     pub detect: Detect,
     /// Which content of a block is destroyed: only its last content; also content of deleted files below
-    /// newer content; or all content that is overwritten. On a sealed disk the last takes a fresh key for each overwrite, which is
-    /// written three times then.
+    /// newer content; or all content that is overwritten. On a sealed disk the last gives a block a fresh key with each
+    /// overwrite, and writes the content three times.
     #[arg(long, value_enum, default_value_t = GradeArg::Generation)]
     pub grade: GradeArg,
     /// Which deleted content is destroyed: all of it, or only content of files and folders marked with `chattr +s`, and content

@@ -27,10 +27,10 @@ pub struct VersionsArgs {
     /// Default: `stubs` in the directory.
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub stub_medium: Option<PathBuf>,
-    /// Medium for the root, whose keys hide all others: a block device, whose first 12 KiB are overwritten, or a file to
-    /// create. Choose a medium that overwrites in place, such as a magnetic disk. A sealed disk also takes tpm:INDEX, such as
-    /// tpm:0x01800150, mtd:/dev/mtdN (NOR flash), or memory: the disk is empty at each start
-    /// of its server, and all content is gone when that stops. Default: `root` in the directory.
+    /// Medium for the root, whose keys protect all others: a file to create, or a block device, whose beginning is
+    /// overwritten. Choose a medium that overwrites in place, such as a magnetic disk. With --store sealed also tpm:INDEX, such as
+    /// tpm:0x01800150; mtd:/dev/mtdN, for NOR flash; or memory: all content is gone when the server
+    /// stops, and each server begins with an empty disk. Default: `root` in the directory.
     #[arg(
         long,
         value_name = "PATH",
@@ -38,7 +38,7 @@ pub struct VersionsArgs {
         help_heading = "With --store sealed or versions"
     )]
     pub root: Option<PathBuf>,
-    /// Seal the disk without a credential: deleted content dies with its keys, and the files of the disk alone open the rest.
+    /// Make a sealed disk without a credential: an attacker with its files and its root can read all content but what was deleted.
     #[arg(long, conflicts_with_all = ["passphrase_file", "key_file", "key_command"], help_heading = "With --store sealed or versions")]
     pub no_credential: bool,
 }

@@ -179,11 +179,12 @@ pub struct CreateArgs {
     /// random,ff,zero. For an overlay also `none`, which frees space and destroys nothing.
     #[arg(long, default_value = "clear", value_parser = parse_policy, add = ArgValueCompleter::new(policies))]
     pub policy: String,
-    /// Time without a request after which queued content is destroyed. Default: 250ms, or the deadline where the root of the disk
-    /// wears out.
+    /// Time without a request after which queued content is destroyed. Default: 250ms; with a root that wears out (a TPM, NOR flash)
+    /// the deadline.
     #[arg(long, value_parser = parse_duration_ms)]
     pub idle_after: Option<u64>,
-    /// Longest time that queued content waits while the disk is busy. Default: 10m, or 1h with a root in a TPM, which wears out.
+    /// Longest time that queued content waits while the disk is busy. Default: 10m; with a root that wears out, a time with which it
+    /// lasts ten years, such as 1h in a TPM, or 10s on NOR flash in blocks of 64 KiB.
     #[arg(long, value_parser = parse_duration_ms)]
     pub deadline: Option<u64>,
     /// Treat a 4 KiB block that is overwritten with zeros as deleted.
@@ -370,7 +371,7 @@ pub struct VerifyArgs {
     /// The disk's directory.
     #[arg(value_hint = ValueHint::DirPath)]
     pub disk: PathBuf,
-    /// Also read all content of a sealed disk, or read and authenticate that of every version of a disk that keeps versions.
+    /// Also read all content of a sealed disk, or read and authenticate every version of a disk that keeps versions.
     #[arg(long)]
     pub read_data: bool,
     /// The credential that opens the keys of a disk that is not served.

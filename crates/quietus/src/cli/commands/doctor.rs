@@ -15,10 +15,9 @@ const IN_PLACE: &str = "deletion overwrites content in place";
 const OVERLAY: &str = "deletion overwrites content in the overlay's file; the base image is never changed";
 const ROOT_HERE: &str = "deletion destroys a key in the root, which lies here; with --seal none or aes-xts, deletion overwrites content";
 const ROOT_THERE: &str = "deletion destroys a key in the root, at --root; unless --seal is none or aes-xts, the rest may lie anywhere";
-const KEYS_HERE: &str = "deletion destroys the keys of blocks, in the root, which lies here";
-const KEYS_THERE: &str =
-    "deletion destroys the keys of blocks, in the root, at --root; the rest may lie anywhere";
-const ADVICE: &str = "with `--root PATH`, and `--store sealed` or `versions`, only the root has to be overwritten: put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
+const KEYS_HERE: &str = "deletion destroys the key in the root, which lies here";
+const KEYS_THERE: &str = "deletion destroys the key in the root, at --root; the rest may lie anywhere";
+const ADVICE: &str = "with `--store sealed` or `versions` and `--root PATH`, only the root has to be overwritten: put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here (`quietus doctor --root PATH` examines that medium)";
 const ADVICE_ROOT: &str =
     "put the root on a medium that overwrites in place, such as a magnetic disk; the rest may stay here";
 

@@ -100,7 +100,7 @@ at best      overwriting reaches the bytes, as far as this host can tell (store 
 in-place     overwriting does NOT reach every copy of the bytes: deletion overwrites content in place, if the journal, in the disk's directory, lies on an equally good medium
 overlay      overwriting does NOT reach every copy of the bytes: deletion overwrites content in the overlay's file; the base image is never changed
 versions     overwriting reaches the bytes, as far as this host can tell: deletion destroys a key in the root, at --root; unless --seal is none or aes-xts, the rest may lie anywhere
-sealed       overwriting reaches the bytes, as far as this host can tell: deletion destroys the keys of blocks, in the root, at --root; the rest may lie anywhere
+sealed       overwriting reaches the bytes, as far as this host can tell: deletion destroys the key in the root, at --root; the rest may lie anywhere
 here         !  solid-state drive (sda). The controller writes changed blocks elsewhere, and the old ones stay in the chips, out of reach, until they are erased; to erase the whole device, use its own command: `nvme sanitize` or `hdparm --security-erase`.
 root         ok magnetic disk (sdb). Overwriting works in place, except for sectors that the firmware has replaced.
 ";

@@ -14,7 +14,7 @@ pub(super) fn summary(out: &mut String, now: &StatusAnswer, store: &SealedStatus
     let purging = if store.is_purging { ", the next one is under way" } else { "" };
     let (early, most) = (store.early_entries, store.early_entries_max);
     let purge = store.purge;
-    line(out, "sealed", &format!("purge {purge}{purging}; {early} of {most} entries of early keys in use"))?;
+    line(out, "sealed", &format!("purge {purge}{purging}; {early} of {most} entries for early keys in use"))?;
     line(out, "purges", &pace(now.deadline_ms, now.root_life_ms))?;
     if let Some(root) = now.guarantees.root_in_memory() {
         line(out, "root", &in_memory(root))?;
@@ -30,14 +30,14 @@ pub(super) fn created(out: &mut String, toml: &DiskToml) -> fmt::Result {
     if sealed.begins_anew() {
         return writeln!(
             out,
-            "note: the root is in the memory of the server: when the server stops, all content is gone, and each server begins \
-             with an empty disk"
+            "note: the root is in the memory of the server: all content is gone when the server stops, and each server begins with \
+             an empty disk"
         );
     }
     if !sealed.credential {
         writeln!(
             out,
-            "note: the disk has no credential: its files together, with the root, open all that is not deleted"
+            "note: the disk has no credential: an attacker with its files and its root can read all content but what was deleted"
         )?;
     }
     writeln!(
@@ -54,7 +54,7 @@ pub(super) fn proof(out: &mut String, found: &SealedFound, host: Option<&DiskGua
     let (cells, owed) = (root.cells, root.owed);
     writeln!(
         out,
-        "root         {cells} key of purge {purge}, which opens all that lives, {owed} to be destroyed, in {read} of {}",
+        "root         {read} read of {}: {cells} key of purge {purge}, which opens all live content; {owed} keys to be destroyed",
         root.medium
     )?;
     host.and_then(DiskGuarantees::root_in_memory)

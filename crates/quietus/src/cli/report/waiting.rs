@@ -29,7 +29,9 @@ pub(super) fn waits(waiting: &Waiting, now: &StatusAnswer) -> String {
     let is_queued = matches!(waiting.cause, WaitsFor::Idle | WaitsFor::IdleBelow | WaitsFor::IdleResidue);
     let ends = match waiting.cause {
         _ if now.status.latched.is_some() => "a start with a sound medium".to_string(),
-        _ if is_queued && now.status.owed.pauses.is_some() => "what `health` names is over".to_string(),
+        _ if is_queued && now.status.owed.pauses.is_some() => {
+            "the cause that `health` names is over".to_string()
+        }
         _ if is_queued && now.status.owed.destroying => "being destroyed".to_string(),
         _ if is_queued && now.read_only && now.served => "`quietus serve` without --read-only".to_string(),
         _ if is_queued && !now.served => format!("`quietus serve`, or {}", waiting.cause.ends_with()),

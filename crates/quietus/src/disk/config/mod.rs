@@ -76,7 +76,7 @@ pub enum StoreKind {
     Overlay,
     /// Every epoch of the disk is kept, encrypted, until it is forgotten.
     Versions,
-    /// Byte n of the disk is byte n of the medium, encrypted; deletion destroys keys, and works on SSDs.
+    /// Byte n of the disk is byte n of the medium, encrypted; deletion destroys keys, so only the root has to be overwritten.
     Sealed,
 }
 

@@ -60,12 +60,10 @@ impl DiskToml {
         }
         self.sealed.as_ref().map_or(Ok(()), |it| it.root_kind().map(drop).map_err(invalid))?;
         if self.medium.adopted {
-            return Err(invalid("field `medium.adopted` of a sealed disk is true"));
+            return Err(invalid("field `medium.adopted` of a sealed disk is true; it must be false"));
         }
         if !self.medium.path.is_absolute() && self.medium != MediumToml::own() {
-            return Err(invalid(
-                "field `medium.path` of a sealed disk is neither `data` nor an absolute path",
-            ));
+            return Err(invalid("field `medium.path` of a sealed disk must be `data` or an absolute path"));
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ codes! {
         "";
     /// A TPM that is a chip of its own.
     TpmChip: Note,
-        "A key that is written over is gone as far as its maker promises: what the chip stores below its interface cannot be seen",
+        "An overwritten key is gone, as far as its maker promises: what the chip stores below its interface cannot be seen",
         "";
     /// A TPM in the firmware of a processor.
     TpmFirmware: Doubt,
@@ -164,7 +164,7 @@ codes! {
         "put the root on a medium that overwrites in place, or run Quietus on the host";
     /// A TPM of a maker that is not known here.
     TpmUnknown: Doubt,
-        "Whether the TPM is a chip that its maker promises to overwrite cannot be seen",
+        "Whether the TPM is a chip of its own, and what its maker promises, cannot be seen",
         "ask the maker, or put the root on a medium that overwrites in place";
     /// NOR flash.
     NorFlash: Note,

@@ -37,8 +37,8 @@ fn root(disk: &OpenDisk) -> Result<String, String> {
     if !judged.residue.is_empty() {
         let at = judged.residue.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         return Err(format!(
-            "bytes {at} of the root are neither its label nor the key of purge {purge}; the next start that writes destroys what is \
-             left of an older key"
+            "the root holds other bytes than its label and the key of purge {purge}, in the sectors at bytes {at}; the next start that \
+             writes destroys what is left of an older key"
         ));
     }
     match judged.cells {
@@ -56,7 +56,7 @@ fn tree(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
         leaves += u64::from(is_new);
         is_new.then(|| Extent::new(piece.start.0, piece.len.min(SECTOR_BYTES)))
     })?;
-    Ok(format!("whole, above {leaves} leaves that have content"))
+    Ok(format!("whole; {leaves} leaves have content"))
 }
 
 /// Reads all content that is not dead.
@@ -66,7 +66,7 @@ fn data(disk: &OpenDisk, step: Step<'_>) -> Result<String, String> {
         read_bytes += piece.len;
         Some(piece)
     })?;
-    Ok(format!("{read_bytes} bytes can be read; blocks of content have no checksums"))
+    Ok(format!("{read_bytes} bytes can be read; content has no checksums"))
 }
 
 /// Reads what `choose` says of each piece of content that is not dead; a piece does not cross a multiple of `piece_bytes`.
@@ -98,6 +98,6 @@ fn read(
     match first {
         None => Ok(()),
         Some(first) if others == 0 => Err(first),
-        Some(first) => Err(format!("{first}; and {others} other pieces of the disk")),
+        Some(first) => Err(format!("{first}; {others} other pieces of the disk cannot be read either")),
     }
 }

@@ -104,10 +104,10 @@ impl<S: Slots> SlotMedium<S> {
             let content = part.bytes().saturating_sub(within).min(range.len());
             let is_partial = content != 0 && (within != 0 || content < part.bytes());
             if is_partial {
-                return Err(self.failed(name, pos, from.len(), "a slot is written as a whole"));
+                return Err(self.failed(name, pos, from.len(), "a slot can only be written as a whole"));
             }
             if act == Act::Write && !is_zeros(&from[range][content..]) {
-                return Err(self.failed(name, pos, from.len(), "bytes behind a slot are zeros"));
+                return Err(self.failed(name, pos, from.len(), "bytes behind a slot must be zeros"));
             }
         }
         parts(pos, from.len())

@@ -78,7 +78,7 @@ impl Info {
         };
         if geometry.records() < RECORDS_MIN {
             return Err(format!(
-                "blocks of {erasesize} bytes, written {writesize} at once, have no room for {RECORDS_MIN} records"
+                "blocks of {erasesize} bytes, programmed in units of {writesize}, have no room for {RECORDS_MIN} records"
             ));
         }
         Ok(geometry)
@@ -102,10 +102,10 @@ impl Mtd {
         let file = OpenOptions::new().read(true).write(!read_only).open(path);
         let file = file.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => io::Error::other(
-                "the host has no such device; name one that is there, as `quietus doctor` shows it",
+                "the host has no such device; name one that exists (`quietus doctor` shows it)",
             ),
             io::ErrorKind::PermissionDenied if !read_only => io::Error::other(
-                "the device cannot be written to, or not by this user; name one that can, as root, and not its name for reading, such as /dev/mtd3ro",
+                "no permission to write to the device; run as root, and do not name the read-only node, such as /dev/mtd3ro",
             ),
             _ => error,
         })?;

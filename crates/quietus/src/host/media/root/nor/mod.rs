@@ -87,7 +87,7 @@ impl Nor {
             message: format!("{act} the root on {}: {why}", self.device),
         };
         if self.read_only {
-            return Err(failed(MediumErrorKind::Io, "the disk is open for reading".into()));
+            return Err(failed(MediumErrorKind::Io, "the disk is open read-only".into()));
         }
         change(&mut lock(&self.log)).map_err(|error| failed(kind, error.to_string()))
     }

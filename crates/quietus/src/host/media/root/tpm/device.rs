@@ -61,9 +61,11 @@ fn open_device(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path).map_err(|error| {
         let message = match error.kind() {
             io::ErrorKind::NotFound => {
-                "the host has no such TPM; name one that is there, as `quietus doctor` shows it"
+                "the host has no such TPM; name one that exists (`quietus doctor` shows it)"
             }
-            io::ErrorKind::PermissionDenied => "no permission; join the group of the device, such as `tss`",
+            io::ErrorKind::PermissionDenied => {
+                "no permission; add the user to the group of the device, such as `tss`"
+            }
             _ => return error,
         };
         io::Error::other(format!("{}: {message}", path.display()))
@@ -100,7 +102,7 @@ impl Carrier for Device {
         let mut file = lock(&self.0);
         let written = file.write(command)?;
         if written != command.len() {
-            return Err(io::Error::other("the kernel took a part of the command"));
+            return Err(io::Error::other("the kernel accepted only a part of the command"));
         }
         let mut response = Zeroizing::new(vec![0; RESPONSE_BYTES_MAX]);
         let read = loop {
@@ -125,7 +127,7 @@ struct Socket {
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path).map_err(|error| {
         let message =
-            format!("{}: cannot connect to the TPM in software, which has to run: {error}", path.display());
+            format!("{}: cannot connect to the TPM in software: {error}; start it first", path.display());
         io::Error::other(message)
     })?;
     stream.set_read_timeout(Some(WAIT_MAX))?;

@@ -65,7 +65,7 @@ impl std::fmt::Debug for Tpm {
 enum TpmError {
     #[error("{0}")]
     Way(#[from] io::Error),
-    #[error("the TPM sent what is no response")]
+    #[error("the TPM sent a malformed response")]
     Malformed,
     #[error("{}", words(*.0))]
     Code(u32),
@@ -81,20 +81,20 @@ impl From<Malformed> for TpmError {
 fn words(code: u32) -> String {
     let what = match command::plain(code) {
         codes::HANDLE => {
-            "there is no such NV index; if the TPM was cleared or the board exchanged, the disk's content is lost"
+            "the NV index does not exist; if the TPM was cleared or the board exchanged, the disk's content is lost"
         }
         codes::AUTH_FAIL | codes::BAD_AUTH => {
-            "the authorisation value of the TPM's owner is another one; name its file behind the root, as in \
+            "wrong authorisation value for the owner of the TPM; name the file that has it behind the root, as in \
              tpm:0x01800150,auth=/FILE"
         }
         codes::NV_DEFINED => "the NV index exists already; choose another one",
         codes::NV_SPACE => "the TPM has no space for another NV index; remove one that is not used",
         codes::NV_UNINITIALIZED => "the NV index was never written",
         codes::INITIALIZE => "the TPM was not started; start it with TPM2_Startup",
-        codes::LOCKOUT => "the TPM is locked against guesses of authorisation values; try again later",
-        codes::NV_RATE => "the TPM slows down writes to spare its memory; try again later",
+        codes::LOCKOUT => "the TPM is locked after wrong authorisation values; try again later",
+        codes::NV_RATE => "the TPM limits its writes to spare its memory; try again later",
         code if is_busy(code) => "the TPM is busy; try again later",
-        _ => "the TPM refused",
+        _ => "the TPM refused the command",
     };
     format!("{what} (TPM response 0x{code:03x})")
 }
@@ -291,7 +291,7 @@ impl Indices {
     fn write(&self, index: u32, offset: usize, content: &[u8]) -> Result<(), MediumError> {
         if self.read_only {
             return Err(io_error(format!(
-                "writing NV index 0x{index:08x} of the TPM: the disk is open for reading"
+                "writing NV index 0x{index:08x} of the TPM: the disk is open read-only"
             )));
         }
         let written = self.tpm.run(&command::write(&self.tpm.auth, index, offset as u16, content));
@@ -301,7 +301,7 @@ impl Indices {
             return Ok(());
         }
         Err(io_error(format!(
-            "writing NV index 0x{index:08x} of the TPM: the index does not hold what was written"
+            "writing NV index 0x{index:08x} of the TPM: the index holds other bytes than were written"
         )))
     }
 
@@ -313,14 +313,14 @@ impl Indices {
             if !public.is_ours(INDEX_BYTES) {
                 let Public { attributes, bytes, .. } = public;
                 return Err(io_error(format!(
-                    "NV index 0x{index:08x} of the TPM has {bytes} bytes and the attributes 0x{attributes:08x}, and a \
-                     root has {INDEX_BYTES} and 0x{:08x}; name the index that this disk was made with",
+                    "NV index 0x{index:08x} of the TPM has {bytes} bytes and the attributes 0x{attributes:08x}, but \
+                     that of a root has {INDEX_BYTES} and 0x{:08x}; name the index that this disk was made with",
                     command::ATTRIBUTES
                 )));
             }
             if !public.is_written() {
                 return Err(io_error(format!(
-                    "NV index 0x{index:08x} of the TPM was never written: the creation of its disk did not end; remove the \
+                    "NV index 0x{index:08x} of the TPM was never written: `create` did not finish; remove the \
                      index with `tpm2_nvundefine 0x{index:08x}`, and create the disk again"
                 )));
             }
