@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from labkit import (  # noqa: E402
     canaries, cells, containers, extfs, fatfs, filesystems, flash, forensics, guest, measure, recovery, replay,
 )
-from labkit import sectors, styles, tags, trace, verdicts, wire  # noqa: E402
+from labkit import options, sectors, styles, tags, trace, verdicts, wire  # noqa: E402
 from labkit.accounts import Accounts, Act  # noqa: E402
 from labkit.bases import Base, alive_bytes  # noqa: E402
 from labkit.checker import Check  # noqa: E402
@@ -648,6 +648,10 @@ class RecoveryTest(unittest.TestCase):
 
 
 class MeasureTest(unittest.TestCase):
+    def test_a_command_line_told_again_can_be_given_again(self):
+        self.assertEqual(options.in_full(SimpleNamespace(serve=["--settle=3s"], size="4G", seconds=1.5, keep=True, fast=True)),
+                         "--serve=--settle=3s --size 4G --seconds 1.5 --fast")
+
     def test_sizes(self):
         self.assertEqual(parse_size("16T"), 1 << 44)
         self.assertRaises(LabError, parse_size, "16X")

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from labkit.tracing import Calls  # noqa: E402
 from labkit.workspace import LabError  # noqa: E402
 from labkit.writes import PAGE, Written, traced  # noqa: E402
 
@@ -87,6 +88,19 @@ class WrittenTest(unittest.TestCase):
                 file.writelines(it for it in lines if b"ftruncate" not in it)
         with self.assertRaises(LabError):
             self.written("import os\nfile = os.open('f', os.O_RDWR | os.O_CREAT, 0o600)\nos.ftruncate(file, 9)", meddle)
+
+
+class CallsTest(unittest.TestCase):
+    def test_a_call_that_another_thread_interrupts_counts_once_and_one_without_its_beginning_or_end_never(self):
+        counted = Calls([
+            b'12 pread64(5</a/keytree>, ""..., 8192, 0) = 8192\n',
+            b'12 pwritev2(5</a/keytree>, [], 1, 0, RWF_DSYNC <unfinished ...>\n',
+            b"13 <... fsync resumed>) = 0\n",
+            b"13 fdatasync(6</a/data> <unfinished ...>\n",
+            b"12 <... pwritev2 resumed>) = 4096\n",
+        ])
+        self.assertEqual(counted.calls, {("keytree", it): 1 for it in ("read", "write", "sync")})
+        self.assertEqual(counted.bytes, {("keytree", "read"): 8192, ("keytree", "write"): 4096})
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ def in_full(options):
         if name not in _ASIDE and value not in (None, False, "", []):
             option = f"--{name.replace('_', '-')}"
             for each in value if isinstance(value, list) else [value]:
-                words += [option] if each is True else [option, f"{each:g}" if isinstance(each, float) else str(each)]
+                text = f"{each:g}" if isinstance(each, float) else str(each)
+                # A value that begins with a dash would be taken for an option.
+                words += [option] if each is True else [f"{option}={text}"] if text.startswith("-") else [option, text]
     return shlex.join(words)
 
 

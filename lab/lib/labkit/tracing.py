@@ -13,9 +13,9 @@ READS = ("pread64", "preadv", "preadv2")
 WRITES = ("pwrite64", "pwritev", "pwritev2")
 SYNCS = ("fsync", "fdatasync")
 _CALLS = (*READS, *WRITES, *SYNCS, "fallocate")
-_BEGUN = re.compile(r"(\d+) +(\w+)\(\d+<([^>]*)>(.*)")
-_RESUMED = re.compile(r"(\d+) +<\.\.\. (\w+) resumed>(.*)")
-_ENDED = re.compile(r"\) += (-?\d+)")
+_CALL = re.compile(rb"\d+ +(\w+)\(\d+<([^>]*)>.*\) += (-?\d+)", re.S)
+_RESUMED = re.compile(rb"\d+ +<\.\.\. \w+ resumed>(.*)", re.S)
+_UNFINISHED = b" <unfinished ...>"
 
 
 def options(path):
@@ -23,27 +23,31 @@ def options(path):
     return ["-f", "-y", "-s", "0", "-o", path, "-e", f"trace={','.join(_CALLS)}"]
 
 
+def whole(lines, unfinished):
+    """The calls in the lines of a log, each in one line, in the order in which they ended: strace cuts the line of a call that another
+    thread's call comes between. `unfinished` has those that did not end, by thread."""
+    for line in lines:
+        line, thread = line.rstrip(b"\n"), line.split(b" ", 1)[0]
+        if (resumed := _RESUMED.match(line)) and thread in unfinished:
+            line = unfinished.pop(thread) + resumed[1]
+        if line.endswith(_UNFINISHED):
+            unfinished[thread] = line.removesuffix(_UNFINISHED)
+        else:
+            yield line
+
+
 class Calls:
     """Number of calls and bytes, by the name of the file and what was done: "read", "write", "sync"."""
 
     def __init__(self, lines):
-        self.calls, self.bytes, open_calls = Counter(), Counter(), {}
-        for line in lines:
-            if match := _BEGUN.match(line):
-                thread, call, path, rest = match.groups()
-                open_calls[thread] = call, os.path.basename(path), line
-            elif match := _RESUMED.match(line):
-                thread, _, rest = match.groups()
-            else:
-                continue
-            ended = _ENDED.search(rest)
-            if ended and thread in open_calls:
-                call, name, begun = open_calls.pop(thread)
+        self.calls, self.bytes = Counter(), Counter()
+        for line in whole(lines, {}):
+            if match := _CALL.match(line):
+                call, name, result = match[1].decode(), os.path.basename(match[2].decode()), int(match[3])
                 kind = "read" if call in READS else "write" if call in WRITES else "sync" if call in SYNCS else call
                 self.calls[name, kind] += 1
-                self.bytes[name, kind] += max(0, int(ended[1])) if kind in ("read", "write") else 0
-                # strace may have cut the line of a call that takes long: its flags are in one of the two.
-                if "RWF_DSYNC" in begun or "RWF_DSYNC" in rest:
+                self.bytes[name, kind] += max(0, result) if kind in ("read", "write") else 0
+                if b"RWF_DSYNC" in line:
                     self.calls[name, "sync"] += 1
 
 
@@ -66,7 +70,7 @@ class Traced:
     def __exit__(self, *_):
         self.tracer.send_signal(signal.SIGINT)
         self.tracer.wait(30)
-        with open(self.log) as lines:
+        with open(self.log, "rb") as lines:
             self.calls = Calls(lines)
         os.unlink(self.log)
 

@@ -3,6 +3,7 @@
 import os
 import re
 
+from . import tracing
 from .workspace import LabError, need, wait_until
 
 PAGE = 4096
@@ -15,7 +16,6 @@ _CHANGES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "fallocate", "
 # Calls that could change a file and are not followed: the record refuses them.
 _UNSEEN = ("truncate", "copy_file_range", "sendfile", "splice", "io_uring_setup", "io_submit", "mmap")
 _LINE = re.compile(rb"\d+ +(\w+)\((.*)\) += (-?\d+)(?:<((?:\\x..)*)>)?", re.S)
-_RESUMED = re.compile(rb"(\d+ +)<\.\.\. \w+ resumed>(.*)", re.S)
 _TEXT = re.compile(rb'"((?:\\x..)*)"(\.\.\.)?')
 _FILE = re.compile(rb"(\w+)<((?:\\x..)*)>(\(deleted\))?")
 _NO_NAME = " (deleted)"
@@ -40,20 +40,15 @@ def _text(text):
 
 def _lines(log):
     """The calls of a log, each in one line, in the order in which they ended."""
-    unfinished, lines = {}, 0
+    unfinished, count = {}, 0
     with open(log, "rb") as file:
-        for line in file:
-            lines += 1
-            line, process = line.rstrip(b"\n"), line.split(b" ", 1)[0]
-            resumed = _RESUMED.match(line)
-            if resumed:
-                line = unfinished.pop(process) + resumed[2]
-            if line.endswith(b" <unfinished ...>"):
-                unfinished[process] = line[:-len(b" <unfinished ...>")]
-            else:
-                yield line
-    if not lines or unfinished:
-        raise LabError(f"{log} is no whole record: {lines} lines, {len(unfinished)} calls that did not end")
+        for line in tracing.whole(file, unfinished):
+            count += 1
+            if b" resumed>" in line[:64]:
+                raise LabError(f"{log} has the end of a call whose beginning it lacks: {line[:80]}")
+            yield line
+    if not count or unfinished:
+        raise LabError(f"{log} is no whole record: {count} calls ended, {len(unfinished)} did not")
 
 
 class Written:

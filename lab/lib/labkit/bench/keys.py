@@ -160,7 +160,7 @@ class Bench(Benchmark):
         server.trace = self.work.file("strace")
         client = server.connected()
         client.close()
-        with open(server.trace) as lines:
+        with open(server.trace, "rb") as lines:
             calls = Calls(lines)
         found = {f"start after {after}, read of {of}": calls.bytes[of, "read"] for of in ("keytree", "root")}
         server.trace = None
