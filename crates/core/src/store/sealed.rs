@@ -15,6 +15,7 @@ mod opening;
 mod page;
 mod purge;
 mod root;
+mod seeds;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -50,46 +50,61 @@ impl<C> Xts<C> {
         let (blocks, _) = data.as_chunks_mut::<16>();
         // The least write, one sector, does not clear the tweaks of eight.
         match blocks.len() * 16 {
-            ..=SECTOR_BYTES => apply_in_batches::<SECTOR_BYTES>(tweak, blocks, cipher),
-            _ => apply_in_batches::<BATCH_BYTES>(tweak, blocks, cipher),
+            ..=SECTOR_BYTES => apply_in_batches::<{ SECTOR_BYTES / 16 }>(tweak, blocks, cipher),
+            _ => apply_in_batches::<{ BATCH_BYTES / 16 }>(tweak, blocks, cipher),
         }
     }
 }
 
-fn apply_in_batches<const BYTES: usize>(
-    mut tweak: u128,
-    blocks: &mut [[u8; 16]],
-    cipher: impl Fn(&mut [Block]),
-) {
-    let mut tweaks = [0; BYTES];
-    let used = tweaks.len().min(16 * blocks.len());
-    for batch in blocks.chunks_mut(BYTES / 16) {
-        let tweaks = &mut tweaks[..16 * batch.len()];
-        tweak = fill(tweaks, tweak);
-        xor(batch.as_flattened_mut(), tweaks);
+fn apply_in_batches<const COUNT: usize>(first: u128, blocks: &mut [[u8; 16]], cipher: impl Fn(&mut [Block])) {
+    let mut tweaks = Tweaks { low: [0; COUNT], high: [0; COUNT] };
+    let mut next = first;
+    for batch in blocks.chunks_mut(COUNT) {
+        next = tweaks.fill(next, batch.len());
+        tweaks.xor(batch);
         cipher(Block::cast_slice_from_core_mut(batch));
-        xor(batch.as_flattened_mut(), tweaks);
+        tweaks.xor(batch);
     }
-    wipe(&mut tweaks[..used]);
+    tweaks.wipe();
 }
 
-/// Fills `tweaks` from `first` on. Returns the one after them. [`LANES`] of them at a time do not wait for each other.
-fn fill(tweaks: &mut [u8], first: u128) -> u128 {
-    let mut lanes = [first; LANES];
-    (1..LANES).for_each(|n| lanes[n] = double(lanes[n - 1]));
-    for places in tweaks.chunks_mut(16 * LANES) {
-        for (place, lane) in places.chunks_exact_mut(16).zip(&mut lanes) {
-            place.copy_from_slice(&lane.to_le_bytes());
-            *lane = next_lanes(*lane);
+/// Tweaks of some blocks in a row: their halves lie apart, so that one instruction computes several of them.
+struct Tweaks<const COUNT: usize> {
+    low: [u64; COUNT],
+    high: [u64; COUNT],
+}
+
+impl<const COUNT: usize> Tweaks<COUNT> {
+    /// Makes `count` of them from `first` on. Returns the one after them.
+    fn fill(&mut self, first: u128, count: usize) -> u128 {
+        let mut tweak = first;
+        for n in 0..LANES {
+            (self.low[n], self.high[n]) = (tweak as u64, (tweak >> 64) as u64);
+            tweak = double(tweak);
+        }
+        for n in LANES..count.min(COUNT) {
+            // The product with x⁸ in GF(2¹²⁸) is the tweak LANES later.
+            let (low, high) = (self.low[n - LANES], self.high[n - LANES]);
+            let out = high >> 56;
+            self.high[n] = high << 8 | low >> 56;
+            self.low[n] = (low << 8) ^ out ^ (out << 1) ^ (out << 2) ^ (out << 7);
+        }
+        let last = u128::from(self.low[count - 1]) | u128::from(self.high[count - 1]) << 64;
+        double(last)
+    }
+
+    fn xor(&self, blocks: &mut [[u8; 16]]) {
+        for (block, (low, high)) in blocks.iter_mut().zip(self.low.iter().zip(&self.high)) {
+            let tweak = u128::from(*low) | u128::from(*high) << 64;
+            *block = (u128::from_le_bytes(*block) ^ tweak).to_le_bytes();
         }
     }
-    lanes[tweaks.len() / 16 % LANES]
-}
 
-/// The product with x⁸ in GF(2¹²⁸): the tweak [`LANES`] later.
-fn next_lanes(tweak: u128) -> u128 {
-    let out = tweak >> 120;
-    (tweak << 8) ^ out ^ (out << 1) ^ (out << 2) ^ (out << 7)
+    fn wipe(&mut self) {
+        self.low.fill(0);
+        self.high.fill(0);
+        std::hint::black_box(self);
+    }
 }
 
 /// The product with x³² in GF(2¹²⁸): the tweak of the next sector.
@@ -131,12 +146,14 @@ mod tests {
 
     #[test]
     fn tweaks_side_by_side_are_those_one_after_the_other() {
-        for count in 0..40 {
+        for count in 1..40 {
             let (mut tweaks, mut tweak) =
-                (vec![0; 16 * count], 0x8000_0000_0000_1234_9abc_def0_ffff_0001_u128);
-            let after = fill(&mut tweaks, tweak);
-            for place in tweaks.chunks(16) {
-                assert_eq!(place, tweak.to_le_bytes(), "of {count}");
+                (Tweaks { low: [0; 40], high: [0; 40] }, 0x8000_0000_0000_1234_9abc_def0_ffff_0001_u128);
+            let after = tweaks.fill(tweak, count);
+            let mut blocks = vec![[0; 16]; count];
+            tweaks.xor(&mut blocks);
+            for block in blocks {
+                assert_eq!(block, tweak.to_le_bytes(), "of {count}");
                 tweak = double(tweak);
             }
             assert_eq!(after, tweak, "of {count}");

@@ -51,7 +51,7 @@ impl Page {
     /// The page below the entry with this `seed` and `birth`: its entries are derived, too.
     pub(super) fn derived(seed: &Cell, birth: u32) -> Self {
         let mut page = Self::empty();
-        seed.children(std::iter::empty(), 0..ENTRIES as u64, |n, cell| {
+        seed.children(0..ENTRIES as u64, |n, cell| {
             page.set(n as usize, &Entry { cell, birth, is_stored: false })
         });
         page

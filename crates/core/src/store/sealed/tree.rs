@@ -6,6 +6,7 @@ use crate::media::place::Place;
 use crate::store::sealed::cache::{Cache, PAGE_MEMORY_BYTES};
 use crate::store::sealed::layout::{Layout, PAIR_BYTES, PageId};
 use crate::store::sealed::page::{Entry, Page};
+use crate::store::sealed::seeds::Seeds;
 use std::ops::Range;
 
 /// See the module's documentation. The top page is always in memory.
@@ -18,6 +19,8 @@ pub(super) struct Tree {
     /// Which of its places the top page lies in.
     side: u8,
     pub(super) cache: Cache,
+    /// Of leaves that are not stored.
+    seeds: Seeds,
     /// The page whose last read opened under neither side, and the birth of its cell. A purge may have ended while that was read.
     failed: Option<(PageId, u32)>,
 }
@@ -32,7 +35,8 @@ enum Leaf<'a> {
 
 impl Tree {
     pub(super) fn new(layout: Layout, purge: u32, (top, side): (Page, u8), memory_bytes: u64) -> Self {
-        Self { layout, purge, top, side, cache: Cache::new(memory_bytes), failed: None }
+        let seeds = Seeds::new(layout.pages(0));
+        Self { layout, purge, top, side, cache: Cache::new(memory_bytes), seeds, failed: None }
     }
 
     /// The top page.
@@ -45,9 +49,9 @@ impl Tree {
         self.layout.side(self.layout.top(), 1 - self.side)
     }
 
-    /// Bytes of memory that pages take.
+    /// Bytes of memory that pages and seeds take.
     pub(super) fn bytes(&self) -> u64 {
-        (self.cache.len() as u64 + 1) * PAGE_MEMORY_BYTES
+        (self.cache.len() as u64 + 1) * PAGE_MEMORY_BYTES + self.seeds.bytes()
     }
 
     /// The first page that is not in memory, and has the cells of some of `blocks` or names a page that has.
@@ -81,14 +85,19 @@ impl Tree {
                     (next..end).zip(first..).for_each(|(block, n)| each(block, page.entry(n).cell));
                 }
                 Leaf::Derived(page, above, n) => {
-                    let path = (1..above.level).rev().map(|level| self.layout.slot_of(next, level).1 as u64);
                     let numbers = first as u64..first as u64 + (end - next);
-                    let seed = page.entry(n).cell;
-                    seed.children(path, numbers, |n, cell| each(next + n - first as u64, cell));
+                    let seed =
+                        self.seeds.of(leaf_id.index, || self.seed_of(next, page.entry(n).cell, above.level));
+                    seed.children(numbers, |n, cell| each(next + n - first as u64, cell));
                 }
             }
             next = end;
         }
+    }
+
+    /// The seed of the leaf of `block`, where `seed` is that of the subtree which a page of `level` has for it.
+    fn seed_of(&self, block: u64, seed: Cell, level: u8) -> Cell {
+        (1..level).rev().fold(seed, |seed, level| seed.child(self.layout.slot_of(block, level).1 as u64))
     }
 
     /// The leaf of `block`, and the end of the blocks for which no page is missing either; or the page that is missing.
@@ -155,6 +164,7 @@ impl Tree {
         (self.top, self.side) = (top, 1 - self.side);
         self.purge += 1;
         self.cache.keep(&self.layout, &self.top);
+        self.seeds.clear();
     }
 }
 
