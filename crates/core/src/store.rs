@@ -35,7 +35,7 @@ use crate::owed::{KeysPosition, Owed};
 use allocated::{edges, outward};
 use overlay::{MapError, OverlayStatus, Setup, Unsaid};
 use schemars::JsonSchema;
-use sealed::SealedStatus;
+use sealed::{RootError, SealedError, SealedStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -373,6 +373,20 @@ pub enum StoreError {
     /// A medium cannot be used.
     #[error("the medium cannot be used: {0}")]
     Medium(#[from] MediumError),
+}
+
+impl StoreError {
+    /// The failure of a medium, if that is what is wrong with a store that can meet a busy one.
+    #[must_use]
+    pub fn medium(&self) -> Option<&MediumError> {
+        match self {
+            Self::Medium(error)
+            | Self::Sealed(SealedError::Medium(error) | SealedError::Root(RootError::Medium(error))) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// An open store, and further facts for the volume.

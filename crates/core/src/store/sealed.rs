@@ -21,7 +21,7 @@ mod tests;
 mod tree;
 
 pub use layout::{LEAF_BYTES, ROOT_BYTES};
-pub use opening::{SealedError, format};
+pub use opening::{SealedError, format, mend};
 pub use root::{MAGIC as ROOT_MAGIC, RootError};
 
 use crate::base::blocks::BlockSet;

@@ -36,6 +36,7 @@ mod requests;
 mod tests;
 mod watching;
 
+pub use disk::LATCH_REMEDY;
 pub use io::{Io, IoId, IoOp, Performed};
 pub use open::{Checkpoint, OpenError, Opening};
 pub use query::{OwedStatus, RequestsStatus, Status, WaitingBytes};
@@ -161,7 +162,7 @@ pub enum Command {
     /// Bytes have been destroyed: put the receipt with this number into the audit log, then send
     /// [`Event::Recorded`].
     Receipt(u64, Receipt),
-    /// From now on nothing is written: why.
+    /// From now on nothing is written: why, without the [remedy](LATCH_REMEDY).
     Latched(String),
 }
 

@@ -86,9 +86,10 @@ pub enum OpenError {
     Slot(u32, u64, u64),
     /// The journal is older than the last clean stop.
     #[error(
-        "the journal ends with frame {} of generation {}, and the last stop left it with frame {} of generation {}: its last frame \
-         is damaged, or the file is of another time; what died since would come back. Run `quietus repair`, or restore the disk's \
-         directory from a backup as a whole; if the journal is right and the file `view` is not, remove `view`",
+        "the journal ends with frame {} of generation {}, and the last stop left it with frame {} of generation {}: what died since \
+         would come back. If one byte of its last frame is wrong, `quietus repair` mends it. If not, the journal is of another time: \
+         put back the one that the last stop left, or restore the whole disk, with its root, as it was at one time; without them the \
+         disk is lost. If the journal is right, and only the file `view` is of another time, remove `view`",
         .found.1, .found.0, .stopped.1, .stopped.0
     )]
     OlderJournal {
@@ -100,6 +101,18 @@ pub enum OpenError {
     /// The last stop was not clean, and the disk has to be written to.
     #[error("the disk was not stopped cleanly while it kept content in the journal: serve it writable once")]
     NeedsRecovery,
+}
+
+impl OpenError {
+    /// The failure of a medium, if that is what is wrong.
+    #[must_use]
+    pub fn medium(&self) -> Option<&MediumError> {
+        match self {
+            Self::Medium(error) | Self::Journal(JournalError::Medium(error)) => Some(error),
+            Self::Store(error) => error.medium(),
+            _ => None,
+        }
+    }
 }
 
 impl Checkpoint {

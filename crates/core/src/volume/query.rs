@@ -31,7 +31,7 @@ pub struct Status {
     pub holes_unknown: bool,
     /// The passes, by name.
     pub policy: String,
-    /// Why the disk is latched, if it is.
+    /// Why the disk is latched, and the remedy; `None` while it is not.
     pub latched: Option<String>,
     /// The content to be destroyed.
     pub owed: OwedStatus,

@@ -307,8 +307,9 @@ fn a_failure_in_an_act_latches_and_says_why() {
     bench.data.broken.set(true);
     bench.idle();
     let reason = bench.volume.status().latched.expect("it latched");
-    assert!(reason.contains("broken"), "{reason}");
-    assert!(matches!(bench.done(Op::Write(vec![1; 512].into()), 8192, 512), Err(Refusal::Latched(_))));
+    assert!(reason.contains("broken") && reason.ends_with(LATCH_REMEDY), "{reason}");
+    let refused = bench.done(Op::Write(vec![1; 512].into()), 8192, 512);
+    assert_eq!(refused, Err(Refusal::Latched(reason)));
     assert!(matches!(bench.done(Op::Flush, 0, 0), Err(Refusal::Latched(_))));
     assert_eq!(bench.reads(0, 8192), [[0; 4096], [7; 4096]].concat(), "reads go on");
     assert!(bench.receipts.is_empty(), "a receipt for what was not done");

@@ -157,9 +157,20 @@ fn check(options: &CreateOptions) -> Result<(), DiskErrorKind> {
         _ if wanted.no_credential && wanted.source.is_some() => {
             "--no-credential cannot be used with a credential; leave one of them out"
         }
-        _ => return Ok(()),
+        _ => return check_size(options),
     };
     Err(DiskErrorKind::Usage(what.into()))
+}
+
+/// Refuses a size that no disk with this store can have.
+fn check_size(options: &CreateOptions) -> Result<(), DiskErrorKind> {
+    let (store, most) = (options.store.name(), options.store.size_bytes_max());
+    match options.size {
+        Some(size) if size > most => Err(DiskErrorKind::Usage(format!(
+            "--size is {size} bytes, and a disk with --store {store} has at most {most}; use {most} or less"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Looks at every path of a new disk before anything is made.

@@ -4,6 +4,7 @@ use crate::disk::epochs::NamesError;
 use crate::disk::keys::KeysError;
 use crate::disk::{DiskDir, DiskError, DiskErrorKind};
 use crate::host::directory::DirectoryErrorKind;
+use quietus_core::media::medium::{MediumError, MediumErrorKind};
 use quietus_core::store::StoreError;
 use quietus_core::store::versions::VersionsError;
 use quietus_core::volume::OpenError;
@@ -27,6 +28,17 @@ pub enum StartError {
     /// The keys cannot be opened.
     #[error(transparent)]
     Keys(KeysError),
+    /// A medium was busy all the time that a start waits.
+    #[error(
+        "{error}; it stayed busy for {seconds} s. End what else uses this medium, or wait until it takes commands again (a TPM that is \
+         locked ends that by itself), then run the command again"
+    )]
+    Busy {
+        /// The answer of the medium, the last time.
+        error: MediumError,
+        /// How long the start waited, in seconds.
+        seconds: u64,
+    },
     /// No thread can be started.
     #[error("cannot start a thread: {0}; raise the limit on processes")]
     Thread(io::Error),
@@ -39,8 +51,18 @@ impl StartError {
         match self {
             Self::Disk(error) => error.kind == DirectoryErrorKind::Interrupted.into(),
             Self::Keys(error) => matches!(error, KeysError::Interrupted),
-            Self::Open(_) | Self::Audit(_) | Self::Names(_) | Self::Thread(_) => false,
+            Self::Open(_) | Self::Audit(_) | Self::Names(_) | Self::Busy { .. } | Self::Thread(_) => false,
         }
+    }
+
+    /// The answer of a medium that was busy, if the start failed for that alone: it can be tried again.
+    pub(super) fn busy(&self) -> Option<&MediumError> {
+        match self {
+            Self::Open(error) => error.medium(),
+            Self::Disk(error) => error.source.as_ref()?.get_ref()?.downcast_ref(),
+            _ => None,
+        }
+        .filter(|error: &&MediumError| error.kind == MediumErrorKind::Busy)
     }
 
     /// The error for `error`, which came of opening the files in `dir`.

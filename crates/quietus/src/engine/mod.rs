@@ -13,6 +13,7 @@ mod error;
 pub mod export;
 mod exported;
 mod media;
+mod patience;
 mod recording;
 mod routing;
 #[cfg(test)]
@@ -26,11 +27,12 @@ pub use error::StartError;
 pub use recording::{Completion, Death, Entry, RecordStatus, Recorder};
 
 use crate::base::buffers;
-use crate::disk::DiskDir;
 use crate::disk::keys::content::ContentKeys;
+use crate::disk::{DiskDir, Step};
 use crate::engine::export::ReplyTo;
 use crate::host::attached::Attachment;
 use crate::host::media::{DiskMedium, FileMedium, SharedMedium};
+use patience::Patience;
 use quietus_core::base::blocks::BlockSet;
 use quietus_core::base::buf::Buf;
 use quietus_core::base::numbers::Numbered;
@@ -123,19 +125,18 @@ enum Action {
 }
 
 impl Engine {
-    /// Opens the disk in `dir` and begins to run it, watched by `watcher`.
+    /// Opens the disk in `dir` and begins to run it, watched by `watcher`. Waits for a medium that is busy, while `step` says so.
     pub fn start(
         name: &str,
         dir: &DiskDir,
         mut config: Config,
         watcher: Option<Box<dyn Watcher>>,
+        step: Step<'_>,
     ) -> Result<Self, StartError> {
         config.read_only |= dir.is_read_only();
-        let media::Opened { own, all: media } = media::open(dir)?;
-        let opening = dir.opening(config)?;
-        let (disk, size, read_only) = (opening.disk, opening.size, opening.config.read_only);
-        let opened = Volume::open(opening, &media.view(|it| &**it as &dyn Medium));
-        let mut volume = opened.map_err(|error| StartError::of(dir, error))?;
+        let started = Patience::default().start(dir.path(), step, || media::start(dir, &config))?;
+        let media::Started { media: media::Opened { own, all: media }, mut volume, disk } = started;
+        let (size, read_only) = (volume.status().size_bytes, config.read_only);
         if !read_only {
             dir.remove_stamp()?;
         }

@@ -7,7 +7,7 @@ use crate::evidence::recorder::{self, Found, Progress};
 use crate::host::directory::Access;
 use quietus_core::base::units::{Addr, Extent, Scope};
 use quietus_core::owed::ledger::Cause;
-use quietus_core::volume::{Done, Event, LogHead, Receipt};
+use quietus_core::volume::{Done, Event, LATCH_REMEDY, LogHead, Receipt};
 use quietus_core::watch::Class;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,7 @@ impl Shared {
     }
 
     pub(super) fn record_latch(&self, reason: String) {
-        tracing::error!(reason, "the medium failed; the disk is read-only from now on");
+        tracing::error!(reason, "the medium failed; the disk is read-only from now on: {LATCH_REMEDY}");
         self.recorder.note(Entry::Latched { reason });
     }
 }

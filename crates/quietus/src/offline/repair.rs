@@ -1,8 +1,9 @@
 //! Repairs what is damaged in the files of a disk, and what the rest of the disk says for certain.
 //!
 //! 1. One wrong byte is mended where a checksum says which it is, and everything else agrees.
-//! 2. Damaged pages of an index of versions are rebuilt: a fresh index beside the damaged one, and one write of a head.
-//! 3. Nothing is guessed. What cannot be decided stays as it is, and is named.
+//! 2. The damaged head of a key tree, or of its root, is written anew once the root has opened the key tree.
+//! 3. Damaged pages of an index of versions are rebuilt: a fresh index beside the damaged one, and one write of a head.
+//! 4. Nothing is guessed. What cannot be decided stays as it is, and is named.
 
 use super::{OfflineError, go_on};
 use crate::disk::{DiskDir, Step};
@@ -12,6 +13,7 @@ use quietus_core::media::medium::Medium;
 use quietus_core::media::{MediaTable, MediumId};
 use quietus_core::owed::journal;
 use quietus_core::store::overlay;
+use quietus_core::store::sealed::{self, SealedError};
 use quietus_core::store::versions::{self, RebuildMedia, Sessions, Setup, VersionsError};
 use quietus_core::volume::Checkpoint;
 use schemars::JsonSchema;
@@ -26,6 +28,8 @@ pub struct Repaired {
     pub dry_run: bool,
     /// The places where one byte was wrong.
     pub mended: Vec<String>,
+    /// The files of a sealed disk whose damaged heads were written anew: their content proves whose they are.
+    pub heads: Vec<String>,
     /// The damaged pages of the index of versions, which was rebuilt.
     pub rebuilt: Vec<String>,
     /// The versions in the rebuilt index that only the records of stubs named.
@@ -42,7 +46,7 @@ impl Repaired {
     /// Whether there is anything to repair.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.mended.is_empty() && self.rebuilt.is_empty()
+        self.mended.is_empty() && self.heads.is_empty() && self.rebuilt.is_empty()
     }
 }
 
@@ -79,6 +83,16 @@ fn repair_all(
     let map = media.get(MediumId::Map).copied();
     if let Some(map) = map.filter(|_| dir.toml().overlay.is_some()) {
         done.mended.extend(overlay::mend(map, disk, size)?);
+    }
+    let root = media.get(MediumId::Root).copied();
+    if let (Some(map), Some(root), Some(sealed)) = (map, root, &dir.toml().sealed)
+        && !sealed.begins_anew()
+    {
+        match sealed::mend([map, root], disk, size) {
+            Ok(heads) => done.heads = heads.into_iter().map(String::from).collect(),
+            Err(SealedError::Medium(error)) => return Err(error.into()),
+            Err(error) => return Ok(Some(error.to_string())),
+        }
     }
     let stubs_root = [MediumId::Stubs, MediumId::Root].map(|id| media.get(id).copied());
     let (Some(map), [Some(stubs), Some(root)], Some(toml)) = (map, stubs_root, &dir.toml().versions) else {

@@ -53,7 +53,8 @@ impl OpenDisk {
             let mut dir = DiskDir::open_with(path, access, step)?;
             dir.check_lasts()?;
             source.map_or(Ok(()), |source| dir.unlock(source)).map_err(StartError::Keys)?;
-            Self::start(dir)
+            let config = dir.config()?;
+            Self::start_with(dir, config, None, false, step)
         };
         let access = if look_only { Access::ReadOnly } else { Access::ReadWrite };
         match open(access) {
@@ -65,18 +66,20 @@ impl OpenDisk {
     /// Runs the disk in `dir` for one command.
     pub fn start(dir: DiskDir) -> Result<Self, StartError> {
         let config = dir.config()?;
-        Self::start_with(dir, config, None, false)
+        Self::start_with(dir, config, None, false, &mut |_, _| true)
     }
 
-    /// Runs the disk in `dir`, observed by `watcher`; clients reach it if `served`.
+    /// Runs the disk in `dir`, observed by `watcher`; clients reach it if `served`. A medium that is busy is waited for, while
+    /// `step` says so.
     pub fn start_with(
         dir: DiskDir,
         config: Config,
         watcher: Option<Box<dyn Watcher>>,
         served: bool,
+        step: Step<'_>,
     ) -> Result<Self, StartError> {
         let names = Names::read(dir.directory()).map_err(StartError::Names)?;
-        let engine = Engine::start(&dir.name(), &dir, config, watcher)?;
+        let engine = Engine::start(&dir.name(), &dir, config, watcher, step)?;
         let names = match names {
             Some(names) => names,
             None if engine.open_epoch().is_some() => Self::names_of(&engine, &dir)?,

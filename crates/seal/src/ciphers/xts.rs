@@ -1,6 +1,5 @@
 //! AES-256 in XTS mode (IEEE 1619), for whole AES blocks: what disk encryption does today.
 
-use crate::ciphers::ctr::{wipe, xor};
 use aes::cipher::consts::{U16, U32};
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, KeySizeUser};
 use aes::{Aes256, Aes256Enc, Block};

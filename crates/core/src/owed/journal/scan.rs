@@ -48,8 +48,8 @@ pub enum JournalError {
     Record(#[from] RecordError),
     /// The bytes were changed, or a write was lost.
     #[error(
-        "the journal is damaged ({0}); obligations may be lost: run `quietus repair`, or restore the disk's directory from a backup \
-         as a whole"
+        "the journal is damaged ({0}); obligations may be lost. `quietus repair` mends one wrong byte; if it does not, restore the \
+         disk's directory from a backup as a whole"
     )]
     Damaged(&'static str),
 }

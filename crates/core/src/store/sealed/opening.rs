@@ -8,7 +8,7 @@ use crate::media::medium::{Medium, MediumError, MediumErrorKind};
 use crate::mutant::{self, Mutant};
 use crate::owed::KeysPosition;
 use crate::store::allocated::{Allocated, outward};
-use crate::store::label::Wrong;
+use crate::store::label::{LABEL_BYTES, Wrong};
 use crate::store::sealed::Sealed;
 use crate::store::sealed::early::Early;
 use crate::store::sealed::halves::Halves;
@@ -16,7 +16,7 @@ use crate::store::sealed::layout::{Layout, SIZE_MAX};
 use crate::store::sealed::log::{LogWriter, replay};
 use crate::store::sealed::page::Page;
 use crate::store::sealed::purge::Purge;
-use crate::store::sealed::root::{self, RootError, Slot};
+use crate::store::sealed::root::{self, Found, RootError, Slot};
 use crate::store::sealed::tree::Tree;
 use crate::store::{InPlace, Opening, StoreError};
 
@@ -24,6 +24,10 @@ use crate::store::{InPlace, Opening, StoreError};
 const FIRST_PURGE: u32 = 1;
 /// Bytes of the label of a medium, and more.
 const HEAD_BYTES: u64 = 512;
+
+/// What to do about media that do not belong together.
+const RESTORE: &str = "restore root, key tree, journal and data of one time together; without the root of that time, the content of \
+    the disk is lost";
 
 /// Why the keys of a disk cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -54,9 +58,18 @@ pub enum SealedError {
     },
     /// The medium of the keys has no valid head.
     #[error(
-        "the key tree has no valid head at offset 0; put back the key tree of this disk, or restore a backup of the content"
+        "the key tree has no valid head at offset 0; `quietus repair` writes it anew if the root opens this key tree. If not, {RESTORE}"
     )]
     MapHead,
+    /// A head is damaged, and the rest of the media does not tell whose they are.
+    #[error(
+        "the head of `{what}` is damaged, and no cell of the root opens the top page of the key tree, which would prove that both are \
+         of this disk; nothing was written: {RESTORE}"
+    )]
+    Unproven {
+        /// The media whose heads are damaged.
+        what: String,
+    },
     /// The keys belong to another disk.
     #[error("the key tree is that of another disk, {found:032x}; use the one that was made with this disk")]
     MapOtherDisk {
@@ -72,9 +85,20 @@ pub enum SealedError {
     /// The root is older than the journal.
     #[error(
         "the root is that of purge {root}, but the journal knows of purge {journal}: with this older root, content that died since \
-         would come back. Use the root that the last purge wrote"
+         would come back. Use the root that the last purge wrote; without it the content of the disk is lost"
     )]
     Older {
+        /// The purge of the root.
+        root: u32,
+        /// The purge of the journal.
+        journal: u32,
+    },
+    /// The journal is older than the root.
+    #[error(
+        "the root is that of purge {root}, but the journal knows only of purge {journal}: the journal is of an earlier time, and does not \
+         know what died since; {RESTORE}"
+    )]
+    OldJournal {
         /// The purge of the root.
         root: u32,
         /// The purge of the journal.
@@ -83,7 +107,7 @@ pub enum SealedError {
     /// No top cell opens the top page.
     #[error(
         "the top cell of purge {purge} does not open the top page of the key tree: root and key tree are of different times, or one \
-         is damaged. Put back root, key tree, journal and data of one time, or restore a backup of the content"
+         is damaged; {RESTORE}"
     )]
     TopPage {
         /// The purge of the newest top cell.
@@ -92,8 +116,7 @@ pub enum SealedError {
     /// The log of cells is shorter than the journal says.
     #[error(
         "the log of cells has {found} sectors, but the journal knows of {journal}: the key tree is older than the journal, or damaged, \
-         and content written since cannot be read. Put back root, key tree, journal and data of one time, or restore a backup of the \
-         content"
+         and content written since cannot be read; {RESTORE}"
     )]
     ShortLog {
         /// Sectors that can be read.
@@ -104,7 +127,7 @@ pub enum SealedError {
     /// The prepared cell of a staged block is missing.
     #[error(
         "the journal keeps a copy of the block at byte {at}, but the log of cells does not have its key: key tree and journal are of \
-         different times. Put back root, key tree, journal and data of one time, or restore a backup of the content"
+         different times; {RESTORE}"
     )]
     Staged {
         /// Where the block begins.
@@ -189,6 +212,10 @@ impl Sealed {
         if top.purge < known.purge {
             return Err(SealedError::Older { root: top.purge, journal: known.purge });
         }
+        // A purge ends with a frame of the journal, and only the last one may lack it. A disk that was only made has none.
+        if opening.keys.is_some() && top.purge > known.purge + 1 {
+            return Err(SealedError::OldJournal { root: top.purge, journal: known.purge });
+        }
         let (early, writer) = replayed(map, &layout, &top, opening.staged)?;
         check_log(&writer, top.purge, known)?;
         check_staged(&early, opening.staged)?;
@@ -209,12 +236,51 @@ impl Sealed {
     }
 }
 
-fn check_map(map: &dyn Medium, layout: &Layout) -> Result<(), SealedError> {
+/// What is wrong with the head of the medium of the keys.
+fn head_of(map: &dyn Medium, layout: &Layout) -> Result<Result<(), Wrong>, MediumError> {
     let mut head = vec![0; HEAD_BYTES.min(map.size()) as usize];
     map.read(Pos(0), &mut head)?;
-    layout.check_head(&head)?;
+    Ok(layout.check_head(&head))
+}
+
+fn check_map(map: &dyn Medium, layout: &Layout) -> Result<(), SealedError> {
+    head_of(map, layout)??;
     let (found, needed) = (map.size(), layout.map_bytes());
     if found < needed { Err(SealedError::MapShort { found, needed }) } else { Ok(()) }
+}
+
+/// Writes the damaged heads of the media of a disk of `size` bytes anew, and names the media. A head says only whose the medium is: that is
+/// proved first, by a top cell with this disk's checksum that opens the top page as this disk's.
+///
+/// # Errors
+/// [`SealedError`]; nothing was written then, unless a medium failed.
+pub fn mend(
+    [map, root]: [&dyn Medium; 2],
+    disk: [u8; 16],
+    size: u64,
+) -> Result<Vec<&'static str>, SealedError> {
+    if size > SIZE_MAX {
+        return Err(SealedError::Size { size });
+    }
+    let layout = Layout::new(disk, size);
+    let Found { label, slots, .. } = root::look(root, disk)?;
+    let (of_map, of_root) = (head_of(map, &layout)? == Err(Wrong::Label), label == Err(Wrong::Label));
+    let names = [("keytree", of_map), ("root", of_root)].into_iter().filter(|(_, is_damaged)| *is_damaged);
+    let names: Vec<_> = names.map(|(name, _)| name).collect();
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let is_whole = map.size() >= layout.map_bytes();
+    if !is_whole || find_top(map, &layout, slots, KeysPosition::default()).is_err() {
+        return Err(SealedError::Unproven { what: names.join("` and of `") });
+    }
+    if of_map {
+        map.write(Pos(0), &layout.head()[..LABEL_BYTES], true)?;
+    }
+    if of_root {
+        root::set_label(root, disk)?;
+    }
+    Ok(names)
 }
 
 /// The newest top cell that opens the top page. The cell of an old root opens no page, which is the lesser part of what is wrong with it.

@@ -53,8 +53,8 @@ pub enum RootError {
     },
     /// The head is no head, or damaged.
     #[error(
-        "the root has no valid head at offset 0; without the root nothing on this disk can be read: restore the medium of \
-         the root"
+        "the root has no valid head at offset 0; `quietus repair` writes it anew if a cell of this root opens the key tree. If not, \
+         restore the medium of the root: without it nothing on this disk can be read"
     )]
     Head,
     /// The root belongs to another disk.
@@ -77,22 +77,42 @@ pub(super) fn format(root: &dyn Medium, disk: [u8; 16], top: &Cell) -> Result<()
     written
 }
 
+/// What a root holds.
+pub(super) struct Found {
+    /// What is wrong with the label.
+    pub(super) label: Result<(), Wrong>,
+    pub(super) slots: [Slot; 2],
+    /// Whether the head has nothing but the label.
+    pub(super) is_head_clear: bool,
+}
+
 /// The slots of the root of `disk`, and whether its head has nothing but the label.
 pub(super) fn read(root: &dyn Medium, disk: [u8; 16]) -> Result<([Slot; 2], bool), RootError> {
+    let Found { label, slots, is_head_clear } = look(root, disk)?;
+    label?;
+    Ok((slots, is_head_clear))
+}
+
+/// What the root of `disk` holds, whatever its label says: a slot has the uuid of the disk in its checksum.
+pub(super) fn look(root: &dyn Medium, disk: [u8; 16]) -> Result<Found, RootError> {
     if root.size() < ROOT_BYTES {
         return Err(RootError::Short { bytes: root.size() });
     }
     let mut bytes = vec![0; ROOT_BYTES as usize];
     root.read(Pos(0), &mut bytes)?;
-    let slots = label::check(&bytes[..LABEL_BYTES], MAGIC, disk).map(|()| {
-        [0, 1].map(|n| {
-            let at = area(n).extent;
-            Slot::of(&bytes[at.start.0 as usize..at.end() as usize], disk, n)
-        })
+    let label = label::check(&bytes[..LABEL_BYTES], MAGIC, disk);
+    let slots = [0, 1].map(|n| {
+        let at = area(n).extent;
+        Slot::of(&bytes[at.start.0 as usize..at.end() as usize], disk, n)
     });
     let is_head_clear = is_zeros(&bytes[LABEL_BYTES..AREA_BYTES as usize]);
     wipe(&mut bytes);
-    Ok((slots?, is_head_clear))
+    Ok(Found { label, slots, is_head_clear })
+}
+
+/// Writes the label of the root of `disk` anew, durably.
+pub(super) fn set_label(root: &dyn Medium, disk: [u8; 16]) -> Result<(), MediumError> {
+    root.write(Pos(0), &head(disk)[..LABEL_BYTES], true)
 }
 
 /// Writes the head anew, durably: what lay behind its label may have been the copy of a cell.

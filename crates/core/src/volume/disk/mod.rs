@@ -33,6 +33,10 @@ use crate::volume::disk::remaining::Remaining;
 use crate::volume::disk::schedule::Schedule;
 use crate::volume::{Command, Config};
 
+/// What to do about a disk that is latched.
+pub const LATCH_REMEDY: &str = "restore the file or device that failed, then stop and start the server; the stop loses nothing \
+    that was flushed";
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -52,7 +56,7 @@ pub(super) struct Disk {
     /// The I/O operations under way.
     pub(super) outstanding: Outstanding,
     pub(super) schedule: Schedule,
-    /// Why nothing more is written, if the medium has failed.
+    /// Why nothing more is written, and the remedy, if the medium has failed.
     pub(super) latched: Option<String>,
 }
 
@@ -62,7 +66,7 @@ impl Disk {
         if self.latched.is_some() {
             return;
         }
-        self.latched = Some(reason.to_string());
+        self.latched = Some(format!("{reason}; {LATCH_REMEDY}"));
         out.push(Command::Latched(reason.to_string()));
         self.invalidate_notes(out);
     }

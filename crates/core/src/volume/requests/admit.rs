@@ -31,7 +31,7 @@ impl Disk {
     /// The refusal of a request that waits for something that a latched disk never does.
     pub(in crate::volume) fn frozen(&self) -> Refusal {
         let reason = self.latched.clone().unwrap_or_default();
-        Refusal::Latched(format!("{reason}; the content is safe in the journal: serve the disk anew"))
+        Refusal::Latched(format!("{reason}. The content of this request is safe in the journal"))
     }
 
     /// Whether something is owed at bytes that a write of `extent` changes.

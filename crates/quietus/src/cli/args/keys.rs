@@ -1,9 +1,11 @@
 //! Options of disks that keep versions: how versions are kept, and what opens the keys.
 
+use crate::cli::complete::roots;
 use crate::disk::keys::Source;
 use crate::disk::{EpochEnd, VersionsOptions};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
+use clap_complete::engine::ArgValueCompleter;
 use quietus_core::retention::Retention;
 use quietus_seal::Seal;
 use std::path::PathBuf;
@@ -34,7 +36,7 @@ pub struct VersionsArgs {
     #[arg(
         long,
         value_name = "PATH",
-        value_hint = ValueHint::FilePath,
+        add = ArgValueCompleter::new(roots),
         help_heading = "With --store sealed or versions"
     )]
     pub root: Option<PathBuf>,

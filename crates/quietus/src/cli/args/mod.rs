@@ -11,7 +11,7 @@ mod repair;
 mod values;
 mod vault;
 
-use super::complete::{epochs as epochs_of_disk, policies};
+use super::complete::{epochs as epochs_of_disk, policies, roots};
 use crate::base::duration::parse_duration_ms;
 use crate::disk::StoreKind;
 use crate::front::FrontEnds;
@@ -130,7 +130,7 @@ pub struct DoctorArgs {
     #[arg(default_value = ".", value_hint = ValueHint::AnyPath)]
     pub path: PathBuf,
     /// Place for the root of a disk with `--store sealed` or `versions`. Default: beside the disk.
-    #[arg(long, value_hint = ValueHint::AnyPath)]
+    #[arg(long, add = ArgValueCompleter::new(roots))]
     pub root: Option<PathBuf>,
 }
 

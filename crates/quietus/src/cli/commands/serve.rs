@@ -86,10 +86,11 @@ fn check_paths(args: &ServeArgs) -> Result<(), Failure> {
 fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<OpenDisk>, Failure> {
     let bar = bar();
     let access = if args.read_only { Access::ReadOnly } else { Access::ReadWrite };
+    let mut goes_on = || !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT);
     let mut dir = DiskDir::open_with(path, access, &mut |done, of| {
         bar.set_length(of);
         bar.set_position(done);
-        !signals.pending().any(|signal| signal == SIGTERM || signal == SIGINT)
+        goes_on()
     })?;
     bar.finish_and_clear();
     dir.unlock(&args.credential.source())?;
@@ -101,7 +102,7 @@ fn open(path: &Path, args: &ServeArgs, signals: &mut Signals) -> Result<Arc<Open
     let (mode, hold_ms) = (args.detect.attached, args.detect.cache_hold);
     let attachment = Attachment::new(mode, hold_ms, dir.path(), Roots::default());
     let attachment = Some(attachment).filter(|_| watcher.is_some() && !dir.is_read_only());
-    let mut disk = OpenDisk::start_with(dir, config, watcher, true)?;
+    let mut disk = OpenDisk::start_with(dir, config, watcher, true, &mut |_, _| goes_on())?;
     disk.sensitive = args.detect.sensitive.into();
     attachment.into_iter().for_each(|it| disk.engine.attach(it));
     Ok(Arc::new(disk))

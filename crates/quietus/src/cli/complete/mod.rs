@@ -64,6 +64,15 @@ pub(super) fn policies(current: &OsStr) -> Vec<CompletionCandidate> {
     fitting.map(|(name, help)| CompletionCandidate::new(*name).help(Some((*help).into()))).collect()
 }
 
+/// Places for a root that begin with `current`: paths, and the one word that names no path.
+pub(super) fn roots(current: &OsStr) -> Vec<CompletionCandidate> {
+    let memory = CompletionCandidate::new("memory").help(Some("lost when the server stops".into()));
+    let fits = "memory".starts_with(&*current.to_string_lossy());
+    let mut found = PathCompleter::any().complete(current);
+    found.extend(fits.then_some(memory));
+    found
+}
+
 /// The epochs of the disk that stands before the `@` of `current`, or before it directories.
 pub(super) fn epochs(current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy().into_owned();

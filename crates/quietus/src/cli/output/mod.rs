@@ -318,7 +318,7 @@ pub struct Doctor {
     pub advice: Option<String>,
     /// Mount points of this host where the root of a disk would be overwritten; empty if a store needs no other place.
     pub roots: Vec<PathBuf>,
-    /// The TPM and the NOR flash of this host, on which the root of a sealed disk can lie; `None` if a store needs no other place.
+    /// The TPM and the MTD devices of this host, on which the root of a sealed disk can lie; `None` if a store needs no other place.
     pub root_media: Option<RootMedia>,
     /// What was found at the path.
     pub here: Guarantees,

@@ -283,6 +283,9 @@ impl Report {
             for place in &done.mended {
                 writeln!(out, "  {place}: one wrong byte {verb} mended")?;
             }
+            for file in &done.heads {
+                writeln!(out, "  {file}: the damaged head {verb} written anew")?;
+            }
             for page in &done.rebuilt {
                 writeln!(out, "  {page}: the index {verb} rebuilt")?;
             }

@@ -88,7 +88,7 @@ mod tests {
         let lines: Vec<_> = told.lines().collect();
         assert!(lines[1].starts_with("advice "), "{told}");
         assert_eq!(lines[2], "a root       /mnt/hdd overwrites in place");
-        assert_eq!(lines[3], "a root       no TPM, and no NOR flash");
+        assert_eq!(lines[3], "a root       no TPM, and no MTD device");
     }
 
     #[test]

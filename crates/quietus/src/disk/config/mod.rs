@@ -29,11 +29,13 @@ use serde::{Deserialize, Serialize};
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
-use versions::{EpochEnd, VERSIONS_BYTES_MAX, VersionsToml};
+use versions::{EpochEnd, VersionsToml};
 
 const VERSION: i64 = 1;
-/// Size of the largest disk in bytes: the largest file position.
-const SIZE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Size of the largest disk in place: its last sector ends below the largest file position.
+const IN_PLACE_BYTES_MAX: u64 = i64::MAX as u64 / 512 * 512;
+/// Size of the largest disk with keys or versions, in bytes: the number of a block has 40 bits.
+const NUMBERED_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
 
 /// The content of `disk.toml`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -89,6 +91,15 @@ impl StoreKind {
     /// Whether content is encrypted, so that its keys decide: the disk has a root, and may have credentials.
     pub(super) fn has_root(self) -> bool {
         matches!(self, Self::Versions | Self::Sealed)
+    }
+
+    /// Size of the largest disk with this store, in bytes.
+    pub(super) fn size_bytes_max(self) -> u64 {
+        match self {
+            Self::InPlace => IN_PLACE_BYTES_MAX,
+            Self::Overlay => OVERLAY_BYTES_MAX,
+            Self::Versions | Self::Sealed => NUMBERED_BYTES_MAX,
+        }
     }
 
     /// Whether metadata of the store is read part by part, and kept in memory.
@@ -351,10 +362,12 @@ impl DiskToml {
             .into());
         }
         self.check_parts()?;
-        if self.size_bytes == 0 || !self.size_bytes.is_multiple_of(512) || self.size_bytes > SIZE_BYTES_MAX {
-            let what =
-                format!("field `size_bytes` is {}, not a multiple of 512 from 512 to 2^63", self.size_bytes);
-            return Err(invalid(what));
+        let (size, most) = (self.size_bytes, self.store.size_bytes_max());
+        if !(512..=most).contains(&size) || !size.is_multiple_of(512) {
+            let store = self.store.name();
+            return Err(invalid(format!(
+                "field `size_bytes` is {size}; a disk with the store `{store}` has a multiple of 512, from 512 to {most}"
+            )));
         }
         self.overlay.as_ref().map_or(Ok(()), |overlay| self.check_overlay(overlay))?;
         self.versions.as_ref().map_or(Ok(()), |versions| self.check_versions(versions))?;
@@ -392,13 +405,6 @@ impl DiskToml {
     }
 
     fn check_versions(&self, versions: &VersionsToml) -> Result<(), DiskErrorKind> {
-        if self.size_bytes > VERSIONS_BYTES_MAX {
-            let size = self.size_bytes;
-            let what = format!(
-                "field `size_bytes` is {size}; a disk that keeps versions has at most {VERSIONS_BYTES_MAX}"
-            );
-            return Err(invalid(what));
-        }
         if self.medium.adopted {
             return Err(invalid("field `medium.adopted` of a disk that keeps versions is true"));
         }
@@ -411,13 +417,6 @@ impl DiskToml {
     }
 
     fn check_overlay(&self, overlay: &OverlayToml) -> Result<(), DiskErrorKind> {
-        if self.size_bytes > OVERLAY_BYTES_MAX {
-            let what = format!(
-                "field `size_bytes` is {}; an overlay has at most {OVERLAY_BYTES_MAX}",
-                self.size_bytes
-            );
-            return Err(invalid(what));
-        }
         if self.size_bytes < overlay.base_bytes {
             return Err(invalid(
                 "field `size_bytes` is less than `base_bytes`: a disk is no smaller than its base",

@@ -9,9 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Size of the largest disk in bytes: the number of a block has 40 bits.
-const SEALED_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
-
 /// How a disk seals its content, from its creation on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -52,12 +49,6 @@ impl SealedToml {
 impl DiskToml {
     /// Whether the fields of a sealed disk make sense.
     pub(super) fn check_sealed(&self) -> Result<(), DiskErrorKind> {
-        if self.size_bytes > SEALED_BYTES_MAX {
-            let size = self.size_bytes;
-            return Err(invalid(format!(
-                "field `size_bytes` is {size}; a sealed disk has at most {SEALED_BYTES_MAX}"
-            )));
-        }
         self.sealed.as_ref().map_or(Ok(()), |it| it.root_kind().map(drop).map_err(invalid))?;
         if self.medium.adopted {
             return Err(invalid("field `medium.adopted` of a sealed disk is true; it must be false"));

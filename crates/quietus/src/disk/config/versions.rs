@@ -16,8 +16,6 @@ use std::str::FromStr;
 pub(in crate::disk) const INDEX_HEAD_BYTES: u64 = 8192;
 /// Bytes of the head of the stub medium.
 const STUBS_HEAD_BYTES: u64 = 4096;
-/// Size of the largest disk in bytes: the number of a block has 40 bits.
-pub(in crate::disk) const VERSIONS_BYTES_MAX: u64 = (1 << 40) * BLOCK_BYTES;
 /// Bytes of a half of the log of stubs: at least 16 sectors, at most a GiB, which a start may have to read.
 const HALF_BYTES_MIN: u64 = 8192;
 const HALF_BYTES_MAX: u64 = 1 << 30;

@@ -112,7 +112,8 @@ fn what_is_inferred_to_be_dead_is_marked() {
     let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let told = Arc::new(AtomicBool::new(false));
     let seer = Box::new(Seer(Arc::clone(&told)));
-    let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), Some(seer)).expect("it starts");
+    let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), Some(seer), &mut |_, _| true)
+        .expect("it starts");
     write(&engine, 0, 8192);
     let follower = engine.follow(|| true).expect("no other follower runs");
     told.store(true, Ordering::Relaxed);

@@ -41,7 +41,8 @@ impl Bench {
 
     fn open(&self) -> (DiskDir, Engine) {
         let dir = DiskDir::open(&self.path).expect("no other process has it open");
-        let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None).expect("it starts");
+        let engine = Engine::start("disk", &dir, dir.config().expect("a policy"), None, &mut |_, _| true)
+            .expect("it starts");
         (dir, engine)
     }
 }
@@ -220,7 +221,7 @@ fn a_read_only_disk_refuses_writes_and_destroys_nothing() {
     let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let mut config = dir.config().expect("a policy");
     config.read_only = true;
-    let engine = Engine::start("disk", &dir, config, None).expect("it starts");
+    let engine = Engine::start("disk", &dir, config, None, &mut |_, _| true).expect("it starts");
     assert_eq!(ask(&engine, Op::Trim, 0, 8192), Err(Refusal::ReadOnly));
     assert_eq!(ask(&engine, Op::Read, 0, 8192), Ok(vec![7; 8192].into()));
     assert_eq!(ask(&engine, Op::Flush, 0, 0), Ok(Vec::new().into()));

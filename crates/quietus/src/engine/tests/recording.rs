@@ -125,7 +125,7 @@ fn a_log_that_was_removed_is_missed_by_a_disk_that_is_read_only() {
     std::fs::remove_file(bench.log_path()).expect("it is there");
     let dir = DiskDir::open(&bench.path).expect("no other process has it open");
     let config = Config { read_only: true, ..dir.config().expect("a policy") };
-    let engine = Engine::start("disk", &dir, config, None).expect("it starts");
+    let engine = Engine::start("disk", &dir, config, None, &mut |_, _| true).expect("it starts");
     engine.check_record().expect_err("lines are missing");
     let head = engine.recorder().flush().expect("nothing is to be written");
     assert_eq!(head.lines, engine.record_status().lines, "a proof names the end");

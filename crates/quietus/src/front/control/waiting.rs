@@ -139,7 +139,8 @@ mod tests {
             CreateOptions { size: Some(1 << 20), policy: "clear".into(), ..CreateOptions::default() };
         DiskDir::create(&path, &options).expect("a disk");
         let disk = DiskDir::open(&path).expect("no other process has it open");
-        let engine = Engine::start("disk", &disk, disk.config().expect("a policy"), None).expect("it starts");
+        let engine = Engine::start("disk", &disk, disk.config().expect("a policy"), None, &mut |_, _| true)
+            .expect("it starts");
         let (mut status, nothing) = standing(&engine);
         assert_eq!(nothing, []);
         status.owed.queued_bytes = 512;

@@ -15,8 +15,8 @@ use std::path::Path;
 pub struct RootMedia {
     /// The TPM; `None` if there is none.
     pub tpm: Option<TpmFound>,
-    /// NOR flash with room for a root.
-    pub nor: Vec<MtdAbout>,
+    /// MTD devices with room for a root: NOR flash and RAM.
+    pub mtd: Vec<MtdAbout>,
 }
 
 /// A TPM of this host.
@@ -37,7 +37,7 @@ pub struct TpmFound {
 pub fn root_media(roots: &Roots) -> RootMedia {
     let way = TpmWay::default();
     let is_there = matches!(&way, TpmWay::Device(device) if device.exists());
-    RootMedia { tpm: is_there.then(|| found(&way, TpmAbout::ask(&way))), nor: MtdAbout::all(&roots.sys) }
+    RootMedia { tpm: is_there.then(|| found(&way, TpmAbout::ask(&way))), mtd: MtdAbout::all(&roots.sys) }
 }
 
 fn found(way: &TpmWay, about: io::Result<TpmAbout>) -> TpmFound {
@@ -115,9 +115,9 @@ impl fmt::Display for RootMedia {
         if let Some(TpmFound { finding, .. }) = &self.tpm {
             writeln!(f, "--root tpm:0x01800150: {finding}")?;
         }
-        self.nor.iter().try_for_each(|it| writeln!(f, "--root mtd:{}: {it}", it.device))?;
-        if self.tpm.is_none() && self.nor.is_empty() {
-            writeln!(f, "no TPM, and no NOR flash")
+        self.mtd.iter().try_for_each(|it| writeln!(f, "--root mtd:{}: {it}", it.device))?;
+        if self.tpm.is_none() && self.mtd.is_empty() {
+            writeln!(f, "no TPM, and no MTD device")
         } else {
             Ok(())
         }
@@ -127,6 +127,7 @@ impl fmt::Display for RootMedia {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::media::root::MtdKind;
 
     fn about(kind: TpmMaker) -> io::Result<TpmAbout> {
         let (manufacturer, model, firmware) = ("IFX".into(), "SLB9672".into(), "16.13.0.0".into());
@@ -180,14 +181,21 @@ mod tests {
     fn the_media_of_a_host_are_told_as_they_are_written_behind_root() {
         let tpm = Some(found(&TpmWay::default(), about(TpmMaker::Chip)));
         let (name, bytes, block_bytes) = ("boot".into(), 1 << 20, 65536);
-        let nor = vec![MtdAbout { device: "/dev/mtd3".into(), name, bytes, block_bytes, clears_bits: true }];
-        let told = RootMedia { tpm, nor }.to_string();
+        let mtd = vec![MtdAbout {
+            device: "/dev/mtd3".into(),
+            kind: MtdKind::Nor,
+            name,
+            bytes,
+            block_bytes,
+            clears_bits: true,
+        }];
+        let told = RootMedia { tpm, mtd }.to_string();
         let lines: Vec<_> = told.lines().collect();
         assert!(lines[0].starts_with("--root tpm:0x01800150: TPM, a chip (IFX SLB9672"), "{told}");
         assert_eq!(
             lines[1],
             "--root mtd:/dev/mtd3: NOR flash /dev/mtd3 (boot), 1048576 bytes in blocks of 65536"
         );
-        assert_eq!(RootMedia::default().to_string(), "no TPM, and no NOR flash\n");
+        assert_eq!(RootMedia::default().to_string(), "no TPM, and no MTD device\n");
     }
 }

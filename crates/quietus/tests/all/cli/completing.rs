@@ -49,6 +49,12 @@ fn policies_and_commands_are_completed() {
     assert_eq!(found(&["vault", "init", "v", "--policy", "pur"]), ["purge-2"]);
     assert_eq!(found(&["doc"]), ["doctor"]);
     assert_eq!(found(&["doctor", "--ro"]), ["--root"]);
+    std::fs::write(dir.path().join("mine.root"), "").expect("a file");
+    for command in [&["create", "d"][..], &["doctor"]] {
+        let roots = |begun| found(&[command, &["--root", begun]].concat());
+        assert_eq!(roots("m"), ["mine.root", "memory"], "{command:?}");
+        assert_eq!(roots("./m"), ["./mine.root"], "{command:?}");
+    }
 }
 
 #[test]

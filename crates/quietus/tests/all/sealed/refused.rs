@@ -1,9 +1,13 @@
 //! Roots and keys that are not of the disk, or not of its time.
 
 use super::{BLOCK, SLOT_BYTES, SLOTS, assert_filled, client, fill, made, purged, serve, trim};
-use crate::program::{Disk, copy, error, flip, overwrite, private, quietus, text};
+use crate::program::{Disk, copy, error, flip, overwrite, private, quietus, text, tree};
 use crate::vault::device::Loop;
+use quietus::offline::{Repaired, repair};
 use std::path::Path;
+
+/// Where both places of the top page lie in the key tree.
+const TOP_PAGE: [u64; 2] = [5_599_232, 5_603_328];
 
 /// Checks that no command opens the disk, and that the error says `why`.
 #[track_caller]
@@ -155,11 +159,79 @@ fn look(disk: &Disk, at: u64) {
 fn repair_mends_the_journal_of_a_sealed_disk_and_names_what_it_cannot_mend() {
     let disk = purged();
     assert_eq!(disk.json("repair", &[])["left"], serde_json::Value::Null);
-    let head: &Path = &disk.path().join("keytree");
-    flip(head, 3);
+    let keytree: &Path = &disk.path().join("keytree");
+    TOP_PAGE.into_iter().for_each(|at| flip(keytree, at + 100));
     let repaired = disk.run("repair", &[]);
     let said = String::from_utf8_lossy(&repaired.stdout).into_owned();
-    assert!(said.contains("key tree"), "{repaired:?}");
+    assert!(said.contains("does not open the top page"), "{repaired:?}");
+}
+
+/// Repairs the disk, or only says how.
+fn repaired(disk: &Disk, dry_run: bool) -> Repaired {
+    repair(&disk.path(), dry_run, &mut |_, _| true).expect("a report")
+}
+
+#[test]
+fn a_damaged_head_of_a_key_tree_or_a_root_is_written_anew_where_the_root_opens_the_key_tree() {
+    let disk = purged();
+    let whole = tree(&disk.path());
+    for (files, at) in [(&["keytree"][..], 3), (&["root"], 9), (&["keytree", "root"], 20), (&["root"], 31)] {
+        files.iter().for_each(|file| flip(&disk.path().join(file), at));
+        assert_lost(&disk, "`quietus repair` writes it anew");
+        for dry_run in [true, false] {
+            let done = repaired(&disk, dry_run);
+            assert_eq!(
+                (done.heads, done.left),
+                (files.iter().map(ToString::to_string).collect(), None),
+                "byte {at}"
+            );
+        }
+        for file in ["keytree", "root"] {
+            assert!(tree(&disk.path())[Path::new(file)] == whole[Path::new(file)], "{file}, byte {at}");
+        }
+    }
+    assert_filled(&mut client(&serve(&disk)), 0, 0x41, 8 * BLOCK);
+}
+
+#[test]
+fn a_damaged_head_stays_where_nothing_proves_whose_the_medium_is() {
+    let (disk, other) = (purged(), purged());
+    let [root, keytree] = ["root", "keytree"].map(|file| disk.path().join(file));
+    let whole = std::fs::read(&root).expect("a root");
+    std::fs::copy(other.path().join("root"), &root).expect("a copy");
+    flip(&root, 9);
+    let before = std::fs::read(&root).expect("a root");
+    let done = repaired(&disk, false);
+    let left = done.left.clone().unwrap_or_default();
+    assert!(done.is_empty() && left.contains("the head of `root` is damaged"), "{done:?}");
+    assert!(left.contains("the content of the disk is lost"), "{left}");
+    assert!(std::fs::read(&root).expect("a root") == before, "nothing was written");
+    std::fs::write(&root, &whole).expect("the root");
+    flip(&keytree, 9);
+    TOP_PAGE.into_iter().for_each(|at| flip(&keytree, at + 100));
+    let done = repaired(&disk, false);
+    assert!(done.is_empty() && done.left.is_some_and(|left| left.contains("`keytree` is damaged")));
+    assert_lost(&disk, "no valid head");
+}
+
+#[test]
+fn a_journal_of_another_time_is_refused_with_what_really_helps_and_repair_does_not_name_itself_as_the_cure() {
+    let disk = purged();
+    let journal = disk.path().join("journal");
+    let old = std::fs::read(&journal).expect("a journal");
+    purge_again(&disk);
+    let new = std::fs::read(&journal).expect("a journal");
+    std::fs::write(&journal, &old).expect("the old journal");
+    let helps = "the journal is of another time: put back the one that the last stop left";
+    assert_lost(&disk, helps);
+    let done = repaired(&disk, false);
+    let left = done.left.clone().unwrap_or_default();
+    assert!(
+        done.is_empty() && left.contains(helps) && !left.to_lowercase().contains("run `quietus repair`"),
+        "{left}"
+    );
+    std::fs::write(&journal, &new).expect("the new journal");
+    assert_filled(&mut client(&serve(&disk)), 0, 0x41, 8 * BLOCK);
 }
 
 #[test]

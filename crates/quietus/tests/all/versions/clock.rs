@@ -64,7 +64,7 @@ impl Bench {
         let mut dir = DiskDir::open(&self.path).expect("it opens");
         dir.unlock(&Source::default()).expect("the disk has no keys");
         let config = dir.config().expect("a policy");
-        let mut disk = OpenDisk::start_with(dir, config, None, true).expect("it starts");
+        let mut disk = OpenDisk::start_with(dir, config, None, true, &mut |_, _| true).expect("it starts");
         let hands = Arc::clone(&self.hands);
         disk.clock = Clock::of(move || *hands.lock().expect("no thread panics"));
         let disk = Arc::new(disk);

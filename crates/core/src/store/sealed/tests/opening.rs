@@ -68,6 +68,17 @@ fn a_root_that_is_older_than_the_journal_is_refused() {
 }
 
 #[test]
+fn a_journal_that_lacks_more_than_the_last_purge_is_refused() {
+    let mut bench = Bench::new(SIZE);
+    bench.purge(&[1..2]);
+    bench.purge(&[3..4]);
+    let of = |purge| Some(KeysPosition { purge, log: 0 });
+    assert!(bench.start(of(3), &[]).is_ok());
+    assert!(bench.start(of(2), &[]).is_ok(), "the frame of the last purge was lost in a crash");
+    assert_eq!(refused(&bench, of(1)), SealedError::OldJournal { root: 3, journal: 1 });
+}
+
+#[test]
 fn a_log_that_is_shorter_than_the_journal_says_is_refused() {
     let mut bench = Bench::new(SIZE);
     bench.write(5..6);

@@ -12,7 +12,7 @@ fn fresh() -> StatusAnswer {
     DiskDir::create(&path, &options).expect("a disk");
     let dir = DiskDir::open(&path).expect("no other process has it open");
     let config = dir.config().expect("a policy");
-    let open = OpenDisk::start_with(dir, config, None, true).expect("it starts");
+    let open = OpenDisk::start_with(dir, config, None, true, &mut |_, _| true).expect("it starts");
     open.answer(&Call::Status, None, &mut |_, _| true).expect("a status")
 }
 

@@ -29,7 +29,7 @@ mod tpm;
 pub use kind::{RootKind, TpmPlace, TpmWay};
 pub use life::Wear;
 pub use memory::MemoryMedium;
-pub use nor::{MtdAbout, MtdMedium};
+pub use nor::{MtdAbout, MtdKind, MtdMedium};
 pub use tpm::{TpmAbout, TpmMaker, TpmMedium};
 
 /// Bytes of the medium.

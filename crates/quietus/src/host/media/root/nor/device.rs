@@ -150,6 +150,8 @@ impl Chip for Mtd {
 pub struct MtdAbout {
     /// The device, such as `/dev/mtd3`.
     pub device: String,
+    /// The kind of memory.
+    pub kind: MtdKind,
     /// The name of the partition.
     pub name: String,
     /// Bytes of the device.
@@ -160,8 +162,29 @@ pub struct MtdAbout {
     pub clears_bits: bool,
 }
 
+/// The kinds of MTD devices that take a root.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MtdKind {
+    /// NOR flash.
+    Nor,
+    /// Memory, which may lose its content with the power.
+    Ram,
+}
+
+impl MtdKind {
+    /// The kind that `/sys` calls so.
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "nor" => Some(Self::Nor),
+            "ram" => Some(Self::Ram),
+            _ => None,
+        }
+    }
+}
+
 impl MtdAbout {
-    /// The NOR flash of the machine whose `/sys` is at `sys`. Nothing is opened.
+    /// The MTD devices with room for a root of the machine whose `/sys` is at `sys`. Nothing is opened.
     #[must_use]
     pub fn all(sys: &Path) -> Vec<Self> {
         let folder = sys.join("class/mtd");
@@ -172,7 +195,7 @@ impl MtdAbout {
         found
     }
 
-    /// The device that a folder of `/sys/class/mtd` describes, if it is NOR flash with room for a root.
+    /// The device that a folder of `/sys/class/mtd` describes, if a root can lie there.
     fn of(folder: &Path) -> Option<Self> {
         let text = |name: &str| Some(std::fs::read_to_string(folder.join(name)).ok()?.trim().to_string());
         let number = |name: &str| text(name)?.parse::<u64>().ok();
@@ -181,9 +204,11 @@ impl MtdAbout {
         let is_device = device.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok());
         let (bytes, block_bytes) = (number("size")?, number("erasesize")?);
         let flags = text("flags").and_then(|it| u64::from_str_radix(it.strip_prefix("0x")?, 16).ok())?;
-        let is_fit = text("type")? == "nor" && bytes >= BLOCKS as u64 * block_bytes;
+        let kind = MtdKind::of(&text("type")?)?;
+        let is_fit = bytes >= BLOCKS as u64 * block_bytes;
         (is_device && is_fit).then_some(Self {
             device: format!("/dev/{device}"),
+            kind,
             name: text("name")?,
             bytes,
             block_bytes,
@@ -194,8 +219,12 @@ impl MtdAbout {
 
 impl fmt::Display for MtdAbout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { device, name, bytes, block_bytes, .. } = self;
-        write!(f, "NOR flash {device} ({name}), {bytes} bytes in blocks of {block_bytes}")
+        let Self { device, kind, name, bytes, block_bytes, .. } = self;
+        let what = match kind {
+            MtdKind::Nor => "NOR flash",
+            MtdKind::Ram => "RAM, which may lose its content with the power,",
+        };
+        write!(f, "{what} {device} ({name}), {bytes} bytes in blocks of {block_bytes}")
     }
 }
 
@@ -250,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nor_flash_of_a_machine_is_listed_and_other_flash_is_not() {
+    fn the_nor_flash_and_ram_of_a_machine_are_listed_and_other_flash_is_not() {
         let sys = tempfile::tempdir().expect("a directory");
         for (name, kind, size, writesize, flags) in [
             ("mtd10", "nor", 1 << 20, 1, "0xc00"),
@@ -259,6 +288,8 @@ mod tests {
             ("mtd2ro", "nor", 1 << 20, 16, "0x400"),
             ("mtd3", "nand", 1 << 20, 2048, "0x400"),
             ("mtd4", "nor", 65536, 1, "0xc00"),
+            ("mtd5", "ram", 1 << 20, 1, "0x1c00"),
+            ("mtd6", "rom", 1 << 20, 1, "0x0"),
         ] {
             let folder = sys.path().join("class/mtd").join(name);
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -273,9 +304,14 @@ mod tests {
             facts.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).expect("a fact"));
         }
         let found: Vec<_> =
-            MtdAbout::all(sys.path()).into_iter().map(|it| (it.device, it.clears_bits)).collect();
-        let expected = [("/dev/mtd2", false), ("/dev/mtd10", true), ("/dev/mtd11", false)];
-        assert_eq!(found, expected.map(|(device, clears)| (device.to_string(), clears)));
+            MtdAbout::all(sys.path()).into_iter().map(|it| (it.device, it.kind, it.clears_bits)).collect();
+        let expected = [
+            ("/dev/mtd2", MtdKind::Nor, false),
+            ("/dev/mtd5", MtdKind::Ram, true),
+            ("/dev/mtd10", MtdKind::Nor, true),
+            ("/dev/mtd11", MtdKind::Nor, false),
+        ];
+        assert_eq!(found, expected.map(|(device, kind, clears)| (device.to_string(), kind, clears)));
         assert!(MtdAbout::all(&sys.path().join("none")).is_empty());
     }
 

@@ -4,7 +4,7 @@ mod device;
 mod log;
 mod record;
 
-pub use device::MtdAbout;
+pub use device::{MtdAbout, MtdKind};
 
 use super::life::Wear;
 use super::slots::{SlotMedium, Slots};

@@ -3,6 +3,7 @@
 use super::super::TpmWay;
 use super::command::{HEAD_BYTES, RESPONSE_BYTES_MAX, response_bytes};
 use crate::base::lock::lock;
+use quietus_core::media::medium::{MediumError, MediumErrorKind};
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -66,10 +67,20 @@ fn open_device(path: &Path) -> io::Result<File> {
             io::ErrorKind::PermissionDenied => {
                 "no permission; add the user to the group of the device, such as `tss`"
             }
+            // Without the kernel's resource manager a TPM is open for one program at a time.
+            io::ErrorKind::ResourceBusy => return io::Error::other(busy(path)),
             _ => return error,
         };
         io::Error::other(format!("{}: {message}", path.display()))
     })
+}
+
+fn busy(path: &Path) -> MediumError {
+    let message = format!(
+        "{}: another program has the TPM open; name /dev/tpmrm0, which takes several",
+        path.display()
+    );
+    MediumError { kind: MediumErrorKind::Busy, message }
 }
 
 /// A lock that ends with the file: a TPM has none for its indices, so that two bytes of its device stand for them.
