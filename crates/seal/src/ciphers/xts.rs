@@ -1,5 +1,6 @@
 //! AES-256 in XTS mode (IEEE 1619), for whole AES blocks: what disk encryption does today.
 
+use crate::ciphers::ctr::wipe;
 use aes::cipher::consts::{U16, U32};
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, KeySizeUser};
 use aes::{Aes256, Aes256Enc, Block};
@@ -100,9 +101,8 @@ impl<const COUNT: usize> Tweaks<COUNT> {
     }
 
     fn wipe(&mut self) {
-        self.low.fill(0);
-        self.high.fill(0);
-        std::hint::black_box(self);
+        wipe(&mut self.low);
+        wipe(&mut self.high);
     }
 }
 

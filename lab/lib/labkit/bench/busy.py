@@ -1,8 +1,10 @@
 """writes over dead blocks of a sealed disk, also while its root is busy: the 99th percentile beside plain writes
 
-Writes of 4 KiB at depth 32, anywhere on a disk that is full of content: plain ones, and pairs of a TRIM and a write. The root is a file, or lies
-in a TPM in software. *Busy*: a purge is under way, and from its write to the root on, the TPM answers that it is busy for --busy seconds; meanwhile
---writes pairs are made, and as many as fit into the time that is left (*beyond*).
+Writes of 4 KiB at depth 32 to each of --writes blocks, on a disk that is full of content: *plain* ones, and those *after* a TRIM of these blocks was
+answered. The root is a file, or lies in a TPM in software. *Busy*: a purge is under way, and from its write to the root on, the TPM answers that it is
+busy for --busy seconds.
+*Pairs* are of a TRIM and a write of the same block, which does not wait for the answer to the TRIM: its latency has that of the TRIM in it, whose death
+has to be durable. *Beyond*: as many pairs as fit into the rest of the time in which the root is busy.
 
 The bar: the 99th percentile of a write after a TRIM at most 1.5 times that of a plain one, on a file, and beside a busy root for --writes.
 """
@@ -20,7 +22,7 @@ from . import Benchmark, in_times, medians, ratio
 
 PLAIN = ["--rw=randwrite", "--bs=4k", "--iodepth=32"]
 PAIRS = ["--rw=randtrimwrite", "--bs=4k", "--iodepth=32"]
-BLOCK, TIMES_MAX = 4096, 1.5
+BLOCK, TRIM_MAX, TIMES_MAX = 4096, 16 << 20, 1.5
 BUSY = "TPM, busy"
 
 
@@ -39,10 +41,11 @@ class Bench(Benchmark):
     @staticmethod
     def add_arguments(parser):
         parser.add_argument("--busy", type=float, default=60.0, help="seconds (default %(default)g)")
-        parser.add_argument("--writes", type=int, default=65536, help="beside a busy root (default %(default)s)")
+        parser.add_argument("--writes", type=int, default=65536, help="of a sample but for pairs (default %(default)s)")
 
     def cases(self):
-        return [("file", "plain"), ("file", "pairs"), ("TPM", "plain"), ("TPM", "pairs"), (BUSY, "pairs"), (BUSY, "beyond")]
+        quiet = [(root, load) for root in ("file", "TPM") for load in ("plain", "after", "pairs")]
+        return [*quiet, (BUSY, "after"), (BUSY, "beyond")]
 
     def sample(self, root, load):
         if (root, load) == (BUSY, "beyond"):
@@ -50,10 +53,24 @@ class Bench(Benchmark):
             return found
         server = self.served(root)
         settle(server)
-        limit = ["--time_based", f"--runtime={self.options.seconds * 1000:.0f}ms"]
         if root == BUSY:
             return self.while_busy(server)
-        return measured(server, PLAIN if load == "plain" else PAIRS, limit)
+        if load == "pairs":
+            return measured(server, PAIRS, self.options.seconds)
+        if load == "after":
+            self.kill_blocks(server)
+        return self.each_block(server)
+
+    def kill_blocks(self, server):
+        """A TRIM of all blocks that `each_block` writes."""
+        client, end = wire.Client(server.socket), self.options.writes * BLOCK
+        for at in range(0, end, TRIM_MAX):
+            client.call(wire.TRIM, at, min(TRIM_MAX, end - at))
+        client.close()
+
+    def each_block(self, server):
+        """A write of each block, in random order."""
+        return measured(server, [*PLAIN, "--norandommap=0", f"--size={self.options.writes * BLOCK}"])
 
     def served(self, root):
         """The server of that root; its disk is full of content."""
@@ -66,7 +83,7 @@ class Bench(Benchmark):
         return self.servers[kind]
 
     def while_busy(self, server):
-        """Pairs while a purge cannot go on: as many as asked for, then until the root is not busy any more."""
+        """Writes while a purge cannot go on: as many as asked for, then pairs until the root is not busy any more."""
         client = wire.Client(server.socket)
         self.tpm.is_busy, before = True, self.tpm.refused
         client.call(wire.WRITE, 0, BLOCK, b"x" * BLOCK)
@@ -76,11 +93,12 @@ class Bench(Benchmark):
         ends = time.monotonic() + self.options.busy
         timer = threading.Timer(self.options.busy, setattr, (self.tpm, "is_busy", False))
         timer.start()
-        found = measured(server, PAIRS, [f"--number_ios={self.options.writes}"])
+        self.kill_blocks(server)
+        found = self.each_block(server)
         left = ends - time.monotonic()
         if left < 1 and self.options.busy > 3:
-            raise LabError(f"{found.writes} pairs took {self.options.busy - left:.1f} s, longer than the root was busy")
-        self.beyond = measured(server, PAIRS, ["--time_based", f"--runtime={max(1, left + 2) * 1000:.0f}ms"])
+            raise LabError(f"{found.writes} writes took {self.options.busy - left:.1f} s, longer than the root was busy")
+        self.beyond = measured(server, PAIRS, max(1, left + 2))
         timer.join()
         if (latched := server.tool("status")["latched"]) is not None:
             raise LabError(f"the disk is latched: {latched}")
@@ -97,12 +115,13 @@ class Bench(Benchmark):
     def missed(self, samples):
         for root, load in samples:
             times = ratio(samples, (root, load), (root.partition(",")[0], "plain"), "p99_us")
-            if load == "pairs" and times and times > TIMES_MAX:
+            if load == "after" and times and times > TIMES_MAX:
                 yield f"{root}: the 99th percentile after a TRIM is {times:.2f} times that of plain writes"
 
 
-def measured(server, job, limit):
-    found = fio_nbd(server, *job, *limit)
+def measured(server, job, seconds=None):
+    """The writes of a job: all of them, or those of so many seconds."""
+    found = fio_nbd(server, *job, *(["--time_based", f"--runtime={seconds * 1000:.0f}ms"] if seconds else []))
     return Bench.Sample(found.p99_us, found.requests, found.iops)
 
 
