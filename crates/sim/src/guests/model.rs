@@ -128,13 +128,15 @@ impl Model {
     pub fn restarted(&mut self) {
         self.life += 1;
         self.reads_open = 0;
+        self.pieces.values_mut().for_each(Piece::restarted);
     }
 
     /// Notes that the process was killed, and only it knew what was not durable, where that `is_so`
-    /// for bytes that have ever died, or have not.
+    /// for bytes that have ever died, or may have, or have not.
     pub fn forgotten(&mut self, is_so: impl Fn(bool) -> bool) {
         self.restarted();
-        let pieces = self.pieces.values_mut().filter(|piece| is_so(piece.dead_before.is_some()));
+        let has_died = |piece: &Piece| piece.dead_before.is_some() || piece.may_be_dead;
+        let pieces = self.pieces.values_mut().filter(|piece| is_so(has_died(piece)));
         pieces.for_each(Piece::unsettle);
     }
 

@@ -10,6 +10,8 @@ pub(super) struct Piece {
     versions: Vec<Version>,
     /// The latest death that was replied to.
     pub(super) dead_before: Option<Tag>,
+    /// A death was under way when the process or the power went: the disk may have noted it.
+    pub(super) may_be_dead: bool,
     /// The latest wish to destroy what lies below that was replied to.
     pub(super) rewritten_before: Option<Tag>,
 }
@@ -33,7 +35,7 @@ impl Piece {
     pub(super) fn new(value: Value) -> Self {
         let order = Tag(0);
         let version = Version { value, order, settled: Some(0), life: 0, is_gone: false, is_shaky: false };
-        Self { versions: vec![version], dead_before: None, rewritten_before: None }
+        Self { versions: vec![version], dead_before: None, may_be_dead: false, rewritten_before: None }
     }
 
     pub(super) fn begin(&mut self, order: Tag, value: Value, life: u32) {
@@ -62,6 +64,12 @@ impl Piece {
 
     pub(super) fn shake(&mut self) {
         self.versions.iter_mut().for_each(|it| it.is_shaky = true);
+    }
+
+    /// Notes that the process has ended, and with it what was under way.
+    pub(super) fn restarted(&mut self) {
+        let is_death = |it: &Version| it.value == Value::Zeros && it.settled.is_none() && !it.is_gone;
+        self.may_be_dead |= self.versions.iter().any(is_death);
     }
 
     pub(super) fn power_cut(&mut self) {

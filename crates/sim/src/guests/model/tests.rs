@@ -200,3 +200,21 @@ fn what_a_closed_epoch_has_shown_once_it_shows_for_ever() {
     assert!(kept.read_kept(spot(), &bytes(first)).is_ok() && kept.has_only(spot(), &bytes(first)));
     assert!(kept.read_kept(spot(), &bytes(second)).is_err());
 }
+
+#[test]
+fn a_death_that_a_kill_cut_off_counts_where_only_the_process_knew_what_came_after() {
+    let after_cut_off_death = |is_cut_off: bool| {
+        let mut scene = Scene::new();
+        let first = scene.write();
+        scene.model.flushed(scene.moment);
+        if is_cut_off {
+            scene.begin(true);
+        }
+        scene.model.forgotten(|died| died);
+        let second = scene.write();
+        scene.model.forgotten(|died| died);
+        [first, second, Value::Zeros].map(|it| scene.clone().shows(it))
+    };
+    assert_eq!(after_cut_off_death(false), [false, true, false]);
+    assert_eq!(after_cut_off_death(true)[1..], [true, true]);
+}
